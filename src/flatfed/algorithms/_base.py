@@ -1,0 +1,96 @@
+"""What an algorithm is: a handful of hooks on rows, every one with FedAvg's behaviour as its default.
+
+Every model that trains together is a row of one matrix ``w`` of shape (rows, parameters); a row is one client.
+Norms, clips and inner products are per row. One local step, in the order of the official code:
+
+    e = perturbation(w, gradient, ctx)             None, or where to take the gradient instead: w + e
+    g = gradient(w + e)                            mean cross-entropy of the step's batch, per row
+    G = correct(g, ctx)                            linear corrections: control variates, duals, momentum
+    d = clip(G) + (weight_decay + proximal) * w    the clip sees neither the decay nor the proximal quadratic
+    update(w, d, ctx)                              w <- w - lr d
+
+The rules that keep every executor possible: no Python branch on data, round or client inside a step; the learning
+rate is a tensor of ``ctx``; state changes only in place, in the rows given; server vectors are rows that broadcast;
+no module, loader or device is ever seen. ``g`` belongs to the algorithm until it asks for the next gradient.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flatfed.algorithms._parameters import Choice, Number
+from flatfed.errors import ConfigError, unknown
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.engine.context import Context, Gradient
+
+
+class Algorithm:
+    """Base of all algorithms; hyper-parameters are class attributes of type Number or Choice.
+
+    ``client_state``: names of vectors every client keeps between rounds, zero at first: ``ctx.client[name]``.
+    ``server_state``: names of vectors the server keeps beside the model, zero at first: ``ctx.server[name]``.
+    ``scratch``: names of row matrices that live for one round, zero at its start: ``ctx.scratch[name]``.
+    ``communication``: (download, upload) of one active client in one round, in model sizes.
+    ``gradients_per_step``: gradient evaluations of one local step.
+    """
+
+    client_state: tuple[str, ...] = ()
+    server_state: tuple[str, ...] = ()
+    scratch: tuple[str, ...] = ()
+    communication: tuple[float, float] = (1, 1)
+    gradients_per_step: int = 1
+
+    def __init__(self, **values: Any):
+        known = self.parameters()
+        where = f"algorithm {type(self).__name__}"
+        for name in values:
+            if name not in known:
+                raise ConfigError(unknown("parameter", name, known, where))
+        for name, parameter in known.items():
+            setattr(self, name, parameter.check(values.get(name, parameter.default), f"{where}: {name}"))
+
+    @classmethod
+    def parameters(cls) -> dict[str, Number | Choice]:
+        """Return name -> declaration of all hyper-parameters, inherited ones included."""
+        found = {}
+        for base in reversed(cls.__mro__):
+            found.update({name: value for name, value in vars(base).items() if isinstance(value, Number | Choice)})
+        return found
+
+    @property
+    def proximal(self) -> float:
+        """Coefficient of a proximal term's quadratic half, added to the weight decay after the clip."""
+        return 0.0
+
+    def start(self, w: Tensor, ctx: Context) -> None:
+        """Before the first local step: ``w`` (rows, parameters) holds the received model; fill scratch here."""
+
+    def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor | None:
+        """Return e (rows, parameters), so that the step's gradient is taken at w + e; None for none."""
+        return None
+
+    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+        """Return the gradient (rows, parameters) with the linear corrections; may change ``g`` in place."""
+        return g
+
+    def update(self, w: Tensor, d: Tensor, ctx: Context) -> None:
+        """Move ``w`` in place along the direction ``d``: w <- w - lr d."""
+        w.addcmul_(d, ctx.lr, value=-1)
+
+    def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
+        """After the last local step: update client state in place; return what is uploaded beside the model."""
+        return {}
+
+    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
+        """Update the server's vectors (1, parameters) in place from ``uploads`` (active clients, parameters).
+
+        ``uploads["w"]`` are the local models; ``server["w"]`` enters as w^t and leaves as w^{t+1}: here their mean.
+        """
+        server["w"].copy_(uploads["w"].mean(dim=0, keepdim=True))
+
+    def evaluated(self, server: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return name -> model (1, parameters) to evaluate; the first is the one tables show."""
+        return {"server": server["w"]}

@@ -1,0 +1,66 @@
+"""Hyper-parameters of an algorithm, declared once with default, bounds and meaning."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from flatfed.errors import ConfigError, unknown
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite real hyper-parameter: ``rho = Number(0.01, "radius of the perturbation", minimum=0)``."""
+
+    default: float
+    doc: str
+    minimum: float | None = None
+    maximum: float | None = None
+    exclusive_minimum: float | None = None
+    exclusive_maximum: float | None = None
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON-Schema fragment of the bounds."""
+        bounds = {
+            "minimum": self.minimum,
+            "maximum": self.maximum,
+            "exclusiveMinimum": self.exclusive_minimum,
+            "exclusiveMaximum": self.exclusive_maximum,
+        }
+        given = {key: value for key, value in bounds.items() if value is not None}
+        return {"type": "number", "description": self.doc, "default": self.default, **given}
+
+    def check(self, value: Any, where: str) -> float:
+        """Return ``value`` as a float inside the bounds; ConfigError otherwise."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ConfigError(f"{where}: {value!r} is not a finite number")
+        tests = (
+            ("at least", self.minimum, lambda bound: value >= bound),
+            ("at most", self.maximum, lambda bound: value <= bound),
+            ("greater than", self.exclusive_minimum, lambda bound: value > bound),
+            ("less than", self.exclusive_maximum, lambda bound: value < bound),
+        )
+        for words, bound, holds in tests:
+            if bound is not None and not holds(bound):
+                raise ConfigError(f"{where}: {value} must be {words} {bound}")
+        return float(value)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A hyper-parameter with named values: ``variant = Choice("official_code", ("official_code", "paper"), "...")``."""
+
+    default: str
+    options: tuple[str, ...]
+    doc: str
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON-Schema fragment of the options."""
+        return {"enum": list(self.options), "description": self.doc, "default": self.default}
+
+    def check(self, value: Any, where: str) -> str:
+        """Return ``value`` if it is one of the options; ConfigError otherwise."""
+        if value not in self.options:
+            raise ConfigError(unknown("value", value, self.options, where))
+        return value

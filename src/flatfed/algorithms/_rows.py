@@ -1,0 +1,24 @@
+"""Operations on rows (rows, parameters) that several algorithms share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+EPSILON = 1e-7  # of the official FedSMOO code's perturbation; makes rho = 0 and a zero gradient safe
+
+
+def unit(rows: Tensor) -> Tensor:
+    """Return every row divided by its Euclidean norm over all parameters: v / (||v|| + 1e-7)."""
+    return rows / (rows.norm(dim=1, keepdim=True) + EPSILON)
+
+
+def mean_step(uploads: Tensor, received: Tensor, steps: Tensor) -> Tensor:
+    """Return (1/n) sum_i (w_i - w^t) / K_i, shape (1, parameters), without a second (n, parameters) matrix.
+
+    ``uploads`` (n, parameters) local models, ``received`` (1, parameters) w^t, ``steps`` (n, 1) true step counts.
+    """
+    weights = steps.reciprocal().T / len(uploads)
+    return weights @ uploads - weights.sum() * received

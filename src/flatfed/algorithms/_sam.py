@@ -1,0 +1,25 @@
+"""The perturbation of sharpness-aware minimisation, to be composed with any algorithm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._parameters import Number
+from flatfed.algorithms._rows import unit
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.engine.context import Context, Gradient
+
+
+class SharpnessAware(Algorithm):
+    """SAM (Foret et al. 2021): the gradient is taken at w + rho g / ||g||, g from the same batch, norm over all weights."""
+
+    rho = Number(0.01, "radius of the perturbation; 0 takes the plain gradient (twice)", minimum=0)
+    gradients_per_step = 2
+
+    def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
+        """Return e = rho g(w) / ||g(w)||: neither weight decay nor clip nor corrections enter the ascent."""
+        return self.rho * unit(gradient(w))

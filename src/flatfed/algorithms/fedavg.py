@@ -1,0 +1,27 @@
+"""FedAvg (McMahan et al. 2017): K local SGD steps, then the mean of the local models.
+
+Server: w^{t+1} = w^t + eta_g (1/n) sum_{i in S_t} (w_i - w^t). The mean is unweighted, as in the official code of
+FedSMOO and FedLESAM (their clients hold equally many images).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._parameters import Number
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.engine.context import Context
+
+
+class FedAvg(Algorithm):
+    """Local SGD and averaging."""
+
+    server_learning_rate = Number(1.0, "eta_g: share of the mean update that the server takes", exclusive_minimum=0)
+
+    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
+        """w <- w + eta_g mean_S (w_i - w)."""
+        server["w"].lerp_(uploads["w"].mean(dim=0, keepdim=True), self.server_learning_rate)

@@ -1,0 +1,58 @@
+"""FedDyn (Acar et al. 2021): a dynamic regulariser makes local optima agree with the global one.
+
+    client: w <- w - eta [g + lambda (h_i - w^t) + lambda w];   h_i <- h_i + (w_i - w^t)
+    server: w^{t+1} = mean_S w_i + (1/m) sum_{all i} h_i
+
+h_i = -lambda_i / lambda of the paper's dual. The clip sees the linear half lambda (h_i - w^t), not the quadratic one.
+lambda = 0 is not FedAvg: the server still adds the mean h. Official FedSMOO code; Acar et al. evaluate mean_S w_i, kept
+here as a second evaluated model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._parameters import Number
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.engine.context import Context
+
+
+class FedDyn(Algorithm):
+    """Local SGD with dynamic regularisation."""
+
+    penalty = Number(0.1, "lambda = 1/beta: strength of the proximal term", minimum=0)
+    client_state = ("h",)
+    server_state = ("h",)
+    scratch = ("dual",)
+
+    @property
+    def proximal(self) -> float:
+        """lambda w, the quadratic half of the proximal term."""
+        return self.penalty
+
+    def start(self, w: Tensor, ctx: Context) -> None:
+        """The linear half lambda (h_i - w^t) is constant over the round."""
+        ctx.scratch["dual"].copy_(self.penalty * (ctx.client["h"] - ctx.w))
+
+    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+        """G = g + lambda (h_i - w^t)."""
+        return g.add_(ctx.scratch["dual"])
+
+    def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
+        """h_i <- h_i + (w_i - w^t)."""
+        ctx.client["h"].add_(w - ctx.w)
+        return {}
+
+    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
+        """w = mean_S w_i + mean h; the server keeps the mean of h over all m clients by its changes."""
+        mean = uploads["w"].mean(dim=0, keepdim=True)
+        server["h"].add_(mean - server["w"], alpha=len(uploads["w"]) / ctx.clients)
+        server["w"].copy_(mean + server["h"])
+
+    def evaluated(self, server: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The server's model, and the mean of the active clients' models without h."""
+        return {"server": server["w"], "mean": server["w"] - server["h"]}

@@ -1,0 +1,16 @@
+"""FedSAM (Qu et al. 2022, Alg. 1; Caldarola et al. 2022): local SAM steps, then averaging.
+
+    e = rho g(w) / ||g(w)||;   w <- w - eta g(w + e)
+
+Both gradients come from the same batch (and the same dropout masks). Qu et al.'s eq. 3 carries a spurious sign factor;
+eq. 4 is followed. Default rho of FedSMOO and FedLESAM (0.01); Qu et al. use 0.5.
+"""
+
+from __future__ import annotations
+
+from flatfed.algorithms._sam import SharpnessAware
+from flatfed.algorithms.fedavg import FedAvg
+
+
+class FedSAM(SharpnessAware, FedAvg):
+    """FedAvg on SAM's gradient."""

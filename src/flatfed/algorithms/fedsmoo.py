@@ -1,0 +1,53 @@
+"""FedSMOO (Sun et al. 2023, Alg. 1): FedDyn's dual for the weights and a second one for SAM's perturbation.
+
+    u = g(w) - mu_i - s;   e = rho u / ||u||;   mu_i <- mu_i + e - s          (every local step)
+    w <- w - eta [g(w + e) + lambda (h_i - w^t) + lambda w]
+    server: w as FedDyn;   s = rho mbar / ||mbar||,   s^0 = 0
+
+mbar = mean_S mu_i in the official code (the authors call the dropped term small), mean_S (mu_i - e_{i,K}) in Alg. 1,
+lines 13 and 17: parameter ``s``, official code by default since the printed numbers come from it. mu_i persists over
+rounds. The signs are those of paper and code; a concave augmented Lagrangian would flip mu. rho = 0 is FedDyn exactly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flatfed.algorithms._parameters import Choice, Number
+from flatfed.algorithms._rows import unit
+from flatfed.algorithms.feddyn import FedDyn
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.engine.context import Context, Gradient
+
+
+class FedSMOO(FedDyn):
+    """Dynamic regularisation of weights and of SAM's perturbation."""
+
+    rho = Number(0.1, "radius of the perturbation (the paper's r)", minimum=0)
+    s = Choice("official_code", ("official_code", "paper"), "how the server estimates the global perturbation")
+    client_state = ("h", "mu")
+    server_state = ("h", "s")
+    scratch = ("dual", "e")
+    communication = (2, 2)
+    gradients_per_step = 2
+
+    def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
+        """e = rho unit(g - mu_i - s), and the dual step of mu_i."""
+        e = self.rho * unit(gradient(w) - ctx.client["mu"] - ctx.server["s"])
+        ctx.client["mu"].add_(e).sub_(ctx.server["s"])
+        ctx.scratch["e"].copy_(e)
+        return e
+
+    def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
+        """Upload mu_i (official code) or mu_i - e_{i,K} (paper)."""
+        super().finish(w, ctx)
+        last = ctx.scratch["e"] if self.s == "paper" else 0
+        return {"mu": ctx.client["mu"] - last}
+
+    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
+        """FedDyn's server, and the global perturbation s of length rho."""
+        super().aggregate(server, uploads, ctx)
+        server["s"].copy_(self.rho * unit(uploads["mu"].mean(dim=0, keepdim=True)))

@@ -1,0 +1,74 @@
+"""Files that are whole or absent, and digests of what they hold."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextlib.contextmanager
+def write_whole(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
+    """Open a temporary file beside ``path``; on success flush it to disk and rename it over ``path``.
+
+    A reader sees the old content or the new, never a part. On any error the temporary file is removed.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        encoding = None if "b" in mode else "utf-8"
+        with os.fdopen(handle, mode, encoding=encoding) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    """Return the process's umask: mkstemp ignores it, and shared result folders need group access."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Write ``value`` as indented JSON, whole."""
+    with write_whole(path, "w") as file:
+        json.dump(value, file, indent=1, allow_nan=False)
+        file.write("\n")
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Read a JSON file."""
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def digest_json(value: Any) -> str:
+    """Return the SHA-256 of ``value`` in canonical JSON (keys sorted, no spaces)."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def digest_arrays(**arrays: Any) -> str:
+    """Return the SHA-256 over name, dtype, shape and bytes of NumPy arrays (memory-mapped ones are read in parts)."""
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        total.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
+        part = max(1, (1 << 24) // max(1, array[:1].nbytes)) if array.ndim else 1
+        blocks = (array[i : i + part] for i in range(0, len(array), part)) if array.ndim else (array,)
+        for block in blocks:
+            total.update(block.tobytes())
+    return total.hexdigest()
