@@ -1,0 +1,23 @@
+"""A table in four formats: what the paper's reader knows, with our number beside the printed one.
+
+Table specification (JSON, from ``flatfed.experiment``)::
+
+    {"table": "fedsmoo2023_T6", "scale": "preview" | "paper",
+     "title": "Rounds to a target accuracy",        # what the table shows, in the paper's words
+     "paper": "Sun et al., ICML 2023, Table 6",     # where it is printed
+     "setting": "digits (1,797 images), ...",       # one line: data, model, clients, rounds, really used at this scale
+     "metric": "Test accuracy",                     # what a number is, in words; the unit is added
+     "unit": "percent" | "rounds",                  # as printed
+     "row_header": "Algorithm",                     # optional
+     "rows": [{"id": "fedsmoo", "label": "FedSMOO"}, ...],
+     "columns": [{"id": "dir0.1-100.rounds-t1",
+                  "headers": ["CIFAR-10", "Dirichlet 0.1", "acc = 68%"],  # the paper's header levels, outermost first
+                  "part": "10% of 100 clients" | null,    # the paper's upper / lower part; parts are set one below the other
+                  "paper_target": 0.68 | null}, ...],     # the printed target as a fraction, where it is not this scale's
+     "cells": "results/preview/cells/fedsmoo2023_T6",     # cells are read from <cells>/<column id>/<row id>.json
+     "notes": ["...", ...],                         # optional: unstated choices, deviations, how the paper's spread is meant
+     "flags": {"B1": "..."}}                        # optional: the errata that the reference notes cite as flag:B1
+
+``make`` writes ``<table>.csv`` (one line per cell, every field), ``.md``, ``.tex`` (a bare ``tabular`` for ``\\input``, rules of
+booktabs) and ``.html`` (self-contained). A cell file that is absent is an empty cell, counted under the table.
+"""
