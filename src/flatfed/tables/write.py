@@ -21,3 +21,30 @@ Table specification (JSON, from ``flatfed.experiment``)::
 ``make`` writes ``<table>.csv`` (one line per cell, every field), ``.md``, ``.tex`` (a bare ``tabular`` for ``\\input``, rules of
 booktabs) and ``.html`` (self-contained). A cell file that is absent is an empty cell, counted under the table.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flatfed.errors import DataError
+from flatfed.files import write_whole
+from flatfed.tables.formats import FORMATS
+from flatfed.tables.layout import read
+
+KEYS = ("table", "scale", "title", "metric", "unit", "rows", "columns", "cells")
+
+
+def make(spec: dict[str, Any], out_dir: str | Path) -> None:
+    """Write the table that ``spec`` describes into ``out_dir`` in every format, each file whole.
+
+    :raises DataError: a key of ``spec`` is missing, or a cell is damaged or of another scale.
+    """
+    absent = [key for key in KEYS if key not in spec]
+    if absent:
+        name = f"table {spec.get('table', '?')}"
+        raise DataError(f"{name}: the specification lacks {', '.join(absent)}; needed: {', '.join(KEYS)}")
+    table = read(spec)
+    for suffix, render in FORMATS.items():
+        with write_whole(Path(out_dir) / f"{table.id}.{suffix}", "w") as file:
+            file.write(render(table))

@@ -1,0 +1,33 @@
+"""CSV, tidy: one line per cell with every field, in stored units, for whoever computes on."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from flatfed.tables.layout import Table
+
+#: Fields copied from the cell; lists are joined with ";", what is absent stays empty.
+FIELDS = (
+    "metric", "unit", "status", "value", "spread", "n", "paper_value", "paper_spread", "difference", "target", "reached",
+    "rounds", "window", "values", "best", "seeds", "runs", "paper_note", "problems",
+)  # fmt: skip
+
+
+def render(table: Table) -> str:
+    """Return the table as CSV: table, scale, row, label, column, headers, part, then ``FIELDS``."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["table", "scale", "row", "label", "column", "headers", "part", *FIELDS])
+    for column, row, cell in table.cells:
+        name = [table.id, table.scale, row["id"], row["label"], column["id"]]
+        name += [" / ".join(column["headers"]), column.get("part") or ""]
+        writer.writerow(name + [_field((cell or {"status": "missing"}).get(field)) for field in FIELDS])
+    return out.getvalue()
+
+
+def _field(value: object) -> object:
+    """Write None as nothing and a list as one field."""
+    if isinstance(value, list):
+        return ";".join("" if item is None else str(item) for item in value)
+    return "" if value is None else value

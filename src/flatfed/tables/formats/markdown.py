@@ -1,0 +1,51 @@
+"""Markdown as GitHub reads it: one table per block, the paper's headers in the column heads, columns aligned in the source."""
+
+from __future__ import annotations
+
+import re
+
+from flatfed.tables.layout import Block, Entry, Table
+
+#: Characters that would start markup inside a table cell.
+SPECIAL = re.compile(r"([\\`*_|<\[\]~])")
+
+
+def render(table: Table) -> str:
+    """Return the table with title, source line and notes."""
+    parts = [f"### {escape(table.title)}"]
+    if table.subtitle:
+        parts.append(escape(table.subtitle) + ".")
+    for block in table.blocks:
+        if block.heading:
+            parts.append(f"**{escape(block.heading)}**")
+        parts.append(_grid(table, block))
+    parts.append("\n".join(f"- {escape(note)}" for note in table.notes))
+    return "\n\n".join(parts) + "\n"
+
+
+def escape(text: str) -> str:
+    """Escape what Markdown would take for markup."""
+    return SPECIAL.sub(r"\\\1", text)
+
+
+def _grid(table: Table, block: Block) -> str:
+    """Return the block as an aligned table."""
+    names = [[header.text for header in level for _ in range(header.span)] for level in block.headers]
+    head = [escape(table.row_header)]
+    for number, under in enumerate(block.under):
+        title = ", ".join(level[number] for level in names if level[number])
+        head += [f"{escape(title)}<br>{escape(under[0])}", *[escape(word) for word in under[1:]]]
+    lines = [head]
+    for label, entries in block.rows:
+        lines.append([escape(label), *[text for entry in entries for text in _texts(entry, table.differences)]])
+    widths = [max(3, *(len(line[place]) for line in lines)) for place in range(len(head))]
+    rule = ["-" * widths[0], *["-" * (width - 1) + ":" for width in widths[1:]]]
+    aligned = [[line[0].ljust(widths[0]), *[t.rjust(w) for t, w in zip(line[1:], widths[1:], strict=True)]] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [aligned[0], rule, *aligned[1:]])
+
+
+def _texts(entry: Entry, differences: bool) -> list[str]:
+    """Return a cell's two or three texts."""
+    marks = f" <sup>{','.join(entry.marks)}</sup>" if entry.marks else ""
+    texts = [escape(entry.ours), escape(entry.paper) + marks]
+    return [*texts, escape(entry.difference)] if differences else texts

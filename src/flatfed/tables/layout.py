@@ -1,0 +1,199 @@
+"""A table before it has a format: cells read, numbers written as text, headers merged, notes gathered.
+
+Every format prints the same ``Table``: blocks one below the other (the paper's upper and lower part, and one block per first
+header where a block would not fit a page), each with header rows and, per column, what is ours, what the paper printed
+and the difference. Text here is plain Unicode; escaping is the format's work.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from flatfed.errors import DataError
+from flatfed.tables.notes import flags, gather
+
+#: A block with more columns than this is cut at the paper's first header level: three numbers a column fill a page.
+COLUMNS_ACROSS = 4
+
+#: Stored unit -> (printed units in one stored unit, decimals).
+PRINTED = {"fraction": (100.0, 2), "rounds": (1.0, 1)}
+
+#: What stands under the title: a word and the key of the specification that follows it.
+SOURCES = (("Paper", "paper"), ("Trained here", "setting"))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The printed texts of one cell; ``marks`` are the errata flags that stand behind the paper's number."""
+
+    ours: str
+    paper: str
+    difference: str
+    status: str
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Header:
+    """A merged header: its text and how many of the paper's columns it spans."""
+
+    text: str
+    span: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """Columns set side by side under the paper's headers; ``heading`` is the part, and the headers common to all columns."""
+
+    heading: str
+    headers: tuple[tuple[Header, ...], ...]
+    under: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table ready for printing. ``cells`` are (column specification, row specification, cell or None), row by row."""
+
+    id: str
+    scale: str
+    title: str
+    subtitle: str
+    row_header: str
+    blocks: tuple[Block, ...]
+    notes: tuple[str, ...]
+    counts: dict[str, int]
+    differences: bool
+    cells: tuple[tuple[dict, dict, dict | None], ...]
+
+
+def read(spec: dict[str, Any]) -> Table:
+    """Read the cells of a table specification (see ``flatfed.tables.write``) and lay the table out.
+
+    :raises DataError: a cell file is damaged or belongs to another scale.
+    """
+    cells = {
+        (column["id"], row["id"]): read_cell(Path(spec["cells"]) / column["id"] / f"{row['id']}.json", spec["scale"])
+        for row in spec["rows"]
+        for column in spec["columns"]
+    }
+    counts = Counter(cell["status"] if cell else "missing" for cell in cells.values())
+    seeds = Counter(cell["n"] for cell in cells.values() if cell and cell["value"] is not None)
+    usual = max(seeds, key=lambda n: (seeds[n], n), default=None)
+    differences = any(cell and cell["difference"] is not None for cell in cells.values())
+    scale = "Preview scale, not the paper's data: " if spec["scale"] == "preview" else ""
+    return Table(
+        id=spec["table"],
+        scale=spec["scale"],
+        title=scale + spec["title"],
+        subtitle=". ".join(f"{word}: {spec[key].rstrip('.')}" for word, key in SOURCES if spec.get(key)),
+        row_header=spec.get("row_header", "Algorithm"),
+        blocks=tuple(
+            _block(part, columns, spec["rows"], cells, usual, differences) for part, columns in split(spec["columns"])
+        ),
+        notes=tuple(gather(spec, list(cells.values()), counts, usual, differences)),
+        counts={"cells": len(cells), **counts},
+        differences=differences,
+        cells=tuple((column, row, cells[column["id"], row["id"]]) for row in spec["rows"] for column in spec["columns"]),
+    )
+
+
+def read_cell(path: Path, scale: str) -> dict[str, Any] | None:
+    """Return the cell in ``path``, or None where there is none."""
+    try:
+        cell = json.loads(path.read_text(encoding="utf-8"))
+        found = cell["scale"]
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as problem:
+        raise DataError(f"{path}: not a cell ({problem!r}); delete it and make it again") from None
+    if found != scale:
+        raise DataError(f"{path}: a cell of scale {found!r} in a table of scale {scale!r}; the two are never mixed")
+    return cell
+
+
+def split(columns: list[dict]) -> list[tuple[str | None, list[dict]]]:
+    """Cut columns into blocks: by part, and at the first header level where a part is too wide for a page."""
+    blocks = []
+    for part, group in groupby(columns, key=lambda column: column.get("part")):
+        wide = list(group)
+        if len(wide) <= COLUMNS_ACROSS:
+            blocks.append((part, wide))
+        else:
+            blocks += [(part, list(few)) for _, few in groupby(wide, key=lambda column: column["headers"][:1])]
+    return blocks
+
+
+def merge(columns: list[dict]) -> tuple[tuple[Header, ...], ...]:
+    """Return the header rows of columns: equal neighbours become one where all levels above agree too."""
+    depth = max(len(column["headers"]) for column in columns)
+    levels = [[*column["headers"], *[""] * (depth - len(column["headers"]))] for column in columns]
+    rows = []
+    for level in range(depth):
+        groups = [list(group) for _, group in groupby(levels, key=lambda names: names[: level + 1])]
+        rows.append(tuple(Header(group[0][level], len(group)) for group in groups))
+    return tuple(rows)
+
+
+def _block(part, columns, rows, cells, usual, differences) -> Block:
+    """Set one block."""
+    under = []
+    for column in columns:
+        ours, paper = targets(column, [cells[column["id"], row["id"]] for row in rows])
+        names = [f"ours{ours} (n = {usual})" if usual else f"ours{ours}", f"paper{paper}"]
+        under.append((*names, "diff.") if differences else tuple(names))
+    body = tuple((row["label"], tuple(entry(cells[column["id"], row["id"]], usual) for column in columns)) for row in rows)
+    headers = merge(columns)
+    common = 0
+    while common < len(headers) - 1 and len(headers[common]) == 1:
+        common += 1
+    heading = ", ".join(text for text in (part, *[level[0].text for level in headers[:common]]) if text)
+    return Block(heading, headers[common:], tuple(under), body)
+
+
+def targets(column: dict, cells: list[dict | None]) -> tuple[str, str]:
+    """Return what to add to "ours" and "paper" where this scale's target is not the printed one, else two blanks."""
+    printed = column.get("paper_target")
+    used = {cell["target"] for cell in cells if cell and cell["target"] is not None}
+    if printed is None or not used or used == {printed}:
+        return "", ""
+    return " at " + "/".join(f"{100 * target:g}%" for target in sorted(used)), f" at {100 * printed:g}%"
+
+
+def entry(cell: dict | None, usual: int | None) -> Entry:
+    """Write a cell's numbers as text. ``usual`` is the table's usual number of seeds; another one is written out."""
+    if cell is None:
+        return Entry("", "", "", "missing")
+    factor, decimals = PRINTED[cell["unit"]]
+    number = {"factor": factor, "decimals": decimals}
+    paper = written(cell["paper_value"], cell["paper_spread"], **number)
+    if not paper and "not reached" in cell["paper_note"]:
+        paper = "–"
+    ours = {"not_reached": f">{cell['rounds']}", "diverged": "diverged", "not_applicable": "n/a"}.get(cell["status"], "")
+    if cell["status"] == "ok":
+        ours = written(cell["value"], cell["spread"], **number)
+        ours += "" if cell["n"] == usual else f" ({cell['n']})"
+    elif cell["status"] == "not_reached" and not cell["reached"].startswith("0/"):
+        ours += f" ({cell['reached']})"
+    difference = cell["difference"]
+    signed = "" if difference is None else f"{_round(difference * factor, decimals):+.{decimals}f}".replace("-", "−")
+    return Entry(ours, paper, signed, cell["status"], flags(cell) if paper else ())
+
+
+def written(value: float | None, spread: float | None, factor: float, decimals: int) -> str:
+    """Return "79.52 ± 0.13", "79.52" without a spread, "" without a value; a whole number of rounds, being no mean, has no decimals."""
+    if value is None:
+        return ""
+    whole = spread is None and factor == 1.0 and value == int(value)
+    text = f"{value * factor:.{0 if whole else decimals}f}"
+    return text if spread is None else f"{text} ± {spread * factor:.{decimals}f}"
+
+
+def _round(value: float, decimals: int) -> float:
+    """Round, without a negative zero: "-0.00" would claim a sign that the printed figures do not show."""
+    return round(value, decimals) + 0.0
