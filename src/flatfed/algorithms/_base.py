@@ -35,6 +35,8 @@ class Algorithm:
     ``scratch``: names of row matrices that live for one round, zero at its start: ``ctx.scratch[name]``.
     ``communication``: (download, upload) of one active client in one round, in model sizes.
     ``gradients_per_step``: gradient evaluations of one local step.
+    ``decentralised``: no server; every client keeps a model of its own and mixes it with its neighbours' after local
+    training, or before it where ``mix_first``.
     """
 
     client_state: tuple[str, ...] = ()
@@ -42,6 +44,8 @@ class Algorithm:
     scratch: tuple[str, ...] = ()
     communication: tuple[float, float] = (1, 1)
     gradients_per_step: int = 1
+    decentralised: bool = False
+    mix_first: bool = False
 
     def __init__(self, **values: Any):
         known = self.parameters()
@@ -90,6 +94,21 @@ class Algorithm:
         ``uploads["w"]`` are the local models; ``server["w"]`` enters as w^t and leaves as w^{t+1}: here their mean.
         """
         server["w"].copy_(uploads["w"].mean(dim=0, keepdim=True))
+
+    def mix(self, models: Tensor, mixing: Tensor, ctx: Context) -> None:
+        """Decentralised: move the clients' ``models`` X (clients, parameters) in place to W X, W = ``mixing``."""
+        models.copy_(mixing @ models)
+
+    def private_size(self, image_shape: tuple[int, int, int]) -> int:
+        """Number of coordinates that a client trains, keeps between rounds and never sends; zero at first.
+
+        They stand at the end of its row and reach :meth:`transform`; images have shape (C, H, W).
+        """
+        return 0
+
+    def transform(self, images: Tensor, private: Tensor) -> Tensor:
+        """Return the batch (B, C, H, W) as this client's private coordinates (private_size,) show it to the model."""
+        return images
 
     def evaluated(self, server: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return name -> model (1, parameters) to evaluate; the first is the one tables show."""

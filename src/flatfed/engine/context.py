@@ -1,0 +1,67 @@
+"""What an algorithm's hooks are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor
+
+from flatfed.engine.layout import Layout
+
+
+class Gradient(Protocol):
+    """Gradient of the current step's batch: rows (rows, parameters) -> mean cross-entropy gradients, same shape.
+
+    The returned matrix belongs to the caller until the next call. The same batch, augmentation and dropout masks serve
+    every call of a step.
+    """
+
+    def __call__(self, w: Tensor) -> Tensor: ...
+
+
+@dataclass
+class Context:
+    """State and constants of the rows that train together.
+
+    ``w`` (1, parameters) the received model w^t; ``server`` name -> (1, parameters); ``client`` and ``scratch`` name ->
+    (rows, parameters), changed in place; ``lr`` 0-d tensor; ``steps`` (rows, 1) true local steps K_i; ``round`` from 0;
+    ``clients`` the number m of all clients; ``layout`` of a row; ``full_gradient(w)`` the rows' gradient on all of their
+    client's data, unaugmented; ``uniform(draw, shape)`` keyed draws in [0, 1), shape (rows, *shape), the same whatever
+    rows train beside them.
+    """
+
+    w: Tensor
+    server: dict[str, Tensor]
+    client: dict[str, Tensor]
+    scratch: dict[str, Tensor]
+    lr: Tensor
+    steps: Tensor
+    round: int
+    clients: int
+    layout: Layout
+    full_gradient: Callable[[Tensor], Tensor] | None = None
+    uniform: Callable[[int, tuple[int, ...]], Tensor] | None = None
+    _narrowed: dict[int, Context] = field(default_factory=dict, repr=False)
+
+    def narrow(self, rows: int) -> Context:
+        """Return the context of the first ``rows`` rows: views of the same state."""
+        if rows == len(self.steps):
+            return self
+        if rows not in self._narrowed:
+            uniform = self.uniform
+            self._narrowed[rows] = Context(
+                self.w if len(self.w) == 1 else self.w[:rows],
+                self.server,
+                {name: value[:rows] for name, value in self.client.items()},
+                {name: value[:rows] for name, value in self.scratch.items()},
+                self.lr,
+                self.steps[:rows],
+                self.round,
+                self.clients,
+                self.layout,
+                self.full_gradient,
+                None if uniform is None else lambda draw, shape: uniform(draw, shape)[:rows],
+            )
+        return self._narrowed[rows]

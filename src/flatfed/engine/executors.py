@@ -1,0 +1,109 @@
+"""Executors: how the gradients of the rows that train together are computed.
+
+All give the same numbers in float64 to 1e-12. In float32 they round differently and trajectories part, so the executor is
+part of a run: it is written to run.json and the checkpoint, and kept on resume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad_and_value, vmap
+from torch.nn.functional import cross_entropy
+
+from flatfed.engine.layout import Layout
+from flatfed.errors import ConfigError, unknown
+
+Transform = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass
+class Batch:
+    """One step's batch of every row.
+
+    ``images`` (rows, B, C, H, W) normalised; ``labels`` (rows, B); ``weights`` (rows, B), one over the batch size, 0
+    where padded; ``masks`` the model's scaled dropout masks, each (rows, B, *shape).
+    """
+
+    images: Tensor
+    labels: Tensor
+    weights: Tensor
+    masks: list[Tensor]
+
+    def narrow(self, rows: int) -> Batch:
+        """Return the first ``rows`` rows."""
+        masks = [mask[:rows] for mask in self.masks]
+        return Batch(self.images[:rows], self.labels[:rows], self.weights[:rows], masks)
+
+
+class Executor:
+    """Computes losses and gradients of flat rows; ``block`` rows train together (None: all of a round)."""
+
+    name: ClassVar[str]
+    block: ClassVar[int | None]
+
+    def __init__(self, model: nn.Module, layout: Layout, transform: Transform | None = None):
+        self.model = model
+        self.layout = layout
+        self.transform = transform
+
+    def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the losses (rows,) and gradients (rows, parameters) at the rows ``w`` of ``batch``."""
+        raise NotImplementedError
+
+    def loss(self, row: Tensor, images: Tensor, labels: Tensor, weights: Tensor, masks: list[Tensor]) -> Tensor:
+        """Return the weighted cross-entropy of one flat row on one row's batch.
+
+        Coordinates past the model's own are private to the client and go to the algorithm's batch transform.
+        """
+        shared = row[: self.layout.size]
+        if self.transform is not None:
+            images = self.transform(images, row[self.layout.size :])
+        output = functional_call(self.model, self.layout.views(shared), (images, masks or None))
+        return (cross_entropy(output, labels, reduction="none") * weights).sum()
+
+
+class Sequential(Executor):
+    """One client after another: least memory, and fastest on a CPU for models that fill its cores by themselves."""
+
+    name = "sequential"
+    block = 1
+
+    def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        losses, gradients = torch.empty(len(w), dtype=w.dtype, device=w.device), torch.empty_like(w)
+        for i, row in enumerate(w):
+            masks = [mask[i] for mask in batch.masks]
+            leaf = row.detach().requires_grad_()
+            loss = self.loss(leaf, batch.images[i], batch.labels[i], batch.weights[i], masks)
+            (gradients[i],) = torch.autograd.grad(loss, leaf)
+            losses[i] = loss.detach()
+        return losses, gradients
+
+
+class Stacked(Executor):
+    """All active clients at once by vmap: fastest where one client's batch leaves the machine idle."""
+
+    name = "stacked"
+    block = None
+
+    def __init__(self, model: nn.Module, layout: Layout, transform: Transform | None = None):
+        super().__init__(model, layout, transform)
+        self._mapped = vmap(grad_and_value(self.loss))
+
+    def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        gradients, losses = self._mapped(w, batch.images, batch.labels, batch.weights, batch.masks)
+        return losses, gradients
+
+
+EXECUTORS: dict[str, type[Executor]] = {cls.name: cls for cls in (Sequential, Stacked)}
+
+
+def executor(name: str, model: nn.Module, layout: Layout, transform: Transform | None = None) -> Executor:
+    """Return the executor called ``name``; ConfigError if there is none."""
+    if name not in EXECUTORS:
+        raise ConfigError(unknown("executor", name, EXECUTORS, "executor"))
+    return EXECUTORS[name](model, layout, transform)

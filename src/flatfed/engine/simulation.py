@@ -1,0 +1,264 @@
+"""A federated run in memory: one call of :meth:`Simulation.advance` is one communication round."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flatfed import algorithms, models
+from flatfed.data.dataset import Dataset
+from flatfed.data.partition import Partition
+from flatfed.engine import batches
+from flatfed.engine.client_state import ClientState
+from flatfed.engine.context import Context
+from flatfed.engine.evaluate import evaluate
+from flatfed.engine.executors import executor
+from flatfed.engine.layout import Layout
+from flatfed.engine.local import LocalTraining, Resident
+from flatfed.engine.sampling import active_clients
+from flatfed.engine.streams import stream, torch_seed
+from flatfed.engine.topology import mixing_matrix
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+class Simulation:
+    """State of a run: the server's vectors, the clients' vectors, the round; everything else is a constant.
+
+    ``server`` name -> (1, parameters); ``round`` finished rounds. ``description`` is a run description (see
+    :func:`flatfed.engine.train.train`).
+    """
+
+    def __init__(
+        self,
+        description: dict[str, Any],
+        dataset: Dataset,
+        partition: Partition,
+        device: torch.device,
+        executor_name: str,
+        *,
+        algorithm: algorithms.Algorithm | None = None,
+    ):
+        self.description = description
+        self.seed = int(description["seed"])
+        self.dtype = DTYPES[description["precision"]]
+        self.device = device
+        update = description["update"]
+        self.algorithm = algorithm or algorithms.load(update["name"])(**update["params"])
+
+        spec, shape = description["model"], tuple(description["dataset"]["shape"])
+        self.model = models.build(spec["name"], shape, description["dataset"]["classes"], spec["options"])
+        models.refuse_buffers(self.model)
+        self.model.to(device, self.dtype).requires_grad_(False)
+        self.layout = Layout.of(self.model)
+
+        self.data = Resident(
+            torch.from_numpy(np.asarray(dataset.images)).to(device),
+            torch.from_numpy(np.asarray(dataset.labels)).to(device),
+            torch.tensor(description["dataset"]["mean"], dtype=self.dtype, device=device),
+            torch.tensor(description["dataset"]["std"], dtype=self.dtype, device=device),
+            self.dtype,
+            description["augmentation"],
+        )
+        self.members = np.split(partition.indices, partition.offsets[1:-1])
+        self.test = torch.from_numpy(partition.test).to(device)
+        self.train = torch.from_numpy(partition.indices).to(device)
+        self.clients = len(self.members)
+        self.sizes = np.diff(partition.offsets)
+
+        self.private = self.algorithm.private_size(shape)
+        transform = self.algorithm.transform if self.private else None
+        self.executor = executor(executor_name, self.model, self.layout, transform)
+        self.local = LocalTraining(
+            self.algorithm,
+            self.executor,
+            self.data,
+            self.seed,
+            float(description["weight_decay"]),
+            description["clip_norm"],
+        )
+        self._start(torch_seed(self.seed, "weights"))
+
+    def _start(self, weight_seed: int) -> None:
+        """Set the state before the first round: common initial weights, all other vectors zero."""
+        generator = torch.Generator().manual_seed(weight_seed)
+        initial = models.initial_weights(self.model, generator).to(self.device, self.dtype)
+        zero = torch.zeros(1, self.layout.size, dtype=self.dtype, device=self.device)
+        self.server: dict[str, Tensor] = {"w": initial[None].clone()}
+        self.server.update({name: zero.clone() for name in self.algorithm.server_state})
+        sizes = {name: self.layout.size for name in self.algorithm.client_state}
+        if self.private:
+            sizes["private"] = self.private
+        if self.algorithm.decentralised:
+            sizes["model"] = self.layout.size
+        self.state = ClientState(sizes, self.clients, self.dtype, self.device)
+        if self.algorithm.decentralised:
+            self.state.store["model"][:] = initial
+            self.mixing = torch.from_numpy(mixing_matrix(self.description["topology"], self.clients))
+            self.mixing = self.mixing.to(self.device, self.dtype)
+        self.round = 0
+        self.bytes = {"download": 0, "upload": 0}
+        self.seconds = {"training": 0.0, "evaluation": 0.0}
+
+    def learning_rate(self) -> float:
+        """Learning rate of the coming round: eta_0 gamma^t, constant within a round."""
+        return self.description["learning_rate"] * self.description["learning_rate_decay"] ** self.round
+
+    def advance(self) -> dict[str, float] | None:
+        """Run one round; return its line of metrics.csv where the protocol evaluates, else None."""
+        began = time.monotonic()
+        evaluation = self.description["evaluation"]
+        last = self.round + 1 == self.description["rounds"]
+        wanted = last or (self.round + 1) % evaluation["every"] == 0
+        lr = self.learning_rate()
+        active = active_clients(self.description["sampling"], self.clients, self.seed, self.round)
+        order = batches.by_length(
+            active, self.sizes, self.description["batch_size"], self.description["local_epochs"]
+        )
+        trained, loss_sum, step_sum = self._train(order, lr)
+        line = {
+            "round": self.round + 1,
+            "learning_rate": lr,
+            "train_loss": float(loss_sum) / step_sum if wanted else None,
+            "clients": len(order),
+        }
+        if wanted:
+            gap = torch.stack([(row - self.server["w"][0]).square().sum() for row in trained])
+            line["consistency"] = float(gap.mean())
+        self._count_bytes(len(order))
+        self.round += 1
+        self._wait()
+        self.seconds["training"] += time.monotonic() - began
+        return self._evaluated(line) if wanted else None
+
+    def _train(self, order: np.ndarray, lr: float) -> tuple[Tensor, Tensor, int]:
+        """Local training in blocks, then aggregation or mixing; return local models, sum of losses, sum of steps."""
+        n, algorithm = len(order), self.algorithm
+        rate = torch.tensor(lr, dtype=self.dtype, device=self.device)
+        if algorithm.decentralised and algorithm.mix_first:
+            algorithm.mix(self.state.store["model"], self.mixing, self._context(order, rate, {}, None))
+        uploads: dict[str, Tensor] = {}
+        loss_sum = torch.zeros((), dtype=self.dtype, device=self.device)
+        steps = np.empty(n, dtype=np.int64)
+        size = self.executor.block or n
+        for first in range(0, n, size):
+            part = order[first : first + size]
+            rows = slice(first, first + len(part))
+            plan = batches.plan(
+                part,
+                self.members,
+                seed=self.seed,
+                round_=self.round,
+                batch_size=self.description["batch_size"],
+                epochs=self.description["local_epochs"],
+                augmented=self.data.scheme != "none",
+            )
+            steps[rows] = plan.steps
+            sent, losses = self._train_block(part, plan, rate)
+            loss_sum += losses
+            for name, values in sent.items():
+                if name not in uploads:
+                    uploads[name] = torch.empty(n, values.shape[1], dtype=self.dtype, device=self.device)
+                uploads[name][rows] = values
+        context = self._context(order, rate, {}, steps)
+        if algorithm.decentralised:
+            if not algorithm.mix_first:
+                algorithm.mix(self.state.store["model"], self.mixing, context)
+            self.server["w"].copy_(self.state.store["model"].mean(dim=0, keepdim=True))
+        else:
+            algorithm.aggregate(self.server, uploads, context)
+        return uploads["w"], loss_sum, int(steps.sum())
+
+    def _train_block(self, clients: np.ndarray, plan: batches.RoundPlan, rate: Tensor) -> tuple[dict, Tensor]:
+        """Train one block of rows from the received model; return what it uploads and the sum of first losses."""
+        rows = self.state.gather(clients)
+        ctx = self._context(clients, rate, rows, plan.steps)
+        received = rows["model"] if self.algorithm.decentralised else self.server["w"].expand(len(clients), -1)
+        parts = [received, rows["private"]] if self.private else [received]
+        w = torch.cat(parts, dim=1)
+        ctx.w = received if self.algorithm.decentralised else self.server["w"]
+        self.algorithm.start(w, ctx)
+        losses = self.local.train(w, plan, ctx)
+        sent = self.algorithm.finish(w, ctx)
+        model = w[:, : self.layout.size]
+        if self.private:
+            rows["private"].copy_(w[:, self.layout.size :])
+        if self.algorithm.decentralised:
+            rows["model"].copy_(model)
+        self.state.scatter(clients, rows)
+        return {"w": model, **sent}, losses
+
+    def _context(self, clients: np.ndarray, rate: Tensor, rows: dict[str, Tensor], steps) -> Context:
+        """Return what hooks are given for ``clients``; ``steps`` (rows,) their local steps or None."""
+        members = [torch.from_numpy(self.members[c]).to(self.device) for c in clients] if rows else []
+        counts = np.zeros(0) if steps is None else steps
+        round_ = self.round
+
+        def uniform(draw: int, shape: tuple[int, ...]) -> Tensor:
+            draws = [stream(self.seed, "algorithm", round_, int(c), draw).random(shape) for c in clients]
+            return torch.from_numpy(np.stack(draws)).to(self.device, self.dtype)
+
+        return Context(
+            w=self.server["w"],
+            server=self.server,
+            client=rows,
+            scratch={
+                name: torch.zeros(len(clients), self.layout.size, dtype=self.dtype, device=self.device)
+                for name in (self.algorithm.scratch if rows else ())
+            },
+            lr=rate,
+            steps=torch.from_numpy(counts).to(self.device, self.dtype)[:, None],
+            round=round_,
+            clients=self.clients,
+            layout=self.layout,
+            full_gradient=lambda w: self.local.full_gradient(
+                w, members[: len(w)], self.description["evaluation"]["batch_size"]
+            ),
+            uniform=uniform,
+        )
+
+    def _count_bytes(self, active: int) -> None:
+        """Add the round's communication: model sizes sent to and from every active client, or along every link."""
+        links = active
+        if self.algorithm.decentralised:
+            links = int((self.mixing != 0).sum()) - self.clients
+        size = self.layout.size * self.dtype.itemsize
+        down, up = self.algorithm.communication
+        self.bytes["download"] += int(links * down * size)
+        self.bytes["upload"] += int(links * up * size)
+
+    def _evaluated(self, line: dict[str, float]) -> dict[str, float]:
+        """Add losses and accuracies of the model that tables show; return the line in the order of metrics.csv."""
+        began = time.monotonic()
+        spec = self.description["evaluation"]
+        row = next(iter(self.algorithm.evaluated(self.server).values()))[0]
+        found = {}
+        for name in spec["sets"]:
+            index = {"test": self.test, "train": self.train}[name]
+            found[name] = evaluate(self.model, self.layout, row, self.data, index, spec["batch_size"])
+        self._wait()
+        self.seconds["evaluation"] += time.monotonic() - began
+        ordered = {
+            "round": line["round"],
+            "learning_rate": line["learning_rate"],
+            "train_loss": line["train_loss"],
+            "test_loss": found["test"][0],
+            "test_accuracy": found["test"][1],
+            "clients": line["clients"],
+            "consistency": line["consistency"],
+            "download_bytes": self.bytes["download"],
+            "upload_bytes": self.bytes["upload"],
+            "seconds": round(self.seconds["training"], 3),
+        }
+        if "train" in found:
+            ordered["full_train_loss"], ordered["train_accuracy"] = found["train"]
+        return ordered
+
+    def _wait(self) -> None:
+        """Wait for the device, so that clocks measure work and not its submission."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)

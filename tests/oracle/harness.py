@@ -1,0 +1,229 @@
+"""A small federated problem in float64, and a slow, obvious second implementation of every algorithm to hold against ours.
+
+The problem has what breaks careless code: clients of unequal size, ragged last batches, partial participation, a clip
+that is active, weight decay, a falling learning rate, several local epochs.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from flatfed import models
+from flatfed.data import dataset as datasets
+from flatfed.data import partition as partitions
+from flatfed.engine import batches
+from flatfed.engine.sampling import active_clients
+from flatfed.engine.simulation import Simulation
+from flatfed.files import digest_arrays
+
+SIZES = [7, 12, 5, 9, 10, 6]
+
+
+def write_problem(folder: Path, sizes: list[int] = SIZES, classes: int = 3, side: int = 8) -> tuple[Path, Path]:
+    """Write a dataset folder and a partition file of ``len(sizes)`` clients; return their paths."""
+    rng = np.random.default_rng(5)
+    count, test = sum(sizes), 20
+    labels = rng.integers(0, classes, count + test)
+    images = rng.integers(0, 200, (count + test, 1, side, side)) + 18 * labels[:, None, None, None]
+    images, labels = images.astype(np.uint8), labels.astype(np.int64)
+    data = folder / "data"
+    data.mkdir(parents=True)
+    np.save(data / "images.npy", images)
+    np.save(data / "labels.npy", labels)
+    digest = digest_arrays(images=images, labels=labels)
+    meta = {
+        "name": "problem",
+        "classes": classes,
+        "shape": [1, side, side],
+        "train": count,
+        "test": test,
+        "domains": None,
+        "source": {"source": "test"},
+        "digest": digest,
+        "bytes": images.nbytes,
+    }
+    (data / "dataset.json").write_text(json.dumps(meta))
+    indices = rng.permutation(count).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    counts = np.stack([np.bincount(labels[part], minlength=classes) for part in np.split(indices, offsets[1:-1])])
+    path = folder / "partition.npz"
+    spec = {"scheme": "test", "clients": len(sizes), "dataset_digest": digest}
+    np.savez(
+        path,
+        indices=indices,
+        offsets=offsets,
+        test=np.arange(count, count + test),
+        class_counts=counts,
+        spec=np.array(json.dumps(spec)),
+    )
+    return data, path
+
+
+def description(name: str, params: dict | None = None, **changes) -> dict:
+    """Return a run description of the problem in float64; ``changes`` replace its top-level keys."""
+    base = {
+        "format": 1,
+        "scale": "test",
+        "protocol": "problem",
+        "split": "test",
+        "algorithm": name,
+        "seed": 3,
+        "dataset": {"name": "problem", "classes": 3, "shape": [1, 8, 8], "mean": [0.4], "std": [0.25]},
+        "partition": {"scheme": "test", "clients": len(SIZES)},
+        "sampling": {"scheme": "bernoulli", "fraction": 0.5, "sampler": "keyed"},
+        "model": {"name": "cnn_tiny", "options": {}},
+        "rounds": 4,
+        "batch_size": 4,
+        "local_epochs": 2,
+        "learning_rate": 0.2,
+        "learning_rate_decay": 0.9,
+        "weight_decay": 0.01,
+        "clip_norm": 0.4,
+        "augmentation": "none",
+        "update": {"name": name, "params": params or {}},
+        "evaluation": {"every": 1, "sets": ["test"], "batch_size": 7},
+        "executor": {"cpu": "stacked", "cuda": "stacked"},
+        "precision": "float64",
+        "checkpoint_every": 2,
+    }
+    return {**base, **changes}
+
+
+def simulation(folder: Path, spec: dict, executor: str = "stacked", algorithm=None) -> Simulation:
+    """Return a simulation of ``spec`` on the problem in ``folder`` (made there when missing)."""
+    if not (folder / "partition.npz").exists():
+        write_problem(folder)
+    data, dealt = datasets.load(folder / "data"), partitions.load(folder / "partition.npz")
+    return Simulation(spec, data, dealt, torch.device("cpu"), executor, algorithm=algorithm)
+
+
+def weights(folder: Path, spec: dict, executor: str = "stacked", rounds: int | None = None) -> torch.Tensor:
+    """Return the server's model (parameters,) after the run's rounds."""
+    run = simulation(folder, spec, executor)
+    for _ in range(spec["rounds"] if rounds is None else rounds):
+        run.advance()
+    return run.server["w"][0].clone()
+
+
+class Reference:
+    """Every algorithm again, one client after another on one vector, written from the papers' formulas.
+
+    Shares with flatfed: the initial weights, who is active, the batches, and the model's forward pass. Momentum, duals
+    and control variates are dictionaries client -> vector.
+    """
+
+    def __init__(self, folder: Path, spec: dict):
+        if not (folder / "partition.npz").exists():
+            write_problem(folder)
+        run = simulation(folder, spec)
+        self.spec = spec
+        self.w = run.server["w"][0].clone()
+        self.members, self.sizes = run.members, run.sizes
+        self.m = len(self.members)
+        data = np.load(folder / "data" / "images.npy"), np.load(folder / "data" / "labels.npy")
+        mean, std = spec["dataset"]["mean"][0], spec["dataset"]["std"][0]
+        self.x = (torch.from_numpy(data[0]).double() / 255 - mean) / std
+        self.y = torch.from_numpy(data[1])
+        model = spec["model"]
+        self.model = models.build(model["name"], tuple(spec["dataset"]["shape"]), 3, model["options"]).double()
+        zero = torch.zeros_like(self.w)
+        self.c, self.h, self.s, self.delta, self.first, self.second = (zero.clone() for _ in range(6))
+        self.c_i = {i: zero.clone() for i in range(self.m)}
+        self.h_i = {i: zero.clone() for i in range(self.m)}
+        self.mu_i = {i: zero.clone() for i in range(self.m)}
+
+    def gradient(self, w: torch.Tensor, index: np.ndarray) -> torch.Tensor:
+        """Gradient of the mean cross-entropy on images ``index``."""
+        vector_to_parameters(w, self.model.parameters())
+        for p in self.model.parameters():
+            p.requires_grad_()
+            p.grad = None
+        cross_entropy(self.model(self.x[index]), self.y[index]).backward()
+        return parameters_to_vector([p.grad for p in self.model.parameters()]).detach().clone()
+
+    def batches(self, client: int, round_: int) -> list[np.ndarray]:
+        """The client's batches of the round, in order."""
+        dealt = batches.plan(
+            np.array([client]),
+            self.members,
+            seed=self.spec["seed"],
+            round_=round_,
+            batch_size=self.spec["batch_size"],
+            epochs=self.spec["local_epochs"],
+            augmented=False,
+        )
+        return [dealt.index[0, k][dealt.weight[0, k] > 0] for k in range(dealt.length)]
+
+    def run(self, name: str, p: dict, rounds: int) -> torch.Tensor:
+        """Run ``rounds`` rounds of algorithm ``name`` with all its parameters ``p``; return the server's model."""
+        for t in range(rounds):
+            eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
+            active = active_clients(self.spec["sampling"], self.m, self.spec["seed"], t)
+            self.round(name, p, t, eta, [int(i) for i in active])
+        return self.w
+
+    def round(self, name: str, p: dict, t: int, eta: float, active: list[int]) -> None:
+        """One round."""
+        n, w_t = len(active), self.w
+        local, steps, c_change, sent_mu = {}, {}, torch.zeros_like(w_t), torch.zeros_like(w_t)
+        for i in active:
+            x, dealt, e = w_t.clone(), self.batches(i, t), None
+            for index in dealt:
+                e, g = self.ascend(name, p, x, i, index)
+                if name == "scaffold":
+                    g = g - self.c_i[i] + self.c
+                if name in ("fedcm", "mofedsam"):
+                    g = p["alpha"] * g + (1 - p["alpha"]) * self.delta
+                quadratic = self.spec["weight_decay"]
+                if name in ("feddyn", "fedsmoo"):
+                    g = g + p["penalty"] * (self.h_i[i] - w_t)
+                    quadratic += p["penalty"]
+                if self.spec["clip_norm"] is not None:
+                    g = g * min(1.0, self.spec["clip_norm"] / (float(torch.linalg.norm(g)) + 1e-6))
+                x = x - eta * (g + quadratic * x)
+            local[i], steps[i] = x, len(dealt)
+            if name == "scaffold":
+                new = self.c_i[i] - self.c + (w_t - x) / (len(dealt) * eta)
+                c_change += (new - self.c_i[i]) / self.m
+                self.c_i[i] = new
+            if name in ("feddyn", "fedsmoo"):
+                self.h_i[i] = self.h_i[i] + x - w_t
+            if name == "fedsmoo":
+                sent_mu += (self.mu_i[i] - (e if p["s"] == "paper" else 0)) / n
+        mean = sum(local.values()) / n
+        self.serve(name, p, w_t, mean)
+        self.delta = -sum((local[i] - w_t) / steps[i] for i in active) / (n * eta)
+        self.c = self.c + c_change
+        if name == "fedsmoo":
+            self.s = p["rho"] * sent_mu / (torch.linalg.norm(sent_mu) + 1e-7)
+
+    def ascend(self, name: str, p: dict, x: torch.Tensor, i: int, index: np.ndarray):
+        """Return (perturbation or None, gradient at the perturbed point)."""
+        g = self.gradient(x, index)
+        if name in ("fedsam", "mofedsam"):
+            e = p["rho"] * g / (torch.linalg.norm(g) + 1e-7)
+        elif name == "fedsmoo":
+            u = g - self.mu_i[i] - self.s
+            e = p["rho"] * u / (torch.linalg.norm(u) + 1e-7)
+            self.mu_i[i] = self.mu_i[i] + e - self.s
+        else:
+            return None, g
+        return e, self.gradient(x + e, index)
+
+    def serve(self, name: str, p: dict, w_t: torch.Tensor, mean: torch.Tensor) -> None:
+        """The server's step."""
+        change = mean - w_t
+        if name in ("feddyn", "fedsmoo"):
+            self.w = mean + sum(self.h_i.values()) / self.m
+        elif name == "fedadam":
+            self.first = p["beta1"] * self.first + (1 - p["beta1"]) * change
+            self.second = p["beta2"] * self.second + (1 - p["beta2"]) * change**2
+            self.w = w_t + p["server_learning_rate"] * self.first / (self.second.sqrt() + p["tau"])
+        else:
+            self.w = w_t + p["server_learning_rate"] * change

@@ -1,0 +1,148 @@
+"""The training job as a whole: what it writes, and that an interruption leaves no trace in it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from harness import description, write_problem
+from safetensors.torch import load_file
+
+from flatfed import algorithms
+from flatfed.engine import checkpoint
+from flatfed.engine.simulation import Simulation
+from flatfed.engine.train import evaluate, train
+from flatfed.errors import DataError, FlatFedError
+
+SRC = Path(__file__).parents[2] / "src"
+
+
+def job(tmp_path: Path, name: str, out: str, **changes) -> Path:
+    if not (tmp_path / "data").exists():
+        write_problem(tmp_path)
+    spec = description(name, precision="float32", **changes)
+    train(spec, tmp_path / "data", tmp_path / "partition.npz", tmp_path / out, device="cpu", code_digest="abc")
+    return tmp_path / out
+
+
+def lines(folder: Path) -> list[dict[str, str]]:
+    with open(folder / "metrics.csv", newline="") as file:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+
+
+def test_writes_metrics_model_and_provenance(tmp_path):
+    out = job(tmp_path, "fedsmoo", "run")
+    rows = lines(out)
+    assert [row["round"] for row in rows] == ["1", "2", "3", "4"]
+    assert list(rows[0]) == [
+        *("round", "learning_rate", "train_loss", "test_loss", "test_accuracy", "clients", "consistency"),
+        *("download_bytes", "upload_bytes"),
+    ]
+    record = json.loads((out / "run.json").read_text())
+    assert record["diverged_at"] is None and record["rounds_done"] == 4 and record["code_digest"] == "abc"
+    active = sum(int(row["clients"]) for row in rows)
+    assert int(rows[-1]["upload_bytes"]) == active * 2 * 4 * record["parameters"]
+    weights = load_file(out / "model.safetensors")
+    assert sum(w.numel() for w in weights.values()) == record["parameters"]
+    again = evaluate(out, tmp_path / "data", tmp_path / "partition.npz", device="cpu")
+    assert again["test_accuracy"] == float(rows[-1]["test_accuracy"])
+    assert again["test_loss"] == pytest.approx(float(rows[-1]["test_loss"]), rel=1e-5)
+    assert not (out / checkpoint.NAME).exists()
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("name", algorithms.names())
+def test_same_seed_same_bytes_and_an_interruption_changes_nothing(tmp_path, monkeypatch, name, executor):
+    changes = dict(executor={"cpu": executor}, augmentation="crop_flip_half")
+    whole = job(tmp_path, name, "whole", **changes)
+    advance = Simulation.advance
+
+    def stop_in_round_4(self):
+        if self.round == 3:
+            raise KeyboardInterrupt
+        return advance(self)
+
+    monkeypatch.setattr(Simulation, "advance", stop_in_round_4)
+    with pytest.raises(KeyboardInterrupt):
+        job(tmp_path, name, "parts", **changes)
+    assert (tmp_path / "parts" / checkpoint.NAME).exists()
+    monkeypatch.setattr(Simulation, "advance", advance)
+    parts = job(tmp_path, name, "parts", **changes)
+    assert lines(parts) == lines(whole)
+    assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def test_a_killed_process_goes_on_to_the_same_bytes(tmp_path):
+    spec = dict(rounds=30, checkpoint_every=3)
+    whole = job(tmp_path, "fedsmoo", "whole", **spec)
+    (tmp_path / "run.json").write_text(json.dumps(description("fedsmoo", precision="float32", **spec)))
+    code = (
+        "import json, sys, time; from flatfed.engine import train as t, simulation as s\n"
+        "advance = s.Simulation.advance\n"
+        "s.Simulation.advance = lambda self: (time.sleep(0.05), advance(self))[1]\n"
+        f"t.train(json.load(open('run.json')), 'data', 'partition.npz', 'parts', device='cpu', code_digest='abc')"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(SRC)})
+    mark = tmp_path / "parts" / checkpoint.NAME
+    deadline = time.monotonic() + 60
+    while not mark.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert mark.exists() and not (tmp_path / "parts" / "metrics.csv").exists()
+    parts = job(tmp_path, "fedsmoo", "parts", **spec)
+    assert lines(parts) == lines(whole)
+    assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["other run", "cut short", "garbage"])
+def test_a_checkpoint_of_another_run_or_a_broken_one_is_set_aside(tmp_path, monkeypatch, damage):
+    whole = job(tmp_path, "fedavg", "whole")
+    advance = Simulation.advance
+
+    def stop(self):
+        if self.round == 3:
+            raise KeyboardInterrupt
+        return advance(self)
+
+    monkeypatch.setattr(Simulation, "advance", stop)
+    with pytest.raises(KeyboardInterrupt):
+        job(tmp_path, "fedavg", "parts", **({"learning_rate": 0.05} if damage == "other run" else {}))
+    monkeypatch.setattr(Simulation, "advance", advance)
+    mark = tmp_path / "parts" / checkpoint.NAME
+    if damage == "cut short":
+        mark.write_bytes(mark.read_bytes()[:-100])
+    if damage == "garbage":
+        mark.write_bytes(b"not a checkpoint")
+    parts = job(tmp_path, "fedavg", "parts")
+    assert mark.with_suffix(".stale").exists()
+    assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def test_a_diverged_run_ends_at_its_round_and_says_so(tmp_path):
+    out = job(tmp_path, "fedavg", "run", learning_rate=1e30, clip_norm=None)
+    record = json.loads((out / "run.json").read_text())
+    assert record["diverged_at"] is not None
+    assert len(lines(out)) == record["diverged_at"] - 1
+
+
+def test_data_of_another_shape_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"shape \[1, 8, 8\].*has \[3, 32, 32\]"):
+        job(tmp_path, "fedavg", "run", dataset={"name": "x", "classes": 3, "shape": [3, 32, 32], "mean": [0], "std": [1]})
+    with pytest.raises(DataError, match="6 clients, but the run has 9"):
+        job(tmp_path, "fedavg", "run", partition={"clients": 9})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
+def test_cuda_asked_for_and_absent_fails_at_once(tmp_path):
+    write_problem(tmp_path)
+    with pytest.raises(FlatFedError, match="torch sees no GPU"):
+        train(description("fedavg"), tmp_path / "data", tmp_path / "partition.npz", tmp_path / "out", device="cuda")

@@ -1,0 +1,58 @@
+"""The index plan of a round."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flatfed.engine.batches import by_length, plan, step_count
+
+DATA = [np.arange(0, 7), np.arange(10, 22), np.arange(30, 35)]
+SIZES = np.array([7, 12, 5])
+
+
+def make(clients, **changes):
+    values = dict(seed=1, round_=2, batch_size=4, epochs=3, augmented=True)
+    return plan(np.array(clients), DATA, **{**values, **changes})
+
+
+def test_step_counts_take_the_last_small_batch():
+    assert [step_count(n, 4, 3) for n in (7, 12, 5, 4, 1)] == [6, 9, 6, 3, 3]
+    assert step_count(250, 20, 2) == 26
+
+
+def test_rows_are_sorted_by_length_and_narrow_correctly():
+    order = by_length(np.array([0, 1, 2]), SIZES, 4, 3)
+    assert order.tolist() == [1, 0, 2]
+    dealt = make(order)
+    assert dealt.steps.tolist() == [9, 6, 6] and dealt.length == 9
+    assert [dealt.rows(k) for k in (0, 5, 6, 8)] == [3, 3, 1, 1]
+
+
+def test_every_epoch_sees_every_image_once():
+    dealt = make([1, 0, 2])
+    for row, client in enumerate((1, 0, 2)):
+        per_epoch = dealt.steps[row] // 3
+        for epoch in range(3):
+            part = slice(epoch * per_epoch, (epoch + 1) * per_epoch)
+            seen = dealt.index[row, part][dealt.weight[row, part] > 0]
+            assert sorted(seen.tolist()) == DATA[client].tolist()
+
+
+def test_weights_average_every_real_batch():
+    dealt = make([1, 0, 2])
+    for row in range(3):
+        sums = dealt.weight[row].sum(axis=1)
+        assert np.allclose(sums[: dealt.steps[row]], 1) and not sums[dealt.steps[row] :].any()
+    assert dealt.width[:6].max() == 4
+    assert make([0]).width.tolist() == [4, 3] * 3
+
+
+def test_a_clients_plan_does_not_depend_on_its_neighbours():
+    together, alone = make([1, 0, 2]), make([0])
+    assert np.array_equal(together.index[1, :6], alone.index[0])
+    assert np.array_equal(together.draws[1, :6], alone.draws[0])
+
+
+def test_rounds_differ():
+    assert not np.array_equal(make([0]).index, make([0], round_=3).index)
+    assert make([0], augmented=False).draws is None
