@@ -24,7 +24,8 @@ def evaluate(
     correct = torch.zeros((), dtype=torch.int64, device=row.device)
     for part in index.split(batch_size):
         labels = data.labels[part]
-        output = functional_call(model, views, (data.batch(part),))
+        images = data.batch(part).contiguous(memory_format=torch.channels_last)
+        output = functional_call(model, views, (images,))
         loss += cross_entropy(output, labels, reduction="sum").double()
         correct += (output.argmax(dim=1) == labels).sum()
     return float(loss) / len(index), int(correct) / len(index)

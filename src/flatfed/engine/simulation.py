@@ -140,7 +140,7 @@ class Simulation:
         n, algorithm = len(order), self.algorithm
         rate = torch.tensor(lr, dtype=self.dtype, device=self.device)
         if algorithm.decentralised and algorithm.mix_first:
-            algorithm.mix(self.state.store["model"], self.mixing, self._context(order, rate, {}, None))
+            algorithm.mix(self.state.store["model"], self.mixing, self._context(order, rate, None, None))
         uploads: dict[str, Tensor] = {}
         loss_sum = torch.zeros((), dtype=self.dtype, device=self.device)
         steps = np.empty(n, dtype=np.int64)
@@ -164,7 +164,7 @@ class Simulation:
                 if name not in uploads:
                     uploads[name] = torch.empty(n, values.shape[1], dtype=self.dtype, device=self.device)
                 uploads[name][rows] = values
-        context = self._context(order, rate, {}, steps)
+        context = self._context(order, rate, None, steps)
         if algorithm.decentralised:
             if not algorithm.mix_first:
                 algorithm.mix(self.state.store["model"], self.mixing, context)
@@ -192,11 +192,17 @@ class Simulation:
         self.state.scatter(clients, rows)
         return {"w": model, **sent}, losses
 
-    def _context(self, clients: np.ndarray, rate: Tensor, rows: dict[str, Tensor], steps) -> Context:
-        """Return what hooks are given for ``clients``; ``steps`` (rows,) their local steps or None."""
-        members = [torch.from_numpy(self.members[c]).to(self.device) for c in clients] if rows else []
+    def _context(
+        self, clients: np.ndarray, rate: Tensor, rows: dict[str, Tensor] | None, steps: np.ndarray | None
+    ) -> Context:
+        """Return what hooks are given for ``clients``; ``rows`` their state (None at the server), ``steps`` (rows,)."""
+        local = rows is not None
         counts = np.zeros(0) if steps is None else steps
         round_ = self.round
+
+        def full_gradient(w: Tensor) -> Tensor:
+            members = [torch.from_numpy(self.members[c]).to(self.device) for c in clients[: len(w)]]
+            return self.local.full_gradient(w, members, self.description["evaluation"]["batch_size"])
 
         def uniform(draw: int, shape: tuple[int, ...]) -> Tensor:
             draws = [stream(self.seed, "algorithm", round_, int(c), draw).random(shape) for c in clients]
@@ -205,19 +211,17 @@ class Simulation:
         return Context(
             w=self.server["w"],
             server=self.server,
-            client=rows,
+            client=rows or {},
             scratch={
                 name: torch.zeros(len(clients), self.layout.size, dtype=self.dtype, device=self.device)
-                for name in (self.algorithm.scratch if rows else ())
+                for name in (self.algorithm.scratch if local else ())
             },
             lr=rate,
             steps=torch.from_numpy(counts).to(self.device, self.dtype)[:, None],
             round=round_,
             clients=self.clients,
             layout=self.layout,
-            full_gradient=lambda w: self.local.full_gradient(
-                w, members[: len(w)], self.description["evaluation"]["batch_size"]
-            ),
+            full_gradient=full_gradient if local else None,
             uniform=uniform,
         )
 

@@ -1,0 +1,163 @@
+"""The hooks that none of the shipped algorithms uses yet: mixing, private coordinates, full gradients, own draws."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from harness import SIZES, Reference, description, simulation, write_problem
+
+from flatfed.algorithms import Algorithm
+from flatfed.algorithms.fedavg import FedAvg
+from flatfed.engine.topology import mixing_matrix
+from flatfed.errors import ConfigError
+
+EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
+EVERYBODY = {"scheme": "all"}
+
+
+def gap(a: torch.Tensor, b: torch.Tensor) -> float:
+    return float((a - b).abs().max())
+
+
+class Gossip(Algorithm):
+    """Local SGD and mixing: the decentralised hooks as they come."""
+
+    decentralised = True
+
+
+class MixFirst(Gossip):
+    mix_first = True
+
+
+class Shift(FedAvg):
+    """A private additive shift of the images, moved up the gradient while the model moves down."""
+
+    def private_size(self, image_shape):
+        return image_shape[0]
+
+    def transform(self, images, private):
+        return images + private[:, None, None]
+
+    def update(self, w, d, ctx):
+        d = d.clone()
+        d[:, ctx.layout.size :].neg_()
+        super().update(w, d, ctx)
+
+
+class FullGradient(FedAvg):
+    """Replaces every step's gradient by the one on all of the client's data."""
+
+    def correct(self, g, ctx):
+        return ctx.full_gradient(self._w)
+
+    def perturbation(self, w, gradient, ctx):
+        self._w = w
+
+
+class Noise(FedAvg):
+    """Adds its own draws to the uploaded model."""
+
+    def finish(self, w, ctx):
+        w.add_(ctx.uniform(0, (w.shape[1],)))
+        return {}
+
+
+@EXECUTORS
+def test_full_graph_is_fedavg_with_everybody(tmp_path, executor):
+    spec = description("fedavg", sampling=EVERYBODY, topology="full")
+    gossip = simulation(tmp_path, spec, executor, algorithm=Gossip())
+    server = simulation(tmp_path, spec, executor)
+    for _ in range(3):
+        line, other = gossip.advance(), server.advance()
+        assert gap(gossip.server["w"], server.server["w"]) < 1e-12
+        assert line["consistency"] == pytest.approx(other["consistency"], rel=1e-9)
+    assert line["upload_bytes"] == 3 * 6 * 5 * gossip.layout.size * 8
+
+
+def test_ring_mixes_neighbours_and_keeps_the_mean(tmp_path):
+    spec = description("fedavg", sampling=EVERYBODY, topology="ring")
+    run = simulation(tmp_path, spec, algorithm=Gossip())
+    models = run.state.store["model"]
+    models.copy_(torch.randn(models.shape, generator=torch.Generator().manual_seed(1), dtype=models.dtype))
+    before = models.clone()
+    run.algorithm.mix(models, run.mixing, None)
+    assert gap(models[0], (before[5] + before[0] + before[1]) / 3) < 1e-12
+    assert gap(models.mean(dim=0), before.mean(dim=0)) < 1e-12
+
+
+def test_order_of_mixing_and_training(tmp_path):
+    """On a full graph, training after mixing leaves the models apart; the consensus is their mean."""
+    spec = description("fedavg", sampling=EVERYBODY, topology="full")
+    run = simulation(tmp_path, spec, algorithm=MixFirst())
+    run.advance()
+    models = run.state.store["model"]
+    assert gap(models[0], models[1]) > 1e-4
+    assert gap(run.server["w"][0], models.mean(dim=0)) < 1e-12
+    last = simulation(tmp_path, spec, algorithm=Gossip())
+    last.advance()
+    assert gap(last.state.store["model"][0], last.state.store["model"][1]) < 1e-12
+    assert gap(last.server["w"], run.server["w"]) < 1e-12
+
+
+@pytest.mark.parametrize("name", ["ring", "full"])
+def test_mixing_matrices_are_symmetric_and_doubly_stochastic(name):
+    matrix = torch.from_numpy(mixing_matrix(name, 7))
+    assert gap(matrix, matrix.T) == 0 and (matrix >= 0).all()
+    assert gap(matrix.sum(dim=1), torch.ones(7, dtype=torch.float64)) < 1e-15
+    with pytest.raises(ConfigError, match="at least 3 clients, not 2"):
+        mixing_matrix(name, 2)
+
+
+def test_unknown_topology_is_named():
+    with pytest.raises(ConfigError, match="unknown topology 'rnig'; did you mean 'ring'"):
+        mixing_matrix("rnig", 8)
+
+
+def test_private_coordinates_train_persist_and_are_never_sent(tmp_path):
+    spec = description("fedavg", clip_norm=None)
+    runs = [simulation(tmp_path, spec, name, algorithm=Shift()) for name in ("sequential", "stacked")]
+    lines = [run.advance() for run in runs]
+    assert gap(runs[0].server["w"], runs[1].server["w"]) < 1e-12
+    first = runs[0].state.store["private"].clone()
+    assert gap(first, runs[1].state.store["private"]) < 1e-12
+    assert first.shape == (6, 1) and int((first != 0).sum()) == lines[0]["clients"]
+    assert lines[0]["upload_bytes"] == lines[0]["clients"] * runs[0].layout.size * 8
+    runs[0].advance()
+    untouched = torch.from_numpy(~runs[0].state.touched)
+    assert not runs[0].state.store["private"][untouched].any()
+
+
+def test_private_coordinates_follow_their_gradient(tmp_path):
+    """One client, one step: the shift moves by + eta times the gradient of the loss with respect to it."""
+    write_problem(tmp_path, [8])
+    changes = dict(partition={"clients": 1}, sampling=EVERYBODY, local_epochs=1, batch_size=8, clip_norm=None)
+    spec = description("fedavg", weight_decay=0.0, **changes)
+    run = simulation(tmp_path, spec, algorithm=Shift())
+    reference = Reference(tmp_path, spec)
+    index, step = reference.batches(0, 0)[0], 1e-5
+    start = reference.w.clone()
+    losses = []
+    for sign in (1, -1):
+        torch.nn.utils.vector_to_parameters(start, reference.model.parameters())
+        output = reference.model(reference.x[index] + sign * step)
+        losses.append(torch.nn.functional.cross_entropy(output, reference.y[index]).item())
+    run.advance()
+    slope = (losses[0] - losses[1]) / (2 * step)
+    assert run.state.store["private"].item() == pytest.approx(spec["learning_rate"] * slope, rel=1e-6)
+
+
+@EXECUTORS
+def test_full_gradient_is_that_of_all_the_clients_data(tmp_path, executor):
+    spec = description("fedavg", sampling=EVERYBODY, local_epochs=1, batch_size=max(SIZES), clip_norm=None)
+    run = simulation(tmp_path, {**spec, "augmentation": "crop_flip_half"}, executor, algorithm=FullGradient())
+    plain = simulation(tmp_path, spec, executor)
+    run.advance(), plain.advance()
+    assert gap(run.server["w"], plain.server["w"]) < 1e-12
+
+
+def test_own_draws_are_keyed_by_client_and_round(tmp_path):
+    spec = description("fedavg")
+    runs = [simulation(tmp_path, spec, name, algorithm=Noise()) for name in ("sequential", "stacked")]
+    for run in runs:
+        run.advance(), run.advance()
+    assert gap(runs[0].server["w"], runs[1].server["w"]) < 1e-12
