@@ -15,3 +15,53 @@ Figure specification (JSON, from ``flatfed.experiment``)::
 
 ``make`` writes ``<figure>.png`` (200 dpi) and ``<figure>.pdf``; the same inputs give the same bytes.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+from matplotlib import pyplot  # noqa: E402  (the backend is chosen first: a cluster node has no screen)
+
+from flatfed.errors import DataError, unknown  # noqa: E402
+from flatfed.files import write_whole  # noqa: E402
+from flatfed.tables.figures import curves, partition  # noqa: E402
+from flatfed.tables.figures.paper import STYLE  # noqa: E402
+
+#: Kind -> function of the specification that returns a matplotlib figure.
+KINDS = {"curves": curves.draw, "partition": partition.draw}
+
+#: Format -> what keeps the date and the library's version out of the file: the same inputs give the same bytes.
+FORMATS: dict[str, dict[str, Any]] = {
+    "png": {"metadata": {"Software": None}, "dpi": 200},
+    "pdf": {"metadata": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None}},
+}
+
+KEYS = ("figure", "kind", "scale", "title", "panels")
+
+
+def make(spec: dict[str, Any], out_dir: str | Path) -> None:
+    """Draw the figure that ``spec`` describes into ``out_dir`` as PNG and PDF, each file whole.
+
+    :raises DataError: a key of ``spec`` is missing, its kind unknown, or a file it names is damaged.
+    """
+    name = f"figure {spec.get('figure', '?')}"
+    absent = [key for key in KEYS if key not in spec]
+    if absent:
+        raise DataError(f"{name}: the specification lacks {', '.join(absent)}; needed: {', '.join(KEYS)}")
+    if spec["kind"] not in KINDS:
+        raise DataError(unknown("kind", spec["kind"], KINDS, name))
+    if not spec["panels"]:
+        raise DataError(f"{name}: no panels")
+    with pyplot.rc_context(STYLE):
+        figure = KINDS[spec["kind"]](spec)
+        try:
+            for suffix, options in FORMATS.items():
+                with write_whole(Path(out_dir) / f"{spec['figure']}.{suffix}") as file:
+                    figure.savefig(file, format=suffix, bbox_inches="tight", pad_inches=0.06, **options)
+        finally:
+            pyplot.close(figure)

@@ -37,7 +37,7 @@ def render(table: Table) -> str:
         lines.append(r"\midrule")
     for number, block in enumerate(table.blocks):
         lines += [r"\midrule"] * bool(number) + _block(block, table, per, width)
-    lines.append(r"\bottomrule")
+    lines += [r"\bottomrule", r"\addlinespace"]
     for note in table.notes:
         for text in textwrap.wrap(note, _characters(table)):
             lines.append(rf"\multicolumn{{{width + 1}}}{{@{{}}l@{{}}}}{{{escape(text)}}} \\")

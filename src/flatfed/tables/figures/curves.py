@@ -1,0 +1,138 @@
+"""Curves over communication rounds: one panel per split, one line per algorithm.
+
+As in FedSMOO, Figures 7 to 10 (appendix): panels are splits, lines are smoothed with a Hanning window. The unsmoothed mean
+stands behind each line, so that nothing is smoothed away unseen, and a band shows one sample deviation over seeds.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from flatfed.errors import DataError, unknown
+from flatfed.tables.cells import read_metrics
+from flatfed.tables.figures.paper import WIDTH, caption
+from flatfed.tables.figures.palette import style
+
+#: Column of metrics.csv -> (axis label with unit, printed units in one stored unit).
+QUANTITIES = {
+    "test_accuracy": ("Test accuracy (%)", 100.0),
+    "test_loss": ("Test loss (nats)", 1.0),
+    "train_loss": ("Training loss (nats)", 1.0),
+    "consistency": ("Consistency $\\frac{1}{n}\\sum\\|w_i-w^{t+1}\\|^2$", 1.0),
+}
+
+
+def draw(spec: dict[str, Any]) -> Figure:
+    """Return the figure of a specification of kind "curves" (see ``flatfed.tables.figures``).
+
+    A run that is absent is left out and counted in the foot; an algorithm with none keeps its place in the legend.
+
+    :raises DataError: the metric is unknown, or a metrics.csv is damaged.
+    """
+    metric = spec.get("metric", "test_accuracy")
+    if metric not in QUANTITIES:
+        raise DataError(unknown("metric", metric, QUANTITIES, f"figure {spec['figure']}"))
+    label, factor = QUANTITIES[metric]
+    panels, window = spec["panels"], spec.get("smooth", 0)
+    across = min(len(panels), 2)
+    down = math.ceil(len(panels) / across)
+    with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
+        figure, axes = plt.subplots(
+            down, across, figsize=(WIDTH, 2.25 * down + 0.6), squeeze=False, layout="constrained"
+        )
+    entries: dict[str, Any] = {}
+    seeds, lasts, absent = set(), set(), 0
+    for place, axis in enumerate(axes.flat):
+        if place >= len(panels):
+            axis.set_visible(False)
+            continue
+        for series in panels[place]["series"]:
+            runs = [run for run in map(lambda folder: _read(folder, metric), series["runs"]) if run]
+            absent += len(series["runs"]) - len(runs)
+            seeds.add(len(runs))
+            lasts |= {max(run, default=0) for run in runs}
+            entries[series["label"]] = _line(axis, series["algorithm"], runs, window, factor)
+        _cut(axis)
+        axis.set_title(panels[place]["title"])
+        axis.set_xlabel("Communication round")
+        axis.set_ylabel(label)
+    columns = max(4, math.ceil(len(entries) / 2))
+    foot = 0.2 * math.ceil(len(entries) / columns) / figure.get_figheight()
+    figure.get_layout_engine().set(rect=(0, foot, 1, 1 - foot))
+    # Anchored through transFigure: the figure's own box moves when the file is cut to what is drawn.
+    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 0), "bbox_transform": figure.transFigure, "borderaxespad": 0}
+    figure.legend(entries.values(), entries.keys(), ncols=columns, frameon=False, **place)
+    caption(figure, spec, _reading(window, seeds, absent, len(lasts) > 1))
+    return figure
+
+
+def hanning(values: np.ndarray, window: int) -> np.ndarray:
+    """Return ``values`` (rounds,) smoothed with a Hanning window of ``window`` points, all of positive weight.
+
+    Near the ends the window is cut and its weights made to sum to one again, so the first and last values are not drawn to zero.
+    """
+    window = min(window, len(values) - (len(values) + 1) % 2)
+    if window < 3:
+        return values
+    weights = np.hanning(window + 2)[1:-1]
+    total = np.convolve(np.ones_like(values), weights, mode="same")
+    return np.convolve(values, weights, mode="same") / total
+
+
+def _read(folder: str, metric: str) -> dict[int, float] | None:
+    """Return round -> finite value of a run, None where it has no metrics.csv."""
+    path = Path(folder) / "metrics.csv"
+    if not path.is_file():
+        return None
+    history = read_metrics(path, ("round", metric))
+    pairs = zip(history["round"], history[metric], strict=True)
+    return {number: value for number, value in pairs if math.isfinite(value)}
+
+
+def _line(axis: Axes, algorithm: str, runs: list[dict[int, float]], window: int, factor: float) -> Any:
+    """Draw band, unsmoothed mean and smoothed mean over the rounds that every run has; return the line for the legend."""
+    colour, dashes = style(algorithm)
+    rounds = sorted(set.intersection(*map(set, runs))) if runs else []
+    values = factor * np.array([[run[number] for number in rounds] for run in runs]).reshape(len(runs), len(rounds))
+    if not rounds:
+        return axis.plot([], [], color=colour, linestyle=dashes)[0]
+    mean = values.mean(axis=0)
+    smooth = hanning(mean, window)
+    if len(runs) > 1:
+        deviation = hanning(values.std(axis=0, ddof=1), window)
+        axis.fill_between(rounds, smooth - deviation, smooth + deviation, color=colour, alpha=0.13, linewidth=0)
+    if window >= 3:
+        axis.plot(rounds, mean, color=colour, alpha=0.28, linewidth=0.6)
+    return axis.plot(rounds, smooth, color=colour, linestyle=dashes, linewidth=1.5)[0]
+
+
+def _cut(axis: Axes) -> None:
+    """Set the limits to what the lines do after the first eighth of the rounds: before it they rise or fall together."""
+    shown = []
+    for line in axis.get_lines():
+        rounds, values = line.get_data()
+        shown += [value for number, value in zip(rounds, values, strict=True) if number >= axis.dataLim.x1 / 8]
+    if shown:
+        room = 0.04 * (max(shown) - min(shown) or 1.0)
+        axis.set_ylim(min(shown) - room, max(shown) + room)
+        axis.set_xlim(axis.dataLim.x0, axis.dataLim.x1)
+
+
+def _reading(window: int, seeds: set[int], absent: int, early: bool) -> str:
+    """Say what line, shade and band are, and what is not there."""
+    most = max(seeds, default=0)
+    line = "mean over seeds" if most > 1 else "one seed"
+    said = f"Line: {line}" + (f", smoothed with a Hanning window of {window} evaluated rounds; thin: unsmoothed" if window >= 3 else "")
+    said += "; band: ± one sample standard deviation over seeds" if most > 1 else ""
+    numbers = " or ".join(str(number) for number in sorted(seeds) if number)
+    said += f" (n = {numbers})." if numbers else "."
+    said += " A line that ends early: a run diverged or is unfinished." if early else ""
+    return said + (f" {absent} runs are missing." if absent else "")

@@ -1,0 +1,41 @@
+"""What the figures share: type sizes for a printed page, and the lines that say what was really run."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from matplotlib.figure import Figure
+
+#: matplotlib settings: type of 7 to 9 points at the printed width, fonts embedded as outlines that journals accept.
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8,
+    "legend.fontsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "axes.linewidth": 0.7,
+    "axes.edgecolor": "#444444",
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "flatfed",
+}
+
+#: Width of a figure across two columns of a conference page, inches.
+WIDTH = 7.0
+
+
+def caption(figure: Figure, spec: dict[str, Any], reading: str) -> None:
+    """Head ``figure`` with its title and foot it with the setting, the paper and how to read it.
+
+    A figure of preview scale says so in its title, like the tables.
+    """
+    scale = "Preview scale, not the paper's data: " if spec["scale"] == "preview" else ""
+    figure.suptitle(textwrap.fill(scale + spec["title"], 92), fontsize=10, x=0.005, ha="left", fontweight="bold")
+    sources = [f"{word}: {spec[key]}" for word, key in (("Paper", "paper"), ("Here", "setting")) if spec.get(key)]
+    foot = " ".join(text.rstrip(".") + "." for text in (*sources, reading))
+    # Below the page's edge: the layout engine has no place for a second line under a legend, and files are cut to what is drawn.
+    figure.text(0.005, -0.008, textwrap.fill(foot, 150), fontsize=6.5, color="#555555", ha="left", va="top", linespacing=1.4)
