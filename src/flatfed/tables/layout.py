@@ -58,10 +58,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Table:
-    """A table ready for printing. ``cells`` are (column specification, row specification, cell or None), row by row."""
+    """A table ready for printing. ``name`` is the paper's title, ``title`` adds the scale; ``cells`` are (column specification, row specification, cell or None), row by row."""
 
     id: str
     scale: str
+    name: str
     title: str
     subtitle: str
     row_header: str
@@ -90,6 +91,7 @@ def read(spec: dict[str, Any]) -> Table:
     return Table(
         id=spec["table"],
         scale=spec["scale"],
+        name=spec["title"],
         title=scale + spec["title"],
         subtitle=". ".join(f"{word}: {spec[key].rstrip('.')}" for word, key in SOURCES if spec.get(key)),
         row_header=spec.get("row_header", "Algorithm"),

@@ -8,3 +8,63 @@ Report specification (JSON, from ``flatfed.experiment``)::
      "runs": ["results/preview/runs/.../seed1", ...],      # every run the tables and figures use, once
      "configuration": {...}}                               # the configuration used (config.yaml as merged)
 """
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flatfed.errors import DataError
+from flatfed.files import write_whole
+from flatfed.tables import layout, runs
+from flatfed.tables.formats import html
+
+KEYS = ("scale", "tables", "figures", "runs", "configuration")
+
+#: Statuses of cells in the order in which a reader asks for them.
+STATUSES = ("ok", "not_reached", "diverged", "missing", "not_applicable")
+
+
+def make(spec: dict[str, Any], out: str | Path) -> None:
+    """Write the report that ``spec`` describes to ``out``, whole.
+
+    Cells, runs and pictures that are absent are counted and named, never an error: a report of half the work is a report.
+
+    :raises DataError: a key of ``spec`` is missing, or a file that is there is damaged.
+    """
+    absent = [key for key in KEYS if key not in spec]
+    if absent:
+        raise DataError(f"report: the specification lacks {', '.join(absent)}; needed: {', '.join(KEYS)}")
+    tables = [layout.read(table) for table in spec["tables"]]
+    made = runs.read(spec["runs"])
+    counts = sum((Counter(table.counts) for table in tables), Counter())
+    body = html.environment().get_template("report.html.j2").render(
+        scale=spec["scale"],
+        tables=[(table, html.fragment(table)) for table in tables],
+        cells=[(status.replace("_", " "), counts[status]) for status in STATUSES if counts[status]],
+        cell_count=counts["cells"],
+        figures=[{**figure, "data": picture(figure["png"])} for figure in spec["figures"]],
+        runs=made,
+        states=Counter(run.state.split(" ")[0] for run in made),
+        seconds=sum(run.about.get("seconds", 0) for run in made),
+        environments=runs.environments(made),
+        settings=runs.settings(made),
+        datasets=sorted({(run.about["description"]["dataset"]["name"], run.about["dataset_digest"]) for run in made if run.about}),
+        configuration=yaml.safe_dump(spec["configuration"], sort_keys=False, allow_unicode=True),
+    )
+    page = html.environment().get_template("page.html.j2")
+    title = f"FlatFed report, {spec['scale']} scale"
+    with write_whole(out, "w") as file:
+        file.write(page.render(title=title, style=html.style(), body=html.Markup(body)) + "\n")
+
+
+def picture(path: str | Path) -> str | None:
+    """Return a PNG as a data URI, None where there is none."""
+    try:
+        return "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode("ascii")
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,103 @@
+"""What run.json says about the runs of a report: cost, versions, and the settings that were really used."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flatfed.errors import DataError
+
+#: Parts of a description that name the run rather than set it up, or that vary with split and seed by design.
+NAMES = ("format", "scale", "protocol", "split", "algorithm", "seed", "partition", "sampling", "dataset")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run as a report shows it; ``state`` is "finished", "diverged in round 12", "unfinished" or "missing"."""
+
+    folder: str
+    protocol: str
+    split: str
+    algorithm: str
+    seed: str
+    state: str
+    about: dict[str, Any]
+
+    @property
+    def seconds_per_round(self) -> float | None:
+        """Wall seconds per round, evaluation and neighbours included."""
+        done = self.about.get("rounds_done")
+        return self.about["seconds"] / done if done else None
+
+
+def read(folders: list[str]) -> list[Run]:
+    """Return the runs in ``folders``, in that order; a run that is not there is one whose state is "missing".
+
+    :raises DataError: a run.json is there but is not one.
+    """
+    return [_read(Path(folder)) for folder in folders]
+
+
+def _read(folder: Path) -> Run:
+    names = folder.parts[-4:]
+    protocol, split, algorithm, seed = ("?",) * (4 - len(names)) + names
+    named = {"folder": str(folder), "protocol": protocol, "split": split, "algorithm": algorithm}
+    named["seed"] = seed.removeprefix("seed")
+    path = folder / "run.json"
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        rounds, done, diverged = about["description"]["rounds"], about["rounds_done"], about["diverged_at"]
+    except FileNotFoundError:
+        return Run(**named, state="missing", about={})
+    except (ValueError, KeyError, TypeError) as problem:
+        raise DataError(f"{path}: not the description of a run ({problem!r})") from None
+    if diverged is not None:
+        state = f"diverged in round {diverged}"
+    else:
+        state = "finished" if done >= rounds else "unfinished"
+    return Run(**named, state=state, about=about)
+
+
+def environments(runs: list[Run]) -> list[tuple[str, int]]:
+    """Return the distinct machines and versions runs were made with, each with its number of runs, most first."""
+    counts: dict[str, int] = defaultdict(int)
+    for run in runs:
+        if run.about:
+            host = run.about.get("host") or {}
+            where = [host.get("gpu") if run.about.get("device", "").startswith("cuda") else None, host.get("cpu")]
+            versions = [f"{name} {version}" for name, version in sorted((run.about.get("versions") or {}).items())]
+            counts[", ".join([*[text for text in where if text], *versions])] += 1
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def settings(runs: list[Run]) -> list[tuple[str, dict[str, str], list[tuple[str, dict[str, str]]]]]:
+    """Return per protocol the settings common to all its runs, and per algorithm those that are its own.
+
+    Splits and seeds are left out: they are the columns and repeats of the tables.
+    """
+    protocols: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
+    for run in runs:
+        if run.about:
+            flat = dict(flatten({k: v for k, v in run.about["description"].items() if k not in NAMES}))
+            protocols[run.protocol].setdefault(run.algorithm, flat)
+    result = []
+    for protocol, algorithms in sorted(protocols.items()):
+        first = next(iter(algorithms.values()))
+        common = {k: v for k, v in first.items() if all(flat.get(k) == v for flat in algorithms.values())}
+        own = [(name, {k: v for k, v in flat.items() if k not in common}) for name, flat in algorithms.items()]
+        result.append((protocol, common, own))
+    return result
+
+
+def flatten(tree: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Return the leaves of nested mappings as (dotted name, JSON text)."""
+    leaves = []
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            leaves += flatten(value, f"{prefix}{key}.")
+        else:
+            leaves.append((prefix + key, value if isinstance(value, str) else json.dumps(value)))
+    return leaves
