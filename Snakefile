@@ -1,0 +1,8 @@
+# The front door: the workflow is workflow/Snakefile. An included file cannot set the default target, so this one does.
+include: "workflow/Snakefile"
+
+
+rule default:
+    input:
+        rules.all.input,
+    default_target: True

@@ -1,0 +1,129 @@
+"""``python -m flatfed``: one sub-command for each step of the workflow, so that each can be run, and tried, by hand.
+
+Nothing heavy is imported before a sub-command needs it: a cell is a process of its own and should start in no time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+
+from flatfed.commands.arguments import parser
+from flatfed.errors import FlatFedError
+
+#: Exit status of a command that stopped for a reason the user can mend, and of one that the user interrupted.
+REFUSED, INTERRUPTED = 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one sub-command; return its exit status. A FlatFedError is printed as one message, without a trace."""
+    options = parser().parse_args(arguments)
+    try:
+        COMMANDS[options.command](options)
+    except FlatFedError as error:
+        print(f"flatfed {options.command}: {error}", file=sys.stderr)
+        return REFUSED
+    except KeyboardInterrupt:
+        print(f"flatfed {options.command}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def fetch(options: argparse.Namespace) -> None:
+    from flatfed.data import sources
+
+    sources.fetch(options.spec, options.out)
+
+
+def partition(options: argparse.Namespace) -> None:
+    from flatfed.data import partition as partitions
+
+    partitions.make(options.spec, options.dataset, options.out)
+
+
+def train(options: argparse.Namespace) -> None:
+    from flatfed import gpus
+    from flatfed.experiment import provenance
+
+    code = provenance.run_digest(options.run)
+    device = gpus.resolve(options.device)
+    with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
+        from flatfed.engine import train as engine
+
+        engine.train(
+            options.run,
+            options.dataset,
+            options.partition,
+            options.out,
+            device=device,
+            threads=options.threads,
+            code_digest=code,
+        )
+
+
+def evaluate(options: argparse.Namespace) -> None:
+    from flatfed.engine import train as engine
+
+    place = {"device": options.device, "threads": options.threads}
+    scores = engine.evaluate(options.run, options.dataset, options.partition, **place)
+    print(json.dumps(scores, indent=1))
+
+
+def cell(options: argparse.Namespace) -> None:
+    from flatfed.tables import cells
+
+    cells.make(options.spec, options.out)
+
+
+def table(options: argparse.Namespace) -> None:
+    from flatfed.tables import write
+
+    write.make(options.spec, options.out_dir)
+
+
+def figure(options: argparse.Namespace) -> None:
+    from flatfed.tables import figures
+
+    figures.make(options.spec, options.out_dir)
+
+
+def report(options: argparse.Namespace) -> None:
+    from flatfed.tables import report as reports
+
+    reports.make(options.spec, options.out)
+
+
+def describe(options: argparse.Namespace) -> None:
+    from flatfed.commands import describe as descriptions
+
+    descriptions.describe(options.folders, options.config, script=options.script)
+
+
+def import_runs(options: argparse.Namespace) -> None:
+    from flatfed.commands import import_runs as imports
+
+    imports.accept(options.folders, options.config, replace=options.replace, other_code=options.other_code)
+
+
+def check(options: argparse.Namespace) -> None:
+    from flatfed.commands import check as checks
+
+    checks.check(options.config)
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "fetch": fetch,
+    "partition": partition,
+    "train": train,
+    "evaluate": evaluate,
+    "cell": cell,
+    "table": table,
+    "figure": figure,
+    "report": report,
+    "describe": describe,
+    "import": import_runs,
+    "check": check,
+}

@@ -1,0 +1,1 @@
+"""The sub-commands of :mod:`flatfed.cli` that are more than one call."""

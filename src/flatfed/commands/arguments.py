@@ -1,0 +1,197 @@
+"""What the sub-commands take, and their help: each page says what is made, from what, and shows a call that works."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+RUN = "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1"
+PARTITION = "results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz"
+DIGITS = '{"name": "digits", "classes": 10, "shape": [1, 8, 8], "source": {"source": "sklearn", "test": 500}}'
+DEAL = (
+    '{"seed": 1, "dataset": "digits", "classes": 10, "scheme": "dirichlet", "alpha": 0.6,'
+    ' "replacement": true, "clients": 30}'
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line; building it takes milliseconds."""
+    top = argparse.ArgumentParser(
+        prog="python -m flatfed",
+        description="The steps of the FlatFed workflow. `snakemake --cores all` calls them in order;\n"
+        "each can be called by hand.",
+        epilog="`python -m flatfed COMMAND --help` explains a command and shows an example.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _data(commands)
+    _runs(commands)
+    _pages(commands)
+    _elsewhere(commands)
+    return top
+
+
+def json_or_file(text: str) -> dict[str, Any]:
+    """Read a JSON object, or the file of that name that holds one; argparse reports what is neither."""
+    inline = text.lstrip().startswith("{")
+    try:
+        value = json.loads(text if inline else Path(text).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a JSON object nor a readable file: {error}") from None
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{'the argument' if inline else text}: not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"{text}: a JSON object is wanted, not {type(value).__name__}")
+    return value
+
+
+def count(text: str) -> int:
+    """Read a whole number above 0."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: a whole number above 0 is wanted")
+    return int(text)
+
+
+def _add(commands: Any, name: str, does: str, detail: str, example: str) -> argparse.ArgumentParser:
+    """Add the sub-command ``name`` with its page of help."""
+    return commands.add_parser(
+        name,
+        help=does,
+        description=f"{does[0].upper()}{does[1:]}.\n\n{detail}",
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _add_path(sub: argparse.ArgumentParser, option: str, metavar: str, meaning: str) -> None:
+    sub.add_argument(option, type=Path, required=True, metavar=metavar, help=meaning)
+
+
+def _add_spec(sub: argparse.ArgumentParser, option: str, meaning: str) -> None:
+    sub.add_argument(option, type=json_or_file, required=True, metavar="JSON", help=f"{meaning}: JSON, or a file of it")
+
+
+def _add_config(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--config", type=Path, metavar="FILE", help="the configuration (default: config/config.yaml)")
+
+
+def _add_device(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU if there is one")
+    sub.add_argument("--threads", type=count, default=1, metavar="N", help="CPU threads of torch (default: 1)")
+
+
+def _data(commands: Any) -> None:
+    sub = _add(
+        commands,
+        "fetch",
+        "bring a data set into memory-mappable arrays",
+        "Writes images.npy (N, C, H, W; uint8), labels.npy and dataset.json, which holds their digest. Sources:\n"
+        "sklearn (the embedded digits), torchvision (downloads and checks the sum), npz (MedMNIST's layout)\n"
+        "and imagefolder.",
+        f"python -m flatfed fetch --out resources/digits --spec '{DIGITS}'",
+    )
+    _add_spec(sub, "--spec", "what to bring")
+    _add_path(sub, "--out", "DIR", "folder to write")
+
+    sub = _add(
+        commands,
+        "partition",
+        "deal a data set to clients",
+        "Writes each client's training indices, the test indices and the class counts.\n"
+        "Schemes: iid, dirichlet, pathological, shards, central.",
+        f"python -m flatfed partition --dataset resources/digits --out clients.npz --spec '{DEAL}'",
+    )
+    _add_spec(sub, "--spec", "how to deal")
+    _add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
+    _add_path(sub, "--out", "NPZ", "file to write")
+
+
+def _runs(commands: Any) -> None:
+    sub = _add(
+        commands,
+        "train",
+        "train one run",
+        "Writes metrics.csv, model.safetensors and, last, run.json. A training that was stopped goes on from its\n"
+        "checkpoint in the output folder when it is called again. Needs torch, numpy and safetensors; no Snakemake,\n"
+        "no configuration.",
+        f"RUN={RUN}\n  python -m flatfed describe $RUN > run.json\n"
+        f"  python -m flatfed train --run run.json --dataset resources/digits \\\n"
+        f"    --partition {PARTITION} --out $RUN",
+    )
+    _add_spec(sub, "--run", "the run description, as `describe` prints it")
+    _add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
+    _add_path(sub, "--partition", "NPZ", "file that `partition` made")
+    _add_path(sub, "--out", "DIR", "run folder to write")
+    _add_device(sub)
+
+    sub = _add(
+        commands,
+        "evaluate",
+        "test the model of a finished run again",
+        "Prints test loss and test accuracy, computed anew from model.safetensors.",
+        f"python -m flatfed evaluate {RUN} \\\n    --dataset resources/digits --partition {PARTITION}",
+    )
+    sub.add_argument("run", type=Path, metavar="RUN_FOLDER", help="a finished run")
+    _add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
+    _add_path(sub, "--partition", "NPZ", "file that `partition` made")
+    _add_device(sub)
+
+
+def _pages(commands: Any) -> None:
+    for name, does, option, metavar, meaning in (
+        ("cell", "compute one number of a table from its runs", "--out", "FILE", "file to write"),
+        ("table", "write a table as CSV, Markdown, LaTeX and HTML", "--out-dir", "DIR", "folder to write into"),
+        ("figure", "draw a figure as PNG and PDF", "--out-dir", "DIR", "folder to write into"),
+        ("report", "bind the tables and figures of one scale into one page", "--out", "FILE", "file to write"),
+    ):
+        sub = _add(
+            commands,
+            name,
+            does,
+            f"Snakemake passes the specification: `snakemake -n -p --forcerun {name}` prints every call, to be copied.",
+            f"python -m flatfed {name} --spec {name}.json {option} {'out' if metavar == 'DIR' else name + '.out'}",
+        )
+        _add_spec(sub, "--spec", "what to make")
+        _add_path(sub, option, metavar, meaning)
+
+
+def _elsewhere(commands: Any) -> None:
+    sub = _add(
+        commands,
+        "describe",
+        "print the description of runs: all that a training takes",
+        "One line of JSON for each run folder. The folder need not exist: its path says which run is meant.\n"
+        "With --script, prints a shell script instead, which makes data, partitions and runs in a copy of FlatFed\n"
+        "on a machine that has torch but no Snakemake; `import` takes the runs back.",
+        f"python -m flatfed describe --script {RUN} > runs.sh",
+    )
+    path = "results/SCALE/runs/PROTOCOL/SPLIT/ALGORITHM/seedK"
+    sub.add_argument("folders", nargs="+", metavar="RUN_FOLDER", help=path)
+    sub.add_argument("--script", action="store_true", help="print a shell script that makes the runs")
+    _add_config(sub)
+
+    sub = _add(
+        commands,
+        "import",
+        "accept runs that were made elsewhere",
+        "Checks that each run is finished and was made from the description, data, partition and code that the\n"
+        "configuration asks for here, then moves its folder into results/, where Snakemake finds it done. Nothing\n"
+        "is moved unless every run passes.",
+        "python -m flatfed import from-gpu-host/results/preview/runs",
+    )
+    sub.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a run folder, or one that holds some")
+    sub.add_argument("--replace", action="store_true", help="put them in place of runs that are already there")
+    sub.add_argument("--other-code", action="store_true", help="accept runs that other source code trained")
+    _add_config(sub)
+
+    sub = _add(
+        commands,
+        "check",
+        "validate the whole configuration and say what it asks for",
+        "Reads every file under config/ and stops at the first mistake, naming file, key and value, or counts what\n"
+        "would be made.",
+        "python -m flatfed check --config config/config.yaml",
+    )
+    _add_config(sub)

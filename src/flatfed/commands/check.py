@@ -1,0 +1,33 @@
+"""``flatfed check``: the configuration, validated and counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flatfed.commands import configuration
+
+
+def check(config: Path | None) -> None:
+    """Print what the configuration declares and what it asks for.
+
+    :raises ConfigError: the first mistake in any file under config/.
+    """
+    experiment = configuration.load(config)
+    scale = experiment.scale
+    declared = {
+        "datasets": experiment.datasets,
+        "protocols": experiment.protocols,
+        "splits": experiment.splits,
+        "algorithms": experiment.algorithms,
+        "tables": experiment.tables,
+        "figures": experiment.figures,
+    }
+    print("declared: " + ", ".join(f"{len(ids)} {kind}" for kind, ids in declared.items()))
+    runs: set[str] = set()
+    for table, columns in experiment.selected():
+        needed = {run.path for run in experiment.table_runs(scale, table, columns)}
+        cells = experiment.cells(scale, table, columns)
+        print(f"{table}: {len(cells)} cells from {len(needed)} runs at {scale} scale")
+        runs |= needed
+    print(f"all of these: {len(runs)} runs, each trained once")
+    print(f"report: results/{scale}/report.html")

@@ -1,0 +1,30 @@
+"""The configuration as the sub-commands see it: read from this folder, by the files of this copy of FlatFed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from flatfed import experiment
+from flatfed.errors import ConfigError
+
+#: The copy of FlatFed that is running: its config/ holds the protocols, splits, algorithms and tables.
+HOME = Path(__file__).resolve().parents[3]
+DEFAULT = Path("config/config.yaml")
+
+
+def load(path: Path | None) -> experiment.Experiment:
+    """Load and validate the configuration in ``path`` (default: config/config.yaml here, else FlatFed's own).
+
+    :raises ConfigError: the file cannot be read, or anything in the configuration is wrong.
+    """
+    if path is None:
+        path = DEFAULT if DEFAULT.exists() else HOME / DEFAULT
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {error}") from None
+    return experiment.load(HOME, config)

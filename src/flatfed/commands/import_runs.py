@@ -1,0 +1,114 @@
+"""``flatfed import``: runs made where Snakemake is not, checked and put where Snakemake finds them done."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from flatfed.commands import configuration
+from flatfed.errors import DataError
+from flatfed.experiment import Experiment, Run, provenance
+from flatfed.files import read_json
+
+FILES = ("metrics.csv", "model.safetensors", "run.json")
+
+
+def accept(folders: Iterable[Path], config: Path | None, *, replace: bool, other_code: bool) -> None:
+    """Check every finished run under ``folders`` against the configuration, then move all of them into results/.
+
+    Nothing is moved unless every run passes.
+
+    :raises DataError: none is found, one is unfinished, or was made from another description, data, partition or code.
+    """
+    experiment = configuration.load(config)
+    found = [path.parent for folder in folders for path in sorted(folder.rglob("run.json"))]
+    if not found:
+        raise DataError(f"{', '.join(map(str, folders))}: no run.json in there, so no finished run")
+    runs = [(folder, checked(experiment, folder, other_code=other_code)) for folder in found]
+    for folder, run in runs:
+        if Path(run.path).exists() and not replace:
+            raise DataError(f"{run.path} exists already; --replace puts {folder} in its place")
+    for folder, run in runs:
+        move(folder, Path(run.path))
+        print(f"{run.path}: accepted")
+    forget([f"{run.path}/{name}" for _, run in runs for name in FILES])
+
+
+def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> Run:
+    """Return the run of this configuration that the finished run in ``folder`` is.
+
+    :raises DataError: it is not whole, or something that decides its numbers is not what the configuration asks for.
+    """
+    missing = [name for name in FILES if not (folder / name).is_file()]
+    if missing:
+        raise DataError(f"{folder}: unfinished: {', '.join(missing)} is missing")
+    record = read_json(folder / "run.json")
+    theirs = record["description"]
+    run = experiment.run(*(theirs[key] for key in ("scale", "protocol", "split", "algorithm")), int(theirs["seed"]))
+    if Path(run.path).resolve() == folder.resolve():
+        raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
+    if different := sorted(differences(theirs, run.description)):
+        raise DataError(f"{folder}/run.json: not the run that the configuration describes: {'; '.join(different)}")
+    for key, ours in digests(run, other_code=other_code).items():
+        if record[key] != ours:
+            hint = "; --other-code accepts it" if key == "code_digest" else ""
+            raise DataError(f"{folder}/run.json: {key} is {record[key][:12]}, but here it is {ours[:12]}{hint}")
+    return run
+
+
+def digests(run: Run, *, other_code: bool) -> dict[str, str]:
+    """Return the digests that ``run`` has when it is made here.
+
+    :raises DataError: its data or its partition are not here to compare with.
+    """
+    from flatfed.data import partition as partitions
+
+    manifest = Path("resources", run.dataset, "dataset.json")
+    for path in (manifest, Path(run.partition)):
+        if not path.exists():
+            raise DataError(f"{path} is needed to check {run.path}; make it first: snakemake --cores 1 {path}")
+    ours = {
+        "dataset_digest": read_json(manifest)["digest"],
+        "partition_digest": partitions.load(Path(run.partition)).digest,
+    }
+    if not other_code:
+        ours["code_digest"] = provenance.run_digest(run.description)
+    return ours
+
+
+def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[str]:
+    """Yield "key is theirs, here ours" for every value in which two nested dictionaries differ."""
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        for name in theirs.keys() | ours.keys():
+            yield from differences(theirs.get(name), ours.get(name), f"{key}.{name}" if key else name)
+    elif theirs != ours:
+        yield f"{key} is {json.dumps(theirs)}, here {json.dumps(ours)}"
+
+
+def move(folder: Path, target: Path) -> None:
+    """Put ``folder`` at ``target``, whole or not at all, its files newer than anything they were made from."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staged = target.with_name(f".{target.name}.importing")
+    shutil.rmtree(staged, ignore_errors=True)
+    shutil.move(folder, staged)
+    for path in staged.iterdir():
+        os.utime(path)
+    if target.exists():
+        shutil.rmtree(target)
+    staged.rename(target)
+
+
+def forget(files: list[str]) -> None:
+    """Have Snakemake drop what it recorded of earlier jobs for ``files``: it would compare those with ours."""
+    if not Path(".snakemake").is_dir():
+        return
+    command = [sys.executable, "-m", "snakemake", "--cleanup-metadata", *files]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"snakemake --cleanup-metadata failed, so it may make the runs again:\n{done.stderr}", file=sys.stderr)

@@ -1,0 +1,184 @@
+import functools
+import json
+import os
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+ROOT = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
+
+# flatfed is found where this workflow is: here, in every job, on other hosts (which parse this file too), and when another
+# workflow takes this one as a module. Jobs start the python that runs Snakemake, unless `conda:` puts another before it.
+sys.path.insert(0, str(ROOT / "src"))
+for name, folder in ("PYTHONPATH", ROOT / "src"), ("PATH", Path(sys.executable).parent):
+    before = os.environ.get(name)
+    os.environ[name] = os.pathsep.join([str(folder), *([before] if before else [])])
+
+from flatfed import experiment, gpus
+from flatfed.errors import FlatFedError
+from flatfed.experiment import provenance
+
+RESULTS = workflow.pathvars.apply("<results>")
+RESOURCES = workflow.pathvars.apply("<resources>")
+
+
+def told(question):
+    """Have a FlatFedError of ``question`` end the workflow with its message."""
+
+    @functools.wraps(question)
+    def ask(*args, **kwargs):
+        try:
+            return question(*args, **kwargs)
+        except FlatFedError as error:
+            raise WorkflowError(str(error)) from None
+
+    return ask
+
+
+EXPERIMENT = told(experiment.load)(ROOT, config, results=RESULTS)
+DEVICE = gpus.resolve(config.get("device", "auto"))
+COLUMNS = dict(EXPERIMENT.selected())
+
+
+# An id is anything between two slashes: an unknown one is then named by flatfed, with the nearest that exists.
+wildcard_constraints:
+    scale="preview|paper",
+    dataset="[^/]+",
+    protocol="[^/]+",
+    split="[^/]+",
+    algorithm="[^/]+",
+    seed=r"\d+",
+    table="[^/]+",
+    column="[^/]+",
+    row="[^/]+",
+    figure="[^/]+",
+
+
+def as_json(value):
+    return json.dumps(value, sort_keys=True)
+
+
+def code(*modules):
+    """Digest of modules and all they import, comments and docstrings aside: what Snakemake compares instead of files."""
+    return provenance.code_digest(ROOT / "src", list(modules))
+
+
+def table_files(scale, table):
+    return [f"{RESULTS}/{scale}/tables/{table}.{ending}" for ending in ("csv", "md", "tex", "html")]
+
+
+def figure_files(scale, figure):
+    return [f"{RESULTS}/{scale}/figures/{figure}.{ending}" for ending in ("png", "pdf")]
+
+
+def selected_outputs():
+    scale = EXPERIMENT.scale
+    tables = [file for table in COLUMNS for file in table_files(scale, table)]
+    figures = [file for figure in EXPERIMENT.selected_figures() for file in figure_files(scale, figure)]
+    return [*tables, *figures, f"{RESULTS}/{scale}/report.html"]
+
+
+def every_output():
+    scale = EXPERIMENT.scale
+    tables = [file for table in EXPERIMENT.tables for file in table_files(scale, table)]
+    figures = [file for figure in EXPERIMENT.figures for file in figure_files(scale, figure)]
+    return [*tables, *figures]
+
+
+@told
+def dataset_spec(wildcards):
+    return as_json(EXPERIMENT.dataset_spec(wildcards.dataset))
+
+
+@told
+def partition_spec(wildcards):
+    return as_json(
+        EXPERIMENT.partition_spec(wildcards.scale, wildcards.protocol, wildcards.split, int(wildcards.seed))
+    )
+
+
+@told
+def partition_manifest(wildcards):
+    return f"{RESOURCES}/{EXPERIMENT.dataset_of(wildcards.scale, wildcards.protocol)}/dataset.json"
+
+
+@told
+def partition_labels(wildcards):
+    return f"{RESOURCES}/{EXPERIMENT.dataset_of(wildcards.scale, wildcards.protocol)}/labels.npy"
+
+
+@told
+def run_of(wildcards):
+    return EXPERIMENT.run(
+        wildcards.scale, wildcards.protocol, wildcards.split, wildcards.algorithm, int(wildcards.seed)
+    )
+
+
+def run_manifest(wildcards):
+    return f"{RESOURCES}/{run_of(wildcards).dataset}/dataset.json"
+
+
+def run_arrays(wildcards):
+    return [f"{RESOURCES}/{run_of(wildcards).dataset}/{array}.npy" for array in ("images", "labels")]
+
+
+def run_partition(wildcards):
+    return run_of(wildcards).partition
+
+
+def run_description(wildcards):
+    return as_json(run_of(wildcards).description)
+
+
+def run_code(wildcards):
+    return provenance.run_digest(run_of(wildcards).description)
+
+
+@told
+def cell_of(wildcards):
+    return EXPERIMENT.cell(wildcards.scale, wildcards.table, wildcards.column, wildcards.row)
+
+
+def cell_runs(wildcards):
+    return [f"{run.path}/{name}" for run in cell_of(wildcards).runs for name in ("metrics.csv", "run.json")]
+
+
+def cell_spec(wildcards):
+    return as_json(cell_of(wildcards).spec)
+
+
+@told
+def table_cells(wildcards):
+    cells = EXPERIMENT.cells(wildcards.scale, wildcards.table, COLUMNS.get(wildcards.table))
+    return [cell.path for cell in cells]
+
+
+@told
+def table_spec(wildcards):
+    return as_json(EXPERIMENT.table_spec(wildcards.scale, wildcards.table, COLUMNS.get(wildcards.table)))
+
+
+@told
+def figure_of(wildcards):
+    return EXPERIMENT.figure(wildcards.scale, wildcards.figure)
+
+
+def figure_inputs(wildcards):
+    return figure_of(wildcards)["inputs"]
+
+
+def figure_spec(wildcards):
+    return as_json(figure_of(wildcards)["spec"])
+
+
+@told
+def report_inputs(wildcards):
+    tables = [file for table in COLUMNS for file in table_files(wildcards.scale, table)]
+    figures = [file for figure in EXPERIMENT.selected_figures() for file in figure_files(wildcards.scale, figure)]
+    return [*tables, *figures]
+
+
+@told
+def report_spec(wildcards):
+    return as_json(EXPERIMENT.report_spec(wildcards.scale))

@@ -1,0 +1,42 @@
+rule fetch:
+    output:
+        images="<resources>/{dataset}/images.npy",
+        labels="<resources>/{dataset}/labels.npy",
+        manifest="<resources>/{dataset}/dataset.json",
+    log:
+        "<logs>/fetch/{dataset}.log",
+    benchmark:
+        "<benchmarks>/fetch/{dataset}.tsv"
+    conda:
+        "../../environment.yml"
+    params:
+        spec=dataset_spec,
+        folder=subpath(output.manifest, parent=True),
+    message:
+        "Data set {wildcards.dataset}"
+    shell:
+        "python -m flatfed fetch --spec {params.spec:q} --out {params.folder} > {log} 2>&1"
+
+
+# The manifest holds the digest of the arrays, so that it alone tells whether the data changed: fetching the same data again
+# trains nothing again.
+rule partition:
+    input:
+        manifest=partition_manifest,
+        labels=ancient(partition_labels),
+    output:
+        "<results>/{scale}/partitions/{protocol}/{split}/seed{seed}.npz",
+    log:
+        "<logs>/{scale}/partition/{protocol}/{split}/seed{seed}.log",
+    benchmark:
+        "<benchmarks>/{scale}/partition/{protocol}/{split}/seed{seed}.tsv"
+    conda:
+        "../../environment.yml"
+    params:
+        spec=partition_spec,
+        dataset=subpath(input.manifest, parent=True),
+        code=code("flatfed.data.partition"),
+    message:
+        "Partition {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
+    shell:
+        "python -m flatfed partition --spec {params.spec:q} --dataset {params.dataset} --out {output} > {log} 2>&1"

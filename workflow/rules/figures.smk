@@ -1,0 +1,25 @@
+rule figure:
+    input:
+        figure_inputs,
+    output:
+        png=report(
+            "<results>/{scale}/figures/{figure}.png",
+            caption="../report/figure.rst",
+            category="Figures",
+            labels={"figure": "{figure}", "scale": "{scale}"},
+        ),
+        pdf="<results>/{scale}/figures/{figure}.pdf",
+    log:
+        "<logs>/{scale}/figure/{figure}.log",
+    benchmark:
+        "<benchmarks>/{scale}/figure/{figure}.tsv"
+    conda:
+        "../../environment.yml"
+    params:
+        spec=figure_spec,
+        folder=subpath(output.png, parent=True),
+        code=figure_code,
+    message:
+        "Figure {wildcards.figure} at {wildcards.scale} scale"
+    shell:
+        "python -m flatfed figure --spec {params.spec:q} --out-dir {params.folder} > {log} 2>&1"

@@ -1,0 +1,45 @@
+rule cell:
+    input:
+        cell_runs,
+    output:
+        "<results>/{scale}/cells/{table}/{column}/{row}.json",
+    log:
+        "<logs>/{scale}/cell/{table}/{column}/{row}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        spec=cell_spec,
+        code=code("flatfed.tables.cells"),
+    message:
+        "Cell {wildcards.row}, {wildcards.column} of {wildcards.table}"
+    shell:
+        "python -m flatfed cell --spec {params.spec:q} --out {output} > {log} 2>&1"
+
+
+rule table:
+    input:
+        table_cells,
+    output:
+        csv="<results>/{scale}/tables/{table}.csv",
+        md="<results>/{scale}/tables/{table}.md",
+        tex="<results>/{scale}/tables/{table}.tex",
+        html=report(
+            "<results>/{scale}/tables/{table}.html",
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{table}", "scale": "{scale}"},
+        ),
+    log:
+        "<logs>/{scale}/table/{table}.log",
+    benchmark:
+        "<benchmarks>/{scale}/table/{table}.tsv"
+    conda:
+        "../../environment.yml"
+    params:
+        spec=table_spec,
+        folder=subpath(output.csv, parent=True),
+        code=code("flatfed.tables.write"),
+    message:
+        "Table {wildcards.table} at {wildcards.scale} scale"
+    shell:
+        "python -m flatfed table --spec {params.spec:q} --out-dir {params.folder} > {log} 2>&1"

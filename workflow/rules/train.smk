@@ -1,0 +1,32 @@
+# A failed or killed training leaves checkpoint files beside the outputs. They are not declared, so that Snakemake keeps them:
+# a retry, or the next call, goes on from the last one.
+rule train:
+    input:
+        manifest=run_manifest,
+        arrays=ancient(run_arrays),
+        partition=run_partition,
+    output:
+        metrics="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/metrics.csv",
+        model="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors",
+        run="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json",
+    log:
+        "<logs>/{scale}/train/{protocol}/{split}/{algorithm}/seed{seed}.log",
+    benchmark:
+        "<benchmarks>/{scale}/train/{protocol}/{split}/{algorithm}/seed{seed}.tsv"
+    conda:
+        "../../environment.yml"
+    params:
+        run=run_description,
+        dataset=subpath(input.manifest, parent=True),
+        folder=subpath(output.run, parent=True),
+        code=run_code,
+    threads: 1
+    retries: 1
+    resources:
+        gpu=1 if DEVICE == "cuda" else 0,
+        device=DEVICE,
+    message:
+        "Train {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}, {resources.device}"
+    shell:
+        "python -m flatfed train --run {params.run:q} --dataset {params.dataset} --partition {input.partition}"
+        " --out {params.folder} --device {resources.device} --threads {threads} > {log} 2>&1"
