@@ -10,26 +10,26 @@ Cell specification (JSON, from ``flatfed.experiment``)::
      "rounds": 800,                                         # rounds a finished run has
      "seeds": [1, 2], "runs": ["results/.../seed1", ...],   # one run folder per seed, in the order of seeds
      "base_runs": [],                                       # optional: runs of the row a relative metric divides by
-     "paper": {"value": 224, "spread": null, "note": "printed OUR; flag:B1"} | null}   # as printed; value null: printed "-"
+     "paper": {"value": 224, "spread": null, "note": "printed OUR; flag:B1"} | null}   # value null: printed "-"
 
 No runs at all (a combination that cannot exist) makes the cell not_applicable.
+ Cell (JSON, ``results/<scale>/cells/<table>/<column>/<row>.json``): table, column, row, scale, metric, unit,
+status, value, spread, spread_kind, n, values, best, reached, target, window, rounds, seeds, runs, base_runs,
+paper_value, paper_spread, paper_note, difference, problems. ``unit`` is the *stored* unit ("fraction" for
+what is printed in percent) and holds for value, spread, values, paper_value, paper_spread and difference
+alike; ``best`` is each seed's best test accuracy over all rounds, a fraction, an extra that no table prints
+as its value. ``values`` has null where a seed has no number. Statuses:
 
-Cell (JSON, ``results/<scale>/cells/<table>/<column>/<row>.json``): table, column, row, scale, metric, unit, status, value,
-spread, spread_kind, n, values, best, reached, target, window, rounds, seeds, runs, base_runs, paper_value, paper_spread,
-paper_note, difference, problems. ``unit`` is the *stored* unit ("fraction" for what is printed in percent) and holds for value,
-spread, values, paper_value, paper_spread and difference alike; ``best`` is each seed's best test accuracy over all rounds, a
-fraction, an extra that no table prints as its value. ``values`` has null where a seed has no number. Statuses:
-
-========================  ========================================================================================
-ok                        every seed has a number: value is their mean, spread their sample deviation (n - 1), null for n = 1
+========================  ==============================================================================================
+ok                        every seed has a number: value is their mean, spread their sample deviation (n - 1; null: n = 1)
 not_reached               a target some seed did not reach: no value; ``reached`` says "1/2"
 diverged                  some run ended in non-finite numbers: no value
 missing                   some run is absent or unfinished: no value; ``problems`` names it
 not_applicable            the cell has no runs
-========================  ========================================================================================
-
-``difference`` is ours minus the paper's, null where either is missing and always null at preview scale: digits minus CIFAR-10
-means nothing. The paper's spread is of whatever kind the paper's is; the table's notes say which.
+========================  ==============================================================================================
+ ``difference`` is ours minus the paper's, null where either is missing and always null at preview scale:
+digits minus CIFAR-10 means nothing. The paper's spread is of whatever kind the paper's is; the table's notes
+say which.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ KEYS = ("table", "column", "row", "scale", "metric", "unit", "target", "window",
 def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
     """Compute the cell that ``spec`` describes, write it to ``out`` whole, and return it.
 
-    :raises DataError: a key of ``spec`` is missing, a metric or unit unknown, or a run's files cannot be understood.
+    :raises DataError: a key of ``spec`` is missing, a metric or unit unknown, or a run's files cannot be
+        understood.
     """
     where = _check(spec)
     metric = METRICS[spec["metric"]]
@@ -104,7 +105,8 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
 def read_run(
     folder: str | Path, rounds: int, columns: tuple[str, ...]
 ) -> tuple[dict[str, list[float]] | None, bool, str]:
-    """Read a run folder: (history or None where the run is absent or unfinished, diverged, what is wrong or "").
+    """Read a run folder: (history or None where the run is absent or unfinished, diverged, what is wrong or
+    "").
 
     The history has ``round``, ``test_accuracy`` and ``columns``, one entry per evaluated round.
 
@@ -196,5 +198,6 @@ def _paper(spec: dict[str, Any], value: float | None) -> tuple[float | None, flo
     paper = spec["paper"] or {}
     stored = [None if paper.get(key) is None else paper[key] / factor for key in ("value", "spread")]
     comparable = spec["scale"] == "paper" and value is not None and stored[0] is not None
-    # Printed numbers have at most five figures; ten decimals drop the dust of binary fractions and nothing else.
+    # Printed numbers have at most five figures; ten decimals drop the dust of binary fractions and nothing
+    # else.
     return stored[0], stored[1], round(value - stored[0], 10) if comparable else None

@@ -1,8 +1,8 @@
 """A table before it has a format: cells read, numbers written as text, headers merged, notes gathered.
-
-Every format prints the same ``Table``: blocks one below the other (the paper's upper and lower part, and one block per first
-header where a block would not fit a page), each with header rows and, per column, what is ours, what the paper printed
-and the difference. Text here is plain Unicode; escaping is the format's work.
+ Every format prints the same ``Table``: blocks one below the other (the paper's upper and lower part, and
+one block per first header where a block would not fit a page), each with header rows and, per column, what
+is ours, what the paper printed and the difference. Text here is plain Unicode; escaping is the format's
+work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 from flatfed.errors import DataError
 from flatfed.tables.notes import flags, gather
 
-#: A block with more columns than this is cut at the paper's first header level: three numbers a column fill a page.
+#: A block with more columns than this is cut at the paper's first header level: three numbers a column fill
+#: a page.
 COLUMNS_ACROSS = 4
 
 #: Stored unit -> (printed units in one stored unit, decimals).
@@ -48,7 +49,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Block:
-    """Columns set side by side under the paper's headers; ``heading`` is the part, and the headers common to all columns."""
+    """Columns set side by side under the paper's headers; ``heading`` is the part and the headers they all share."""
 
     heading: str
     headers: tuple[tuple[Header, ...], ...]
@@ -58,7 +59,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Table:
-    """A table ready for printing. ``name`` is the paper's title, ``title`` adds the scale; ``cells`` are (column specification, row specification, cell or None), row by row."""
+    """A table ready for printing.
+
+    ``name`` is the paper's title, ``title`` adds the scale; ``cells`` are (column, row, cell or None), row by row.
+    """
 
     id: str
     scale: str
@@ -101,7 +105,9 @@ def read(spec: dict[str, Any]) -> Table:
         notes=tuple(gather(spec, list(cells.values()), counts, usual, differences)),
         counts={"cells": len(cells), **counts},
         differences=differences,
-        cells=tuple((column, row, cells[column["id"], row["id"]]) for row in spec["rows"] for column in spec["columns"]),
+        cells=tuple(
+            (column, row, cells[column["id"], row["id"]]) for row in spec["rows"] for column in spec["columns"]
+        ),
     )
 
 
@@ -149,7 +155,9 @@ def _block(part, columns, rows, cells, usual, differences) -> Block:
         ours, paper = targets(column, [cells[column["id"], row["id"]] for row in rows])
         names = [f"ours{ours} (n = {usual})" if usual else f"ours{ours}", f"paper{paper}"]
         under.append((*names, "diff.") if differences else tuple(names))
-    body = tuple((row["label"], tuple(entry(cells[column["id"], row["id"]], usual) for column in columns)) for row in rows)
+    body = tuple(
+        (row["label"], tuple(entry(cells[column["id"], row["id"]], usual) for column in columns)) for row in rows
+    )
     headers = merge(columns)
     common = 0
     while common < len(headers) - 1 and len(headers[common]) == 1:
@@ -176,7 +184,9 @@ def entry(cell: dict | None, usual: int | None) -> Entry:
     paper = written(cell["paper_value"], cell["paper_spread"], **number)
     if not paper and "not reached" in cell["paper_note"]:
         paper = "–"
-    ours = {"not_reached": f">{cell['rounds']}", "diverged": "diverged", "not_applicable": "n/a"}.get(cell["status"], "")
+    ours = {"not_reached": f">{cell['rounds']}", "diverged": "diverged", "not_applicable": "n/a"}.get(
+        cell["status"], ""
+    )
     if cell["status"] == "ok":
         ours = written(cell["value"], cell["spread"], **number)
         ours += "" if cell["n"] == usual else f" ({cell['n']})"
@@ -188,7 +198,7 @@ def entry(cell: dict | None, usual: int | None) -> Entry:
 
 
 def written(value: float | None, spread: float | None, factor: float, decimals: int) -> str:
-    """Return "79.52 ± 0.13", "79.52" without a spread, "" without a value; a whole number of rounds, being no mean, has no decimals."""
+    """Return "79.52 ± 0.13", "79.52" without a spread, "" without a value; whole rounds that are no mean: "259"."""
     if value is None:
         return ""
     whole = spread is None and factor == 1.0 and value == int(value)

@@ -1,8 +1,8 @@
 """The metrics a cell can hold: one function each, from one run's history to one number.
-
-A metric takes ``history``, the columns of metrics.csv as lists of numbers (one entry per evaluated round, rounds counted from 1),
-and the cell's ``window`` and ``target``; it returns the number in its stored unit, or None where a target was not reached.
-To add one, write its function here under ``@metric(...)``; its name is what a table's YAML says.
+ A metric takes ``history``, the columns of metrics.csv as lists of numbers (one entry per evaluated round,
+rounds counted from 1), and the cell's ``window`` and ``target``; it returns the number in its stored unit,
+or None where a target was not reached. To add one, write its function here under ``@metric(...)``; its name
+is what a table's YAML says.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ def test_accuracy(history: History, window: int, target: float | None) -> float:
 def rounds_to_target(history: History, window: int, target: float | None) -> float | None:
     """Communication rounds until the test accuracy, unsmoothed, first is at or above ``target``.
 
-    FedSMOO, Table 6, "communication rounds required to achieve the target test accuracy". A first crossing, not a lasting
-    one: the papers count rounds whose final accuracy lies below the target (FedSAM Table 1, FedRobust).
+    FedSMOO, Table 6, "communication rounds required to achieve the target test accuracy". A first crossing,
+    not a lasting one: the papers count rounds whose final accuracy lies below the target (FedSAM Table 1,
+    FedRobust).
     """
     for number, accuracy in zip(history["round"], history["test_accuracy"], strict=True):
         if accuracy >= target:

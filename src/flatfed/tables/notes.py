@@ -24,7 +24,7 @@ def gather(
 
 
 def reading(spec: dict[str, Any], cells: list[dict], usual: int | None, differences: bool) -> str:
-    """Say what a number is: quantity, unit, which rounds, which spread, and whether it may be held against the paper's."""
+    """Say what a number is: quantity, unit, which rounds, which spread, and how it compares with the paper's."""
     unit = {"percent": " in percent", "rounds": ", counted from round 1"}.get(spec["unit"], f" in {spec['unit']}")
     windows = {cell["window"] for cell in cells if cell["metric"].endswith("accuracy")}
     when = ""

@@ -4,7 +4,7 @@ Report specification (JSON, from ``flatfed.experiment``)::
 
     {"scale": "preview" | "paper",
      "tables": [<table specification of flatfed.tables.write>, ...],
-     "figures": [{"figure": "fedsmoo2023_F7", "title": "...", "caption": "...", "png": "results/.../fedsmoo2023_F7.png"}, ...],
+     "figures": [{"figure": "fedsmoo2023_F7", "title": "...", "caption": "...", "png": "results/....png"}, ...],
      "runs": ["results/preview/runs/.../seed1", ...],      # every run the tables and figures use, once
      "configuration": {...}}                               # the configuration used (config.yaml as merged)
 """
@@ -32,7 +32,8 @@ STATUSES = ("ok", "not_reached", "diverged", "missing", "not_applicable")
 def make(spec: dict[str, Any], out: str | Path) -> None:
     """Write the report that ``spec`` describes to ``out``, whole.
 
-    Cells, runs and pictures that are absent are counted and named, never an error: a report of half the work is a report.
+    Cells, runs and pictures that are absent are counted and named, never an error: a report of half the work
+    is a report.
 
     :raises DataError: a key of ``spec`` is missing, or a file that is there is damaged.
     """
@@ -42,19 +43,29 @@ def make(spec: dict[str, Any], out: str | Path) -> None:
     tables = [layout.read(table) for table in spec["tables"]]
     made = runs.read(spec["runs"])
     counts = sum((Counter(table.counts) for table in tables), Counter())
-    body = html.environment().get_template("report.html.j2").render(
-        scale=spec["scale"],
-        tables=[(table, html.fragment(table)) for table in tables],
-        cells=[(status.replace("_", " "), counts[status]) for status in STATUSES if counts[status]],
-        cell_count=counts["cells"],
-        figures=[{**figure, "data": picture(figure["png"])} for figure in spec["figures"]],
-        runs=made,
-        states=Counter(run.state.split(" ")[0] for run in made),
-        seconds=sum(run.about.get("seconds", 0) for run in made),
-        environments=runs.environments(made),
-        settings=runs.settings(made),
-        datasets=sorted({(run.about["description"]["dataset"]["name"], run.about["dataset_digest"]) for run in made if run.about}),
-        configuration=yaml.safe_dump(spec["configuration"], sort_keys=False, allow_unicode=True),
+    body = (
+        html.environment()
+        .get_template("report.html.j2")
+        .render(
+            scale=spec["scale"],
+            tables=[(table, html.fragment(table)) for table in tables],
+            cells=[(status.replace("_", " "), counts[status]) for status in STATUSES if counts[status]],
+            cell_count=counts["cells"],
+            figures=[{**figure, "data": picture(figure["png"])} for figure in spec["figures"]],
+            runs=made,
+            states=Counter(run.state.split(" ")[0] for run in made),
+            seconds=sum(run.about.get("seconds", 0) for run in made),
+            environments=runs.environments(made),
+            settings=runs.settings(made),
+            datasets=sorted(
+                {
+                    (run.about["description"]["dataset"]["name"], run.about["dataset_digest"])
+                    for run in made
+                    if run.about
+                }
+            ),
+            configuration=yaml.safe_dump(spec["configuration"], sort_keys=False, allow_unicode=True),
+        )
     )
     page = html.environment().get_template("page.html.j2")
     title = f"FlatFed report, {spec['scale']} scale"

@@ -54,11 +54,8 @@ def _read(folder: Path) -> Run:
         return Run(**named, state="missing", about={})
     except (ValueError, KeyError, TypeError) as problem:
         raise DataError(f"{path}: not the description of a run ({problem!r})") from None
-    if diverged is not None:
-        state = f"diverged in round {diverged}"
-    else:
-        state = "finished" if done >= rounds else "unfinished"
-    return Run(**named, state=state, about=about)
+    state = "finished" if done >= rounds else "unfinished"
+    return Run(**named, state=state if diverged is None else f"diverged in round {diverged}", about=about)
 
 
 def environments(runs: list[Run]) -> list[tuple[str, int]]:

@@ -12,14 +12,14 @@ Table specification (JSON, from ``flatfed.experiment``)::
      "rows": [{"id": "fedsmoo", "label": "FedSMOO"}, ...],
      "columns": [{"id": "dir0.1-100.rounds-t1",
                   "headers": ["CIFAR-10", "Dirichlet 0.1", "acc = 68%"],  # the paper's header levels, outermost first
-                  "part": "10% of 100 clients" | null,    # the paper's upper / lower part; parts are set one below the other
-                  "paper_target": 0.68 | null}, ...],     # the printed target as a fraction, where it is not this scale's
+                  "part": "10% of 100 clients" | null,    # the upper / lower part; parts are stacked
+                  "paper_target": 0.68 | null}, ...],     # the printed target as a fraction, of any scale
      "cells": "results/preview/cells/fedsmoo2023_T6",     # cells are read from <cells>/<column id>/<row id>.json
-     "notes": ["...", ...],                         # optional: unstated choices, deviations, how the paper's spread is meant
+     "notes": ["...", ...],                         # optional: unstated choices, deviations, the paper's spread
      "flags": {"B1": "..."}}                        # optional: the errata that the reference notes cite as flag:B1
-
-``make`` writes ``<table>.csv`` (one line per cell, every field), ``.md``, ``.tex`` (a bare ``tabular`` for ``\\input``, rules of
-booktabs) and ``.html`` (self-contained). A cell file that is absent is an empty cell, counted under the table.
+ ``make`` writes ``<table>.csv`` (one line per cell, every field), ``.md``, ``.tex`` (a bare ``tabular`` for
+``\\input``, rules of booktabs) and ``.html`` (self-contained). A cell file that is absent is an empty cell,
+counted under the table.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Figure specification (JSON, from ``flatfed.experiment``)::
      "title": "Test accuracy over rounds", "paper": "Sun et al., ICML 2023, Figure 7",
      "setting": "digits, 30 clients, ...",                  # one line: what was really trained
      "metric": "test_accuracy",                             # a column of metrics.csv, see curves.QUANTITIES
-     "smooth": 9,                                           # length of the Hanning window in evaluated rounds, odd; 0: none
+     "smooth": 9,                                           # Hanning window, evaluated rounds, odd; 0: none
      "panels": [{"title": "Dirichlet, u = 0.6",             # one per split, as in the paper
                  "series": [{"algorithm": "fedavg", "label": "FedAvg", "runs": ["results/.../seed1", ...]}, ...]}]}
 
@@ -25,17 +25,18 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-from matplotlib import pyplot  # noqa: E402  (the backend is chosen first: a cluster node has no screen)
+from matplotlib import pyplot
 
-from flatfed.errors import DataError, unknown  # noqa: E402
-from flatfed.files import write_whole  # noqa: E402
-from flatfed.tables.figures import curves, partition  # noqa: E402
-from flatfed.tables.figures.paper import STYLE  # noqa: E402
+from flatfed.errors import DataError, unknown
+from flatfed.files import write_whole
+from flatfed.tables.figures import curves, partition
+from flatfed.tables.figures.paper import STYLE
 
 #: Kind -> function of the specification that returns a matplotlib figure.
 KINDS = {"curves": curves.draw, "partition": partition.draw}
 
-#: Format -> what keeps the date and the library's version out of the file: the same inputs give the same bytes.
+#: Format -> what keeps the date and the library's version out of the file: the same inputs give the same
+#: bytes.
 FORMATS: dict[str, dict[str, Any]] = {
     "png": {"metadata": {"Software": None}, "dpi": 200},
     "pdf": {"metadata": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None}},

@@ -1,7 +1,7 @@
 """Curves over communication rounds: one panel per split, one line per algorithm.
-
-As in FedSMOO, Figures 7 to 10 (appendix): panels are splits, lines are smoothed with a Hanning window. The unsmoothed mean
-stands behind each line, so that nothing is smoothed away unseen, and a band shows one sample deviation over seeds.
+ As in FedSMOO, Figures 7 to 10 (appendix): panels are splits, lines are smoothed with a Hanning window. The
+unsmoothed mean stands behind each line, so that nothing is smoothed away unseen, and a band shows one sample
+deviation over seeds.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 
 from flatfed.errors import DataError, unknown
 from flatfed.tables.cells import read_metrics
-from flatfed.tables.figures.paper import WIDTH, caption
 from flatfed.tables.figures.palette import style
+from flatfed.tables.figures.paper import WIDTH, caption
 
 #: Column of metrics.csv -> (axis label with unit, printed units in one stored unit).
 QUANTITIES = {
@@ -33,7 +33,8 @@ QUANTITIES = {
 def draw(spec: dict[str, Any]) -> Figure:
     """Return the figure of a specification of kind "curves" (see ``flatfed.tables.figures``).
 
-    A run that is absent is left out and counted in the foot; an algorithm with none keeps its place in the legend.
+    A run that is absent is left out and counted in the foot; an algorithm with none keeps its place in the
+    legend.
 
     :raises DataError: the metric is unknown, or a metrics.csv is damaged.
     """
@@ -68,16 +69,23 @@ def draw(spec: dict[str, Any]) -> Figure:
     foot = 0.2 * math.ceil(len(entries) / columns) / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, foot, 1, 1 - foot))
     # Anchored through transFigure: the figure's own box moves when the file is cut to what is drawn.
-    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 0), "bbox_transform": figure.transFigure, "borderaxespad": 0}
+    place = {
+        "loc": "lower center",
+        "bbox_to_anchor": (0.5, 0),
+        "bbox_transform": figure.transFigure,
+        "borderaxespad": 0,
+    }
     figure.legend(entries.values(), entries.keys(), ncols=columns, frameon=False, **place)
     caption(figure, spec, _reading(window, seeds, absent, len(lasts) > 1))
     return figure
 
 
 def hanning(values: np.ndarray, window: int) -> np.ndarray:
-    """Return ``values`` (rounds,) smoothed with a Hanning window of ``window`` points, all of positive weight.
+    """Return ``values`` (rounds,) smoothed with a Hanning window of ``window`` points, all of positive
+    weight.
 
-    Near the ends the window is cut and its weights made to sum to one again, so the first and last values are not drawn to zero.
+    Near the ends the window is cut and its weights made to sum to one again, so the first and last values
+    are not drawn to zero.
     """
     window = min(window, len(values) - (len(values) + 1) % 2)
     if window < 3:
@@ -98,7 +106,7 @@ def _read(folder: str, metric: str) -> dict[int, float] | None:
 
 
 def _line(axis: Axes, algorithm: str, runs: list[dict[int, float]], window: int, factor: float) -> Any:
-    """Draw band, unsmoothed mean and smoothed mean over the rounds that every run has; return the line for the legend."""
+    """Draw band, raw mean and smoothed mean over the rounds that every run has; return the line for the legend."""
     colour, dashes = style(algorithm)
     rounds = sorted(set.intersection(*map(set, runs))) if runs else []
     values = factor * np.array([[run[number] for number in rounds] for run in runs]).reshape(len(runs), len(rounds))
@@ -115,7 +123,7 @@ def _line(axis: Axes, algorithm: str, runs: list[dict[int, float]], window: int,
 
 
 def _cut(axis: Axes) -> None:
-    """Set the limits to what the lines do after the first eighth of the rounds: before it they rise or fall together."""
+    """Set the limits to what the lines do after the first eighth of the rounds; before it they rise together."""
     shown = []
     for line in axis.get_lines():
         rounds, values = line.get_data()
@@ -130,7 +138,9 @@ def _reading(window: int, seeds: set[int], absent: int, early: bool) -> str:
     """Say what line, shade and band are, and what is not there."""
     most = max(seeds, default=0)
     line = "mean over seeds" if most > 1 else "one seed"
-    said = f"Line: {line}" + (f", smoothed with a Hanning window of {window} evaluated rounds; thin: unsmoothed" if window >= 3 else "")
+    said = f"Line: {line}" + (
+        f", smoothed with a Hanning window of {window} evaluated rounds; thin: unsmoothed" if window >= 3 else ""
+    )
     said += "; band: ± one sample standard deviation over seeds" if most > 1 else ""
     numbers = " or ".join(str(number) for number in sorted(seeds) if number)
     said += f" (n = {numbers})." if numbers else "."

@@ -1,9 +1,9 @@
 """One colour and one dash pattern per algorithm, the same in every figure of every paper.
-
-Twenty-four lines cannot differ by hue alone, least of all for the one reader in twelve who confuses red and green. So the
-families share a dash pattern (plain gradients solid, sharpness-aware ones dashed, decentralised ones dotted, the centralised
-references dash-dotted, with FedSMOO and FedLESAM, the papers' own, solid and dark), and within what one paper plots together
-the colours differ in lightness as well. A test measures that, with a model of colour blindness.
+ Twenty-four lines cannot differ by hue alone, least of all for the one reader in twelve who confuses red and
+green. So the families share a dash pattern (plain gradients solid, sharpness-aware ones dashed,
+decentralised ones dotted, the centralised references dash-dotted, with FedSMOO and FedLESAM, the papers'
+own, solid and dark), and within what one paper plots together the colours differ in lightness as well. A
+test measures that, with a model of colour blindness.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-#: matplotlib settings: type of 7 to 9 points at the printed width, fonts embedded as outlines that journals accept.
+#: matplotlib settings: type of 7 to 9 points at the printed width, fonts embedded as outlines that journals
+#: accept.
 STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 8,
@@ -37,5 +38,8 @@ def caption(figure: Figure, spec: dict[str, Any], reading: str) -> None:
     figure.suptitle(textwrap.fill(scale + spec["title"], 92), fontsize=10, x=0.005, ha="left", fontweight="bold")
     sources = [f"{word}: {spec[key]}" for word, key in (("Paper", "paper"), ("Here", "setting")) if spec.get(key)]
     foot = " ".join(text.rstrip(".") + "." for text in (*sources, reading))
-    # Below the page's edge: the layout engine has no place for a second line under a legend, and files are cut to what is drawn.
-    figure.text(0.005, -0.008, textwrap.fill(foot, 150), fontsize=6.5, color="#555555", ha="left", va="top", linespacing=1.4)
+    # Below the page's edge: the layout engine has no place for a second line under a legend, and files are
+    # cut to what is drawn.
+    figure.text(
+        0.005, -0.008, textwrap.fill(foot, 150), fontsize=6.5, color="#555555", ha="left", va="top", linespacing=1.4
+    )

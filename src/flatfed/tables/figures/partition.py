@@ -36,7 +36,9 @@ def draw(spec: dict[str, Any]) -> Figure:
     most = max(int(count.max()) for count in counts)
     across = 2 if len(counts) > 1 and max(len(count) for count in counts) <= FEW_CLIENTS else 1
     down = -(-len(counts) // across)
-    height = [max(_height(count.shape[1]) for count in counts[row * across : (row + 1) * across]) for row in range(down)]
+    height = [
+        max(_height(count.shape[1]) for count in counts[row * across : (row + 1) * across]) for row in range(down)
+    ]
     figure, axes = plt.subplots(
         down, across, figsize=(WIDTH, sum(height) + 1.0), squeeze=False, layout="constrained", height_ratios=height
     )
@@ -78,7 +80,8 @@ def _panel(axis: Axes, counts: np.ndarray, most: int):
     """Draw one partition, clients across and classes down; return the image for the colour bar."""
     clients, classes = counts.shape
     shown = np.ma.masked_equal(counts.T, 0)
-    # Between the counts and their square roots: under a Dirichlet draw most counts are small and a few are large.
+    # Between the counts and their square roots: under a Dirichlet draw most counts are small and a few are
+    # large.
     image = axis.imshow(shown, aspect="auto", cmap=COLOURS, norm=PowerNorm(0.6, 0, most), interpolation="nearest")
     axis.set_xlabel("Client")
     axis.set_ylabel("Class")

@@ -1,7 +1,7 @@
 r"""LaTeX: one bare ``tabular`` for ``\input``, with the rules of booktabs and nothing else to load.
-
-Scale, blocks and notes are rows of the tabular, so that whatever box it is put into carries them along; notes are broken
-into lines here, at the width of the table, because a paragraph column would need a length that only the document knows.
+ Scale, blocks and notes are rows of the tabular, so that whatever box it is put into carries them along;
+notes are broken into lines here, at the width of the table, because a paragraph column would need a length
+that only the document knows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flatfed.tables.layout import Block, Entry, Table
 #: Character -> LaTeX that prints it in text, with any engine and no package.
 SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "|": r"$|$", '"': r"\textquotedbl{}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "|": r"$|$", '"': "''",
     "±": r"$\pm$", "−": r"$-$", "–": "--", "—": "---", "×": r"$\times$", "≥": r"$\ge$", "≤": r"$\le$", "ρ": r"$\rho$",
     "α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "η": r"$\eta$", "λ": r"$\lambda$", "…": r"\dots{}",
     "’": "'", "‘": "`", "“": "``", "”": "''", "\u00a0": "~", "√": r"$\surd$", "→": r"$\to$", "·": r"$\cdot$",
@@ -65,12 +65,17 @@ def _block(block: Block, table: Table, per: int, width: int) -> list[str]:
     """Return a block's header rows, rule and lines, filled up to ``width`` number columns."""
     lines = []
     if block.heading:
-        lines += [rf"\multicolumn{{{width + 1}}}{{@{{}}l@{{}}}}{{\textit{{{escape(block.heading)}}}}} \\", r"\addlinespace"]
+        lines += [
+            rf"\multicolumn{{{width + 1}}}{{@{{}}l@{{}}}}{{\textit{{{escape(block.heading)}}}}} \\",
+            r"\addlinespace",
+        ]
     for level in block.headers:
         lines.append(_merged([(header.text, header.span * per) for header in level], width) + r" \\")
         lines.append(_rules([header.span * per for header in level], width))
     fill = [""] * (width - per * len(block.under))
-    lines.append(" & ".join([escape(word) for words in ((table.row_header,), *block.under) for word in words] + fill) + r" \\")
+    lines.append(
+        " & ".join([escape(word) for words in ((table.row_header,), *block.under) for word in words] + fill) + r" \\"
+    )
     lines.append(r"\midrule")
     for label, entries in block.rows:
         texts = [text for entry in entries for text in _texts(entry, table.differences, escape)]
@@ -88,7 +93,7 @@ def _merged(headers: list[tuple[str, int]], width: int) -> str:
 
 
 def _rules(spans: list[int], width: int) -> str:
-    """Return the rules under merged headers, cut before the gap; columns count from 1 and the first is the row's name."""
+    """Return the rules under merged headers, cut before the gap; columns count from 1, the row's name being the first."""
     start, rules = 2, []
     for span in spans:
         trim = "" if start + span - 2 == width else rf"(r{{{GAP}}})"

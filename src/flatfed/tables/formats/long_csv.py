@@ -9,8 +9,8 @@ from flatfed.tables.layout import Table
 
 #: Fields copied from the cell; lists are joined with ";", what is absent stays empty.
 FIELDS = (
-    "metric", "unit", "status", "value", "spread", "n", "paper_value", "paper_spread", "difference", "target", "reached",
-    "rounds", "window", "values", "best", "seeds", "runs", "paper_note", "problems",
+    "metric", "unit", "status", "value", "spread", "n", "paper_value", "paper_spread", "difference", "target",
+    "reached", "rounds", "window", "values", "best", "seeds", "runs", "paper_note", "problems",
 )  # fmt: skip
 
 

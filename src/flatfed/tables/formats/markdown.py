@@ -1,4 +1,4 @@
-"""Markdown as GitHub reads it: one table per block, the paper's headers in the column heads, columns aligned in the source."""
+"""Markdown as GitHub reads it: one table per block, the paper's headers in the column heads, aligned in the source."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def _grid(table: Table, block: Block) -> str:
         lines.append([escape(label), *[text for entry in entries for text in _texts(entry, table.differences)]])
     widths = [max(3, *(len(line[place]) for line in lines)) for place in range(len(head))]
     rule = ["-" * widths[0], *["-" * (width - 1) + ":" for width in widths[1:]]]
-    aligned = [[line[0].ljust(widths[0]), *[t.rjust(w) for t, w in zip(line[1:], widths[1:], strict=True)]] for line in lines]
+    aligned = [
+        [line[0].ljust(widths[0]), *[t.rjust(w) for t, w in zip(line[1:], widths[1:], strict=True)]] for line in lines
+    ]
     return "\n".join(f"| {' | '.join(line)} |" for line in [aligned[0], rule, *aligned[1:]])
 
 
