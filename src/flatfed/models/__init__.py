@@ -1,0 +1,124 @@
+"""The registry of models: one file a model, the file's name is its id. Nothing here imports torch before it must.
+
+A model's file defines ``build(shape, classes, **options) -> torch.nn.Module``. The module's ``forward(x, masks=None)`` takes
+(batch, C, H, W) images and returns (batch, classes) logits; its attribute ``dropout`` lists (shape of one sample's mask,
+drop probability), and ``masks`` holds one scaled mask (batch, *shape) for each, so that both passes of SAM share them;
+without masks nothing is dropped. Weights are drawn by :func:`initial_weights`, never from the global generator.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flatfed.algorithms._parameters import Choice, Number
+from flatfed.errors import ConfigError, unknown
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the configuration must know of a model: the smallest image side it takes, and its options."""
+
+    smallest: int
+    options: dict[str, Number | Choice] = field(default_factory=dict)
+
+
+_CARDS = {
+    "cnn": Card(
+        8,
+        {
+            "pooling": Choice("last", ("last", "each"), "pool after the last convolution (Reddi et al.) or after each"),
+            "dropout1": Number(0.25, "dropout before the dense layer", minimum=0, exclusive_maximum=1),
+            "dropout2": Number(0.5, "dropout after the dense layer", minimum=0, exclusive_maximum=1),
+        },
+    ),
+    "cnn_tiny": Card(4),
+    "resnet18_gn": Card(
+        8,
+        {
+            "stem": Choice("imagenet", ("imagenet", "cifar"), "7x7 convolution and pooling, or 3x3 without pooling"),
+            "groups": Number(2, "groups of every GroupNorm: 2, or 32 with the cifar stem", minimum=1, maximum=64),
+        },
+    ),
+}
+
+
+def names() -> list[str]:
+    """Return the ids of all models, sorted."""
+    return sorted(_CARDS)
+
+
+def card(name: str, where: str = "model") -> Card:
+    """Return what the configuration must know of model ``name``; ConfigError naming ``where`` if there is none."""
+    if name not in _CARDS:
+        raise ConfigError(unknown("model", name, names(), where))
+    return _CARDS[name]
+
+
+def check_options(name: str, options: dict[str, Any], where: str = "model") -> dict[str, Any]:
+    """Return all options of model ``name``, defaults filled in; ConfigError for an unknown or impossible one."""
+    known = card(name, where).options
+    for option in options:
+        if option not in known:
+            raise ConfigError(unknown("option", option, known, f"{where}: {name}"))
+    return {
+        option: declared.check(options.get(option, declared.default), f"{where}: {name}: {option}")
+        for option, declared in known.items()
+    }
+
+
+def check_shape(name: str, shape: tuple[int, int, int], where: str = "model") -> None:
+    """Refuse images (C, H, W) that model ``name`` cannot take."""
+    smallest = card(name, where).smallest
+    if min(shape[1:]) < smallest:
+        raise ConfigError(
+            f"{where}: {name} takes images of at least {smallest} x {smallest} pixels, not {shape[1]} x {shape[2]}"
+        )
+
+
+def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any]) -> nn.Module:
+    """Return model ``name`` for images of ``shape`` (C, H, W); its weights are whatever torch drew: see initial_weights."""
+    checked = check_options(name, options)
+    check_shape(name, shape)
+    return importlib.import_module(f"{__name__}.{name}").build(shape, classes, **checked)
+
+
+def initial_weights(module: nn.Module, generator: torch.Generator) -> torch.Tensor:
+    """Return initial weights as one flat row (parameters,) in float32, drawn from ``generator`` on the CPU.
+
+    torch's own rules: uniform within 1/sqrt(fan_in) for convolutions and dense layers, one and zero for norms; a module
+    with ``he_normal_convolutions`` takes He et al.'s normal over fan_out for convolutions, as torchvision's ResNet.
+    """
+    import torch
+    from torch import nn
+
+    drawn = {}
+    for prefix, layer in module.named_modules():
+        for name, parameter in layer.named_parameters(recurse=False):
+            value = torch.empty(parameter.shape)
+            if isinstance(layer, nn.GroupNorm):
+                value.fill_(1.0 if name == "weight" else 0.0)
+            elif isinstance(layer, nn.Conv2d) and name == "weight" and getattr(module, "he_normal_convolutions", False):
+                nn.init.kaiming_normal_(value, mode="fan_out", nonlinearity="relu", generator=generator)
+            elif isinstance(layer, nn.Conv2d | nn.Linear):
+                bound = layer.weight[0].numel() ** -0.5
+                value.uniform_(-bound, bound, generator=generator)
+            else:
+                raise ConfigError(f"no rule for the initial weights of {prefix}.{name} ({type(layer).__name__})")
+            drawn[f"{prefix}.{name}" if prefix else name] = value.reshape(-1)
+    return torch.cat([drawn[name] for name, _ in module.named_parameters()])
+
+
+def refuse_buffers(module: nn.Module) -> None:
+    """Refuse a model with buffers: running statistics have no place in a row of parameters. ConfigError names the layer."""
+    for prefix, layer in module.named_modules():
+        if list(layer.buffers(recurse=False)) or type(layer).__name__.startswith("BatchNorm"):
+            raise ConfigError(
+                f"model {type(module).__name__}: layer {prefix!r} ({type(layer).__name__}) keeps statistics of the "
+                f"batches it saw; replace it by torch.nn.GroupNorm, as the papers do"
+            )

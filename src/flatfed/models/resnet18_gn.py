@@ -1,0 +1,69 @@
+"""ResNet-18 (He et al. 2016) with GroupNorm in the place of every BatchNorm, tensor by tensor as torchvision's.
+
+``stem=imagenet, groups=2`` is the official FedSMOO and FedLESAM model (11,181,642 parameters for 10 classes, 11,227,812
+for 100); ``stem=cifar, groups=32`` that of DFedSAM's group (11,173,962 and 11,220,132).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import adaptive_avg_pool2d, max_pool2d, relu
+
+from flatfed.errors import ConfigError
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions and a shortcut; names are torchvision's, ``bn`` included, so that weights can be exchanged."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, groups: int):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = nn.GroupNorm(groups, outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.bn2 = nn.GroupNorm(groups, outputs)
+        self.downsample = None
+        if stride != 1 or inputs != outputs:
+            shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+            self.downsample = nn.Sequential(shortcut, nn.GroupNorm(groups, outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return relu(F(x) + shortcut(x))."""
+        shortcut = x if self.downsample is None else self.downsample(x)
+        x = relu(self.bn1(self.conv1(x)))
+        return relu(self.bn2(self.conv2(x)) + shortcut)
+
+
+class ResNet18(nn.Module):
+    """Stem, four stages of two blocks, mean over the image, one dense layer."""
+
+    he_normal_convolutions = True
+
+    def __init__(self, channels: int, classes: int, stem: str, groups: int):
+        super().__init__()
+        self.dropout: list[tuple[tuple[int, ...], float]] = []
+        self.pooled = stem == "imagenet"
+        size, stride = (7, 2) if self.pooled else (3, 1)
+        self.conv1 = nn.Conv2d(channels, 64, size, stride, size // 2, bias=False)
+        self.bn1 = nn.GroupNorm(groups, 64)
+        inputs = 64
+        for stage, outputs in enumerate((64, 128, 256, 512), start=1):
+            first = BasicBlock(inputs, outputs, 1 if stage == 1 else 2, groups)
+            setattr(self, f"layer{stage}", nn.Sequential(first, BasicBlock(outputs, outputs, 1, groups)))
+            inputs = outputs
+        self.fc = nn.Linear(512, classes)
+
+    def forward(self, x: Tensor, masks: list[Tensor] | None = None) -> Tensor:
+        """Return logits (batch, classes) of images (batch, C, H, W)."""
+        x = relu(self.bn1(self.conv1(x)))
+        if self.pooled:
+            x = max_pool2d(x, 3, 2, 1)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(torch.flatten(adaptive_avg_pool2d(x, 1), 1))
+
+
+def build(shape: tuple[int, int, int], classes: int, stem: str, groups: float) -> ResNet18:
+    """Return ResNet-18; ConfigError for a number of groups that does not divide 64 channels."""
+    if groups != int(groups) or 64 % int(groups):
+        raise ConfigError(f"model resnet18_gn: groups: {groups} must divide 64; the papers use 2 and 32")
+    return ResNet18(shape[0], classes, stem, int(groups))
