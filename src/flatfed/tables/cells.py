@@ -21,7 +21,7 @@ alike; ``best`` is each seed's best test accuracy over all rounds, a fraction, a
 as its value. ``values`` has null where a seed has no number. Statuses:
 
 ========================  ==============================================================================================
-ok                        every seed has a number: value is their mean, spread their sample deviation (n - 1; null: n = 1)
+ok                        every seed has a number: value is their mean, spread their sample deviation (null for n = 1)
 not_reached               a target some seed did not reach: no value; ``reached`` says "1/2"
 diverged                  some run ended in non-finite numbers: no value
 missing                   some run is absent or unfinished: no value; ``problems`` names it

@@ -93,7 +93,7 @@ def _merged(headers: list[tuple[str, int]], width: int) -> str:
 
 
 def _rules(spans: list[int], width: int) -> str:
-    """Return the rules under merged headers, cut before the gap; columns count from 1, the row's name being the first."""
+    """Return the rules under merged headers, cut before the gap; columns count from 1, the row's name first."""
     start, rules = 2, []
     for span in spans:
         trim = "" if start + span - 2 == width else rf"(r{{{GAP}}})"

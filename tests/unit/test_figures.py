@@ -1,0 +1,178 @@
+"""Figures: smoothing by hand, fixed colours that colour-blind readers can tell apart, the same bytes twice."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from flatfed.errors import DataError
+from flatfed.tables import figures
+from flatfed.tables.figures import curves, palette, partition
+
+#: The algorithms that one figure of a paper shows together.
+TOGETHER = {
+    "fedsam2022": ["fedavg", "scaffold", "fedrobust", "fedcm", "mimelite", "fedsam", "mofedsam"],
+    "fedsmoo2023": ["fedavg", "fedadam", "scaffold", "fedcm", "feddyn", "fedsam", "mofedsam", "fedsmoo"],
+    "fedlesam2024": ["fedavg", "fedsam", "mofedsam", "fedgamma", "fedsmoo", "fedlesam", "centralised_sam"],
+    "dfedsam2023": ["fedavg", "fedsam", "dpsgd", "dfedavg", "dfedavgm", "dispfl", "dfedsam", "dfedsam_mgs"],
+}
+
+
+def make_run(folder, accuracies):
+    folder.mkdir(parents=True)
+    lines = ["round,train_loss,test_loss,test_accuracy,consistency"]
+    lines += [f"{i + 1},1,1,{accuracy},0" for i, accuracy in enumerate(accuracies)]
+    (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
+    return str(folder)
+
+
+@pytest.fixture
+def curve_spec(tmp_path):
+    """Two panels; one algorithm with two seeds, one that diverged early, one whose runs are missing."""
+    up = np.linspace(0.1, 0.8, 20)
+    runs = {
+        "fedavg": [make_run(tmp_path / "a1", up), make_run(tmp_path / "a2", up + 0.02)],
+        "fedcm": [make_run(tmp_path / "c1", [0.1, 0.2, "nan"])],
+        "fedsmoo~rho0.05": [str(tmp_path / "nowhere")],
+    }
+    series = [{"algorithm": name, "label": name, "runs": folders} for name, folders in runs.items()]
+    panels = [{"title": title, "series": series} for title in ("Dirichlet, u = 0.6", "Pathological, c = 3")]
+    return {
+        "figure": "fedsmoo2023_F7", "kind": "curves", "scale": "preview", "title": "Test accuracy", "paper": "P, Figure 7",
+        "setting": "digits", "metric": "test_accuracy", "smooth": 5, "panels": panels,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def partition_spec(tmp_path):
+    counts = np.random.default_rng(0).integers(0, 9, (30, 10))
+    np.savez(tmp_path / "p.npz", class_counts=counts)
+    panels = [{"title": "Dirichlet", "partition": str(tmp_path / "p.npz")}]
+    return {"figure": "fedsmoo2023_F5", "kind": "partition", "scale": "paper", "title": "Classes", "panels": panels}
+
+
+def texts(figure) -> str:
+    return " ".join(
+        text.get_text().replace("\n", " ") for text in figure.findobj(match=lambda a: hasattr(a, "get_text"))
+    )
+
+
+@pytest.mark.parametrize("kind", ["curve_spec", "partition_spec"])
+def test_both_formats_are_written_and_the_same_inputs_give_the_same_bytes(kind, tmp_path, request):
+    spec = request.getfixturevalue(kind)
+    figures.make(spec, tmp_path / "one")
+    figures.make(spec, tmp_path / "two")
+    for suffix, magic in ((".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        first = (tmp_path / "one" / (spec["figure"] + suffix)).read_bytes()
+        assert first.startswith(magic)
+        assert first == (tmp_path / "two" / (spec["figure"] + suffix)).read_bytes()
+        assert b"CreationDate" not in first
+
+
+def test_curves_say_scale_setting_units_seeds_and_what_is_missing(curve_spec):
+    figure = curves.draw(curve_spec)
+    said = texts(figure)
+    assert "Preview scale, not the paper's data: Test accuracy" in said
+    assert "Test accuracy (%)" in said and "Communication round" in said
+    assert "Hanning window of 5" in said and "n = 1 or 2" in said
+    assert "2 runs are missing" in said and "ends early" in said
+    assert [axis.get_title() for axis in figure.axes] == ["Dirichlet, u = 0.6", "Pathological, c = 3"]
+
+
+def test_curves_draw_the_mean_over_seeds_in_percent(curve_spec):
+    figure = curves.draw({**curve_spec, "smooth": 0})
+    line = figure.axes[0].get_lines()[0]
+    np.testing.assert_allclose(line.get_xdata(), np.arange(1, 21))
+    np.testing.assert_allclose(line.get_ydata(), 100 * np.linspace(0.11, 0.81, 20))
+    assert line.get_color() == palette.STYLES["fedavg"][0]
+    stopped = figure.axes[0].get_lines()[1]
+    np.testing.assert_allclose(stopped.get_ydata(), [10, 20])
+
+
+def test_hanning_by_hand():
+    # Three points, all of positive weight: 1/4, 1/2, 1/4 after normalising; two thirds and one third at the ends.
+    smooth = curves.hanning(np.array([0.0, 4.0, 0.0, 0.0, 8.0]), 3)
+    np.testing.assert_allclose(smooth, [4 / 3, 2.0, 1.0, 2.0, 16 / 3])
+
+
+@pytest.mark.parametrize("window", [0, 1, 5, 51])
+def test_hanning_keeps_constants_and_length(window):
+    for length in (1, 2, 5, 6):
+        np.testing.assert_allclose(curves.hanning(np.full(length, 3.0), window), np.full(length, 3.0))
+
+
+def test_unknown_metric_kind_and_keys_are_refused_by_name(curve_spec, tmp_path):
+    with pytest.raises(DataError, match="unknown metric 'test_acuracy'; did you mean 'test_accuracy'"):
+        figures.make({**curve_spec, "metric": "test_acuracy"}, tmp_path)
+    with pytest.raises(DataError, match="unknown kind 'curve'; did you mean 'curves'"):
+        figures.make({**curve_spec, "kind": "curve"}, tmp_path)
+    with pytest.raises(DataError, match="lacks panels"):
+        figures.make({key: value for key, value in curve_spec.items() if key != "panels"}, tmp_path)
+
+
+@pytest.mark.parametrize("shape", [(30, 10), (100, 100), (1, 2), (200, 62)])
+def test_partition_shows_every_client_and_class(shape, tmp_path):
+    counts = np.ones(shape, dtype=np.int64)
+    counts[0, 1] = 0
+    np.savez(tmp_path / "p.npz", class_counts=counts)
+    panels = [{"title": "P", "partition": str(tmp_path / "p.npz")}] * 2
+    spec = {"figure": "f", "kind": "partition", "scale": "paper", "title": "T", "panels": panels}
+    figure = partition.draw(spec)
+    shown = figure.axes[0].images[0].get_array()
+    assert shown.shape == shape[::-1]
+    assert shown.mask[1, 0] and shown.mask.sum() == 1, "a count of zero is white"
+    assert all(len(axis.get_xticks()) <= 12 for axis in figure.axes[:2])
+
+
+def test_damaged_partitions_are_named(tmp_path):
+    (tmp_path / "p.npz").write_bytes(b"no")
+    np.savez(tmp_path / "q.npz", indices=np.arange(3))
+    for name, message in (("p.npz", "not a partition"), ("q.npz", "not a partition"), ("r.npz", "no such partition")):
+        with pytest.raises(DataError, match=message) as problem:
+            partition.read_counts(tmp_path / name)
+        assert name in str(problem.value)
+
+
+def test_every_algorithm_of_the_house_has_its_own_look():
+    ids = (
+        "fedavg fedprox fedadam scaffold fedcm mimelite fedrobust feddyn fedsam mofedsam fedgamma fedspeed fedsmoo fedlesam "
+        "fedlesam_s fedlesam_d dpsgd dfedavg dfedavgm dispfl dfedsam dfedsam_mgs centralised_sgd centralised_sam"
+    ).split()
+    assert sorted(palette.STYLES) == sorted(ids)
+    assert len({colour for colour, _ in palette.STYLES.values()}) == len(ids)
+    assert palette.style("fedsmoo~rho0.05")[0] == palette.style("fedsmoo")[0]
+    assert palette.style("my_own") == palette.style("my_own")
+    assert palette.style("my_own")[0] not in {colour for colour, _ in palette.STYLES.values()}
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    """Return CIE L*a*b* of linear RGB."""
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ rgb
+    f = np.cbrt(np.clip(xyz / [0.9505, 1.0, 1.089], 1e-9, None))
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def seen(colour: str, blindness: np.ndarray) -> np.ndarray:
+    rgb = np.array(to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return lab(np.clip(blindness @ linear, 0, 1))
+
+
+#: What full vision, deuteranopia and protanopia make of linear RGB (Machado, Oliveira and Fernandes 2009, severity 1).
+VISION = {
+    "full": np.eye(3),
+    "deuteranopia": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
+    "protanopia": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
+}
+
+
+@pytest.mark.parametrize("paper", TOGETHER)
+@pytest.mark.parametrize("vision", VISION)
+def test_lines_drawn_together_can_be_told_apart(paper, vision):
+    for one, other in itertools.combinations(TOGETHER[paper], 2):
+        (a, dash_a), (b, dash_b) = palette.style(one), palette.style(other)
+        distance = np.linalg.norm(seen(a, VISION[vision]) - seen(b, VISION[vision]))
+        assert distance > (12 if dash_a == dash_b else 5), (one, other, distance)

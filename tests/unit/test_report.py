@@ -1,0 +1,172 @@
+"""The report: one page that says what was made, with what, and what is missing."""
+
+from __future__ import annotations
+
+import base64
+import html.parser
+import json
+import re
+from pathlib import Path
+
+import pytest
+from jinja2 import Environment, StrictUndefined
+
+from flatfed.errors import DataError
+from flatfed.tables import report, runs
+
+ROOT = Path(__file__).parents[2]
+
+
+def make_run(
+    root: Path, algorithm: str, seed: int, done: int = 40, diverged: int | None = None, rho: float = 0.1
+) -> str:
+    folder = root / "runs" / "fedsmoo-cifar10" / "dir0.6-100" / algorithm / f"seed{seed}"
+    folder.mkdir(parents=True)
+    description = {
+        "format": 1, "scale": "preview", "protocol": "fedsmoo-cifar10", "split": "dir0.6-100", "algorithm": algorithm,
+        "seed": seed, "dataset": {"name": "digits"}, "partition": {"alpha": 0.6}, "sampling": {"fraction": 0.1},
+        "model": {"name": "cnn_tiny", "options": {}}, "rounds": 40, "learning_rate": 0.1,
+        "update": {"name": algorithm, "params": {"rho": rho}},
+    }  # fmt: skip
+    about = {
+        "description": description, "dataset_digest": "d" * 64, "versions": {"torch": "2.14", "python": "3.11"},
+        "device": "cpu", "executor": "stacked", "precision": "float32", "seconds": 6.0, "peak_memory_bytes": 3 * 2**20,
+        "rounds_done": done, "diverged_at": diverged, "host": {"cpu": "A <fast> CPU", "gpu": "unused GPU"},
+    }  # fmt: skip
+    (folder / "run.json").write_text(json.dumps(about))
+    return str(folder)
+
+
+def specify(tmp_path: Path, folders: list[str], **changes) -> dict:
+    table = {
+        "table": "fedsmoo2023_T1", "scale": "preview", "title": "Accuracy & <more>", "metric": "Test accuracy",
+        "unit": "percent", "rows": [{"id": "fedavg", "label": "FedAvg"}], "cells": str(tmp_path / "cells"),
+        "columns": [{"id": "a", "headers": ["u = 0.6"], "part": None}],
+    }  # fmt: skip
+    (tmp_path / "f.png").write_bytes(b"\x89PNG picture")
+    pictures = [
+        {"figure": "fedsmoo2023_F7", "title": "Curves", "caption": "Rise & fall", "png": str(tmp_path / "f.png")},
+        {"figure": "fedsmoo2023_F5", "title": "Map", "caption": "Classes", "png": str(tmp_path / "absent.png")},
+    ]
+    spec = {"scale": "preview", "tables": [table], "figures": pictures, "runs": folders}
+    return {**spec, "configuration": {"scale": "preview", "data": {"cifar10": "<path>"}}, **changes}
+
+
+@pytest.fixture
+def page(tmp_path):
+    """A report over a finished, a diverged, an unfinished and a missing run, one missing cell and one missing picture."""
+    folders = [make_run(tmp_path, "fedavg", 1), make_run(tmp_path, "fedcm", 1, done=12, diverged=12, rho=0.2)]
+    folders += [
+        make_run(tmp_path, "fedavg", 2, done=20),
+        str(tmp_path / "runs/fedsmoo-cifar10/dir0.6-100/fedavg/seed3"),
+    ]
+    report.make(specify(tmp_path, folders), tmp_path / "report.html")
+    return (tmp_path / "report.html").read_text()
+
+
+def plain(page: str) -> str:
+    """Return the page's text, tags dropped, entities resolved, space collapsed."""
+    body = re.sub(r"<style>.*?</style>", "", page, flags=re.S)
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", body)))
+
+
+def test_scale_and_counts_stand_at_the_top(page):
+    text = plain(page)
+    assert "FlatFed report: preview scale" in text and "Preview scale." in text
+    assert "1: 1 missing" in text
+    assert "4: 1 finished, 1 diverged, 1 unfinished, 1 missing" in text
+    assert "0.3 min, summed over runs" in text  # three runs of six seconds
+
+
+def test_runs_are_listed_with_their_cost(page):
+    text = plain(page)
+    assert "fedsmoo-cifar10 dir0.6-100 fedavg 1 40 6.0 0.150 3 cpu stacked, float32 finished" in text
+    assert "fedsmoo-cifar10 dir0.6-100 fedcm 1 12 6.0 0.500 3 cpu stacked, float32 diverged in round 12" in text
+    assert "fedsmoo-cifar10 dir0.6-100 fedavg 3 missing" in text
+
+
+def test_settings_separate_what_is_common_from_what_is_an_algorithms_own(page):
+    text = plain(page)
+    assert "rounds 40 learning_rate 0.1" in text
+    assert "fedcm update.name fedcm update.params.rho 0.2" in text
+
+
+def test_versions_hosts_and_configuration_are_there_and_escaped(page):
+    text = plain(page)
+    assert "3 runs: A <fast> CPU, python 3.11, torch 2.14" in text, "the GPU of a run on the CPU is not named"
+    assert "digits: SHA-256 " + "d" * 64 in text
+    assert "cifar10: <path>" in text and "<path>" not in page and "<fast>" not in page and "<more>" not in page
+
+
+def test_pictures_are_embedded_and_absent_ones_named(page):
+    data = base64.b64encode(b"\x89PNG picture").decode()
+    assert f'src="data:image/png;base64,{data}"' in page
+    assert "absent.png has not been made" in page
+    assert not re.findall(r'(?:src|href)="(?!data:|#)', page), "the page fetches nothing"
+
+
+def test_every_link_has_its_place(page):
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(re.findall(r'id="([^"]+)"', page))
+
+
+class Balanced(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in {"meta", "img"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_nests(page):
+    parser = Balanced()
+    parser.feed(page)
+    assert parser.open == []
+
+
+def test_an_empty_report_is_a_report(tmp_path):
+    spec = {"scale": "paper", "tables": [], "figures": [], "runs": [], "configuration": {}}
+    report.make(spec, tmp_path / "report.html")
+    text = plain((tmp_path / "report.html").read_text())
+    assert "No table was asked for" in text and "No run has been made" in text and "Preview" not in text
+
+
+def test_damaged_runs_and_absent_keys_are_named(tmp_path):
+    folder = Path(make_run(tmp_path, "fedavg", 1))
+    (folder / "run.json").write_text("[]")
+    with pytest.raises(DataError, match=r"run\.json: not the description of a run"):
+        report.make(specify(tmp_path, [str(folder)]), tmp_path / "report.html")
+    with pytest.raises(DataError, match="lacks runs, configuration"):
+        report.make({"scale": "paper", "tables": [], "figures": []}, tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_flattening():
+    assert runs.flatten({"a": 1, "b": {"c": "x", "d": {"e": None}}}) == [("a", "1"), ("b.c", "x"), ("b.d.e", "null")]
+
+
+class Snakemake:
+    """What Snakemake gives a caption."""
+
+    def __init__(self, scale: str, kind: str):
+        self.wildcards = type("W", (), {"scale": scale, "table": "fedsmoo2023_T1", "figure": "fedsmoo2023_F7"})
+        self.params = type("P", (), {"spec": json.dumps({"kind": kind}, sort_keys=True)})
+        self.config = {"scale": scale}
+        self.input = ["a", "b"]
+
+
+@pytest.mark.parametrize("scale", ["preview", "paper"])
+@pytest.mark.parametrize("kind", ["curves", "partition"])
+def test_captions_tell_the_truth_about_the_scale_and_kind(scale, kind):
+    said = {}
+    for name in ("workflow", "table", "figure"):
+        text = (ROOT / "workflow" / "report" / f"{name}.rst").read_text()
+        said[name] = Environment(undefined=StrictUndefined).from_string(text).render(snakemake=Snakemake(scale, kind))
+    assert ("preview scale" in said["workflow"]) == (scale == "preview")
+    assert ("difference is taken" in said["table"]) == (scale == "preview") and "2 cells" in said["table"]
+    assert ("not the paper's" in said["figure"]) == (scale == "preview")
+    assert ("curves over communication rounds" in said["figure"]) == (kind == "curves")

@@ -1,0 +1,194 @@
+"""Cells: values worked out by hand from runs of a few rounds."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from flatfed.errors import DataError
+from flatfed.tables import cells
+
+COLUMNS = (
+    "round,learning_rate,train_loss,test_loss,test_accuracy,clients,consistency,download_bytes,upload_bytes,seconds"
+)
+
+
+def make_run(
+    folder: Path, accuracies: list, every: int = 1, done: int | None = None, diverged: int | None = None
+) -> str:
+    """Write a run folder whose rounds ``every``, 2 ``every``, ... have the given test accuracies."""
+    folder.mkdir(parents=True)
+    lines = [COLUMNS] + [f"{every * (i + 1)},0.1,1,1,{a},3,0,10,10,1.5" for i, a in enumerate(accuracies)]
+    (folder / "metrics.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    about = {"rounds_done": every * len(accuracies) if done is None else done, "diverged_at": diverged}
+    (folder / "run.json").write_text(json.dumps(about), encoding="utf-8")
+    return str(folder)
+
+
+def specify(runs: list[str], **changes) -> dict:
+    """Return a cell specification for runs of four rounds."""
+    spec = {
+        "table": "fedsmoo2023_T1",
+        "column": "dir0.6-100",
+        "row": "fedsmoo",
+        "scale": "paper",
+        "metric": "test_accuracy",
+        "unit": "percent",
+        "target": None,
+        "window": 1,
+        "rounds": 4,
+        "seeds": list(range(1, len(runs) + 1)),
+        "runs": runs,
+        "paper": {"value": 80.0, "spread": 0.14, "note": "printed OUR"},
+    }
+    return {**spec, **changes}
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two runs of four rounds: they end at 0.80 and 0.84 and were better before."""
+    return [make_run(tmp_path / "a", [0.5, 0.7, 0.9, 0.8]), make_run(tmp_path / "b", [0.4, 0.6, 0.72, 0.84])]
+
+
+def test_final_round_mean_spread_and_difference(two, tmp_path):
+    cell = cells.make(specify(two), tmp_path / "cell.json")
+    assert cell["status"] == "ok" and cell["unit"] == "fraction" and cell["n"] == 2
+    assert cell["value"] == pytest.approx(0.82)
+    assert cell["spread"] == pytest.approx(0.04 / math.sqrt(2))  # (0.04 / 2)^2 * 2 / (2 - 1), rooted
+    assert cell["values"] == [0.8, 0.84]
+    assert cell["best"] == [0.9, 0.84], "the best round is an extra, the final one is the value"
+    assert cell["paper_value"] == pytest.approx(0.8) and cell["paper_spread"] == pytest.approx(0.0014)
+    assert cell["difference"] == pytest.approx(0.02)
+    assert json.loads((tmp_path / "cell.json").read_text()) == cell
+
+
+def test_window_is_the_mean_of_the_last_evaluated_rounds(two, tmp_path):
+    cell = cells.make(specify(two, window=2), tmp_path / "cell.json")
+    assert cell["values"] == pytest.approx([0.85, 0.78])
+
+
+def test_one_seed_has_no_spread(two, tmp_path):
+    cell = cells.make(specify(two[:1]), tmp_path / "cell.json")
+    assert cell["value"] == 0.8 and cell["spread"] is None and cell["n"] == 1
+
+
+def test_preview_takes_no_difference_but_keeps_the_printed_number(two, tmp_path):
+    cell = cells.make(specify(two, scale="preview"), tmp_path / "cell.json")
+    assert cell["difference"] is None and cell["paper_value"] == pytest.approx(0.8)
+
+
+def rounds_spec(runs, target, **changes):
+    paper = {"value": None, "spread": None, "note": "not reached; flag:B1"}
+    return specify(runs, metric="rounds_to_target", unit="rounds", target=target, **{"paper": paper, **changes})
+
+
+def test_rounds_to_target_is_the_first_crossing_counted_from_one(two, tmp_path):
+    cell = cells.make(rounds_spec(two, 0.7), tmp_path / "cell.json")
+    assert cell["values"] == [2, 3] and cell["value"] == 2.5 and cell["reached"] == "2/2"
+    assert cell["spread"] == pytest.approx(math.sqrt(0.5)) and cell["unit"] == "rounds"
+    assert cell["difference"] is None, "the paper prints no number"
+
+
+def test_rounds_to_target_reports_rounds_not_lines(tmp_path):
+    run = make_run(tmp_path / "a", [0.5, 0.75], every=2)
+    assert cells.make(rounds_spec([run], 0.75), tmp_path / "cell.json")["value"] == 4
+
+
+def test_target_reached_by_one_seed_of_two_has_no_value(two, tmp_path):
+    cell = cells.make(rounds_spec(two, 0.88), tmp_path / "cell.json")
+    assert (cell["status"], cell["value"], cell["reached"]) == ("not_reached", None, "1/2")
+    assert cell["values"] == [3, None] and cell["spread"] is None
+
+
+def test_any_diverged_run_makes_the_cell_diverged(two, tmp_path):
+    broken = make_run(tmp_path / "c", [0.5, 0.1], done=2, diverged=3)
+    cell = cells.make(specify([*two, broken]), tmp_path / "cell.json")
+    assert (cell["status"], cell["value"], cell["n"]) == ("diverged", None, 3)
+    assert cell["values"] == [0.8, 0.84, None] and "round 3" in cell["problems"][0]
+
+
+def test_non_finite_numbers_count_as_divergence(tmp_path):
+    run = make_run(tmp_path / "a", [0.5, 0.6, 0.7, "nan"])
+    cell = cells.make(specify([run]), tmp_path / "cell.json")
+    assert cell["status"] == "diverged" and cell["best"] == [0.7]
+
+
+@pytest.mark.parametrize("damage", ["folder", "run.json", "metrics.csv", "unfinished"])
+def test_absent_or_unfinished_runs_make_the_cell_missing(two, tmp_path, damage):
+    if damage == "folder":
+        runs = [two[0], str(tmp_path / "nowhere")]
+    elif damage == "unfinished":
+        runs = [two[0], make_run(tmp_path / "c", [0.5, 0.6])]
+    else:
+        (Path(two[1]) / damage).unlink()
+        runs = two
+    cell = cells.make(specify(runs), tmp_path / "cell.json")
+    assert (cell["status"], cell["value"], cell["n"]) == ("missing", None, 1)
+    assert cell["values"] == [0.8, None]
+    assert len(cell["problems"]) == 1 and str(runs[1]) in cell["problems"][0]
+
+
+def test_a_cell_without_runs_is_not_applicable(tmp_path):
+    cell = cells.make(specify([], paper=None), tmp_path / "cell.json")
+    assert (cell["status"], cell["value"], cell["paper_value"]) == ("not_applicable", None, None)
+
+
+def test_damaged_metrics_name_file_line_and_column(two, tmp_path):
+    path = Path(two[0]) / "metrics.csv"
+    path.write_text(path.read_text().replace("0.9", "O.9"))
+    with pytest.raises(DataError, match=r"metrics\.csv: line 4: test_accuracy: 'O\.9' is not a number"):
+        cells.make(specify(two), tmp_path / "cell.json")
+    assert not (tmp_path / "cell.json").exists()
+
+
+def test_damaged_run_json_is_named(two, tmp_path):
+    (Path(two[0]) / "run.json").write_text("{")
+    with pytest.raises(DataError, match=r"run\.json: not the description of a run"):
+        cells.make(specify(two), tmp_path / "cell.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metric": "test_acuracy"}, "unknown metric 'test_acuracy'; did you mean 'test_accuracy'?"),
+        ({"unit": "percents"}, "unknown unit 'percents'; did you mean 'percent'?"),
+        ({"unit": "rounds"}, "unit 'rounds' is not one of test_accuracy; allowed: percent"),
+        ({"metric": "rounds_to_target", "unit": "rounds"}, "rounds_to_target needs a target"),
+        ({"target": 74}, "target 74 is not a fraction"),
+        ({"window": 0}, "window 0"),
+        ({"seeds": [1]}, "2 runs for 1 seeds"),
+    ],
+)
+def test_impossible_specifications_are_refused_by_name(two, tmp_path, change, message):
+    with pytest.raises(DataError) as problem:
+        cells.make(specify(two, **change), tmp_path / "cell.json")
+    assert message in str(problem.value) and "fedsmoo2023_T1/dir0.6-100/fedsmoo" in str(problem.value)
+
+
+def test_absent_keys_are_named(two, tmp_path):
+    spec = specify(two)
+    del spec["window"], spec["paper"]
+    with pytest.raises(DataError, match="lacks window, paper"):
+        cells.make(spec, tmp_path / "cell.json")
+
+
+def test_a_cell_takes_the_standard_library_alone_and_a_quarter_of_a_second(two, tmp_path):
+    script = (
+        "import json, sys; from flatfed.tables import cells; cells.make(json.loads(sys.argv[1]), sys.argv[2]); "
+        "print([m for m in ('numpy', 'pandas', 'torch', 'yaml', 'matplotlib', 'jinja2') if m in sys.modules])"
+    )
+    source = str(Path(cells.__file__).parents[2])
+    command = [sys.executable, "-c", script, json.dumps(specify(two)), str(tmp_path / "cell.json")]
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        done = subprocess.run(command, env={"PYTHONPATH": source}, capture_output=True, text=True, check=True)
+        times.append(time.perf_counter() - start)
+        assert done.stdout.strip() == "[]"
+    assert min(times) < 0.25

@@ -1,0 +1,241 @@
+"""Tables in four formats, from cells written by hand."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from flatfed.errors import DataError
+from flatfed.tables import layout, write
+from flatfed.tables.formats import latex, markdown
+
+
+def make_cell(folder: Path, column: str, row: str, **changes) -> None:
+    """Write a cell: accuracy 0.8108 +- 0.0012 over two seeds, printed 79.52 +- .13."""
+    cell = {
+        "table": folder.name, "column": column, "row": row, "scale": "paper", "metric": "test_accuracy",
+        "unit": "fraction", "status": "ok", "value": 0.8108, "spread": 0.0012, "spread_kind": "seeds", "n": 2,
+        "values": [0.81, 0.8116], "best": [0.82, 0.83], "reached": None, "target": None, "window": 1, "rounds": 800,
+        "seeds": [1, 2], "runs": ["a", "b"], "base_runs": [], "paper_value": 0.7952, "paper_spread": 0.0013,
+        "paper_note": "", "difference": 0.0156, "problems": [],
+    }  # fmt: skip
+    path = folder / column / f"{row}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**cell, **changes}))
+
+
+def specify(cells: Path, **changes) -> dict:
+    """Return the specification of a table of two rows and two columns in two parts."""
+    spec = {
+        "table": "fedsmoo2023_T1",
+        "scale": "paper",
+        "title": "Test accuracy after 800 rounds",
+        "paper": "Sun et al., ICML 2023, Table 1",
+        "setting": "ResNet-18-GN, batch 50",
+        "metric": "Test accuracy",
+        "unit": "percent",
+        "rows": [{"id": "fedavg", "label": "FedAvg"}, {"id": "mine_1", "label": "Mine_1 & <co> 5%"}],
+        "columns": [
+            {"id": "dir0.6-100", "headers": ["CIFAR-10", "Dirichlet", "u = 0.6"], "part": "10% of 100"},
+            {"id": "dir0.1-100", "headers": ["CIFAR-10", "Dirichlet", "u = 0.1"], "part": "10% of 100"},
+            {"id": "path3-100", "headers": ["CIFAR-10", "Pathological", "c = 3"], "part": "10% of 100"},
+        ],
+        "cells": str(cells),
+        "notes": ["The paper's ± is over 2 repeats."],
+    }
+    return {**spec, **changes}
+
+
+@pytest.fixture
+def made(tmp_path):
+    """All four files of a table with a missing cell, a diverged one, a flagged one and one over three seeds."""
+    cells = tmp_path / "cells" / "fedsmoo2023_T1"
+    for row in ("fedavg", "mine_1"):
+        make_cell(cells, "dir0.6-100", row)
+    make_cell(cells, "dir0.1-100", "fedavg", status="diverged", value=None, spread=None, difference=None)
+    make_cell(cells, "path3-100", "fedavg", paper_note="flag:B1; flag:B12", n=3, difference=-0.00004)
+    make_cell(cells, "path3-100", "mine_1", paper_value=None, paper_spread=None, difference=None)
+    write.make(specify(cells, flags={"B1": "printed twice"}), tmp_path / "tables")
+    return {path.suffix[1:]: path.read_text() for path in (tmp_path / "tables").iterdir()}
+
+
+def test_csv_has_every_cell_with_every_field_in_stored_units(made):
+    lines = list(csv.DictReader(made["csv"].splitlines()))
+    assert len(lines) == 6
+    first = lines[0]
+    assert (first["row"], first["column"], first["headers"]) == (
+        "fedavg",
+        "dir0.6-100",
+        "CIFAR-10 / Dirichlet / u = 0.6",
+    )
+    assert (first["value"], first["paper_value"], first["difference"], first["n"]) == (
+        "0.8108",
+        "0.7952",
+        "0.0156",
+        "2",
+    )
+    assert (first["values"], first["seeds"]) == ("0.81;0.8116", "1;2")
+    missing = next(line for line in lines if line["row"] == "mine_1" and line["column"] == "dir0.1-100")
+    assert missing["status"] == "missing" and missing["value"] == ""
+
+
+def test_markdown_sets_ours_beside_the_paper(made):
+    lines = made["md"].splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| FedAvg")]
+    assert rows[0][:4] == ["FedAvg", "81.08 ± 0.12", "79.52 ± 0.13", "+1.56"]
+    assert rows[0][4:7] == ["diverged", "79.52 ± 0.13", ""]
+    assert rows[0][7:] == ["81.08 ± 0.12 (3)", "79.52 ± 0.13 <sup>B1,B12</sup>", "+0.00"]
+    widths = {len(line) for line in lines if line.startswith("|")}
+    assert len(widths) == 1, "the source is aligned"
+    assert "Dirichlet, u = 0.6<br>ours (n = 2)" in made["md"]
+    assert r"Mine\_1 & \<co> 5%" in made["md"]
+    assert "**10% of 100, CIFAR-10**" in made["md"]
+
+
+def test_notes_count_what_is_missing_and_explain_flags(made):
+    for text in (made["md"], made["html"]):
+        assert "Of 6 cells: 1 missing, 1 diverged" in text
+        assert "B1: printed twice" in text and "B12: a discrepancy in the paper." in text
+    assert "mean ± sample standard deviation over 2 seeds" in made["md"]
+    assert "final round" in made["md"] and "in percentage points" in made["md"]
+
+
+def test_latex_is_one_bare_tabular_with_equal_rows(made):
+    text = made["tex"]
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
+    assert all(line.startswith("%") for line in text[: text.index(r"\begin{tabular}")].splitlines())
+    assert text.count("{") == text.count("}")
+    for name in (r"\toprule", r"\midrule", r"\bottomrule"):
+        assert name in text
+    for line in text.splitlines():
+        if line.endswith(r"\\"):
+            spans = [int(n) for n in re.findall(r"\\multicolumn\{(\d+)\}", line)]
+            cells = len(re.findall(r"(?<!\\)&", line)) + 1
+            assert cells - len(spans) + sum(spans) == 10, line
+    assert r"Mine\_1 \& $<$co$>$ 5\%" in text
+    assert r"81.08 $\pm$ 0.12 & 79.52 $\pm$ 0.13 & +1.56" in text
+
+
+def test_latex_compiles(made, tmp_path):
+    if not shutil.which("pdflatex"):
+        pytest.skip("no pdflatex here")
+    (tmp_path / "table.tex").write_text(made["tex"])
+    document = (
+        r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{booktabs}\begin{document}\scriptsize\noindent"
+    )
+    (tmp_path / "doc.tex").write_text(document + r"\input{table.tex}\end{document}")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "doc.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+class Balanced(html.parser.HTMLParser):
+    """Checks that tags nest, and counts them."""
+
+    VOID = frozenset({"meta", "img", "br", "link"})
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.text = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_html_nests_escapes_and_fetches_nothing(made):
+    page = Balanced()
+    page.feed(made["html"])
+    assert page.open == []
+    assert "Mine_1 & <co> 5%" in page.text, "escaped once, not twice"
+    assert not [attrs for _, attrs in page.seen if {"src", "href"} & set(attrs)]
+    assert sum(tag == "td" for tag, _ in page.seen) == 2 * 3 * 3
+
+
+def test_preview_says_so_in_its_title_and_has_no_difference(tmp_path):
+    make_cell(tmp_path, "dir0.6-100", "fedavg", scale="preview", difference=None)
+    write.make(specify(tmp_path, scale="preview"), tmp_path / "out")
+    texts = {path.suffix: path.read_text() for path in (tmp_path / "out").iterdir()}
+    for suffix in (".md", ".tex", ".html"):
+        assert "Preview scale" in texts[suffix] and "diff." not in texts[suffix]
+    for suffix in (".md", ".html"):
+        assert "No difference is taken" in texts[suffix]
+    assert "### Preview scale, not the paper's data: Test accuracy" in texts[".md"]
+
+
+def test_a_table_with_no_cells_at_all_is_empty_and_counted(tmp_path):
+    write.make(specify(tmp_path / "nowhere"), tmp_path / "out")
+    assert "Of 6 cells: 6 missing." in (tmp_path / "out" / "fedsmoo2023_T1.md").read_text()
+
+
+@pytest.mark.parametrize(("reached", "shown"), [("0/2", ">800"), ("1/2", ">800 (1/2)")], ids=["no seed", "one seed"])
+def test_rounds_not_reached_are_shown_as_more_than_the_rounds(tmp_path, reached, shown):
+    rounds = {"metric": "rounds_to_target", "unit": "rounds", "target": 0.8, "paper_spread": None, "difference": None}
+    make_cell(tmp_path, "a", "fedavg", **{**rounds, "status": "not_reached", "value": None, "spread": None}, reached=reached,
+              paper_value=None, paper_note="not reached")  # fmt: skip
+    make_cell(
+        tmp_path, "a", "mine_1", **{**rounds, "value": 245.0, "spread": 5.66, "reached": "2/2", "paper_value": 259}
+    )
+    columns = [{"id": "a", "headers": ["acc = 74%"], "part": None, "paper_target": 0.74}]
+    table = layout.read(specify(tmp_path, unit="rounds", columns=columns))
+    (_, (late,)), (_, (met,)) = table.blocks[0].rows
+    assert (late.ours, late.paper) == (shown, "–")
+    assert (met.ours, met.paper) == ("245.0 ± 5.7", "259")
+    assert table.blocks[0].under == (("ours at 80% (n = 2)", "paper at 74%"),)
+    assert any("not reached by every seed within 800 rounds" in note for note in table.notes)
+
+
+def test_headers_merge_only_under_the_same_parent():
+    columns = [{"headers": headers} for headers in (["A", "x"], ["A", "y"], ["B", "y"], ["B"])]
+    rows = layout.merge(columns)
+    assert [[(header.text, header.span) for header in row] for row in rows] == [
+        [("A", 2), ("B", 2)],
+        [("x", 1), ("y", 1), ("y", 1), ("", 1)],
+    ]
+
+
+def test_wide_parts_are_cut_at_the_first_header_level():
+    columns = [{"id": f"{d}{i}", "headers": [d, str(i)], "part": p} for p in "UV" for d in "AB" for i in range(4)]
+    blocks = layout.split(columns)
+    assert [(part, [column["id"] for column in few]) for part, few in blocks[:2]] == [
+        ("U", ["A0", "A1", "A2", "A3"]),
+        ("U", ["B0", "B1", "B2", "B3"]),
+    ]
+    assert [part for part, _ in blocks] == ["U", "U", "V", "V"]
+    assert len(layout.split(columns[:3])) == 1
+
+
+def test_escaping_of_every_special_character():
+    assert latex.escape(r"a_b\c ±−") == r"a\_b\textbackslash{}c $\pm$$-$"
+    assert markdown.escape("a|b*c_d`") == r"a\|b\*c\_d\`"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"scale": "preview"}'])
+def test_damaged_or_foreign_cells_are_named(tmp_path, content):
+    path = tmp_path / "dir0.6-100" / "fedavg.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    with pytest.raises(DataError, match=r"fedavg\.json"):
+        write.make(specify(tmp_path), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_absent_keys_of_a_table_are_named(tmp_path):
+    spec = specify(tmp_path)
+    del spec["rows"]
+    with pytest.raises(DataError, match="fedsmoo2023_T1: the specification lacks rows"):
+        write.make(spec, tmp_path)
