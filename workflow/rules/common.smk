@@ -175,7 +175,9 @@ def figure_spec(wildcards):
 @told
 def report_inputs(wildcards):
     tables = [file for table in COLUMNS for file in table_files(wildcards.scale, table)]
-    figures = [file for figure in EXPERIMENT.selected_figures() for file in figure_files(wildcards.scale, figure)]
+    figures = [
+        file for figure in EXPERIMENT.selected_figures() for file in figure_files(wildcards.scale, figure)
+    ]
     return [*tables, *figures]
 
 

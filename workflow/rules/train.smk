@@ -13,18 +13,18 @@ rule train:
         "<logs>/{scale}/train/{protocol}/{split}/{algorithm}/seed{seed}.log",
     benchmark:
         "<benchmarks>/{scale}/train/{protocol}/{split}/{algorithm}/seed{seed}.tsv"
+    retries: 1
     conda:
         "../../environment.yml"
+    threads: 1
+    resources:
+        gpu=1 if DEVICE == "cuda" else 0,
+        device=DEVICE,
     params:
         run=run_description,
         dataset=subpath(input.manifest, parent=True),
         folder=subpath(output.run, parent=True),
         code=run_code,
-    threads: 1
-    retries: 1
-    resources:
-        gpu=1 if DEVICE == "cuda" else 0,
-        device=DEVICE,
     message:
         "Train {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}, {resources.device}"
     shell:

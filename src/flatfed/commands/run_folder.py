@@ -7,8 +7,8 @@ from pathlib import Path
 
 from flatfed.errors import DataError, unknown
 from flatfed.experiment import Experiment, Run
+from flatfed.experiment.model import SCALES
 
-SCALES = ("preview", "paper")
 FOLDER = re.compile(
     r"(?:^|/)results/(?P<scale>[^/]+)/runs/(?P<protocol>[^/]+)/(?P<split>[^/]+)/(?P<algorithm>[^/]+)/seed(?P<seed>\d+)$"
 )

@@ -1,0 +1,21 @@
+"""What every test may use."""
+
+import os
+
+import pytest
+
+# Two tests at a time on two cores: more threads each would only get in each other's way.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+
+def pytest_collection_modifyitems(items):
+    """Skip tests marked ``gpu`` where there is none, saying so."""
+    from flatfed.gpus import visible
+
+    if visible():
+        return
+    skip = pytest.mark.skip(reason="no GPU visible on this machine")
+    for item in items:
+        if "gpu" in item.keywords:
+            item.add_marker(skip)

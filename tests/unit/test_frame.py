@@ -1,0 +1,64 @@
+"""The frame: packaging that agrees with itself, and the house rules that can be checked by reading."""
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+
+#: Name on PyPI -> name on conda-forge or bioconda, where they differ.
+CONDA = {"torch": "pytorch", "snakemake": "snakemake-minimal", "matplotlib": "matplotlib-base"}
+
+
+def split(requirement):
+    """Return (name, bounds) of a requirement such as ``torch>=2.11,<2.15`` or ``pytorch >=2.11,<2.15``."""
+    start = next((i for i, character in enumerate(requirement) if character in "<>=! "), len(requirement))
+    return requirement[:start], requirement[start:].strip()
+
+
+def test_environment_has_the_packages_and_bounds_of_pyproject():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    pip = dict(map(split, wanted))
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    listed = [entry for entry in environment if isinstance(entry, str) and entry != "pip"]
+    from_pip = [entry for group in environment if isinstance(group, dict) for entry in group["pip"]]
+    conda = dict(map(split, listed)) | dict(map(split, from_pip))
+    assert conda.pop("python") == project["requires-python"]
+    assert conda == {CONDA.get(name, name): bounds for name, bounds in pip.items()}
+    assert all(bounds for bounds in pip.values())
+
+
+@pytest.mark.parametrize("module", ["flatfed.cli", "flatfed.experiment", "flatfed.gpus", "flatfed.tables.cells"])
+def test_import_is_light(module):
+    code = f"import sys, {module}; sys.exit(any(name in sys.modules for name in ('torch', 'pandas', 'snakemake')))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT / "src").as_posix())
+def test_source_never_imports_snakemake_and_stays_short(path):
+    text = path.read_text()
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.add(node.module.split(".")[0])
+    assert "snakemake" not in names
+    assert text.count("\n") <= 300
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "workflow").rglob("*.smk")), ids=lambda path: path.name)
+def test_rules_stay_short_and_hold_no_logic(path):
+    text = path.read_text()
+    assert text.count("\n") <= 300
+    assert "lambda" not in text
+    assert "run:" not in [line.strip() for line in text.splitlines()]
