@@ -41,8 +41,8 @@ def curve_spec(tmp_path):
     series = [{"algorithm": name, "label": name, "runs": folders} for name, folders in runs.items()]
     panels = [{"title": title, "series": series} for title in ("Dirichlet, u = 0.6", "Pathological, c = 3")]
     return {
-        "figure": "fedsmoo2023_F7", "kind": "curves", "scale": "preview", "title": "Test accuracy", "paper": "P, Figure 7",
-        "setting": "digits", "metric": "test_accuracy", "smooth": 5, "panels": panels,
+        "figure": "fedsmoo2023_F7", "kind": "curves", "scale": "preview", "title": "Test accuracy",
+        "paper": "P, Figure 7", "setting": "digits", "metric": "test_accuracy", "smooth": 5, "panels": panels,
     }  # fmt: skip
 
 
@@ -138,11 +138,12 @@ def test_damaged_partitions_are_named(tmp_path):
 
 def test_every_algorithm_of_the_house_has_its_own_look():
     ids = (
-        "fedavg fedprox fedadam scaffold fedcm mimelite fedrobust feddyn fedsam mofedsam fedgamma fedspeed fedsmoo fedlesam "
-        "fedlesam_s fedlesam_d dpsgd dfedavg dfedavgm dispfl dfedsam dfedsam_mgs centralised_sgd centralised_sam"
-    ).split()
-    assert sorted(palette.STYLES) == sorted(ids)
-    assert len({colour for colour, _ in palette.STYLES.values()}) == len(ids)
+        "fedavg fedprox fedadam scaffold fedcm mimelite fedrobust feddyn fedsam mofedsam fedgamma fedspeed fedsmoo "
+        "fedlesam fedlesam_s fedlesam_d dpsgd dfedavg dfedavgm dispfl dfedsam dfedsam_mgs centralised_sgd "
+        "centralised_sam"
+    )
+    assert sorted(palette.STYLES) == sorted(ids.split())
+    assert len({colour for colour, _ in palette.STYLES.values()}) == len(ids.split())
     assert palette.style("fedsmoo~rho0.05")[0] == palette.style("fedsmoo")[0]
     assert palette.style("my_own") == palette.style("my_own")
     assert palette.style("my_own")[0] not in {colour for colour, _ in palette.STYLES.values()}

@@ -54,7 +54,7 @@ def specify(tmp_path: Path, folders: list[str], **changes) -> dict:
 
 @pytest.fixture
 def page(tmp_path):
-    """A report over a finished, a diverged, an unfinished and a missing run, one missing cell and one missing picture."""
+    """A report over a finished, a diverged, an unfinished and a missing run; a cell and a picture are missing."""
     folders = [make_run(tmp_path, "fedavg", 1), make_run(tmp_path, "fedcm", 1, done=12, diverged=12, rho=0.2)]
     folders += [
         make_run(tmp_path, "fedavg", 2, done=20),

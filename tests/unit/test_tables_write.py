@@ -185,11 +185,10 @@ def test_a_table_with_no_cells_at_all_is_empty_and_counted(tmp_path):
 @pytest.mark.parametrize(("reached", "shown"), [("0/2", ">800"), ("1/2", ">800 (1/2)")], ids=["no seed", "one seed"])
 def test_rounds_not_reached_are_shown_as_more_than_the_rounds(tmp_path, reached, shown):
     rounds = {"metric": "rounds_to_target", "unit": "rounds", "target": 0.8, "paper_spread": None, "difference": None}
-    make_cell(tmp_path, "a", "fedavg", **{**rounds, "status": "not_reached", "value": None, "spread": None}, reached=reached,
-              paper_value=None, paper_note="not reached")  # fmt: skip
-    make_cell(
-        tmp_path, "a", "mine_1", **{**rounds, "value": 245.0, "spread": 5.66, "reached": "2/2", "paper_value": 259}
-    )
+    late = {"status": "not_reached", "value": None, "spread": None, "reached": reached, "paper_value": None}
+    make_cell(tmp_path, "a", "fedavg", **{**rounds, **late, "paper_note": "not reached"})
+    met = {"value": 245.0, "spread": 5.66, "reached": "2/2", "paper_value": 259}
+    make_cell(tmp_path, "a", "mine_1", **{**rounds, **met})
     columns = [{"id": "a", "headers": ["acc = 74%"], "part": None, "paper_target": 0.74}]
     table = layout.read(specify(tmp_path, unit="rounds", columns=columns))
     (_, (late,)), (_, (met,)) = table.blocks[0].rows
