@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from markupsafe import Markup
 
 from flatfed.errors import DataError
 from flatfed.files import write_whole
@@ -70,7 +71,7 @@ def make(spec: dict[str, Any], out: str | Path) -> None:
     page = html.environment().get_template("page.html.j2")
     title = f"FlatFed report, {spec['scale']} scale"
     with write_whole(out, "w") as file:
-        file.write(page.render(title=title, style=html.style(), body=html.Markup(body)) + "\n")
+        file.write(page.render(title=title, style=html.style(), body=Markup(body)) + "\n")
 
 
 def picture(path: str | Path) -> str | None:
