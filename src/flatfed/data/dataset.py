@@ -1,0 +1,124 @@
+"""A dataset on disk: ``resources/<dataset>/`` with images.npy, labels.npy, domains.npy and dataset.json."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flatfed.errors import DataError
+from flatfed.files import digest_arrays, read_json, write_json, write_whole
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """``images`` (N, C, H, W) uint8, memory-mapped, training images first; ``labels`` (N,) int64; ``domains`` (N,) int64
+    or None; ``train`` and ``test`` their numbers; ``digest`` SHA-256 of all arrays."""
+
+    name: str
+    images: np.ndarray
+    labels: np.ndarray
+    domains: np.ndarray | None
+    classes: int
+    train: int
+    test: int
+    digest: str
+    domain_names: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of one image (C, H, W)."""
+        return tuple(self.images.shape[1:])
+
+
+def load(folder: str | os.PathLike[str]) -> Dataset:
+    """Return the dataset in ``folder``, its images memory-mapped (copy on write, so that torch may wrap them).
+
+    Raises DataError for missing or unreadable files and for arrays that do not have the sizes dataset.json names.
+    """
+    folder = Path(folder)
+    try:
+        meta = read_json(folder / "dataset.json")
+        images = np.load(folder / "images.npy", mmap_mode="c", allow_pickle=False)
+        labels = np.load(folder / "labels.npy", allow_pickle=False)
+        domains = np.load(folder / "domains.npy", allow_pickle=False) if meta["domains"] else None
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"{folder}: cannot be read as a dataset ({error}); delete the folder to make it again") from error
+    count = meta["train"] + meta["test"]
+    if images.shape != (count, *meta["shape"]) or labels.shape != (count,):
+        raise DataError(
+            f"{folder}: dataset.json names {count} images of shape {meta['shape']}, but images.npy has {images.shape} and "
+            f"labels.npy {labels.shape}; delete the folder to make it again"
+        )
+    return Dataset(
+        meta["name"],
+        images,
+        labels,
+        domains,
+        meta["classes"],
+        meta["train"],
+        meta["test"],
+        meta["digest"],
+        tuple(meta["domains"] or ()),
+    )
+
+
+def verify(folder: str | os.PathLike[str]) -> None:
+    """Read the whole dataset and compare its digest with dataset.json's; DataError where they differ."""
+    found = load(folder)
+    if _digest(found.images, found.labels, found.domains) != found.digest:
+        raise DataError(f"{folder}: the arrays are not those dataset.json describes; delete the folder to make it again")
+
+
+def save(
+    folder: str | os.PathLike[str],
+    spec: dict[str, Any],
+    train: tuple[np.ndarray, np.ndarray],
+    test: tuple[np.ndarray, np.ndarray],
+    domains: tuple[np.ndarray, np.ndarray, list[str]] | None = None,
+) -> None:
+    """Write a dataset folder; dataset.json comes last, so that a folder without it is unfinished.
+
+    ``train`` and ``test``: images (n, C, H, W) uint8 and labels (n,); ``domains``: index arrays of both parts and names.
+    ``spec`` is the dataset spec. Raises DataError where the arrays are not what the spec says.
+    """
+    folder, name = Path(folder), spec["name"]
+    images, labels = np.concatenate([train[0], test[0]]), np.concatenate([train[1], test[1]]).astype(np.int64)
+    if list(images.shape[1:]) != list(spec["shape"]):
+        raise DataError(
+            f"dataset {name!r}: images have shape {list(images.shape[1:])} (channels, height, width), "
+            f"but `shape` in config/datasets.yaml says {list(spec['shape'])}"
+        )
+    if len(labels) and (labels.min() < 0 or labels.max() >= spec["classes"]):
+        raise DataError(
+            f"dataset {name!r}: labels go from {labels.min()} to {labels.max()}, "
+            f"but `classes: {spec['classes']}` allows 0 to {spec['classes'] - 1}"
+        )
+    for part, expected, found in (("train", spec.get("train"), len(train[1])), ("test", spec.get("test"), len(test[1]))):
+        if expected is not None and found != expected:
+            raise DataError(f"dataset {name!r}: {found} {part} images, but `{part}: {expected}` in config/datasets.yaml")
+    index = np.concatenate(domains[:2]).astype(np.int64) if domains else None
+    for file, array in (("images", images), ("labels", labels), ("domains", index)):
+        if array is not None:
+            with write_whole(folder / f"{file}.npy") as out:
+                np.save(out, np.ascontiguousarray(array), allow_pickle=False)
+    meta = {
+        "name": name,
+        "classes": spec["classes"],
+        "shape": list(images.shape[1:]),
+        "train": len(train[1]),
+        "test": len(test[1]),
+        "domains": domains[2] if domains else None,
+        "source": spec["source"],
+        "digest": _digest(images, labels, index),
+        "bytes": int(images.nbytes),
+    }
+    write_json(folder / "dataset.json", meta)
+
+
+def _digest(images: np.ndarray, labels: np.ndarray, domains: np.ndarray | None) -> str:
+    """Return the digest of a dataset's arrays."""
+    return digest_arrays(images=images, labels=labels, **({} if domains is None else {"domains": domains}))

@@ -1,0 +1,78 @@
+"""Dealing a dataset to clients: ``results/<scale>/partitions/<protocol>/<split>/seed<k>.npz``."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flatfed.data import dataset as datasets
+from flatfed.data.schemes import SCHEMES
+from flatfed.errors import DataError, unknown
+from flatfed.files import digest_arrays, write_whole
+
+
+@dataclass(frozen=True)
+class Partition:
+    """``indices`` (total,) image positions of all clients, client after client; ``offsets`` (clients + 1,); ``test`` (n,)
+    positions of the test images; ``class_counts`` (clients, classes); ``spec`` what it was made from."""
+
+    indices: np.ndarray
+    offsets: np.ndarray
+    test: np.ndarray
+    class_counts: np.ndarray
+    spec: dict[str, Any]
+    digest: str
+
+    @property
+    def clients(self) -> int:
+        """Number of clients."""
+        return len(self.offsets) - 1
+
+
+def deal(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
+    """Return every client's training positions; ``labels`` (n,) of the training images, ``spec`` a partition spec.
+
+    Raises DataError for an unknown scheme and for what cannot be dealt, with both numbers.
+    """
+    scheme, clients = spec["scheme"], int(spec.get("clients", 1))
+    if scheme not in SCHEMES:
+        raise DataError(unknown("scheme", scheme, SCHEMES, "partition"))
+    if clients > len(labels):
+        raise DataError(f"partition: {clients} clients, but dataset {spec['dataset']!r} has {len(labels)} training images")
+    return SCHEMES[scheme](labels, spec)
+
+
+def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+    """Deal the dataset in folder ``dataset`` as ``spec`` says and write the .npz file ``out``, whole."""
+    data = datasets.load(dataset)
+    if data.name != spec["dataset"]:
+        raise DataError(f"{dataset}: holds dataset {data.name!r}, but the partition is of {spec['dataset']!r}")
+    parts = deal(data.labels[: data.train], spec)
+    counts = np.stack([np.bincount(data.labels[part], minlength=data.classes) for part in parts])
+    with write_whole(out) as file:
+        np.savez(
+            file,
+            indices=np.concatenate(parts).astype(np.int64),
+            offsets=np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64),
+            test=np.arange(data.train, data.train + data.test, dtype=np.int64),
+            class_counts=counts.astype(np.int64),
+            spec=np.array(json.dumps({**spec, "dataset_digest": data.digest}, sort_keys=True)),
+        )
+
+
+def load(path: str | os.PathLike[str]) -> Partition:
+    """Return the partition in ``path``; DataError where it cannot be read."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            indices, offsets, test = file["indices"], file["offsets"], file["test"]
+            counts, spec = file["class_counts"], json.loads(str(file["spec"]))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path}: cannot be read as a partition ({error}); delete it to make it again") from error
+    if offsets[-1] != len(indices) or (np.diff(offsets) < 1).any():
+        raise DataError(f"{path}: offsets do not fit its {len(indices)} indices; delete it to make it again")
+    return Partition(indices, offsets, test, counts, spec, digest_arrays(indices=indices, offsets=offsets, test=test))

@@ -1,0 +1,194 @@
+"""How a dataset is dealt to clients: one function a scheme, all with equal client sizes.
+
+Two samplers. ``keyed`` (default) draws from our own streams, N // m images a client, the remainder unused. ``official``
+follows the official FedSMOO/FedLESAM code draw by draw with NumPy's legacy generator, so that its partitions come out to
+the image; there the first client also takes the remainder.
+
+"With replacement" means what the official code does: every class is a pool that is walked through and, once exhausted,
+walked through again. Images repeat within and across clients, some are never used, and class totals become unequal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flatfed.engine.streams import stream
+from flatfed.errors import DataError
+
+Scheme = Callable[[np.ndarray, dict[str, Any]], list[np.ndarray]]
+
+
+def central(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
+    """One client with all data."""
+    return [np.arange(len(labels), dtype=np.int64)]
+
+
+def iid(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
+    """A random deal; with ``balanced`` every client gets the same number of every class, up to one."""
+    clients = spec["clients"]
+    if _official(spec):
+        order = np.random.RandomState(spec["seed"]).permutation(len(labels))
+        ends = np.cumsum(_official_sizes(len(labels), clients))
+        return list(np.split(order, ends[:-1]))
+    order = stream(spec["seed"], "partition").permutation(len(labels))
+    if spec.get("balanced", False):
+        order = order[np.argsort(labels[order], kind="stable")]
+    size = len(labels) // clients
+    return [order[client : size * clients : clients] for client in range(clients)]
+
+
+def dirichlet(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
+    """Client i's class shares are drawn from Dirichlet(alpha, ..., alpha); then its images class by class.
+
+    FedSMOO section 5.1 with replacement (class pools), DFedSAM's predecessor DisPFL without: an exhausted class is taken
+    out of everybody's shares.
+    """
+    classes = int(spec["classes"])
+    concentration = np.full(classes, float(spec["alpha"]))
+    if _official(spec):
+        return _official_pools(labels, spec, lambda rng: rng.dirichlet(concentration, spec["clients"]))
+    rng = stream(spec["seed"], "partition")
+    shares = rng.dirichlet(concentration, spec["clients"])
+    return (_pools if spec.get("replacement", True) else _without_replacement)(labels, shares, rng)
+
+
+def pathological(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
+    """Every client has ``classes_per_client`` random classes with equal shares (FedSMOO appendix B.2), from class pools."""
+    classes, kept = int(spec["classes"]), int(spec["classes_per_client"])
+    if not 1 <= kept <= classes:
+        raise DataError(f"partition: classes_per_client: {kept} must lie between 1 and the {classes} classes")
+    mask = np.zeros((spec["clients"], classes))
+    mask[:, :kept] = 1 / kept
+
+    def shares(rng: Any) -> np.ndarray:
+        drawn = mask.copy()
+        for row in drawn:
+            rng.shuffle(row)
+        return drawn
+
+    if _official(spec):
+        return _official_pools(labels, spec, shares)
+    rng = stream(spec["seed"], "partition")
+    return _pools(labels, shares(rng), rng)
+
+
+def shards(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
+    """Images sorted by class are cut into clients x ``shards_per_client`` equal shards, dealt at random (DFedSAM app. C)."""
+    clients, each = spec["clients"], int(spec["shards_per_client"])
+    size = len(labels) // (clients * each)
+    if size == 0:
+        raise DataError(f"partition: {clients} clients x {each} shards are more than the {len(labels)} training images")
+    rng = stream(spec["seed"], "partition")
+    order = rng.permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    pieces = order[: clients * each * size].reshape(clients * each, size)
+    return [pieces[own].reshape(-1) for own in rng.permutation(clients * each).reshape(clients, each)]
+
+
+def _official(spec: dict[str, Any]) -> bool:
+    return spec.get("sampler", "keyed") == "official"
+
+
+def _official_sizes(count: int, clients: int) -> np.ndarray:
+    """Equal sizes, the remainder to the first client."""
+    sizes = np.full(clients, count // clients)
+    sizes[0] += count % clients
+    return sizes
+
+
+def _class_positions(labels: np.ndarray, shares: np.ndarray) -> list[np.ndarray]:
+    """Return every class's positions; DataError for a class without images that some client should have."""
+    pools = [np.flatnonzero(labels == c) for c in range(shares.shape[1])]
+    for c, pool in enumerate(pools):
+        if not len(pool) and shares[:, c].any():
+            raise DataError(f"partition: class {c} of {shares.shape[1]} has no training image")
+    return pools
+
+
+def _draw_classes(shares: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Return classes (clients, size), independent draws from every client's shares (clients, classes)."""
+    bounds = np.cumsum(shares, axis=1)
+    bounds /= bounds[:, -1:]
+    draws = rng.random((len(shares), size))
+    return np.stack([np.searchsorted(row, draw, side="right") for row, draw in zip(bounds, draws, strict=True)])
+
+
+def _pools(labels: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+    """Deal from class pools that are walked through again and again, clients taking turns at random."""
+    size = len(labels) // len(shares)
+    pools = _class_positions(labels, shares)
+    wanted = _draw_classes(shares, size, rng).reshape(-1)
+    turns = rng.permutation(len(wanted))
+    dealt = np.empty(len(wanted), dtype=np.int64)
+    for c, pool in enumerate(pools):
+        asking = turns[wanted[turns] == c]
+        if len(asking):
+            dealt[asking] = np.resize(rng.permutation(pool), len(asking))
+    return list(dealt.reshape(len(shares), size))
+
+
+def _without_replacement(labels: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+    """Deal every image at most once, clients taking turns at random; an exhausted class leaves everybody's shares.
+
+    A client whose classes are all exhausted takes from the others in proportion to what is left, so the deal always ends.
+    """
+    size = len(labels) // len(shares)
+    pools = [list(rng.permutation(pool)) for pool in _class_positions(labels, shares)]
+    left = np.array([len(pool) for pool in pools], dtype=float)
+    clients = rng.permutation(np.repeat(np.arange(len(shares)), size))
+    draws = rng.random(len(clients))
+    parts: list[list[int]] = [[] for _ in shares]
+    bounds = np.cumsum(shares, axis=1)
+    for client, draw in zip(clients.tolist(), draws.tolist(), strict=True):
+        bound = bounds[client]
+        if bound[-1] <= 1e-12:
+            bound = np.cumsum(left)
+        c = int(np.searchsorted(bound, draw * bound[-1], side="right"))
+        parts[client].append(int(pools[c].pop()))
+        left[c] -= 1
+        if not left[c]:
+            bounds = np.cumsum(np.where(left > 0, shares, 0.0), axis=1)
+    return [np.array(part, dtype=np.int64) for part in parts]
+
+
+def _official_pools(
+    labels: np.ndarray, spec: dict[str, Any], shares: Callable[[np.random.RandomState], np.ndarray]
+) -> list[np.ndarray]:
+    """Deal from class pools in the official order of draws: a permutation of the data, the shares, then for every image
+    a client that is not full, a class by its cumulative shares, and the last unused position of that class's pool; a pool
+    found empty is filled again and the class drawn anew."""
+    rng = np.random.RandomState(spec["seed"])
+    order = rng.permutation(len(labels))
+    room = _official_sizes(len(labels), spec["clients"])
+    drawn = shares(rng)
+    bounds = np.where(drawn > 0, np.cumsum(drawn, axis=1), 0.0)
+    pools = [order[labels[order] == c] for c in range(drawn.shape[1])]
+    left = [len(pool) for pool in pools]
+    parts = [np.empty(size, dtype=np.int64) for size in room]
+    missing = int(room.sum())
+    while missing:
+        client = rng.randint(spec["clients"])
+        if not room[client]:
+            continue
+        room[client] -= 1
+        missing -= 1
+        while True:
+            c = int(np.argmax(rng.uniform() <= bounds[client]))
+            if left[c]:
+                break
+            left[c] = len(pools[c])
+        left[c] -= 1
+        parts[client][room[client]] = pools[c][left[c]]
+    return parts
+
+
+SCHEMES: dict[str, Scheme] = {
+    "central": central,
+    "iid": iid,
+    "dirichlet": dirichlet,
+    "pathological": pathological,
+    "shards": shards,
+}
