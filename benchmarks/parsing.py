@@ -2,8 +2,8 @@
 
     PYTHONPATH=src .venv/bin/python benchmarks/parsing.py [--repeats 3]
 
-Each time is the median of some calls, each in a process of its own, interpreter start included: it is what a person waits.
-The bounds are those of the house plan; the exit status is 1 if one is not met.
+Each time is the median of some calls, each in a process of its own, interpreter start included: it is what a person
+waits. The bounds are those of the house plan; the exit status is 1 if one is not met.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ CASES = {
 def seconds(command: tuple[str, ...]) -> float:
     """Return the wall time of one call, which must succeed."""
     began = time.monotonic()
-    subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, check=True, capture_output=True)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
     return time.monotonic() - began
 
 

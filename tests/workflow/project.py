@@ -10,6 +10,8 @@ from pathlib import Path
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+TABLE = "fedsmoo2023_T1"
+COLUMN = "dir0.6-100"
 PARTS = ("Snakefile", "environment.yml", "config", "profiles", "src", "workflow")
 
 

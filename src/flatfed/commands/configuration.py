@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
-
 from flatfed import experiment
-from flatfed.errors import ConfigError
+from flatfed.experiment import strict_yaml
 
 #: The copy of FlatFed that is running: its config/ holds the protocols, splits, algorithms and tables.
 HOME = Path(__file__).resolve().parents[3]
@@ -21,10 +19,4 @@ def load(path: Path | None) -> experiment.Experiment:
     """
     if path is None:
         path = DEFAULT if DEFAULT.exists() else HOME / DEFAULT
-    try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {error}") from None
-    return experiment.load(HOME, config)
+    return experiment.load(HOME, strict_yaml.read(path, str(path)))

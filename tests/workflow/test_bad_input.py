@@ -1,0 +1,81 @@
+"""Every mistake ends before the first job, with one message that says where it is and what is allowed."""
+
+import pytest
+
+TABLE = "config/tables/fedsmoo2023_T1.yaml"
+CONFIG = "config/config.yaml"
+PROTOCOL = "config/protocols/fedsmoo-cifar10.yaml"
+
+
+def refused(project, *arguments):
+    """Call Snakemake, which must refuse before any job, without a trace of Python; return its output."""
+    done = project.snakemake(*arguments)
+    assert done.returncode != 0
+    assert "Traceback (most recent call last)" not in done.text
+    assert "Execute" not in done.text
+    return done.text
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "words"),
+    [
+        (TABLE, lambda table: table["rows"].append("fedsmo"), ["rows", "'fedsmo'", "'fedsmoo'?", "fedadam"]),
+        (TABLE, lambda table: table.update(colums=[]), ["'colums'", "did you mean 'columns'?"]),
+        (TABLE, lambda table: table["columns"][0].update(splits=["dir06-100"]), ["'dir06-100'", "dir0.6-100"]),
+        (PROTOCOL, lambda protocol: protocol["preview"].update(round=2), ["preview", "'round'", "'rounds'?"]),
+        (PROTOCOL, lambda protocol: protocol.update(batch_size="ten"), ["batch_size", '"ten"', "a whole number"]),
+        (PROTOCOL, lambda protocol: protocol.update(learning_rate=0), ["learning_rate", "0", "greater than 0"]),
+        (CONFIG, lambda config: config.update(tables=["fedsmoo2023_T7"]), ["'fedsmoo2023_T7'", "fedsmoo2023_T6"]),
+        (CONFIG, lambda config: config.update(device="gpu"), ["device", "'gpu'", "cuda"]),
+    ],
+    ids=["algorithm", "table key", "split", "protocol key", "type", "range", "table", "device"],
+)
+def test_in_a_file(project, path, change, words):
+    project.edit_yaml(path, change)
+    text = refused(project)
+    for word in [path, *words]:
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("cells/fedsmoo2023_T1/dir0.6-100/fedsmo.json", ["'fedsmo'", "did you mean 'fedsmoo'?"]),
+        ("cells/fedsmoo2023_T1/dir0.5-100/fedsmoo.json", ["'dir0.5-100'", "dir0.6-100"]),
+        ("tables/fedsmoo_T1.csv", ["'fedsmoo_T1'", "did you mean 'fedsmoo2023_T1'?"]),
+        ("figures/fedsmoo2023_F99.png", ["'fedsmoo2023_F99'"]),
+        ("runs/fedsmoo-cifar/dir0.6-100/fedsmoo/seed1/run.json", ["'fedsmoo-cifar'", "fedsmoo-cifar10"]),
+        ("runs/fedsmoo-cifar10/dir0.6-100/fedsmo/seed1/run.json", ["'fedsmo'", "did you mean 'fedsmoo'?"]),
+    ],
+)
+def test_in_a_target(untouched, target, words):
+    text = refused(untouched, f"results/preview/{target}")
+    for word in words:
+        assert word in text
+
+
+def test_on_the_command_line(untouched):
+    assert "did you mean 'preview'?" in refused(untouched, "--config", "scale=previev")
+    assert "'tabels'" in refused(untouched, "--config", "tabels=[]")
+    text = refused(untouched, "--config", "data={digits: {source: npz, path: nowhere.npz}}")
+    assert "nowhere.npz" in text
+
+
+def test_nothing_made_is_lost(project):
+    before = sorted(path for path in (project.root / "results").rglob("*") if path.is_file())
+    project.edit_yaml(TABLE, lambda table: table["rows"].append("fedsmo"))
+    refused(project)
+    assert sorted(path for path in (project.root / "results").rglob("*") if path.is_file()) == before
+
+
+def test_data_that_cannot_be_read_end_before_the_first_training(project):
+    (project.root / "broken.npz").write_bytes(b"PK\x03\x04 not really an archive")
+    made = (project.root / "resources/digits/images.npy").read_bytes()
+    source = "data={digits: {source: npz, path: broken.npz}}"
+    done = project.snakemake("--config", source)
+    assert done.returncode != 0
+    assert "broken.npz" in done.text
+    assert "Traceback (most recent call last)" not in done.text
+    assert "Train " not in done.text
+    assert (project.root / "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedavg/seed1/run.json").exists()
+    assert len(made) > 0

@@ -1,0 +1,64 @@
+"""The recipes under docs/, followed to the letter: their files written, their commands run."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+from project import REPOSITORY
+
+FILE = re.compile(
+    r"^`(?P<path>[^`\n]+)` \((?P<how>new|append)\):\n\n```\w+\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
+)
+COMMANDS = re.compile(r"^```sh\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def follow(project, page):
+    """Write the files of a page and run its commands."""
+    text = (REPOSITORY / "docs" / page).read_text()
+    for step in FILE.finditer(text):
+        file = project.root / step["path"]
+        assert file.exists() == (step["how"] == "append")
+        with file.open("a") as stream:
+            stream.write(step["body"])
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    for commands in COMMANDS.finditer(text):
+        done = project.call("bash", "-euc", commands["body"], env={"PATH": path})
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_add_an_algorithm(project):
+    follow(project, "add-an-algorithm.md")
+    run = project.root / "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedmedian/seed1"
+    other = run.parents[1] / "fedavg/seed1"
+    assert (run / "metrics.csv").read_text() != (other / "metrics.csv").read_text()
+    assert project.planned() == {}
+
+
+def test_add_a_dataset(project):
+    generator = numpy.random.default_rng(0)
+    arrays = {}
+    for part, images in (("train", 400), ("test", 100)):
+        arrays[f"{part}_labels"] = numpy.arange(images) % 4
+        arrays[f"{part}_images"] = generator.integers(0, 256, (images, 8, 8), "uint8")
+    numpy.savez(project.root / "blobs.npz", **arrays)
+    follow(project, "add-a-dataset.md")
+    images = numpy.load(project.root / "resources/blobs/images.npy", mmap_mode="r")
+    assert images.shape == (500, 1, 8, 8)
+    assert (images[:400, 0] == arrays["train_images"]).all()
+
+
+def test_add_a_table(project):
+    follow(project, "add-a-table.md")
+    text = (project.root / "results/preview/tables/mine_T1.md").read_text()
+    for name in ("FedAvg", "FedSAM", "FedSMOO", "strong heterogeneity"):
+        assert name in text
+
+
+@pytest.mark.parametrize("page", ["add-an-algorithm.md", "add-a-dataset.md", "add-a-table.md"])
+def test_a_recipe_is_short(page):
+    text = (REPOSITORY / "docs" / page).read_text()
+    prose = [line for line in re.sub(r"```.*?```", "", text, flags=re.DOTALL).splitlines() if line.strip()]
+    assert len(prose) <= 12

@@ -1,0 +1,65 @@
+"""What would be made, at either scale, without making it."""
+
+import pytest
+from project import COLUMN, TABLE
+
+
+def test_the_default_is_the_preview_of_the_configured_tables(untouched):
+    jobs = untouched.planned()
+    assert {f"results/preview/runs/fedsmoo-cifar10/{COLUMN}/fedsmoo/seed{seed}" for seed in (1, 2)} <= jobs["train"]
+    assert jobs["fetch"] == {"resources/digits"}
+    assert jobs["report"] == {"results/preview/report.html"}
+    assert jobs["table"] == {"results/preview/tables"}
+    assert not [made for kind in jobs.values() for made in kind if "paper" in made]
+
+
+def test_a_target_decides_its_scale(untouched):
+    jobs = untouched.planned(f"results/paper/cells/{TABLE}/{COLUMN}/fedsmoo.json")
+    assert jobs["fetch"] == {"resources/cifar10"}
+    assert all("/paper/" in made for made in jobs["train"] | jobs["partition"] | jobs["cell"])
+    assert not jobs.get("report")
+
+
+def test_the_scale_can_be_configured(untouched):
+    jobs = untouched.planned("--config", "scale=paper")
+    assert all("/paper/" in made for made in jobs["train"])
+
+
+def test_everything_is_every_table_and_figure(untouched):
+    configured, everything = untouched.planned(), untouched.planned("everything")
+    assert configured["train"] < everything["train"]
+    assert configured["cell"] < everything["cell"]
+    assert configured["figure"] <= everything["figure"]
+
+
+def test_one_run_is_shared_by_the_tables_that_show_it(untouched):
+    text = untouched.make("--dry-run", "--printshellcmds").text
+    commands = [line for line in text.splitlines() if " flatfed train " in line]
+    assert len(commands) == len(set(commands)) == len(untouched.planned()["train"])
+
+
+def test_seeds_can_be_configured(untouched):
+    jobs = untouched.planned("--config", "seeds=[4]")
+    assert {made[-5:] for made in jobs["train"]} == {"seed4"}
+
+
+def test_data_can_be_brought_from_disk_by_the_command_line(untouched, tmp_path):
+    import numpy
+
+    file = tmp_path / "cifar10.npz"
+    numpy.savez(file, train_images=numpy.zeros((4, 32, 32, 3), "uint8"))
+    target = f"results/paper/cells/{TABLE}/{COLUMN}/fedsmoo.json"
+    source = f"data={{cifar10: {{source: npz, path: {file}}}}}"
+    text = untouched.make("--dry-run", "--printshellcmds", "--config", source, "--", target).text
+    assert f'"path": "{file}"' in text
+
+
+@pytest.mark.parametrize(("mask", "device"), [("0,1", "cuda"), ("", "cpu")])
+def test_training_asks_for_a_gpu_where_there_is_one(untouched, mask, device):
+    done = untouched.snakemake("--dry-run", "--printshellcmds", env={"CUDA_VISIBLE_DEVICES": mask})
+    assert f"--device {device} " in done.text
+
+
+def test_the_profile_runs_one_gpu_job_per_gpu(untouched):
+    done = untouched.snakemake("--dry-run", "--verbose", env={"CUDA_VISIBLE_DEVICES": "0,1,2"})
+    assert "gpu=3" in done.text.replace("'gpu': 3", "gpu=3")

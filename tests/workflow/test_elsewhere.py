@@ -1,0 +1,98 @@
+"""Runs made on a machine without Snakemake and brought back are as good as any: Snakemake makes nothing again."""
+
+import json
+import os
+import shutil
+import sys
+
+import pytest
+from project import COLUMN
+
+RUN = f"results/preview/runs/fedsmoo-cifar10/{COLUMN}/fedcm/seed1"
+
+
+@pytest.fixture
+def host(project, tmp_path):
+    """A copy of FlatFed on another machine, with nothing made."""
+    root = tmp_path / "host"
+    root.mkdir()
+    return project.__class__.copied(root, source=project.root)
+
+
+def make_on(host, project):
+    """Make RUN on ``host`` by the script that ``describe`` prints on ``project``."""
+    script = project.flatfed("describe", "--script", RUN)
+    assert script.returncode == 0, script.text
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    done = host.call("sh", "-c", script.stdout, env={"PATH": path})
+    assert done.returncode == 0, done.stderr
+    assert (host.root / RUN / "run.json").exists()
+
+
+def test_a_description_is_what_snakemake_passes(project):
+    text = project.flatfed("describe", RUN).stdout
+    record = json.loads((project.root / RUN / "run.json").read_text())
+    assert json.loads(text) == record["description"]
+
+
+def test_a_run_from_another_host_is_accepted(project, host):
+    make_on(host, project)
+    # Snakemake still knows how the old one was made, and that it was cut short.
+    shutil.rmtree(project.root / RUN)
+    done = project.flatfed("import", str(host.root / "results"))
+    assert done.returncode == 0, done.text
+    assert not (host.root / RUN).exists()
+    jobs = project.planned()
+    assert "train" not in jobs
+    assert {made.rpartition("/")[2] for made in jobs["cell"]} == {"fedcm.json"}
+    project.make()
+    assert project.planned() == {}
+
+
+def test_a_run_with_an_old_record_is_accepted_in_its_place(project, host):
+    protocol = "config/protocols/fedsmoo-cifar10.yaml"
+    for place in (project, host):
+        place.edit_yaml(
+            protocol, lambda content: content["preview"].setdefault("algorithms", {}).update(fedcm={"alpha": 0.3})
+        )
+    make_on(host, project)
+    assert RUN in project.planned()["train"]
+    kept = project.flatfed("import", str(host.root / RUN))
+    assert kept.returncode == 2
+    assert "--replace" in kept.text
+    done = project.flatfed("import", "--replace", str(host.root / RUN))
+    assert done.returncode == 0, done.text
+    assert RUN not in project.planned().get("train", ())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda record: record["description"].update(rounds=3), ["rounds is 3, here 2"]),
+        (lambda record: record["description"]["update"]["params"].update(alpha=0.9), ["update.params.alpha is 0.9"]),
+        (lambda record: record["description"].update(algorithm="fedcn"), ["'fedcn'", "did you mean 'fedcm'?"]),
+        (lambda record: record.update(dataset_digest="0" * 64), ["dataset_digest"]),
+        (lambda record: record.update(partition_digest="0" * 64), ["partition_digest"]),
+        (lambda record: record.update(code_digest="0" * 64), ["code_digest", "--other-code"]),
+    ],
+)
+def test_another_run_is_refused(project, tmp_path, change, words):
+    shutil.copytree(project.root / RUN, tmp_path / "run")
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    change(record)
+    (tmp_path / "run/run.json").write_text(json.dumps(record))
+    done = project.flatfed("import", "--replace", str(tmp_path / "run"))
+    assert done.returncode == 2
+    assert "Traceback" not in done.text
+    for word in words:
+        assert word in done.text
+    assert (tmp_path / "run/run.json").exists()
+    assert project.planned() == {}
+
+
+def test_an_unfinished_run_is_refused(project, tmp_path):
+    shutil.copytree(project.root / RUN, tmp_path / "run")
+    (tmp_path / "run/model.safetensors").unlink()
+    done = project.flatfed("import", str(tmp_path / "run"))
+    assert done.returncode == 2
+    assert "model.safetensors is missing" in done.text

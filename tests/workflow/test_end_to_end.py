@@ -1,0 +1,62 @@
+"""From nothing to a table, and what stands in the files that others rely on."""
+
+import csv
+import json
+
+from project import COLUMN, TABLE
+
+RUNS = "results/preview/runs/fedsmoo-cifar10/dir0.6-100"
+
+
+def test_everything_asked_for_is_made(trained):
+    root = trained.root / "results/preview"
+    for ending in ("csv", "md", "tex", "html"):
+        assert (root / f"tables/{TABLE}.{ending}").stat().st_size > 0
+    assert (root / "report.html").read_text().count("FedSMOO") > 0
+    cells = sorted((root / f"cells/{TABLE}/{COLUMN}").glob("*.json"))
+    assert len(cells) == 8
+    for cell in map(json.loads, (path.read_text() for path in cells)):
+        assert cell["status"] == "ok"
+        assert cell["n"] == 1
+        assert cell["spread"] is None
+        assert 0 <= cell["value"] <= 1
+        assert cell["difference"] is None
+
+
+def test_a_run_says_what_made_it(trained):
+    folder = trained.root / RUNS / "fedsmoo/seed1"
+    record = json.loads((folder / "run.json").read_text())
+    assert record["description"]["algorithm"] == "fedsmoo"
+    manifest = json.loads((trained.root / "resources/digits/dataset.json").read_text())
+    assert record["dataset_digest"] == manifest["digest"]
+    assert len(record["code_digest"]) == 64
+    with (folder / "metrics.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [int(line["round"]) for line in lines][-1] == record["rounds_done"] == 2
+    assert sorted(path.name for path in folder.iterdir()) == ["metrics.csv", "model.safetensors", "run.json"]
+
+
+def test_logs_and_benchmarks_have_their_places(trained):
+    path = "preview/train/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1"
+    assert "round 2/2" in (trained.root / f"logs/{path}.log").read_text()
+    assert "max_rss" in (trained.root / f"benchmarks/{path}.tsv").read_text()
+
+
+def test_snakemake_reports_tables_and_figures(trained, tmp_path):
+    done = trained.make("--report", str(tmp_path / "report.html"))
+    assert "FlatFed" in (tmp_path / "report.html").read_text(), done.text
+
+
+def test_a_printed_command_can_be_run_by_hand(trained, tmp_path):
+    import os
+    import re
+    import sys
+
+    text = trained.make("--dry-run", "--printshellcmds", "--forcerun", "cell").text
+    command = next(line.strip() for line in text.splitlines() if "flatfed cell" in line and "fedavg" in line)
+    command = re.sub(r" --out \S+ > \S+ 2>&1", f" --out {tmp_path}/cell.json", command)
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    done = trained.call("bash", "-c", command, env={"PYTHONPATH": "src", "PATH": path})
+    assert done.returncode == 0, done.stderr
+    made = trained.root / f"results/preview/cells/{TABLE}/{COLUMN}/fedavg.json"
+    assert (tmp_path / "cell.json").read_text() == made.read_text()

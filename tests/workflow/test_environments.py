@@ -1,0 +1,86 @@
+"""Jobs find flatfed by PYTHONPATH alone, and the environment they run in is the one Snakemake was told."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from project import COLUMN, TABLE
+
+CELL = f"results/preview/cells/{TABLE}/{COLUMN}/fedavg.json"
+ECHO = """#!/bin/sh
+echo "$@" >> {record}
+case "$*" in
+*"info --json"*) echo '{{"conda_prefix": "{prefix}", "root_prefix": "{prefix}", "platform": "linux-64"}}' ;;
+*"config --get channel_priority"*) echo '--set channel_priority strict' ;;
+*"--version"*) echo "conda 24.11.0" ;;
+esac
+"""
+
+
+def test_a_python_with_the_packages_but_not_flatfed_is_enough(trained, tmp_path):
+    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('flatfed') is not None)"
+    assert trained.call(sys.executable, "-c", code).returncode == 0, "flatfed is installed, so this test shows nothing"
+    assert json.loads((trained.root / CELL).read_text())["status"] == "ok"
+
+
+def test_a_python_earlier_on_the_path_is_not_taken(project, tmp_path):
+    wrong = tmp_path / "bin" / "python"
+    wrong.parent.mkdir()
+    wrong.write_text("#!/bin/sh\necho the wrong python >&2; exit 3\n")
+    wrong.chmod(0o755)
+    path = os.pathsep.join([str(wrong.parent), os.environ["PATH"]])
+    done = project.snakemake("--force", CELL, env={"PATH": path})
+    assert done.returncode == 0, done.text
+
+
+def test_conda_is_asked_for_the_environment_of_the_project(project, tmp_path):
+    prefix = tmp_path / "conda"
+    (prefix / "bin").mkdir(parents=True)
+    record = tmp_path / "asked"
+    conda = prefix / "bin" / "conda"
+    conda.write_text(ECHO.format(record=record, prefix=prefix))
+    conda.chmod(0o755)
+    (prefix / "bin" / "activate").write_text(f'echo "activate $*" >> {record}\n')
+    path = os.pathsep.join([str(conda.parent), os.environ["PATH"]])
+    done = project.snakemake("--use-conda", "--force", CELL, env={"PATH": path})
+    assert done.returncode == 0, done.text
+    asked = record.read_text().splitlines()
+    create = next(line for line in asked if " create " in f" {line} ")
+    copy = Path(next(word for word in create.split() if word.endswith(".yaml")))
+    assert copy.read_text() == (project.root / "environment.yml").read_text()
+    assert any(line.startswith("activate ") for line in asked)
+    assert json.loads((project.root / CELL).read_text())["status"] == "ok"
+
+
+def test_the_workflow_can_be_a_module_with_its_results_elsewhere(project, tmp_path):
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    (outer / "Snakefile").write_text(
+        f'''
+configfile: "{project.root}/config/config.yaml"
+
+
+module flatfed:
+    snakefile:
+        "{project.root}/workflow/Snakefile"
+    config:
+        config
+    pathvars:
+        results="results/federated",
+
+
+use rule * from flatfed as flatfed_*
+
+
+rule all:
+    default_target: True
+    input:
+        "results/federated/{CELL.removeprefix("results/")}",
+'''
+    )
+    done = project.__class__(outer).snakemake()
+    assert done.returncode == 0, done.text
+    cell = json.loads((outer / "results/federated" / CELL.removeprefix("results/")).read_text())
+    assert cell["status"] == "ok"
+    assert not (outer / "results/preview").exists()

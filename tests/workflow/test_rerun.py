@@ -1,0 +1,78 @@
+"""What makes Snakemake train a run again: its algorithm, its hyper-parameters, its data; nothing else."""
+
+import pytest
+
+RUNS = "results/preview/runs/fedsmoo-cifar10/dir0.6-100"
+EVERY = {"fedavg", "fedadam", "scaffold", "fedcm", "feddyn", "fedsam", "mofedsam", "fedsmoo"}
+
+
+def algorithms(jobs):
+    """Return the algorithms of the trainings among the planned jobs."""
+    return {made.split("/")[-2] for made in jobs.get("train", ())}
+
+
+def test_nothing_is_to_be_done_the_second_time(trained):
+    assert "Nothing to be done" in trained.make().text
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "again"),
+    [
+        ("feddyn", "alpha=len(uploads", "alpha=1.0 * len(uploads", {"feddyn", "fedsmoo"}),
+        ("fedsam", "rho", "radius", {"fedsam", "mofedsam"}),
+        ("fedsmoo", "super().finish(w, ctx)", "super().finish(+w, ctx)", {"fedsmoo"}),
+        ("fedavg", "server_learning_rate)", "1.0 * server_learning_rate)", set()),
+    ],
+)
+def test_an_algorithm_and_those_built_on_it(project, path, old, new, again):
+    project.edit(f"src/flatfed/algorithms/{path}.py", (old, new))
+    assert algorithms(project.planned()) == again
+
+
+def test_a_hyper_parameter_and_only_its_algorithm(project):
+    def change(protocol):
+        protocol["preview"].setdefault("algorithms", {}).setdefault("fedsmoo", {}).update(rho=0.05)
+
+    project.edit_yaml("config/protocols/fedsmoo-cifar10.yaml", change)
+    assert algorithms(project.planned()) == {"fedsmoo"}
+
+
+def test_the_engine_is_under_every_run(project):
+    project.edit("src/flatfed/engine/train.py", ("set_num_threads(threads)", "set_num_threads(int(threads))"))
+    assert algorithms(project.planned()) == EVERY
+
+
+def test_a_table_writer_is_under_no_run(project):
+    file = project.root / "src/flatfed/tables/write.py"
+    file.write_text(file.read_text() + "\n\nEXTRA = 1\n")
+    assert set(project.planned()) == {"table"}
+
+
+@pytest.mark.parametrize("path", ["engine/train.py", "algorithms/fedavg.py", "data/partition.py", "tables/cells.py"])
+def test_a_comment_makes_nothing_again(project, path):
+    file = project.root / "src/flatfed" / path
+    file.write_text(file.read_text() + "\n# A remark.\n")
+    assert project.planned() == {}
+
+
+def test_a_new_seed_trains_only_that_seed(project):
+    project.edit_yaml("config/config.yaml", lambda config: config.update(seeds=[1, 2]))
+    assert project.planned()["train"] == {f"{RUNS}/{algorithm}/seed2" for algorithm in EVERY}
+
+
+def test_other_data_under_the_same_name_train_everything(project):
+    manifest = project.root / "resources/digits/dataset.json"
+    manifest.write_text(manifest.read_text().replace('"digest": "', '"digest": "0'))
+    assert algorithms(project.planned()) == EVERY
+
+
+def test_the_same_data_fetched_again_train_nothing(project):
+    done = project.make("--force", "resources/digits/dataset.json")
+    assert "Data set digits" in done.text
+    assert project.planned() == {}
+
+
+def test_one_cell_can_be_forced(project):
+    cell = "results/preview/cells/fedsmoo2023_T1/dir0.6-100/fedsmoo.json"
+    jobs = project.planned("--forcerun", f"{RUNS}/fedsmoo/seed1/run.json", "--", cell)
+    assert jobs == {"train": {f"{RUNS}/fedsmoo/seed1"}, "cell": {cell}}
