@@ -1,0 +1,48 @@
+"""Augmentation against a slow, obvious implementation of the official scheme."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from flatfed.data import augment
+
+MEAN, STD = torch.tensor([0.49, 0.48, 0.44]), torch.tensor([0.24, 0.25, 0.26])
+
+
+def slow(image: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """One image: normalise, flip, pad by 4 pixels of zero, crop."""
+    out = (image / 255 - MEAN.numpy()[:, None, None]) / STD.numpy()[:, None, None]
+    flip, crop, dy, dx = (int(d) for d in draws)
+    if flip:
+        out = out[:, :, ::-1]
+    if crop:
+        padded = np.pad(out, ((0, 0), (4, 4), (4, 4)))
+        out = padded[:, dy : dy + image.shape[1], dx : dx + image.shape[2]]
+    return out
+
+
+def test_equals_the_slow_implementation_on_every_image():
+    rng = np.random.default_rng(1)
+    images = rng.integers(0, 256, (6, 50, 3, 10, 12)).astype(np.uint8)
+    draws = augment.draw(rng, 300).reshape(6, 50, 4)
+    out = augment.batch(
+        torch.from_numpy(images), MEAN, STD, torch.from_numpy(draws), "crop_flip_half", torch.float64
+    ).numpy()
+    assert out.shape == images.shape
+    for i in np.ndindex(6, 50):
+        assert np.abs(out[i] - slow(images[i], draws[i])).max() < 1e-6
+
+
+def test_without_draws_only_normalises():
+    images = torch.randint(0, 256, (4, 3, 5, 5), dtype=torch.uint8)
+    expected = (images.double() / 255 - MEAN[:, None, None]) / STD[:, None, None]
+    for scheme in augment.SCHEMES:
+        assert torch.allclose(augment.batch(images, MEAN, STD, None, scheme, torch.float64), expected, atol=1e-6)
+
+
+def test_draws_have_the_official_frequencies():
+    draws = augment.draw(np.random.default_rng(2), 90_000)
+    assert np.abs(draws[:, :2].mean(axis=0) - 0.5).max() < 0.01
+    assert [np.bincount(draws[:, k], minlength=9).min() > 9_600 for k in (2, 3)] == [True, True]
+    assert draws.max() == 8

@@ -1,0 +1,169 @@
+"""Sources: what they make of good data, and what they say of bad."""
+
+from __future__ import annotations
+
+import socket
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from flatfed.data import dataset as datasets
+from flatfed.data import sources
+from flatfed.errors import DataError
+
+NPZ = {"name": "mine", "classes": 3, "shape": [3, 8, 8]}
+
+
+def arrays(**changes):
+    rng = np.random.default_rng(1)
+    base = {
+        "train_images": rng.integers(0, 256, (12, 8, 8, 3)).astype(np.uint8),
+        "train_labels": np.arange(12)[:, None] % 3,
+        "test_images": rng.integers(0, 256, (6, 8, 8, 3)).astype(np.uint8),
+        "test_labels": np.arange(6) % 3,
+    }
+    return {key: value for key, value in {**base, **changes}.items() if value is not None}
+
+
+def fetch_npz(tmp_path, spec=NPZ, **changes):
+    np.savez(tmp_path / "mine.npz", **arrays(**changes))
+    source = {"source": "npz", "path": str(tmp_path / "mine.npz")}
+    sources.fetch({**spec, "source": source}, tmp_path / "out")
+    return datasets.load(tmp_path / "out")
+
+
+def test_digits_are_embedded_stratified_and_reproducible(tmp_path):
+    spec = {"name": "digits", "classes": 10, "shape": [1, 8, 8], "source": {"source": "sklearn", "test": 500}}
+    for folder in ("a", "b"):
+        sources.fetch(spec, tmp_path / folder)
+    found = datasets.load(tmp_path / "a")
+    assert (found.train, found.test, found.shape) == (1297, 500, (1, 8, 8))
+    assert found.images.max() == 255 and found.digest == datasets.load(tmp_path / "b").digest
+    counts = np.bincount(found.labels[found.train :])
+    assert counts.min() >= 47 and counts.max() <= 52
+    datasets.verify(tmp_path / "a")
+
+
+def test_digits_turned_make_ten_more_classes(tmp_path):
+    source = {"source": "sklearn", "test": 500, "expand": "rotate90"}
+    sources.fetch({"name": "digits20", "classes": 20, "shape": [1, 8, 8], "source": source}, tmp_path)
+    found = datasets.load(tmp_path)
+    assert (found.train, found.test) == (2594, 1000)
+    half = found.train // 2
+    assert np.array_equal(found.labels[half : found.train], found.labels[:half] + 10)
+    assert np.array_equal(found.images[half, 0], np.rot90(found.images[0, 0]))
+    with pytest.raises(DataError, match="unknown expansion 'rotate'; did you mean 'rotate90'"):
+        sources.fetch({"name": "d", "classes": 10, "source": {**source, "expand": "rotate"}}, tmp_path)
+
+
+def test_npz_round_trip(tmp_path):
+    found = fetch_npz(tmp_path)
+    given = arrays()
+    assert found.images.dtype == np.uint8 and found.images.shape == (18, 3, 8, 8)
+    assert np.array_equal(found.images[:12], given["train_images"].transpose(0, 3, 1, 2))
+    assert found.labels.tolist() == [*(np.arange(12) % 3), *(np.arange(6) % 3)]
+
+
+def test_npz_with_domains_and_grey_images(tmp_path):
+    changes = dict(train_domains=np.arange(12) % 2, test_domains=np.arange(6) % 2, domains=np.array(["art", "photo"]))
+    found = fetch_npz(tmp_path, **changes)
+    assert found.domain_names == ("art", "photo") and found.domains.shape == (18,)
+    grey = {key: arrays()[key][..., 0] for key in ("train_images", "test_images")}
+    assert fetch_npz(tmp_path, {**NPZ, "shape": [1, 8, 8]}, **grey).shape == (1, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("spec", "changes", "message"),
+    [
+        ({}, {"test_labels": None}, "has no array test_labels; it holds: "),
+        ({}, {"train_images": np.zeros((12, 8, 8, 3))}, r"train_images is float64 .* expected uint8"),
+        ({}, {"train_images": np.zeros((12, 8, 8, 4), np.uint8)}, "expected 1 or 3 channels"),
+        ({}, {"test_labels": np.arange(5)}, "expected 6 whole numbers"),
+        ({}, {"train_labels": np.array([object()] * 12)}, "cannot be read as .npz without pickles"),
+        ({"shape": [3, 32, 32]}, {}, r"images have shape \[3, 8, 8\].*says \[3, 32, 32\]"),
+        ({"classes": 2}, {}, "labels go from 0 to 2, but `classes: 2` allows 0 to 1"),
+        ({"train": 50_000}, {}, "12 train images, but `train: 50000`"),
+    ],
+)
+def test_npz_errors_name_the_array_and_the_file(tmp_path, spec, changes, message):
+    with pytest.raises(DataError, match=message) as error:
+        fetch_npz(tmp_path, {**NPZ, **spec}, **changes)
+    assert "'mine'" in str(error.value)
+    assert not (tmp_path / "out" / "dataset.json").exists()
+
+
+@pytest.mark.parametrize(("content", "message"), [(None, "no such file"), (b"PK\x03\x04 garbage", "cannot be read")])
+def test_missing_and_corrupt_npz(tmp_path, content, message):
+    path = tmp_path / "x.npz"
+    if content:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        sources.fetch({**NPZ, "source": {"source": "npz", "path": str(path)}}, tmp_path / "out")
+
+
+def pictures(root, folders, count=2):
+    for folder in folders:
+        (root / folder).mkdir(parents=True)
+        for k in range(count):
+            Image.new("RGB", (10, 6), (40 * k, 10, 200)).save(root / folder / f"{k}.png")
+        (root / folder / ".hidden.png").write_bytes(b"not a picture")
+
+
+def test_imagefolder_with_and_without_domains(tmp_path):
+    pictures(tmp_path / "plain", ["train/cat", "train/dog", "test/cat", "test/dog"])
+    spec = {"name": "pets", "classes": 2, "shape": [3, 8, 8]}
+    source = {"source": "imagefolder", "path": str(tmp_path / "plain"), "size": 8}
+    sources.fetch({**spec, "source": source}, tmp_path / "out")
+    found = datasets.load(tmp_path / "out")
+    assert (found.train, found.test) == (4, 4) and found.labels.tolist() == [0, 0, 1, 1] * 2
+    assert found.images[1, :, 0, 0].tolist() == [40, 10, 200]
+    pictures(tmp_path / "domains", ["art/cat", "art/dog", "photo/cat", "photo/dog"], count=5)
+    source = {"source": "imagefolder", "path": str(tmp_path / "domains"), "size": 8, "domains": True}
+    sources.fetch({**spec, "source": source}, tmp_path / "out2")
+    found = datasets.load(tmp_path / "out2")
+    assert found.domain_names == ("art", "photo") and (found.train, found.test) == (16, 4)
+    assert np.bincount(found.domains).tolist() == [10, 10]
+
+
+def test_imagefolder_errors(tmp_path):
+    spec = {"name": "pets", "classes": 2, "shape": [3, 8, 8]}
+    source = {"source": "imagefolder", "path": str(tmp_path / "pets"), "size": 8}
+    with pytest.raises(DataError, match="no folder .*expected the layout train/<class>/<image>"):
+        sources.fetch({**spec, "source": source}, tmp_path / "out")
+    pictures(tmp_path / "pets", ["train/cat", "train/dog", "test/cat", "test/dog"])
+    with pytest.raises(DataError, match="2 class folders .* but `classes: 3`"):
+        sources.fetch({**spec, "classes": 3, "source": source}, tmp_path / "out")
+    (tmp_path / "pets/train/dog/1.png").write_bytes(b"garbage")
+    with pytest.raises(DataError, match=r"1\.png is not a readable image"):
+        sources.fetch({**spec, "source": source}, tmp_path / "out")
+
+
+def test_download_without_network_says_what_to_do(tmp_path, monkeypatch):
+    def refused(*_args, **_kwargs):
+        raise OSError("network is unreachable")
+
+    monkeypatch.setattr(socket, "create_connection", refused)
+    monkeypatch.setattr(socket, "getaddrinfo", refused)
+    source = {"source": "torchvision", "dataset": "CIFAR10"}
+    with pytest.raises(DataError, match=r"could not download CIFAR10 .*--config 'data=\{cifar10: \{source: npz"):
+        sources.fetch({"name": "cifar10", "classes": 10, "shape": [3, 32, 32], "source": source}, tmp_path)
+
+
+def test_a_damaged_dataset_folder_is_noticed(tmp_path):
+    fetch_npz(tmp_path)
+    labels = tmp_path / "out" / "labels.npy"
+    content = bytearray(labels.read_bytes())
+    content[-8] ^= 1
+    labels.write_bytes(content)
+    with pytest.raises(DataError, match="not those dataset.json describes"):
+        datasets.verify(tmp_path / "out")
+    images = tmp_path / "out" / "images.npy"
+    images.write_bytes(images.read_bytes()[:-50])
+    with pytest.raises(DataError, match="delete the folder to make it again"):
+        datasets.load(tmp_path / "out")
+
+
+def test_unknown_source_is_named(tmp_path):
+    with pytest.raises(DataError, match="unknown source 'nzp'; did you mean 'npz'"):
+        sources.fetch({**NPZ, "source": {"source": "nzp"}}, tmp_path)

@@ -1,0 +1,167 @@
+"""Partitions: the official code's class totals exactly, and what every scheme promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from flatfed.data import dataset as datasets
+from flatfed.data import partition as partitions
+from flatfed.data.schemes import SCHEMES
+from flatfed.errors import DataError
+
+LABELS = np.repeat(np.arange(10), 5000)
+
+
+def deal(labels=LABELS, **spec):
+    return partitions.deal(labels, {"dataset": "test", "seed": 1, "classes": 10, "clients": 100, **spec})
+
+
+@pytest.mark.parametrize(
+    ("spec", "totals", "distinct"),
+    [
+        (
+            {"scheme": "dirichlet", "alpha": 0.6},
+            [4869, 5221, 4226, 4825, 5659, 4921, 5006, 5381, 4931, 4961],
+            48733,
+        ),
+        (
+            {"scheme": "dirichlet", "alpha": 0.1},
+            [6119, 5752, 5607, 4156, 5041, 4836, 6272, 3957, 3249, 5011],
+            46198,
+        ),
+        (
+            {"scheme": "pathological", "classes_per_client": 6},
+            [4382, 5193, 5349, 5420, 4777, 4694, 4926, 5211, 4861, 5187],
+            None,
+        ),
+        (
+            {"scheme": "pathological", "classes_per_client": 3},
+            [5157, 5272, 4614, 5604, 5204, 4751, 5153, 4653, 4954, 4638],
+            None,
+        ),
+        (
+            {"scheme": "dirichlet", "alpha": 0.1, "clients": 200},
+            [6062, 5369, 5426, 4361, 5524, 4755, 5097, 4229, 4476, 4701],
+            None,
+        ),
+    ],
+)
+def test_official_sampler_gives_the_official_class_totals_of_seed_20(spec, totals, distinct):
+    parts = deal(seed=20, sampler="official", **spec)
+    everything = np.concatenate(parts)
+    assert np.bincount(LABELS[everything]).tolist() == totals
+    assert distinct is None or len(np.unique(everything)) == distinct
+    assert {len(part) for part in parts} == {50_000 // spec.get("clients", 100)}
+
+
+CASES = [
+    {"scheme": "iid"},
+    {"scheme": "iid", "balanced": True},
+    {"scheme": "iid", "sampler": "official"},
+    {"scheme": "dirichlet", "alpha": 0.1, "replacement": True},
+    {"scheme": "dirichlet", "alpha": 0.1, "replacement": False},
+    {"scheme": "pathological", "classes_per_client": 3},
+    {"scheme": "pathological", "classes_per_client": 3, "sampler": "official"},
+    {"scheme": "shards", "shards_per_client": 2},
+    {"scheme": "central", "clients": 1},
+]
+
+
+def test_every_scheme_has_a_case():
+    assert {case["scheme"] for case in CASES} == set(SCHEMES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_equal_sizes_reproducible_and_different_for_another_seed(case):
+    labels = np.random.default_rng(3).integers(0, 10, 1000)
+    spec = {"clients": 20, **case}
+    parts, again, other = deal(labels, **spec), deal(labels, **spec), deal(labels, **spec, seed=2)
+    assert {len(part) for part in parts} == {1000 // spec["clients"]}
+    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
+    assert case["scheme"] == "central" or any(not np.array_equal(a, b) for a, b in zip(parts, other, strict=True))
+    everything = np.concatenate(parts)
+    assert everything.min() >= 0 and everything.max() < 1000
+    if case["scheme"] in ("iid", "shards", "central") or case.get("replacement") is False:
+        assert len(np.unique(everything)) == len(everything)
+
+
+def test_the_remainder_is_left_out_or_goes_to_the_first_client():
+    labels = np.zeros(23, dtype=int)
+    assert {len(p) for p in deal(labels, scheme="iid", clients=5)} == {4}
+    official = deal(labels, scheme="iid", clients=5, sampler="official")
+    assert [len(p) for p in official] == [7, 4, 4, 4, 4]
+    pools = deal(np.arange(23) % 2, scheme="dirichlet", alpha=1.0, classes=2, clients=5, sampler="official")
+    assert [len(p) for p in pools] == [7, 4, 4, 4, 4]
+
+
+def test_pathological_clients_have_their_number_of_classes():
+    parts = deal(scheme="pathological", classes_per_client=3)
+    assert {len(np.unique(LABELS[part])) for part in parts} == {3}
+
+
+def test_shards_clients_have_at_most_two_classes():
+    parts = deal(scheme="shards", shards_per_client=2)
+    assert max(len(np.unique(LABELS[part])) for part in parts) == 2
+
+
+def test_balanced_iid_clients_have_equal_classes():
+    labels = np.repeat(np.arange(100), 500)
+    parts = deal(labels, scheme="iid", balanced=True, classes=100)
+    assert all((np.bincount(labels[part], minlength=100) == 5).all() for part in parts)
+
+
+def test_dirichlet_shares_have_the_right_spread():
+    """The variance of a Dirichlet share is (1/C)(1 - 1/C) / (C alpha + 1)."""
+    counts = np.stack([np.bincount(LABELS[p], minlength=10) for p in deal(scheme="dirichlet", alpha=0.6, clients=500)])
+    expected = np.sqrt(0.09 / 7 + 0.09 / 100)
+    assert (counts / counts.sum(axis=1, keepdims=True)).std() == pytest.approx(expected, rel=0.08)
+
+
+def test_a_class_pool_is_walked_through_before_it_repeats():
+    parts = deal(np.repeat([0, 1], 10), scheme="dirichlet", alpha=1e-3, classes=2, clients=4)
+    everything = np.concatenate(parts)
+    uses = np.bincount(everything, minlength=20)
+    for pool in (uses[:10], uses[10:]):
+        assert pool.max() - pool.min() <= 1
+
+
+def test_without_replacement_ends_even_when_every_share_is_one_class():
+    parts = deal(np.repeat(np.arange(10), 10), scheme="dirichlet", alpha=1e-4, clients=10, replacement=False)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(100))
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"scheme": "iid", "clients": 50_001}, "50001 clients, but dataset 'test' has 50000 training images"),
+        ({"scheme": "dirichelt"}, "unknown scheme 'dirichelt'; did you mean 'dirichlet'"),
+        ({"scheme": "pathological", "classes_per_client": 11}, "classes_per_client: 11 must lie between 1 and the 10"),
+        ({"scheme": "shards", "shards_per_client": 501}, "100 clients x 501 shards are more than the 50000"),
+        ({"scheme": "dirichlet", "alpha": 1.0, "classes": 11}, "class 10 of 11 has no training image"),
+    ],
+)
+def test_what_cannot_be_dealt_is_refused(spec, message):
+    with pytest.raises(DataError, match=message):
+        deal(**spec)
+
+
+def test_file_round_trip_and_damage(tmp_path):
+    images = np.zeros((30, 1, 8, 8), dtype=np.uint8)
+    labels = np.arange(30) % 3
+    spec = {"name": "tiny", "classes": 3, "shape": [1, 8, 8], "source": {"source": "npz"}}
+    datasets.save(tmp_path / "tiny", spec, (images[:24], labels[:24]), (images[24:], labels[24:]))
+    deal_spec = {"dataset": "tiny", "seed": 1, "scheme": "iid", "clients": 4, "classes": 3}
+    path = tmp_path / "part.npz"
+    partitions.make(deal_spec, tmp_path / "tiny", path)
+    first = path.read_bytes()
+    partitions.make(deal_spec, tmp_path / "tiny", path)
+    assert path.read_bytes() == first
+    found = partitions.load(path)
+    assert found.clients == 4 and found.class_counts.sum() == 24 and found.test.tolist() == list(range(24, 30))
+    assert found.spec["dataset_digest"] == datasets.load(tmp_path / "tiny").digest
+    with pytest.raises(DataError, match="holds dataset 'tiny', but the partition is of 'other'"):
+        partitions.make({**deal_spec, "dataset": "other"}, tmp_path / "tiny", path)
+    path.write_bytes(first[:-40])
+    with pytest.raises(DataError, match=r"part\.npz: cannot be read as a partition"):
+        partitions.load(path)
