@@ -1,0 +1,6 @@
+"""The configuration under config/, resolved into runs, cells, tables and figures. Pure data; imports no torch."""
+
+from flatfed.experiment.experiment import Experiment, load
+from flatfed.experiment.model import SCALES, Cell, Column, Figure, Run, Table
+
+__all__ = ["SCALES", "Cell", "Column", "Experiment", "Figure", "Run", "Table", "load"]

@@ -1,0 +1,196 @@
+"""The files under config/: read, checked against their schemas and against each other."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flatfed import algorithms as registry
+from flatfed import models
+from flatfed.errors import ConfigError, unknown
+from flatfed.experiment import schemas, settings
+from flatfed.experiment.strict_yaml import read
+
+#: An id becomes part of paths and of shell commands.
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+LABELLED = re.compile(rf"{PLAIN.pattern}(~{PLAIN.pattern})?")
+
+#: Partition scheme -> the keys of a split that it needs, and those it takes beside them.
+SCHEMES = {
+    "iid": ((), ("balanced",)),
+    "dirichlet": (("alpha",), ("replacement",)),
+    "pathological": (("classes_per_client",), ()),
+    "shards": (("shards_per_client",), ()),
+    "central": ((), ()),
+}
+COMMON = ("label", "scheme", "clients", "participation", "sampling", "sampler")
+
+#: Kind of source -> the keys it needs, and those it takes beside them.
+SOURCES = {
+    "sklearn": (("test",), ("expand",)),
+    "torchvision": (("dataset",), ()),
+    "npz": (("path",), ()),
+    "imagefolder": (("path", "size"), ("domains",)),
+}
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All that config/ declares, by id, validated; protocols include their labelled variants, by scale."""
+
+    datasets: dict[str, dict[str, Any]]
+    splits: dict[str, dict[str, Any]]
+    algorithms: dict[str, dict[str, Any]]
+    protocols: dict[str, settings.Protocol]
+    tables: dict[str, dict[str, Any]]
+    figures: dict[str, dict[str, Any]]
+
+
+def load(root: Path) -> Catalog:
+    """Read the catalog in ``root``/config.
+
+    :raises ConfigError: the first mistake, with file, key, value, what is allowed and the nearest match.
+    """
+    datasets = _entries(root, "datasets", PLAIN)
+    for name, dataset in datasets.items():
+        check_dataset(name, dataset)
+    splits = _entries(root, "splits", PLAIN)
+    check_splits(splits)
+    algorithms = _entries(root, "algorithms", LABELLED)
+    for name, entry in algorithms.items():
+        check_algorithm(name, entry, algorithms)
+    protocols: dict[str, settings.Protocol] = {}
+    for name, document in _files(root, "protocols", "protocol").items():
+        for label in document.get("variants", {}):
+            check_id(label, PLAIN, f"config/protocols/{name}.yaml: variants")
+        for protocol in settings.variants(name, document):
+            check_protocol(protocol, datasets, algorithms, splits)
+            protocols[protocol.id] = protocol
+    return Catalog(
+        datasets, splits, algorithms, protocols, _files(root, "tables", "table"), _files(root, "figures", "figure")
+    )
+
+
+def _entries(root: Path, name: str, form: re.Pattern[str]) -> dict[str, dict[str, Any]]:
+    """Return the entries of config/<name>.yaml by id."""
+    where = f"config/{name}.yaml"
+    entries = read(root / where, where)
+    schemas.validate(entries, name, where)
+    for id_ in entries:
+        check_id(id_, form, where)
+    return entries
+
+
+def _files(root: Path, folder: str, schema: str) -> dict[str, dict[str, Any]]:
+    """Return the files of config/<folder> by id, their name without .yaml."""
+    documents = {}
+    for path in sorted((root / "config" / folder).glob("*.yaml")):
+        where = f"config/{folder}/{path.name}"
+        check_id(path.stem, PLAIN, where)
+        documents[path.stem] = read(path, where)
+        schemas.validate(documents[path.stem], schema, where)
+    return documents
+
+
+def check_id(name: Any, form: re.Pattern[str], where: str) -> None:
+    """Refuse an id that cannot stand in a path and in a shell command."""
+    if not isinstance(name, str) or form.fullmatch(name) is None:
+        label = ", and at most one ~ before a label" if form is LABELLED else ""
+        allowed = f"an id has letters, digits and . _ - only, begins with a letter or digit{label}"
+        raise ConfigError(f"{where}: id {name!r} is not allowed; {allowed}")
+
+
+def check_keys(entry: dict[str, Any], needed: Any, known: Any, kind: str, where: str) -> None:
+    """Refuse an entry that lacks a key its kind needs, or has one that means nothing for it."""
+    for key in needed:
+        if key not in entry:
+            raise ConfigError(f"{where}: key {key!r} is missing; {kind} needs {', '.join(needed)}")
+    for key in entry:
+        if key not in known:
+            raise ConfigError(unknown("key", key, known, f"{where} ({kind})"))
+
+
+def check_dataset(name: str, dataset: dict[str, Any]) -> None:
+    """Refuse a dataset whose statistics do not fit its channels, or whose source is not one."""
+    where = f"config/datasets.yaml: {name}"
+    channels = dataset["shape"][0]
+    for key in ("mean", "std"):
+        if len(dataset[key]) != channels:
+            raise ConfigError(f"{where}.{key}: {len(dataset[key])} numbers for {channels} channels; one each is wanted")
+    check_source(dataset["source"], f"{where}.source")
+
+
+def check_source(source: dict[str, Any], where: str) -> None:
+    """Refuse a source with a key of another kind of source."""
+    schemas.validate(source, "source", where)
+    kind = source["source"]
+    needed, optional = SOURCES[kind]
+    check_keys(source, needed, ("source", *needed, *optional), f"source {kind}", where)
+
+
+def check_splits(splits: dict[str, dict[str, Any]]) -> None:
+    """Refuse a split that lacks its scheme's keys, and two ids for the same split."""
+    seen: dict[str, str] = {}
+    for name, split in splits.items():
+        where = f"config/splits.yaml: {name}"
+        needed, optional = SCHEMES[split["scheme"]]
+        check_keys(split, needed, (*COMMON, *needed, *optional), f"scheme {split['scheme']}", where)
+        if split["scheme"] == "central" and split["clients"] != 1:
+            raise ConfigError(f"{where}.clients: {split['clients']} is not allowed; scheme central has 1")
+        if split.get("sampling") == "all" and split["participation"] != 1:
+            raise ConfigError(f"{where}.participation: {split['participation']} is not 1, but sampling is all")
+        content = {**settings.SPLIT_DEFAULTS, **split, "label": None}
+        same = json.dumps(content, sort_keys=True)
+        if same in seen:
+            raise ConfigError(
+                f"{where}: is split {seen[same]!r} under another id; a split has one id, so that its runs are made once"
+            )
+        seen[same] = name
+
+
+def check_algorithm(name: str, entry: dict[str, Any], algorithms: dict[str, dict[str, Any]]) -> None:
+    """Refuse an algorithm without a file, and a variant without a base or with a key that means nothing."""
+    where = f"config/algorithms.yaml: {name}"
+    base, _, label = name.partition("~")
+    if base not in registry.names():
+        raise ConfigError(unknown("algorithm", base, registry.names(), where))
+    if not label and "set" in entry:
+        raise ConfigError(f"{where}.set: only a variant ({name}~label) has this key; the file's defaults hold for {name}")
+    if label and base not in algorithms:
+        raise ConfigError(f"{where}: is a variant of {base!r}, which is not declared")
+    if label and not entry.get("set"):
+        raise ConfigError(f"{where}: key 'set' is missing; a variant says in it what differs from {base}")
+    settings.check_overrides(base, entry.get("set", {}), f"{where}.set")
+
+
+def check_protocol(
+    protocol: settings.Protocol,
+    datasets: dict[str, dict[str, Any]],
+    algorithms: dict[str, dict[str, Any]],
+    splits: dict[str, dict[str, Any]],
+) -> None:
+    """Refuse a protocol that names what does not exist, or whose model cannot take its images."""
+    for scale, values in protocol.scales.items():
+        where = f"{protocol.file}: {protocol.key(scale)}"
+        dataset = values["dataset"]
+        if dataset not in datasets:
+            raise ConfigError(unknown("dataset", dataset, datasets, f"{where}dataset"))
+        model = values["model"]
+        models.check_options(model["name"], model.get("options", {}), f"{where}model")
+        models.check_shape(model["name"], tuple(datasets[dataset]["shape"]), f"{where}model")
+        for device in ("cpu", "cuda"):
+            if device not in values["executor"]:
+                raise ConfigError(f"{where}executor: key {device!r} is missing; each kind of device has one")
+        for name, overrides in values["algorithms"].items():
+            if name not in algorithms:
+                raise ConfigError(unknown("algorithm", name, algorithms, f"{where}algorithms"))
+            settings.check_overrides(name.partition("~")[0], overrides, f"{where}algorithms.{name}")
+        for pattern in values["targets"]:
+            if not settings.matching(pattern, splits):
+                raise ConfigError(unknown("split", pattern, splits, f"{where}targets"))
+        for key in ("every", "sets", "batch_size", "window"):
+            if key not in values["evaluation"]:
+                raise ConfigError(f"{where}evaluation: key {key!r} is missing")

@@ -1,0 +1,279 @@
+"""The configuration as questions and answers: which runs a table needs, what a run is, where it lies."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from flatfed import models
+from flatfed.errors import ConfigError, unknown
+from flatfed.experiment import catalog as catalogs
+from flatfed.experiment import selection, settings, tables, words
+from flatfed.experiment.model import SCALES, Cell, Figure, Run, Table
+from flatfed.experiment.strict_yaml import read
+
+
+def load(root: str | Path, config: dict[str, Any] | None = None, results: str = "results") -> Experiment:
+    """Read and validate all of ``root``/config.
+
+    ``config`` is the content of config.yaml as merged with the command line (None: the file alone); ``results`` the
+    folder that the paths of runs, cells and so on begin with.
+
+    :raises ConfigError: the first mistake, with file, key, value, what is allowed and the nearest match.
+    """
+    root = Path(root)
+    if config is None:
+        config = read(root / "config" / "config.yaml", "config/config.yaml")
+    return Experiment(root, config, results)
+
+
+class Experiment:
+    """Everything config/ declares and config.yaml asks for. All answers are plain data; no torch."""
+
+    def __init__(self, root: Path, config: dict[str, Any], results: str):
+        selection.check(config)
+        self.config, self.results = config, results
+        self.scale: str = config["scale"]
+        self.catalog = catalogs.load(root)
+        self.references = tables.references(root)
+        self.sources = selection.sources(config, self.catalog)
+        self.tables: dict[str, Table] = {
+            name: tables.table(name, document, self.catalog, self.references)
+            for name, document in self.catalog.tables.items()
+        }
+        self.figures: dict[str, Figure] = {
+            name: tables.figure(name, document, self.catalog) for name, document in self.catalog.figures.items()
+        }
+        self._selected = selection.tables(config, self.tables)
+        self._selected_figures = selection.figures(config, self.figures)
+        self._runs: dict[tuple[str, str, str, str, int], Run] = {}
+
+    @cached_property
+    def protocols(self) -> list[str]:
+        """Ids of the protocols, labelled variants included."""
+        return list(self.catalog.protocols)
+
+    @cached_property
+    def splits(self) -> list[str]:
+        """Ids of the splits."""
+        return list(self.catalog.splits)
+
+    @cached_property
+    def algorithms(self) -> list[str]:
+        """Ids of the algorithms, labelled variants included."""
+        return list(self.catalog.algorithms)
+
+    @cached_property
+    def datasets(self) -> list[str]:
+        """Ids of the datasets."""
+        return list(self.catalog.datasets)
+
+    def selected(self) -> list[tuple[str, list[str]]]:
+        """Return the tables that config.yaml asks for, each with the ids of its columns."""
+        return list(self._selected)
+
+    def selected_figures(self) -> list[str]:
+        """Return the figures that config.yaml asks for."""
+        return list(self._selected_figures)
+
+    def dataset_spec(self, name: str) -> dict[str, Any]:
+        """Return what makes resources/<name>: name, classes, shape and source; ConfigError if there is no such dataset."""
+        dataset = _get(self.catalog.datasets, name, "dataset", "resources")
+        return {"name": name, "classes": dataset["classes"], "shape": dataset["shape"], "source": self.sources[name]}
+
+    def dataset_of(self, scale: str, protocol: str) -> str:
+        """Return the name of the dataset that ``protocol`` uses at ``scale``."""
+        return self._values(scale, protocol)["dataset"]
+
+    def partition_spec(self, scale: str, protocol: str, split: str, seed: int) -> dict[str, Any]:
+        """Return what makes a partition; labelled variants of a protocol share the partitions of the plain one."""
+        return {"seed": seed, **self._deal(scale, protocol, split)[0]}
+
+    def partition_path(self, scale: str, protocol: str, split: str, seed: int) -> str:
+        """Return the path of a partition."""
+        return f"{self.results}/{scale}/partitions/{protocol.partition('~')[0]}/{split}/seed{seed}.npz"
+
+    def run(self, scale: str, protocol: str, split: str, algorithm: str, seed: int) -> Run:
+        """Return the run of these ids; ConfigError for one that does not exist, or a split that does not fit."""
+        key = (scale, protocol, split, algorithm, seed)
+        if key not in self._runs:
+            self._runs[key] = self._run(*key)
+        return self._runs[key]
+
+    def _run(self, scale: str, protocol: str, split: str, algorithm: str, seed: int) -> Run:
+        values = self._values(scale, protocol)
+        deal, sampling = self._deal(scale, protocol, split)
+        entry = _get(self.catalog.algorithms, algorithm, "algorithm", "config/algorithms.yaml")
+        training, parameters = settings.of_algorithm(values, algorithm, entry)
+        dataset, model = self.catalog.datasets[values["dataset"]], values["model"]
+        description = {
+            "format": 1,
+            **{"scale": scale, "protocol": protocol, "split": split, "algorithm": algorithm, "seed": seed},
+            "dataset": {
+                "name": values["dataset"],
+                **{key: dataset[key] for key in ("classes", "shape", "mean", "std")},
+            },
+            "partition": deal,
+            "sampling": sampling,
+            "model": {
+                "name": model["name"],
+                "options": models.check_options(model["name"], model.get("options", {}), protocol),
+            },
+            **training,
+            "update": {"name": algorithm.partition("~")[0], "params": parameters},
+            "evaluation": {key: values["evaluation"][key] for key in ("every", "sets", "batch_size")},
+            "executor": values["executor"],
+        }
+        folder = f"{self.results}/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}"
+        partition = self.partition_path(scale, protocol, split, seed)
+        return Run(folder, scale, protocol, split, algorithm, seed, values["dataset"], partition, description)
+
+    def seeds(self, scale: str, protocol: str, own: list[int] | None = None) -> list[int]:
+        """Return the seeds of a table or figure: config.yaml's, else its ``own`` (paper scale), else the protocol's."""
+        values = self._values(scale, protocol)
+        return self.config.get("seeds") or (own if own and scale == "paper" else values["seeds"])
+
+    def table_runs(self, scale: str, table: str, columns: list[str] | None = None) -> list[Run]:
+        """Return the runs of a table, or of some of its columns, each once."""
+        return list({run.path: run for cell in self.cells(scale, table, columns) for run in cell.runs}.values())
+
+    def cells(self, scale: str, table: str, columns: list[str] | None = None) -> list[Cell]:
+        """Return the cells of a table, or of some of its columns, row by row."""
+        found = self._table(table)
+        return [self.cell(scale, table, column, row) for row in found.rows for column in columns or found.columns]
+
+    def cell(self, scale: str, table: str, column: str, row: str) -> Cell:
+        """Return a cell; ``spec`` is what ``flatfed cell`` takes.
+
+        :raises ConfigError: no such scale, table, column or row.
+        """
+        found = self._table(table)
+        place = f"table {table}"
+        col = _get(found.columns, column, "column", place)
+        if row not in found.rows:
+            raise ConfigError(unknown("row", row, found.rows, place))
+        seeds = self.seeds(scale, col.protocol, found.settings.get("seeds"))
+        runs = [self.run(scale, col.protocol, col.split, row, seed) for seed in seeds]
+        values = self._values(scale, col.protocol)
+        goals = {
+            name: settings.target(self._values(name, col.protocol), col.split, col.target, place) if col.target else None
+            for name in SCALES
+        }
+        printed = None
+        if found.reference:
+            dataset = self.dataset_of("paper", col.protocol)
+            printed = self.references[found.reference].printed(
+                col.metric, dataset, self.catalog.splits[col.split], row, goals["paper"]
+            )
+        spec = {
+            **{"table": table, "column": column, "row": row, "scale": scale},
+            **{"metric": col.metric, "unit": col.unit, "target": goals[scale]},
+            **{"window": values["evaluation"]["window"], "rounds": values["rounds"]},
+            **{"seeds": seeds, "runs": [run.path for run in runs], "base_runs": []},
+            "paper": printed,
+        }
+        return Cell(f"{self.results}/{scale}/cells/{table}/{column}/{row}.json", runs, spec)
+
+    def table_spec(self, scale: str, table: str, columns: list[str] | None = None) -> dict[str, Any]:
+        """Return what ``flatfed table`` takes: layout, titles, notes and the folder of the cells."""
+        found = self._table(table)
+        chosen = [_get(found.columns, column, "column", f"table {table}") for column in columns or found.columns]
+        return {
+            "table": table,
+            "scale": scale,
+            **{key: found.settings[key] for key in ("title", "paper", "unit")},
+            "setting": words.setting(self, scale, [(column.protocol, column.split) for column in chosen]),
+            "metric": found.settings.get("quantity", found.settings["metric"].replace("_", " ")),
+            "row_header": found.settings.get("row_header", "Algorithm"),
+            "rows": [{"id": row, "label": self.catalog.algorithms[row]["label"]} for row in found.rows],
+            "columns": [
+                {
+                    "id": column.id,
+                    "headers": list(column.headers),
+                    "part": column.part,
+                    "paper_target": self._paper_target(column, table),
+                }
+                for column in chosen
+            ],
+            "cells": f"{self.results}/{scale}/cells/{table}",
+            "notes": words.notes(self, scale, found, chosen),
+            "flags": found.settings.get("flags", {}),
+        }
+
+    def _paper_target(self, column: Any, table: str) -> float | None:
+        if column.target is None:
+            return None
+        return settings.target(self._values("paper", column.protocol), column.split, column.target, f"table {table}")
+
+    def figure(self, scale: str, figure: str) -> dict[str, Any]:
+        """Return {"kind", "inputs": paths, "spec": what ``flatfed figure`` takes}; ConfigError if there is none."""
+        found = _get(self.figures, figure, "figure", "config/figures")
+        document, protocol = found.settings, found.settings["protocol"]
+        panels, inputs = [], []
+        for split in document["splits"]:
+            title = ", ".join(self.catalog.splits[split]["label"])
+            if found.kind == "partition":
+                inputs.append(self.partition_path(scale, protocol, split, document["seed"]))
+                panels.append({"title": title, "partition": inputs[-1]})
+                continue
+            series = []
+            for row in document["rows"]:
+                seeds = self.seeds(scale, protocol, document.get("seeds"))
+                folders = [self.run(scale, protocol, split, row, seed).path for seed in seeds]
+                inputs += [f"{folder}/metrics.csv" for folder in folders]
+                series.append({"algorithm": row, "label": self.catalog.algorithms[row]["label"], "runs": folders})
+            panels.append({"title": title, "series": series})
+        spec = {
+            **{"figure": figure, "kind": found.kind, "scale": scale},
+            **{key: document[key] for key in ("title", "paper")},
+            "setting": words.setting(
+                self, scale, [(protocol, split) for split in document["splits"]], trained=found.kind == "curves"
+            ),
+            "panels": panels,
+        }
+        if found.kind == "curves":
+            spec |= {"metric": document["metric"], "smooth": document["smooth"][scale]}
+        return {"kind": found.kind, "inputs": inputs, "spec": spec}
+
+    def report_spec(self, scale: str) -> dict[str, Any]:
+        """Return what ``flatfed report`` takes: the tables and figures that config.yaml asks for, and their runs."""
+        runs = {run.path: None for name, columns in self._selected for run in self.table_runs(scale, name, columns)}
+        figures = []
+        for name in self._selected_figures:
+            for panel in self.figure(scale, name)["spec"]["panels"]:
+                runs |= {folder: None for series in panel.get("series", []) for folder in series["runs"]}
+            document = self.figures[name].settings
+            png = f"{self.results}/{scale}/figures/{name}.png"
+            figures.append(
+                {"figure": name, "title": document["title"], "caption": document.get("caption", ""), "png": png}
+            )
+        return {
+            "scale": scale,
+            "tables": [self.table_spec(scale, name, columns) for name, columns in self._selected],
+            "figures": figures,
+            "runs": list(runs),
+            "configuration": self.config,
+        }
+
+    def _table(self, table: str) -> Table:
+        return _get(self.tables, table, "table", "config/tables")
+
+    def _values(self, scale: str, protocol: str) -> dict[str, Any]:
+        """Return all settings of ``protocol`` at ``scale``; ConfigError if either does not exist."""
+        found = _get(self.catalog.protocols, protocol, "protocol", "config/protocols")
+        return _get(found.scales, scale, "scale", "results")
+
+    def _deal(self, scale: str, protocol: str, split: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return (partition spec without seed, client sampling), checked to fit the protocol's dataset."""
+        self._values(scale, protocol)
+        _get(self.catalog.splits, split, "split", "config/splits.yaml")
+        found = self.catalog.protocols[protocol]
+        tables.check_fit(found, split, self.catalog, f"{protocol}/{split}")
+        return tables.deal_of(found, split, scale, self.catalog)
+
+
+def _get(known: dict[str, Any], name: str, kind: str, where: str) -> Any:
+    if name not in known:
+        raise ConfigError(unknown(kind, name, known, where))
+    return known[name]

@@ -1,0 +1,126 @@
+"""Digests of source code: what a job runs, comments, docstrings and formatting aside.
+
+Snakemake does not see which modules a shell command imports. The digest of a job's modules and of everything in flatfed
+that they import, statically, is a parameter of its rule: a change that can change numbers runs the job again, any other
+does not. What is imported by a computed name (the registries of algorithms and models) is not followed, so that the
+digest of a run holds its own algorithm's file and no other's.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+PACKAGE = "flatfed"
+SRC = Path(__file__).resolve().parents[2]
+
+
+def run_digest(description: dict[str, Any], src: Path = SRC) -> str:
+    """Return the digest of the code that trains the run ``description``."""
+    own = [f"{PACKAGE}.algorithms.{description['update']['name']}", f"{PACKAGE}.models.{description['model']['name']}"]
+    return code_digest(src, [f"{PACKAGE}.engine.train", *own])
+
+
+def code_digest(src: Path, modules: Iterable[str]) -> str:
+    """Return the SHA-256 over the ``modules`` and all modules of flatfed that they import, found under ``src``.
+
+    :raises FileNotFoundError: one of ``modules`` does not exist.
+    """
+    return _code_digest(Path(src), tuple(sorted(modules)))
+
+
+@lru_cache(maxsize=None)
+def _code_digest(src: Path, modules: tuple[str, ...]) -> str:
+    total = hashlib.sha256()
+    for module in closure(src, modules):
+        total.update(f"{module} {_digest(_file(src, module))}\n".encode())
+    return total.hexdigest()
+
+
+def closure(src: Path, modules: Iterable[str]) -> list[str]:
+    """Return ``modules``, the packages they are in, and all modules of flatfed that any of these import; sorted."""
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module in found:
+            continue
+        path = _file(src, module)
+        if path is None:
+            raise FileNotFoundError(f"no module {module} under {src}")
+        found.add(module)
+        # Importing a.b.c runs a/__init__.py and a/b/__init__.py as well.
+        parts = module.split(".")
+        waiting += [".".join(parts[:depth]) for depth in range(1, len(parts))]
+        for name in _imports(path, module):
+            waiting.append(name if _file(src, name) else name.rpartition(".")[0])
+    return sorted(found)
+
+
+@lru_cache(maxsize=None)
+def _file(src: Path, module: str) -> Path | None:
+    """Return the file of ``module``, None if there is none (then it is a name inside a module)."""
+    path = src.joinpath(*module.split("."))
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+
+
+@lru_cache(maxsize=None)
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+@lru_cache(maxsize=None)
+def _imports(path: Path, module: str) -> tuple[str, ...]:
+    """Return the dotted names in flatfed that ``path`` imports; what follows ``from a import`` may be a module or not."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    names: list[str] = []
+    for node in _run_time(_tree(path)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            names += [f"{base}.{alias.name}" for alias in node.names]
+    return tuple(name for name in names if name.split(".")[0] == PACKAGE)
+
+
+def _run_time(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes below ``node`` that exist at run time: not the imports that only a type checker sees."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+            continue
+        yield child
+        yield from _run_time(child)
+
+
+@lru_cache(maxsize=None)
+def _digest(path: Path) -> str:
+    return hashlib.sha256("".join(_dump(_tree(path))).encode()).hexdigest()
+
+
+def _dump(value: Any) -> Iterator[str]:
+    """Yield a syntax tree as text. Unlike ast.dump, the same for Python 3.11 and 3.12, which adds empty fields."""
+    if isinstance(value, ast.AST):
+        yield f"{type(value).__name__}("
+        for name, part in ast.iter_fields(value):
+            if name == "body" and isinstance(part, list) and _has_docstring(value):
+                part = part[1:]
+            if isinstance(value, ast.Constant) or (part is not None and part != []):
+                yield f"{name}="
+                yield from _dump(part)
+        yield ")"
+    elif isinstance(value, list):
+        for part in value:
+            yield from _dump(part)
+            yield ","
+    else:
+        yield repr(value)
+
+
+def _has_docstring(node: ast.AST) -> bool:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None

@@ -1,0 +1,85 @@
+"""config/config.yaml: what is asked for, and where data come from on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flatfed.errors import ConfigError, unknown
+from flatfed.experiment import schemas, settings
+from flatfed.experiment.catalog import Catalog, check_source
+from flatfed.experiment.model import Figure, Table
+from flatfed.experiment.strict_yaml import refuse_non_finite
+
+#: The configuration can come from the file, the command line or both; messages say so.
+WHERE = "config/config.yaml or --config"
+
+#: Kind of source -> what its ``path`` must be, and the test of it.
+ON_DISK = {
+    "npz": (
+        "a file with the arrays train_images, train_labels, test_images and test_labels, images uint8 (MedMNIST's layout)",
+        Path.is_file,
+    ),
+    "imagefolder": (
+        "a folder with train/<class>/<image> and test/<class>/<image>, or <domain>/<class>/<image> with domains: true",
+        Path.is_dir,
+    ),
+}
+
+
+def check(config: Any) -> None:
+    """Refuse a configuration with a wrong key, type or value; ConfigError says which."""
+    refuse_non_finite(config, WHERE)
+    schemas.validate(config, "config", WHERE)
+
+
+def tables(config: dict[str, Any], known: dict[str, Table]) -> list[tuple[str, list[str]]]:
+    """Return the tables asked for and their columns, in the tables' own order.
+
+    :raises ConfigError: no such table or column, or a table is asked for twice.
+    """
+    chosen: dict[str, list[str]] = {}
+    for place, entry in enumerate(config["tables"]):
+        where = f"{WHERE}: tables[{place}]"
+        name = entry if isinstance(entry, str) else entry["table"]
+        if name not in known:
+            raise ConfigError(unknown("table", name, known, where))
+        if name in chosen:
+            raise ConfigError(f"{where}: table {name!r} is given twice; one entry holds all its columns")
+        columns = known[name].columns
+        if isinstance(entry, str):
+            chosen[name] = list(columns)
+            continue
+        wanted: set[str] = set()
+        for pattern in entry["columns"]:
+            found = settings.matching(pattern, columns)
+            if not found:
+                raise ConfigError(unknown("column", pattern, columns, f"{where}.columns ({name})"))
+            wanted.update(found)
+        chosen[name] = [id_ for id_ in columns if id_ in wanted]
+    return list(chosen.items())
+
+
+def figures(config: dict[str, Any], known: dict[str, Figure]) -> list[str]:
+    """Return the figures asked for; ConfigError if there is no such figure."""
+    for place, name in enumerate(config["figures"]):
+        if name not in known:
+            raise ConfigError(unknown("figure", name, known, f"{WHERE}: figures[{place}]"))
+    return list(config["figures"])
+
+
+def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any]]:
+    """Return the source of every dataset, those of ``data:`` in place of the declared ones.
+
+    :raises ConfigError: ``data:`` names no dataset, is no source, or points at nothing.
+    """
+    for name, source in config.get("data", {}).items():
+        where = f"{WHERE}: data"
+        if name not in catalog.datasets:
+            raise ConfigError(unknown("dataset", name, catalog.datasets, where))
+        check_source(source, f"{where}.{name}")
+        if source["source"] in ON_DISK:
+            layout, exists = ON_DISK[source["source"]]
+            if not exists(Path(source["path"])):
+                raise ConfigError(f"{where}.{name}.path: {source['path']!r} does not exist; wanted: {layout}")
+    return {name: entry["source"] for name, entry in catalog.datasets.items()} | config.get("data", {})

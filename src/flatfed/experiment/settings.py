@@ -1,0 +1,139 @@
+"""From what the files say to what holds: a protocol at a scale, an algorithm in a protocol, a split at a scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from flatfed import algorithms as registry
+from flatfed.errors import ConfigError, unknown
+from flatfed.experiment import schemas
+
+#: Training keys that an algorithm may have its own value of; the others are what all rows of a table share.
+OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_epochs", "batch_size", "clip_norm")
+
+SPLIT_DEFAULTS = {"balanced": False, "replacement": True, "sampling": "bernoulli", "sampler": "keyed"}
+
+#: Keys of a protocol whose mappings are merged key by key where something overrides them; other values are replaced.
+MERGED = ("evaluation", "executor", "unstated")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A protocol or labelled variant: ``scales`` holds all its settings at each scale."""
+
+    id: str
+    file: str
+    label: str
+    scales: dict[str, dict[str, Any]]
+
+    def key(self, scale: str) -> str:
+        """Return the start of the key path at which ``scale``'s settings are declared: "", "preview." and so on."""
+        variant = self.id.partition("~")[2]
+        return (f"variants.{variant}." if variant else "") + ("preview." if scale == "preview" else "")
+
+
+def variants(name: str, document: dict[str, Any]) -> list[Protocol]:
+    """Return the protocol declared in the file config/protocols/<name>.yaml and its labelled variants."""
+    plain = {key: value for key, value in document.items() if key not in ("variants", "preview")}
+    plain = {"unstated": {}, **plain}
+    found = []
+    for label, variant in {"": {}, **document.get("variants", {})}.items():
+        paper = overlay(plain, {key: value for key, value in variant.items() if key != "preview"})
+        preview = overlay(overlay(paper, document["preview"]), variant.get("preview", {}))
+        id_ = f"{name}~{label}" if label else name
+        scales = {"preview": preview, "paper": paper}
+        found.append(Protocol(id_, f"config/protocols/{name}.yaml", paper["label"], scales))
+    return found
+
+
+def overlay(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with the values of ``over``; evaluation, executor and each algorithm's block are merged."""
+    merged = {**base, **over}
+    for key in MERGED:
+        if key in over and key in base:
+            merged[key] = {**base[key], **over[key]}
+    if "algorithms" in over and "algorithms" in base:
+        names = [*base["algorithms"], *over["algorithms"]]
+        blocks = {name: {**base["algorithms"].get(name, {}), **over["algorithms"].get(name, {})} for name in names}
+        merged["algorithms"] = blocks
+    return merged
+
+
+def matching(pattern: str, ids: Iterable[str]) -> list[str]:
+    """Return the ``ids`` that ``pattern`` means, in their order; * stands for any text."""
+    return [id_ for id_ in ids if fnmatchcase(id_, pattern)]
+
+
+def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> None:
+    """Refuse what is neither a training key that ``algorithm`` may set nor a parameter of it, or out of bounds."""
+    parameters = registry.load(algorithm).parameters()
+    for key, value in overrides.items():
+        if key in parameters:
+            parameters[key].check(value, f"{where}.{key}")
+        elif key in OWN_TRAINING:
+            schemas.validate_property(value, "protocol", key, where)
+        else:
+            raise ConfigError(unknown("key", key, [*parameters, *OWN_TRAINING], where))
+
+
+def of_algorithm(
+    values: dict[str, Any], algorithm: str, entry: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (training settings, parameters) of ``algorithm`` under a protocol's ``values`` at some scale.
+
+    Later ones win: the file's defaults and the protocol; the protocol's block for the algorithm; for a variant, what it
+    sets (``entry``) and the protocol's block for the variant. All parameters are there, so that a changed default shows.
+    """
+    base = algorithm.partition("~")[0]
+    own = {**values["algorithms"].get(base, {})}
+    if algorithm != base:
+        own |= entry["set"] | values["algorithms"].get(algorithm, {})
+    declared = registry.load(base).parameters()
+    parameters = {
+        name: parameter.check(own.get(name, parameter.default), f"{algorithm}: {name}")
+        for name, parameter in declared.items()
+    }
+    shared = ("rounds", "augmentation", "precision", "checkpoint_every", *OWN_TRAINING)
+    return {key: own.get(key, values[key]) for key in shared}, parameters
+
+
+def of_split(
+    split: dict[str, Any], values: dict[str, Any], classes: int, paper_classes: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (partition spec without seed, client sampling) of ``split`` under a protocol's ``values`` at some scale.
+
+    At preview scale clients and participation are multiplied as the protocol says, and the classes per client shrink in
+    proportion to the classes: 10 of 100 are 2 of 20.
+    """
+    split = {**SPLIT_DEFAULTS, **split}
+    scheme = split["scheme"]
+    clients = split["clients"]
+    if scheme != "central":
+        clients = max(1, round(clients * values.get("clients_times", 1)))
+    deal: dict[str, Any] = {"dataset": values["dataset"], "classes": classes, "scheme": scheme, "clients": clients}
+    if scheme == "dirichlet":
+        deal |= {"alpha": float(split["alpha"]), "replacement": split["replacement"]}
+    elif scheme == "pathological":
+        shrunk = max(1, round(split["classes_per_client"] * classes / paper_classes))
+        deal["classes_per_client"] = shrunk
+    elif scheme == "iid":
+        deal["balanced"] = split["balanced"]
+    elif scheme == "shards":
+        deal["shards_per_client"] = split["shards_per_client"]
+    deal["sampler"] = split["sampler"]
+    fraction = min(1.0, round(split["participation"] * values.get("participation_times", 1), 10))
+    sampling = {"scheme": split["sampling"], "fraction": fraction, "sampler": split["sampler"]}
+    return deal, sampling
+
+
+def target(values: dict[str, Any], split: str, name: str, where: str) -> float:
+    """Return the target accuracy ``name`` of ``split`` as a fraction; ConfigError naming ``where`` if there is none."""
+    for pattern, goals in values["targets"].items():
+        if fnmatchcase(split, pattern):
+            if name not in goals:
+                raise ConfigError(unknown("target", name, goals, where))
+            return goals[name]
+    raise ConfigError(f"{where}: the protocol has no targets for split {split!r}; known: {', '.join(values['targets'])}")

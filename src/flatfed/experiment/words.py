@@ -1,0 +1,46 @@
+"""The sentences that go with a table or figure: what was really trained, and what the paper leaves open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flatfed.experiment.model import Column, Table
+
+if TYPE_CHECKING:
+    from flatfed.experiment.experiment import Experiment
+
+
+def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
+    """Return one line on data, clients and, where something is ``trained``, model and rounds of (protocol, split) pairs."""
+    said: dict[str, None] = {}
+    for protocol, split in pairs:
+        values = experiment.catalog.protocols[protocol].scales[scale]
+        dataset = experiment.catalog.datasets[values["dataset"]]
+        deal = experiment.partition_spec(scale, protocol, split, 1)
+        size = "x".join(str(side) for side in dataset["shape"][1:])
+        count = dataset["train"] + dataset["test"]
+        parts = [f"{dataset['label']} ({count:,} images of {size})", f"{deal['clients']} clients"]
+        if trained:
+            fraction = experiment.run(scale, protocol, split, experiment.algorithms[0], 1).description["sampling"]["fraction"]
+            epochs = values["local_epochs"]
+            parts += [
+                f"{100 * fraction:g}% active",
+                values["model"]["name"],
+                f"{values['rounds']} rounds of {epochs} local epoch{'s' if epochs > 1 else ''}, batch {values['batch_size']}",
+            ]
+        said[", ".join(parts)] = None
+    return "; ".join(said)
+
+
+def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:
+    """Return the lines under a table: its own, why nothing is printed, and what the paper leaves open (paper scale)."""
+    lines = list(table.settings.get("notes", []))
+    if table.reference is None:
+        lines.append(f"Nothing printed to compare with: {table.settings['reason']}.")
+    if scale == "paper":
+        chosen: dict[str, None] = {}
+        for protocol in dict.fromkeys(column.protocol for column in columns):
+            values = experiment.catalog.protocols[protocol].scales[scale]
+            chosen |= {f"{key.replace('_', ' ')}: {text}": None for key, text in values["unstated"].items()}
+        lines += [f"Not stated by the paper, {line}." for line in chosen]
+    return lines
