@@ -22,10 +22,8 @@ def draw(generator: np.random.Generator, count: int) -> np.ndarray:
     return draws
 
 
-def batch(
-    images: Tensor, mean: Tensor, std: Tensor, draws: Tensor | None, scheme: str, dtype: torch.dtype
-) -> Tensor:
-    """Return normalised images (*, C, H, W) in ``dtype`` of ``images`` (*, C, H, W) uint8; ``mean``, ``std`` (C,) in 0..1.
+def batch(images: Tensor, mean: Tensor, std: Tensor, draws: Tensor | None, scheme: str, dtype: torch.dtype) -> Tensor:
+    """Return ``images`` (*, C, H, W) uint8 normalised by ``mean`` and ``std`` (C,), both in 0..1, in ``dtype``.
 
     ``scheme`` none, or crop_flip_half, that of the official FedSMOO code: on normalised images, a horizontal flip with
     probability 1/2, and with probability 1/2 a crop from the image padded by 4 pixels of 0, which is the mean colour.

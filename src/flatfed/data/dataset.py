@@ -12,11 +12,13 @@ import numpy as np
 from flatfed.errors import DataError
 from flatfed.files import digest_arrays, read_json, write_json, write_whole
 
+BLOCK = 4096  # images written at a time
+
 
 @dataclass(frozen=True)
 class Dataset:
-    """``images`` (N, C, H, W) uint8, memory-mapped, training images first; ``labels`` (N,) int64; ``domains`` (N,) int64
-    or None; ``train`` and ``test`` their numbers; ``digest`` SHA-256 of all arrays."""
+    """``images`` (N, C, H, W) uint8, memory-mapped, training images first; ``labels`` (N,) int64; ``domains`` (N,)
+    int64 or None; ``train`` and ``test`` their numbers; ``digest`` SHA-256 of all arrays."""
 
     name: str
     images: np.ndarray
@@ -45,23 +47,31 @@ def load(folder: str | os.PathLike[str]) -> Dataset:
         images = np.load(folder / "images.npy", mmap_mode="c", allow_pickle=False)
         labels = np.load(folder / "labels.npy", allow_pickle=False)
         domains = np.load(folder / "domains.npy", allow_pickle=False) if meta["domains"] else None
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{folder}: cannot be read as a dataset ({error}); delete the folder to make it again") from error
-    count = meta["train"] + meta["test"]
-    if images.shape != (count, *meta["shape"]) or labels.shape != (count,):
+        count, shape = meta["train"] + meta["test"], tuple(meta["shape"])
+        classes, digest = meta["classes"], meta["digest"]
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise DataError(
-            f"{folder}: dataset.json names {count} images of shape {meta['shape']}, but images.npy has {images.shape} and "
-            f"labels.npy {labels.shape}; delete the folder to make it again"
-        )
+            f"{folder}: cannot be read as a dataset ({error}); delete the folder to make it again"
+        ) from error
+    for file, array, expected, dtype in (
+        ("images.npy", images, (count, *shape), np.uint8),
+        ("labels.npy", labels, (count,), np.int64),
+        ("domains.npy", domains, (count,), np.int64),
+    ):
+        if array is not None and (array.shape != expected or array.dtype != dtype):
+            raise DataError(
+                f"{folder}: {file} is {array.dtype} of shape {array.shape}, but dataset.json asks for "
+                f"{np.dtype(dtype)} of shape {expected}; delete the folder to make it again"
+            )
     return Dataset(
         meta["name"],
         images,
         labels,
         domains,
-        meta["classes"],
+        classes,
         meta["train"],
         meta["test"],
-        meta["digest"],
+        digest,
         tuple(meta["domains"] or ()),
     )
 
@@ -70,7 +80,9 @@ def verify(folder: str | os.PathLike[str]) -> None:
     """Read the whole dataset and compare its digest with dataset.json's; DataError where they differ."""
     found = load(folder)
     if _digest(found.images, found.labels, found.domains) != found.digest:
-        raise DataError(f"{folder}: the arrays are not those dataset.json describes; delete the folder to make it again")
+        raise DataError(
+            f"{folder}: the arrays are not those dataset.json describes; delete the folder to make it again"
+        )
 
 
 def save(
@@ -82,29 +94,51 @@ def save(
 ) -> None:
     """Write a dataset folder; dataset.json comes last, so that a folder without it is unfinished.
 
-    ``train`` and ``test``: images (n, C, H, W) uint8 and labels (n,); ``domains``: index arrays of both parts and names.
-    ``spec`` is the dataset spec. Raises DataError where the arrays are not what the spec says.
+    ``train`` and ``test``: images (n, C, H, W) uint8 and labels (n,); ``domains``: numbers of both parts and names;
+    ``spec`` is the dataset spec. Images are written in blocks: any view will do and nothing is held twice.
+    Raises DataError where the arrays are not what the spec says; whatever stood in ``folder`` is then untouched.
     """
     folder, name = Path(folder), spec["name"]
-    images, labels = np.concatenate([train[0], test[0]]), np.concatenate([train[1], test[1]]).astype(np.int64)
-    if list(images.shape[1:]) != list(spec["shape"]):
-        raise DataError(
-            f"dataset {name!r}: images have shape {list(images.shape[1:])} (channels, height, width), "
-            f"but `shape` in config/datasets.yaml says {list(spec['shape'])}"
-        )
+    labels = np.concatenate([train[1], test[1]]).astype(np.int64)
+    for part, found in (("training", train[0]), ("test", test[0])):
+        if list(found.shape[1:]) != list(spec["shape"]):
+            raise DataError(
+                f"dataset {name!r}: {part} images have shape {list(found.shape[1:])} (channels, height, width), "
+                f"but `shape` in config/datasets.yaml says {list(spec['shape'])}"
+            )
     if len(labels) and (labels.min() < 0 or labels.max() >= spec["classes"]):
         raise DataError(
             f"dataset {name!r}: labels go from {labels.min()} to {labels.max()}, "
             f"but `classes: {spec['classes']}` allows 0 to {spec['classes'] - 1}"
         )
-    for part, expected, found in (("train", spec.get("train"), len(train[1])), ("test", spec.get("test"), len(test[1]))):
+    absent = np.setdiff1d(np.arange(spec["classes"]), train[1])
+    if len(absent):
+        raise DataError(
+            f"dataset {name!r}: no training image of class {', '.join(map(str, absent[:5]))}"
+            f"{', ...' if len(absent) > 5 else ''}, but `classes: {spec['classes']}` "
+            f"means labels 0 to {spec['classes'] - 1}"
+        )
+    for part, expected, found in (
+        ("train", spec.get("train"), len(train[1])),
+        ("test", spec.get("test"), len(test[1])),
+    ):
         if expected is not None and found != expected:
-            raise DataError(f"dataset {name!r}: {found} {part} images, but `{part}: {expected}` in config/datasets.yaml")
+            raise DataError(
+                f"dataset {name!r}: {found} {part} images, but `{part}: {expected}` in config/datasets.yaml"
+            )
     index = np.concatenate(domains[:2]).astype(np.int64) if domains else None
-    for file, array in (("images", images), ("labels", labels), ("domains", index)):
+    (folder / "dataset.json").unlink(missing_ok=True)
+    with write_whole(folder / "images.npy") as out:
+        shape = (len(labels), *spec["shape"])
+        np.lib.format.write_array_header_1_0(out, {"descr": "|u1", "fortran_order": False, "shape": shape})
+        for found in (train[0], test[0]):
+            for start in range(0, len(found), BLOCK):
+                out.write(found[start : start + BLOCK].tobytes())
+    for file, array in (("labels", labels), ("domains", index)):
         if array is not None:
             with write_whole(folder / f"{file}.npy") as out:
-                np.save(out, np.ascontiguousarray(array), allow_pickle=False)
+                np.save(out, array, allow_pickle=False)
+    images = np.load(folder / "images.npy", mmap_mode="r")
     meta = {
         "name": name,
         "classes": spec["classes"],

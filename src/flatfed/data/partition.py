@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +16,13 @@ from flatfed.data.schemes import SCHEMES
 from flatfed.errors import DataError, unknown
 from flatfed.files import digest_arrays, write_whole
 
+SAMPLERS = ("keyed", "official")
+
 
 @dataclass(frozen=True)
 class Partition:
-    """``indices`` (total,) image positions of all clients, client after client; ``offsets`` (clients + 1,); ``test`` (n,)
-    positions of the test images; ``class_counts`` (clients, classes); ``spec`` what it was made from."""
+    """``indices`` (total,) image positions, client after client; ``offsets`` (clients + 1,); ``test`` (n,) positions
+    of the test images; ``class_counts`` (clients, classes); ``spec`` what it was made from."""
 
     indices: np.ndarray
     offsets: np.ndarray
@@ -39,11 +42,17 @@ def deal(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
 
     Raises DataError for an unknown scheme and for what cannot be dealt, with both numbers.
     """
-    scheme, clients = spec["scheme"], int(spec.get("clients", 1))
+    scheme, clients, sampler = spec["scheme"], int(spec.get("clients", 1)), spec.get("sampler", "keyed")
     if scheme not in SCHEMES:
         raise DataError(unknown("scheme", scheme, SCHEMES, "partition"))
+    if sampler not in SAMPLERS:
+        raise DataError(unknown("sampler", sampler, SAMPLERS, "partition"))
+    if clients < 1:
+        raise DataError(f"partition: clients: {clients} must be at least 1")
     if clients > len(labels):
-        raise DataError(f"partition: {clients} clients, but dataset {spec['dataset']!r} has {len(labels)} training images")
+        raise DataError(
+            f"partition: {clients} clients, but dataset {spec['dataset']!r} has {len(labels)} training images"
+        )
     return SCHEMES[scheme](labels, spec)
 
 
@@ -52,6 +61,8 @@ def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.Pa
     data = datasets.load(dataset)
     if data.name != spec["dataset"]:
         raise DataError(f"{dataset}: holds dataset {data.name!r}, but the partition is of {spec['dataset']!r}")
+    if spec.get("classes", data.classes) != data.classes:
+        raise DataError(f"{dataset}: holds {data.classes} classes, but the partition is of {spec['classes']}")
     parts = deal(data.labels[: data.train], spec)
     counts = np.stack([np.bincount(data.labels[part], minlength=data.classes) for part in parts])
     with write_whole(out) as file:
@@ -71,8 +82,11 @@ def load(path: str | os.PathLike[str]) -> Partition:
         with np.load(path, allow_pickle=False) as file:
             indices, offsets, test = file["indices"], file["offsets"], file["test"]
             counts, spec = file["class_counts"], json.loads(str(file["spec"]))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path}: cannot be read as a partition ({error}); delete it to make it again") from error
-    if offsets[-1] != len(indices) or (np.diff(offsets) < 1).any():
+    sizes = np.diff(offsets)
+    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices) or (sizes < 1).any():
         raise DataError(f"{path}: offsets do not fit its {len(indices)} indices; delete it to make it again")
+    if counts.ndim != 2 or len(counts) != len(sizes) or (counts.sum(axis=1) != sizes).any():
+        raise DataError(f"{path}: class_counts do not fit its {len(sizes)} clients; delete it to make it again")
     return Partition(indices, offsets, test, counts, spec, digest_arrays(indices=indices, offsets=offsets, test=test))

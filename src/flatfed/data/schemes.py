@@ -1,8 +1,8 @@
 """How a dataset is dealt to clients: one function a scheme, all with equal client sizes.
 
 Two samplers. ``keyed`` (default) draws from our own streams, N // m images a client, the remainder unused. ``official``
-follows the official FedSMOO/FedLESAM code draw by draw with NumPy's legacy generator, so that its partitions come out to
-the image; there the first client also takes the remainder.
+follows the official FedSMOO/FedLESAM code draw by draw with NumPy's legacy generator, to the same class totals;
+there the first client also takes the remainder.
 
 "With replacement" means what the official code does: every class is a pool that is walked through and, once exhausted,
 walked through again. Images repeat within and across clients, some are never used, and class totals become unequal.
@@ -29,7 +29,7 @@ def central(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
 def iid(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     """A random deal; with ``balanced`` every client gets the same number of every class, up to one."""
     clients = spec["clients"]
-    if _official(spec):
+    if _official(spec, unlike="a class-balanced deal" if spec.get("balanced", False) else None):
         order = np.random.RandomState(spec["seed"]).permutation(len(labels))
         ends = np.cumsum(_official_sizes(len(labels), clients))
         return list(np.split(order, ends[:-1]))
@@ -43,20 +43,22 @@ def iid(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
 def dirichlet(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     """Client i's class shares are drawn from Dirichlet(alpha, ..., alpha); then its images class by class.
 
-    FedSMOO section 5.1 with replacement (class pools), DFedSAM's predecessor DisPFL without: an exhausted class is taken
-    out of everybody's shares.
+    FedSMOO section 5.1 with replacement (class pools), DFedSAM's predecessor DisPFL without: an exhausted class is
+    taken out of everybody's shares.
     """
-    classes = int(spec["classes"])
-    concentration = np.full(classes, float(spec["alpha"]))
-    if _official(spec):
+    classes, alpha = int(spec["classes"]), float(spec["alpha"])
+    if not 0 < alpha < np.inf:
+        raise DataError(f"partition: alpha: {alpha} must be greater than 0")
+    concentration, replacement = np.full(classes, alpha), spec.get("replacement", True)
+    if _official(spec, unlike=None if replacement else "a Dirichlet deal without replacement"):
         return _official_pools(labels, spec, lambda rng: rng.dirichlet(concentration, spec["clients"]))
     rng = stream(spec["seed"], "partition")
     shares = rng.dirichlet(concentration, spec["clients"])
-    return (_pools if spec.get("replacement", True) else _without_replacement)(labels, shares, rng)
+    return (_pools if replacement else _without_replacement)(labels, shares, rng)
 
 
 def pathological(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
-    """Every client has ``classes_per_client`` random classes with equal shares (FedSMOO appendix B.2), from class pools."""
+    """Every client has ``classes_per_client`` random classes in equal shares, from class pools (FedSMOO app. B.2)."""
     classes, kept = int(spec["classes"]), int(spec["classes_per_client"])
     if not 1 <= kept <= classes:
         raise DataError(f"partition: classes_per_client: {kept} must lie between 1 and the {classes} classes")
@@ -76,8 +78,11 @@ def pathological(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
 
 
 def shards(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
-    """Images sorted by class are cut into clients x ``shards_per_client`` equal shards, dealt at random (DFedSAM app. C)."""
+    """Images sorted by class, in clients x ``shards_per_client`` equal shards dealt at random (DFedSAM app. C)."""
+    _official(spec, unlike="shards")
     clients, each = spec["clients"], int(spec["shards_per_client"])
+    if each < 1:
+        raise DataError(f"partition: shards_per_client: {each} must be at least 1")
     size = len(labels) // (clients * each)
     if size == 0:
         raise DataError(f"partition: {clients} clients x {each} shards are more than the {len(labels)} training images")
@@ -88,8 +93,14 @@ def shards(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     return [pieces[own].reshape(-1) for own in rng.permutation(clients * each).reshape(clients, each)]
 
 
-def _official(spec: dict[str, Any]) -> bool:
-    return spec.get("sampler", "keyed") == "official"
+def _official(spec: dict[str, Any], unlike: str | None = None) -> bool:
+    """Return whether the official sampler is asked for; DataError if so and the scheme is one it lacks: ``unlike``."""
+    asked = spec.get("sampler", "keyed") == "official"
+    if asked and unlike:
+        raise DataError(
+            f"partition: sampler: the official code has no {unlike.removeprefix('a ')}; allowed here: keyed"
+        )
+    return asked
 
 
 def _official_sizes(count: int, clients: int) -> np.ndarray:
@@ -99,9 +110,15 @@ def _official_sizes(count: int, clients: int) -> np.ndarray:
     return sizes
 
 
-def _class_positions(labels: np.ndarray, shares: np.ndarray) -> list[np.ndarray]:
-    """Return every class's positions; DataError for a class without images that some client should have."""
-    pools = [np.flatnonzero(labels == c) for c in range(shares.shape[1])]
+def _class_positions(labels: np.ndarray, shares: np.ndarray, order: np.ndarray) -> list[np.ndarray]:
+    """Return every class's positions in the order of ``order``, a permutation of all positions.
+
+    Raises DataError for a class without images that some client should have, and for shares that are not numbers
+    (Dirichlet draws of a vanishing alpha).
+    """
+    if not np.isfinite(shares).all():
+        raise DataError("partition: alpha is so small that class shares underflow; take a larger one")
+    pools = [order[labels[order] == c] for c in range(shares.shape[1])]
     for c, pool in enumerate(pools):
         if not len(pool) and shares[:, c].any():
             raise DataError(f"partition: class {c} of {shares.shape[1]} has no training image")
@@ -119,7 +136,7 @@ def _draw_classes(shares: np.ndarray, size: int, rng: np.random.Generator) -> np
 def _pools(labels: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
     """Deal from class pools that are walked through again and again, clients taking turns at random."""
     size = len(labels) // len(shares)
-    pools = _class_positions(labels, shares)
+    pools = _class_positions(labels, shares, np.arange(len(labels)))
     wanted = _draw_classes(shares, size, rng).reshape(-1)
     turns = rng.permutation(len(wanted))
     dealt = np.empty(len(wanted), dtype=np.int64)
@@ -133,10 +150,10 @@ def _pools(labels: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> 
 def _without_replacement(labels: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
     """Deal every image at most once, clients taking turns at random; an exhausted class leaves everybody's shares.
 
-    A client whose classes are all exhausted takes from the others in proportion to what is left, so the deal always ends.
+    A client whose classes are all exhausted takes from the others in proportion to what is left, so the deal ends.
     """
     size = len(labels) // len(shares)
-    pools = [list(rng.permutation(pool)) for pool in _class_positions(labels, shares)]
+    pools = [list(rng.permutation(pool)) for pool in _class_positions(labels, shares, np.arange(len(labels)))]
     left = np.array([len(pool) for pool in pools], dtype=float)
     clients = rng.permutation(np.repeat(np.arange(len(shares)), size))
     draws = rng.random(len(clients))
@@ -157,15 +174,17 @@ def _without_replacement(labels: np.ndarray, shares: np.ndarray, rng: np.random.
 def _official_pools(
     labels: np.ndarray, spec: dict[str, Any], shares: Callable[[np.random.RandomState], np.ndarray]
 ) -> list[np.ndarray]:
-    """Deal from class pools in the official order of draws: a permutation of the data, the shares, then for every image
-    a client that is not full, a class by its cumulative shares, and the last unused position of that class's pool; a pool
-    found empty is filled again and the class drawn anew."""
+    """Deal from class pools in the official order of draws.
+
+    A permutation of the data, the shares, then for every image a client that is not full, a class by its cumulative
+    shares, and the last unused position of that class's pool; a pool found empty is refilled and the class redrawn.
+    """
     rng = np.random.RandomState(spec["seed"])
     order = rng.permutation(len(labels))
     room = _official_sizes(len(labels), spec["clients"])
     drawn = shares(rng)
+    pools = _class_positions(labels, drawn, order)
     bounds = np.where(drawn > 0, np.cumsum(drawn, axis=1), 0.0)
-    pools = [order[labels[order] == c] for c in range(drawn.shape[1])]
     left = [len(pool) for pool in pools]
     parts = [np.empty(size, dtype=np.int64) for size in room]
     missing = int(room.sum())

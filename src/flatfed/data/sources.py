@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,25 +90,23 @@ ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 
 
 def npz(spec: dict[str, Any], source: dict[str, Any]) -> Parts:
-    """One .npz file in the layout of MedMNIST: train_images (n, h, w[, c]) uint8, train_labels, test_images, test_labels;
+    """One .npz file in MedMNIST's layout: train_images (n, h, w[, c]) uint8, train_labels, test_images, test_labels;
     optionally train_domains, test_domains and the domains' names."""
     path = Path(source["path"])
     where = f"dataset {spec['name']!r}: {path}"
     if not path.is_file():
         raise DataError(f"{where}: no such file; `path` of the npz source must name a file with {', '.join(ARRAYS)}")
     try:
+        with open(path, "rb") as opened:
+            if opened.read(2) != b"PK":
+                raise DataError(f"{where}: is not an .npz file (numpy.savez writes one)")
         with np.load(path, allow_pickle=False) as file:
             missing = [name for name in ARRAYS if name not in file.files]
             if missing:
                 raise DataError(f"{where}: has no array {', '.join(missing)}; it holds: {', '.join(file.files)}")
             parts = [_part(where, part, file[f"{part}_images"], file[f"{part}_labels"]) for part in ("train", "test")]
-            domains = None
-            if "train_domains" in file.files and "test_domains" in file.files:
-                index = [file["train_domains"].astype(np.int64), file["test_domains"].astype(np.int64)]
-                names = [str(n) for n in file["domains"]] if "domains" in file.files else []
-                count = int(max(part.max(initial=-1) for part in index)) + 1
-                domains = (*index, names or [str(n) for n in range(count)])
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
+            domains = _domains(where, file, [len(labels) for _, labels in parts])
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{where}: cannot be read as .npz without pickles ({error})") from error
     return parts[0], parts[1], domains
 
@@ -116,21 +115,46 @@ def _part(where: str, part: str, images: np.ndarray, labels: np.ndarray) -> Part
     """Return one part as (n, C, H, W) uint8 and (n,) int64; DataError naming the array that is not."""
     if images.dtype != np.uint8 or images.ndim not in (3, 4):
         raise DataError(
-            f"{where}: {part}_images is {images.dtype} of shape {images.shape}; expected uint8 (n, h, w) or (n, h, w, c)"
+            f"{where}: {part}_images is {images.dtype} of shape {images.shape}; expected uint8, (n, h, w[, c])"
         )
     if images.ndim == 4 and images.shape[3] not in (1, 3):
-        raise DataError(f"{where}: {part}_images has shape {images.shape}; expected 1 or 3 channels, last: (n, h, w, c)")
-    flat = labels.reshape(len(labels), -1)
-    if flat.shape != (len(images), 1) or not np.issubdtype(labels.dtype, np.integer):
+        raise DataError(
+            f"{where}: {part}_images has shape {images.shape}; expected 1 or 3 channels, last: (n, h, w, c)"
+        )
+    if not len(images):
+        raise DataError(f"{where}: {part}_images holds no image")
+    if labels.shape not in ((len(images),), (len(images), 1)) or not np.issubdtype(labels.dtype, np.integer):
         raise DataError(
             f"{where}: {part}_labels is {labels.dtype} of shape {labels.shape}; expected {len(images)} whole numbers"
         )
-    return _channels_first(images), flat[:, 0].astype(np.int64)
+    return _channels_first(images), labels.reshape(-1).astype(np.int64)
+
+
+def _domains(where: str, file: Any, counts: list[int]) -> tuple[np.ndarray, np.ndarray, list[str]] | None:
+    """Return the domain numbers of both parts, ``counts`` images long, and the names; None where the file has none."""
+    given = [name for name in ("train_domains", "test_domains") if name in file.files]
+    if not given:
+        return None
+    if len(given) == 1:
+        raise DataError(f"{where}: has {given[0]} alone; expected both train_domains and test_domains, or neither")
+    index = [file[name] for name in given]
+    for name, numbers, count in zip(given, index, counts, strict=True):
+        if numbers.shape != (count,) or not np.issubdtype(numbers.dtype, np.integer) or numbers.min() < 0:
+            raise DataError(
+                f"{where}: {name} is {numbers.dtype} of shape {numbers.shape}; expected {count} whole numbers from 0"
+            )
+    count = 1 + int(max(numbers.max() for numbers in index))
+    names = [str(name) for name in file["domains"]] if "domains" in file.files else [str(n) for n in range(count)]
+    if len(names) < count:
+        raise DataError(
+            f"{where}: domains names {len(names)} domains, but train_domains and test_domains go to {count - 1}"
+        )
+    return index[0], index[1], names
 
 
 def _channels_first(images: np.ndarray) -> np.ndarray:
-    """Return (n, h, w) or (n, h, w, c) as (n, c, h, w)."""
-    return images[:, None] if images.ndim == 3 else np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+    """Return a view of (n, h, w) or (n, h, w, c) as (n, c, h, w)."""
+    return images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
 
 
 def imagefolder(spec: dict[str, Any], source: dict[str, Any]) -> Parts:

@@ -1,9 +1,10 @@
 """The registry of models: one file a model, the file's name is its id. Nothing here imports torch before it must.
 
-A model's file defines ``build(shape, classes, **options) -> torch.nn.Module``. The module's ``forward(x, masks=None)`` takes
-(batch, C, H, W) images and returns (batch, classes) logits; its attribute ``dropout`` lists (shape of one sample's mask,
-drop probability), and ``masks`` holds one scaled mask (batch, *shape) for each, so that both passes of SAM share them;
-without masks nothing is dropped. Weights are drawn by :func:`initial_weights`, never from the global generator.
+A model's file defines ``build(shape, classes, **options) -> torch.nn.Module``. The module's ``forward(x, masks=None)``
+takes (batch, C, H, W) images and returns (batch, classes) logits; its attribute ``dropout`` lists (shape of one
+sample's mask, drop probability), and ``masks`` holds one scaled mask (batch, *shape) for each, so that both passes of
+SAM share them; without masks nothing is dropped. Weights are drawn by :func:`initial_weights`, never from the global
+generator.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Card:
 
     smallest: int
     options: dict[str, Number | Choice] = field(default_factory=dict)
+    smallest_with: dict[tuple[str, str], int] = field(default_factory=dict)  # (option, value) that needs larger images
 
 
 _CARDS = {
@@ -36,6 +38,7 @@ _CARDS = {
             "dropout1": Number(0.25, "dropout before the dense layer", minimum=0, exclusive_maximum=1),
             "dropout2": Number(0.5, "dropout after the dense layer", minimum=0, exclusive_maximum=1),
         },
+        {("pooling", "each"): 10},
     ),
     "cnn_tiny": Card(4),
     "resnet18_gn": Card(
@@ -72,9 +75,13 @@ def check_options(name: str, options: dict[str, Any], where: str = "model") -> d
     }
 
 
-def check_shape(name: str, shape: tuple[int, int, int], where: str = "model") -> None:
-    """Refuse images (C, H, W) that model ``name`` cannot take."""
-    smallest = card(name, where).smallest
+def check_shape(
+    name: str, shape: tuple[int, int, int], where: str = "model", options: dict[str, Any] | None = None
+) -> None:
+    """Refuse images (C, H, W) that model ``name`` with ``options`` cannot take."""
+    known = card(name, where)
+    larger = (least for chosen, least in known.smallest_with.items() if chosen in (options or {}).items())
+    smallest = max(known.smallest, *larger, 0)
     if min(shape[1:]) < smallest:
         raise ConfigError(
             f"{where}: {name} takes images of at least {smallest} x {smallest} pixels, not {shape[1]} x {shape[2]}"
@@ -82,9 +89,9 @@ def check_shape(name: str, shape: tuple[int, int, int], where: str = "model") ->
 
 
 def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any]) -> nn.Module:
-    """Return model ``name`` for images of ``shape`` (C, H, W); its weights are whatever torch drew: see initial_weights."""
+    """Return model ``name`` for images of ``shape`` (C, H, W); its weights are for initial_weights to draw."""
     checked = check_options(name, options)
-    check_shape(name, shape)
+    check_shape(name, shape, options=checked)
     return importlib.import_module(f"{__name__}.{name}").build(shape, classes, **checked)
 
 
@@ -115,9 +122,9 @@ def initial_weights(module: nn.Module, generator: torch.Generator) -> torch.Tens
 
 
 def refuse_buffers(module: nn.Module) -> None:
-    """Refuse a model with buffers: running statistics have no place in a row of parameters. ConfigError names the layer."""
+    """Refuse a model with buffers: running statistics have no place in a row of parameters. ConfigError names it."""
     for prefix, layer in module.named_modules():
-        if list(layer.buffers(recurse=False)) or type(layer).__name__.startswith("BatchNorm"):
+        if list(layer.buffers(recurse=False)) or "BatchNorm" in type(layer).__name__:
             raise ConfigError(
                 f"model {type(module).__name__}: layer {prefix!r} ({type(layer).__name__}) keeps statistics of the "
                 f"batches it saw; replace it by torch.nn.GroupNorm, as the papers do"

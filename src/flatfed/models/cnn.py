@@ -10,7 +10,7 @@ from torch.nn.functional import max_pool2d, relu
 class CNN(nn.Module):
     """conv 3x3 (32) - conv 3x3 (64) - pool - dropout - dense 128 - dropout - dense; no padding.
 
-    1,206,590 parameters for 28 x 28 x 1 and 62 classes. With ``pooling="each"`` a pool follows the first convolution too.
+    1,206,590 parameters for 28 x 28 x 1 and 62 classes. ``pooling="each"``: a pool after the first convolution too.
     """
 
     def __init__(self, shape: tuple[int, int, int], classes: int, pooling: str, rates: tuple[float, float]):

@@ -14,7 +14,7 @@ from flatfed.errors import ConfigError
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions and a shortcut; names are torchvision's, ``bn`` included, so that weights can be exchanged."""
+    """Two 3x3 convolutions and a shortcut; names are torchvision's, ``bn`` included: weights can be exchanged."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, groups: int):
         super().__init__()
