@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 
 import numpy as np
@@ -11,6 +12,7 @@ from PIL import Image
 from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import DataError
+from flatfed.files import read_json
 
 NPZ = {"name": "mine", "classes": 3, "shape": [3, 8, 8]}
 
@@ -81,6 +83,22 @@ def test_npz_with_domains_and_grey_images(tmp_path):
         ({}, {"train_images": np.zeros((12, 8, 8, 4), np.uint8)}, "expected 1 or 3 channels"),
         ({}, {"test_labels": np.arange(5)}, "expected 6 whole numbers"),
         ({}, {"train_labels": np.array([object()] * 12)}, "cannot be read as .npz without pickles"),
+        ({}, {"train_labels": np.uint8(1)}, r"train_labels is uint8 of shape \(\)"),
+        ({}, {"test_images": np.zeros((0, 8, 8, 3), np.uint8)}, "test_images holds no image"),
+        ({}, {"test_images": np.zeros((6, 9, 9, 3), np.uint8)}, r"test images have shape \[3, 9, 9\]"),
+        ({"classes": 4}, {}, "no training image of class 3, but `classes: 4` means labels 0 to 3"),
+        ({}, {"train_domains": np.zeros(12, int)}, "train_domains alone; expected both"),
+        (
+            {},
+            {"train_domains": np.zeros(11, int), "test_domains": np.zeros(6, int)},
+            "expected 12 whole numbers from 0",
+        ),
+        ({}, {"train_domains": np.zeros(12, int), "test_domains": np.full(6, -1)}, "expected 6 whole numbers from 0"),
+        (
+            {},
+            {"train_domains": np.full(12, 2), "test_domains": np.zeros(6, int), "domains": np.array(["a", "b"])},
+            "names 2 domains, but train_domains and test_domains go to 2",
+        ),
         ({"shape": [3, 32, 32]}, {}, r"images have shape \[3, 8, 8\].*says \[3, 32, 32\]"),
         ({"classes": 2}, {}, "labels go from 0 to 2, but `classes: 2` allows 0 to 1"),
         ({"train": 50_000}, {}, "12 train images, but `train: 50000`"),
@@ -93,13 +111,57 @@ def test_npz_errors_name_the_array_and_the_file(tmp_path, spec, changes, message
     assert not (tmp_path / "out" / "dataset.json").exists()
 
 
-@pytest.mark.parametrize(("content", "message"), [(None, "no such file"), (b"PK\x03\x04 garbage", "cannot be read")])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no such file"),
+        (b"PK\x03\x04 garbage", "cannot be read"),
+        (b"\x93NUMPY\x01\x00", "is not an .npz file"),
+        (b"hello", "is not an .npz file"),
+    ],
+)
 def test_missing_and_corrupt_npz(tmp_path, content, message):
     path = tmp_path / "x.npz"
     if content:
         path.write_bytes(content)
     with pytest.raises(DataError, match=message):
         sources.fetch({**NPZ, "source": {"source": "npz", "path": str(path)}}, tmp_path / "out")
+
+
+def test_an_npz_with_damaged_content_is_refused(tmp_path):
+    """Compressed and stored members fail in different places: a broken deflate stream, a wrong checksum."""
+    path = tmp_path / "x.npz"
+    for save, start in ((np.savez_compressed, 150), (np.savez, 1000)):
+        save(path, **arrays())
+        content = bytearray(path.read_bytes())
+        content[start : start + 200] = b"\x55" * 200
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"x\.npz: cannot be read"):
+            sources.fetch({**NPZ, "source": {"source": "npz", "path": str(path)}}, tmp_path / "out")
+
+
+def test_a_failed_fetch_leaves_the_old_dataset_whole(tmp_path):
+    before = fetch_npz(tmp_path).digest
+    with pytest.raises(DataError):
+        fetch_npz(tmp_path, test_labels=np.arange(5))
+    datasets.verify(tmp_path / "out")
+    assert datasets.load(tmp_path / "out").digest == before
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["dataset.json", "images.npy", "labels.npy"]
+
+
+def test_a_fetch_killed_while_writing_leaves_no_dataset(tmp_path, monkeypatch):
+    """New images beside an old dataset.json would pass for a dataset."""
+    fetch_npz(tmp_path)
+
+    def killed(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(datasets.np, "save", killed)
+    source = {"source": "npz", "path": str(tmp_path / "mine.npz")}
+    with pytest.raises(KeyboardInterrupt):
+        sources.fetch({**NPZ, "source": source}, tmp_path / "out")
+    with pytest.raises(DataError, match="cannot be read as a dataset"):
+        datasets.load(tmp_path / "out")
 
 
 def pictures(root, folders, count=2):
@@ -129,10 +191,10 @@ def test_imagefolder_with_and_without_domains(tmp_path):
 def test_imagefolder_errors(tmp_path):
     spec = {"name": "pets", "classes": 2, "shape": [3, 8, 8]}
     source = {"source": "imagefolder", "path": str(tmp_path / "pets"), "size": 8}
-    with pytest.raises(DataError, match="no folder .*expected the layout train/<class>/<image>"):
+    with pytest.raises(DataError, match=r"no folder .*expected the layout train/<class>/<image>"):
         sources.fetch({**spec, "source": source}, tmp_path / "out")
     pictures(tmp_path / "pets", ["train/cat", "train/dog", "test/cat", "test/dog"])
-    with pytest.raises(DataError, match="2 class folders .* but `classes: 3`"):
+    with pytest.raises(DataError, match=r"2 class folders .* but `classes: 3`"):
         sources.fetch({**spec, "classes": 3, "source": source}, tmp_path / "out")
     (tmp_path / "pets/train/dog/1.png").write_bytes(b"garbage")
     with pytest.raises(DataError, match=r"1\.png is not a readable image"):
@@ -156,12 +218,27 @@ def test_a_damaged_dataset_folder_is_noticed(tmp_path):
     content = bytearray(labels.read_bytes())
     content[-8] ^= 1
     labels.write_bytes(content)
-    with pytest.raises(DataError, match="not those dataset.json describes"):
+    with pytest.raises(DataError, match=r"not those dataset.json describes"):
         datasets.verify(tmp_path / "out")
     images = tmp_path / "out" / "images.npy"
-    images.write_bytes(images.read_bytes()[:-50])
+    whole = images.read_bytes()
+    np.save(images, np.load(images).astype(np.float32))
+    with pytest.raises(DataError, match=r"images\.npy is float32 .* asks for uint8"):
+        datasets.load(tmp_path / "out")
+    images.write_bytes(whole[:-50])
     with pytest.raises(DataError, match="delete the folder to make it again"):
         datasets.load(tmp_path / "out")
+    images.write_bytes(whole)
+    meta = tmp_path / "out" / "dataset.json"
+    described = read_json(meta)
+    for damaged in (
+        [],
+        {},
+        *({k: v for k, v in described.items() if k != key} for key in ("train", "shape", "digest")),
+    ):
+        meta.write_text(json.dumps(damaged))
+        with pytest.raises(DataError, match="cannot be read as a dataset"):
+            datasets.load(tmp_path / "out")
 
 
 def test_unknown_source_is_named(tmp_path):

@@ -38,12 +38,16 @@ def test_parameter_counts(name, shape, classes, options, expected):
     assert size(name, shape, classes, **options) == expected
 
 
-def test_resnet_is_torchvisions_tensor_by_tensor():
+@pytest.mark.parametrize(("stem", "groups"), [("imagenet", 2), ("cifar", 32)])
+def test_resnet_is_torchvisions_tensor_by_tensor(stem, groups):
     from torchvision.models import resnet18
 
     torch.manual_seed(0)
-    theirs = resnet18(norm_layer=lambda channels: nn.GroupNorm(2, channels), num_classes=10)
-    ours = models.build("resnet18_gn", (3, 32, 32), 10, {})
+    theirs = resnet18(norm_layer=lambda channels: nn.GroupNorm(groups, channels), num_classes=10)
+    if stem == "cifar":
+        theirs.conv1, theirs.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
+        nn.init.kaiming_normal_(theirs.conv1.weight, mode="fan_out", nonlinearity="relu")
+    ours = models.build("resnet18_gn", (3, 32, 32), 10, {"stem": stem, "groups": groups})
     assert [(n, p.shape) for n, p in ours.named_parameters()] == [(n, p.shape) for n, p in theirs.named_parameters()]
     drawn = Layout.of(ours).views(models.initial_weights(ours, torch.Generator().manual_seed(1)))
     for name, weight in theirs.named_parameters():
@@ -98,6 +102,9 @@ def test_dropout_takes_its_masks_from_outside():
 def test_models_with_batch_statistics_are_refused_by_name():
     with pytest.raises(ConfigError, match=r"layer '1' \(BatchNorm2d\).*GroupNorm"):
         models.refuse_buffers(nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)))
+    for layer in (nn.BatchNorm2d(2, track_running_stats=False), nn.SyncBatchNorm(2, track_running_stats=False)):
+        with pytest.raises(ConfigError, match=r"BatchNorm.*GroupNorm"):
+            models.refuse_buffers(nn.Sequential(layer))
     models.refuse_buffers(nn.Sequential(nn.Conv2d(1, 2, 3), nn.GroupNorm(2, 2)))
 
 
@@ -106,10 +113,23 @@ def test_bad_names_options_and_shapes_are_refused():
         models.build("resnet18", (3, 32, 32), 10, {})
     with pytest.raises(ConfigError, match="unknown option 'poling'; did you mean 'pooling'"):
         models.build("cnn", (3, 32, 32), 10, {"poling": "each"})
-    with pytest.raises(ConfigError, match="groups: 3.0 must divide 64"):
+    with pytest.raises(ConfigError, match=r"groups: 3.0 must divide 64"):
         models.build("resnet18_gn", (3, 32, 32), 10, {"groups": 3})
     with pytest.raises(ConfigError, match="at least 8 x 8 pixels, not 4 x 4"):
         models.check_shape("cnn", (1, 4, 4))
+    with pytest.raises(ConfigError, match="at least 10 x 10 pixels, not 9 x 9"):
+        models.build("cnn", (1, 9, 9), 3, {"pooling": "each"})
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "options"),
+    [("cnn", 8, {}), ("cnn", 10, {"pooling": "each"}), ("cnn_tiny", 4, {}), ("resnet18_gn", 8, {})],
+)
+def test_the_smallest_images_allowed_really_pass(name, side, options):
+    models.check_shape(name, (1, side, side), options=options)
+    with pytest.raises(ConfigError, match="takes images of at least"):
+        models.check_shape(name, (1, side, side - 1), options=options)
+    assert models.build(name, (1, side, side), 3, options)(torch.zeros(2, 1, side, side)).shape == (2, 3)
 
 
 def test_the_registry_imports_no_torch():

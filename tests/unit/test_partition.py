@@ -55,6 +55,29 @@ def test_official_sampler_gives_the_official_class_totals_of_seed_20(spec, total
     assert {len(part) for part in parts} == {50_000 // spec.get("clients", 100)}
 
 
+def test_official_draws_followed_by_hand():
+    """Two clients, two classes, four images: the official sequence of legacy draws in the plainest words."""
+    labels = np.array([0, 0, 1, 1])
+    rng = np.random.RandomState(5)
+    order = rng.permutation(4).tolist()
+    shares = rng.dirichlet([0.5, 0.5], 2)
+    pools = {c: [i for i in order if labels[i] == c] for c in (0, 1)}
+    unused = {c: list(pool) for c, pool in pools.items()}
+    hands: list[list[int]] = [[], []]
+    while len(hands[0]) + len(hands[1]) < 4:
+        client = rng.randint(2)
+        if len(hands[client]) == 2:
+            continue
+        while True:
+            c = 0 if rng.uniform() <= shares[client, 0] else 1
+            if unused[c]:
+                break
+            unused[c] = list(pools[c])
+        hands[client].append(unused[c].pop())
+    parts = deal(labels, scheme="dirichlet", alpha=0.5, classes=2, clients=2, seed=5, sampler="official")
+    assert [part[::-1].tolist() for part in parts] == hands
+
+
 CASES = [
     {"scheme": "iid"},
     {"scheme": "iid", "balanced": True},
@@ -126,6 +149,13 @@ def test_a_class_pool_is_walked_through_before_it_repeats():
         assert pool.max() - pool.min() <= 1
 
 
+@pytest.mark.parametrize("sampler", ["keyed", "official"])
+def test_a_class_of_one_image_serves_every_client_that_wants_it(sampler):
+    labels = np.concatenate([np.repeat(np.arange(9), 50), [9]])
+    parts = deal(labels, scheme="pathological", classes_per_client=3, clients=10, sampler=sampler)
+    assert (np.concatenate(parts) == 450).sum() > 1
+
+
 def test_without_replacement_ends_even_when_every_share_is_one_class():
     parts = deal(np.repeat(np.arange(10), 10), scheme="dirichlet", alpha=1e-4, clients=10, replacement=False)
     assert sorted(np.concatenate(parts).tolist()) == list(range(100))
@@ -139,6 +169,15 @@ def test_without_replacement_ends_even_when_every_share_is_one_class():
         ({"scheme": "pathological", "classes_per_client": 11}, "classes_per_client: 11 must lie between 1 and the 10"),
         ({"scheme": "shards", "shards_per_client": 501}, "100 clients x 501 shards are more than the 50000"),
         ({"scheme": "dirichlet", "alpha": 1.0, "classes": 11}, "class 10 of 11 has no training image"),
+        ({"scheme": "dirichlet", "alpha": 1.0, "classes": 11, "sampler": "official"}, "class 10 of 11 has no training"),
+        ({"scheme": "dirichlet", "alpha": 0}, "alpha: 0.0 must be greater than 0"),
+        ({"scheme": "dirichlet", "alpha": 1e-9, "sampler": "official"}, "alpha is so small"),
+        ({"scheme": "dirichlet", "alpha": 1, "replacement": False, "sampler": "official"}, "without replacement"),
+        ({"scheme": "iid", "balanced": True, "sampler": "official"}, "the official code has no class-balanced deal"),
+        ({"scheme": "shards", "shards_per_client": 2, "sampler": "official"}, "has no shards; allowed here: keyed"),
+        ({"scheme": "shards", "shards_per_client": 0}, "shards_per_client: 0 must be at least 1"),
+        ({"scheme": "iid", "sampler": "oficial"}, "unknown sampler 'oficial'; did you mean 'official'"),
+        ({"scheme": "iid", "clients": 0}, "clients: 0 must be at least 1"),
     ],
 )
 def test_what_cannot_be_dealt_is_refused(spec, message):
@@ -160,8 +199,23 @@ def test_file_round_trip_and_damage(tmp_path):
     found = partitions.load(path)
     assert found.clients == 4 and found.class_counts.sum() == 24 and found.test.tolist() == list(range(24, 30))
     assert found.spec["dataset_digest"] == datasets.load(tmp_path / "tiny").digest
-    with pytest.raises(DataError, match="holds dataset 'tiny', but the partition is of 'other'"):
-        partitions.make({**deal_spec, "dataset": "other"}, tmp_path / "tiny", path)
+    for wrong, message in (
+        ({"dataset": "other"}, "holds dataset 'tiny', but the partition is of 'other'"),
+        ({"classes": 4}, "holds 3 classes, but the partition is of 4"),
+        ({"clients": 25}, "25 clients, but dataset 'tiny' has 24 training images"),
+    ):
+        with pytest.raises(DataError, match=message):
+            partitions.make({**deal_spec, **wrong}, tmp_path / "tiny", path)
+    assert path.read_bytes() == first
+    arrays = {name: value for name, value in np.load(path).items()}
+    for change, message in (
+        ({"offsets": arrays["offsets"] + 1}, "offsets do not fit its 24 indices"),
+        ({"class_counts": arrays["class_counts"] + 1}, "class_counts do not fit its 4 clients"),
+        ({"spec": np.array("{")}, "cannot be read"),
+    ):
+        np.savez(path, **{**arrays, **change})
+        with pytest.raises(DataError, match=message):
+            partitions.load(path)
     path.write_bytes(first[:-40])
     with pytest.raises(DataError, match=r"part\.npz: cannot be read as a partition"):
         partitions.load(path)
