@@ -158,7 +158,7 @@ def check_algorithm(name: str, entry: dict[str, Any], algorithms: dict[str, dict
     if base not in registry.names():
         raise ConfigError(unknown("algorithm", base, registry.names(), where))
     if not label and "set" in entry:
-        raise ConfigError(f"{where}.set: only a variant ({name}~label) has this key; the file's defaults hold for {name}")
+        raise ConfigError(f"{where}.set: only a variant ({name}~label) has this key; {name} has its file's defaults")
     if label and base not in algorithms:
         raise ConfigError(f"{where}: is a variant of {base!r}, which is not declared")
     if label and not entry.get("set"):

@@ -10,7 +10,7 @@ from flatfed import models
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import catalog as catalogs
 from flatfed.experiment import selection, settings, tables, words
-from flatfed.experiment.model import SCALES, Cell, Figure, Run, Table
+from flatfed.experiment.model import Cell, Column, Figure, Run, Table
 from flatfed.experiment.strict_yaml import read
 
 
@@ -78,7 +78,7 @@ class Experiment:
         return list(self._selected_figures)
 
     def dataset_spec(self, name: str) -> dict[str, Any]:
-        """Return what makes resources/<name>: name, classes, shape and source; ConfigError if there is no such dataset."""
+        """Return what makes resources/<name>: name, classes, shape, source; ConfigError if there is no such dataset."""
         dataset = _get(self.catalog.datasets, name, "dataset", "resources")
         return {"name": name, "classes": dataset["classes"], "shape": dataset["shape"], "source": self.sources[name]}
 
@@ -89,6 +89,10 @@ class Experiment:
     def partition_spec(self, scale: str, protocol: str, split: str, seed: int) -> dict[str, Any]:
         """Return what makes a partition; labelled variants of a protocol share the partitions of the plain one."""
         return {"seed": seed, **self._deal(scale, protocol, split)[0]}
+
+    def sampling(self, scale: str, protocol: str, split: str) -> dict[str, Any]:
+        """Return how clients join a round: scheme, fraction, sampler."""
+        return self._deal(scale, protocol, split)[1]
 
     def partition_path(self, scale: str, protocol: str, split: str, seed: int) -> str:
         """Return the path of a partition."""
@@ -156,19 +160,15 @@ class Experiment:
         seeds = self.seeds(scale, col.protocol, found.settings.get("seeds"))
         runs = [self.run(scale, col.protocol, col.split, row, seed) for seed in seeds]
         values = self._values(scale, col.protocol)
-        goals = {
-            name: settings.target(self._values(name, col.protocol), col.split, col.target, place) if col.target else None
-            for name in SCALES
-        }
         printed = None
         if found.reference:
             dataset = self.dataset_of("paper", col.protocol)
             printed = self.references[found.reference].printed(
-                col.metric, dataset, self.catalog.splits[col.split], row, goals["paper"]
+                col.metric, dataset, self.catalog.splits[col.split], row, self._target("paper", col)
             )
         spec = {
             **{"table": table, "column": column, "row": row, "scale": scale},
-            **{"metric": col.metric, "unit": col.unit, "target": goals[scale]},
+            **{"metric": col.metric, "unit": col.unit, "target": self._target(scale, col)},
             **{"window": values["evaluation"]["window"], "rounds": values["rounds"]},
             **{"seeds": seeds, "runs": [run.path for run in runs], "base_runs": []},
             "paper": printed,
@@ -192,7 +192,7 @@ class Experiment:
                     "id": column.id,
                     "headers": list(column.headers),
                     "part": column.part,
-                    "paper_target": self._paper_target(column, table),
+                    "paper_target": self._target("paper", column),
                 }
                 for column in chosen
             ],
@@ -201,10 +201,11 @@ class Experiment:
             "flags": found.settings.get("flags", {}),
         }
 
-    def _paper_target(self, column: Any, table: str) -> float | None:
+    def _target(self, scale: str, column: Column) -> float | None:
+        """Return the column's target accuracy at ``scale`` as a fraction, None where its metric has none."""
         if column.target is None:
             return None
-        return settings.target(self._values("paper", column.protocol), column.split, column.target, f"table {table}")
+        return settings.target(self._values(scale, column.protocol), column.split, column.target, column.id)
 
     def figure(self, scale: str, figure: str) -> dict[str, Any]:
         """Return {"kind", "inputs": paths, "spec": what ``flatfed figure`` takes}; ConfigError if there is none."""

@@ -13,7 +13,7 @@ SCALES = ("preview", "paper")
 class Run:
     """Protocol x split x algorithm x seed: one folder, one training job.
 
-    ``path`` is the run folder, ``partition`` the .npz file it trains on, ``dataset`` the name of a folder in resources/.
+    ``path`` is the run folder, ``partition`` the .npz file it trains on, ``dataset`` the name of a folder of resources.
     ``description`` is the whole of what the trainer takes, plain JSON.
     """
 
@@ -57,7 +57,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a paper: ``settings`` is its YAML, validated; ``reference`` the name of the printed numbers or None."""
+    """A table: ``settings`` is its YAML, validated; ``reference`` the name of the printed numbers, or None."""
 
     id: str
     rows: tuple[str, ...]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ def code_digest(src: Path, modules: Iterable[str]) -> str:
     return _code_digest(Path(src), tuple(sorted(modules)))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _code_digest(src: Path, modules: tuple[str, ...]) -> str:
     total = hashlib.sha256()
     for module in closure(src, modules):
@@ -61,21 +61,21 @@ def closure(src: Path, modules: Iterable[str]) -> list[str]:
     return sorted(found)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _file(src: Path, module: str) -> Path | None:
     """Return the file of ``module``, None if there is none (then it is a name inside a module)."""
     path = src.joinpath(*module.split("."))
     return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _imports(path: Path, module: str) -> tuple[str, ...]:
-    """Return the dotted names in flatfed that ``path`` imports; what follows ``from a import`` may be a module or not."""
+    """Return the dotted names in flatfed that ``path`` imports: modules, and names inside modules."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     names: list[str] = []
     for node in _run_time(_tree(path)):
@@ -97,7 +97,7 @@ def _run_time(node: ast.AST) -> Iterator[ast.AST]:
         yield from _run_time(child)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _digest(path: Path) -> str:
     return hashlib.sha256("".join(_dump(_tree(path))).encode()).hexdigest()
 

@@ -42,9 +42,7 @@ def _whole(checker: Any, value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-_Validator = extend(
-    Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _whole)
-)
+_Validator = extend(Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _whole))
 
 
 @lru_cache
@@ -86,7 +84,8 @@ def _words(error: ValidationError, where: str) -> str:
     path = _path(error.absolute_path)
     place = f"{where}: {path}" if path else where
     value, wanted = error.instance, error.validator_value
-    allowed = f"; {error.schema['description']}" if isinstance(error.schema, dict) and "description" in error.schema else ""
+    about = error.schema.get("description", "")
+    allowed = f"; {about}" if about else ""
     match error.validator:
         case "additionalProperties":
             known = list(error.schema.get("properties", ()))
@@ -94,8 +93,8 @@ def _words(error: ValidationError, where: str) -> str:
             return unknown("key", extra[0], known, place)
         case "required":
             missing = next(key for key in wanted if key not in value)
-            about = error.schema.get("properties", {}).get(missing, {}).get("description", "")
-            return f"{place}: key {missing!r} is missing" + (f"; {about}" if about else "")
+            meaning = error.schema["properties"][missing]["description"]
+            return f"{place}: key {missing!r} is missing; {meaning}"
         case "enum":
             return unknown("value", value, wanted, place)
         case "const":

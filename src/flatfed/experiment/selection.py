@@ -17,7 +17,7 @@ WHERE = "config/config.yaml or --config"
 #: Kind of source -> what its ``path`` must be, and the test of it.
 ON_DISK = {
     "npz": (
-        "a file with the arrays train_images, train_labels, test_images and test_labels, images uint8 (MedMNIST's layout)",
+        "a file with train_images, train_labels, test_images and test_labels, images uint8 (MedMNIST's layout)",
         Path.is_file,
     ),
     "imagefolder": (

@@ -84,8 +84,8 @@ def of_algorithm(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (training settings, parameters) of ``algorithm`` under a protocol's ``values`` at some scale.
 
-    Later ones win: the file's defaults and the protocol; the protocol's block for the algorithm; for a variant, what it
-    sets (``entry``) and the protocol's block for the variant. All parameters are there, so that a changed default shows.
+    Later ones win: the file's defaults and the protocol; the protocol's block for the algorithm; for a variant, what
+    it sets (``entry``) and the protocol's block for the variant. All parameters are there: a changed default shows.
     """
     base = algorithm.partition("~")[0]
     own = {**values["algorithms"].get(base, {})}
@@ -136,4 +136,5 @@ def target(values: dict[str, Any], split: str, name: str, where: str) -> float:
             if name not in goals:
                 raise ConfigError(unknown("target", name, goals, where))
             return goals[name]
-    raise ConfigError(f"{where}: the protocol has no targets for split {split!r}; known: {', '.join(values['targets'])}")
+    known = ", ".join(values["targets"])
+    raise ConfigError(f"{where}: the protocol has no targets for split {split!r}; it has some for: {known}")

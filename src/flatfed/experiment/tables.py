@@ -36,22 +36,34 @@ def table(name: str, document: dict[str, Any], catalog: Catalog, references: dic
         raise ConfigError(f"{where}: key 'reason' is missing; where reference is none, it says why")
     if reference is not None and reference not in references:
         raise ConfigError(unknown("reference", reference, ["none", *references], f"{where}: reference"))
+    groups = [{key: document[key] for key in ("metric", "unit")} | group for group in document["columns"]]
+    used = [protocol_of(group["protocol"], catalog, f"{where}: columns[{place}]") for place, group in enumerate(groups)]
+    several_datasets = len({protocol.scales["paper"]["dataset"] for protocol in used}) > 1
+    several_metrics = len({group["metric"] for group in groups}) > 1
     columns: dict[str, Column] = {}
-    for place, group in enumerate(document["columns"]):
-        for column in _columns(group, document, catalog, f"{where}: columns[{place}]"):
+    for place, (group, protocol) in enumerate(zip(groups, used, strict=True)):
+        at = f"{where}: columns[{place}]"
+        for column in _columns(group, protocol, catalog, at, several_datasets, several_metrics):
             if column.id in columns:
-                raise ConfigError(f"{where}: columns[{place}]: column {column.id!r} is there twice")
+                raise ConfigError(f"{at}: column {column.id!r} is there twice")
             columns[column.id] = column
     return Table(name, tuple(document["rows"]), columns, reference, document)
 
 
-def _columns(group: dict[str, Any], document: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
+def _columns(
+    group: dict[str, Any],
+    protocol: settings.Protocol,
+    catalog: Catalog,
+    where: str,
+    several_datasets: bool,
+    several_metrics: bool,
+) -> list[Column]:
     """Return the columns of one group: split by split, and target by target where the metric has targets.
 
-    An id is ``[<dataset>-]<split>[.<metric>[-<target>]]``: what all columns of the table share is left out.
+    An id is ``[<dataset>-]<split>[.<metric>[-<target>]]``: a dataset or metric that all columns of the table share is
+    left out, unless there are targets.
     """
-    protocol = protocol_of(group["protocol"], catalog, where)
-    metric, unit = group.get("metric", document["metric"]), group.get("unit", document["unit"])
+    metric, unit = group["metric"], group["unit"]
     if metric not in METRICS:
         raise ConfigError(unknown("metric", metric, METRICS, f"{where}: metric"))
     if unit not in UNITS:
@@ -61,19 +73,16 @@ def _columns(group: dict[str, Any], document: dict[str, Any], catalog: Catalog, 
         wanted = "needs `targets:`, names of the protocol's" if not targets else "has no targets"
         raise ConfigError(f"{where}: metric {metric!r} {wanted}")
     dataset = protocol.scales["paper"]["dataset"]
-    groups = document["columns"]
-    datasets = {protocol_of(g["protocol"], catalog, where).scales["paper"]["dataset"] for g in groups}
-    metrics = {g.get("metric", document["metric"]) for g in groups}
     header = group.get("header", catalog.datasets[dataset]["label"])
     columns = []
     for split in group["splits"]:
         if split not in catalog.splits:
             raise ConfigError(unknown("split", split, catalog.splits, f"{where}: splits"))
         check_fit(protocol, split, catalog, where)
-        stem = (f"{dataset}-" if len(datasets) > 1 else "") + split
+        stem = (f"{dataset}-" if several_datasets else "") + split
         label = catalog.splits[split]["label"]
         for name in targets or [None]:
-            id_ = stem + (f".{metric}" if name or len(metrics) > 1 else "") + (f"-{name}" if name else "")
+            id_ = stem + (f".{metric}" if name or several_metrics else "") + (f"-{name}" if name else "")
             headers = (header, *label)
             if name:
                 goals = {
@@ -116,22 +125,21 @@ def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
 
 def check_fit(protocol: settings.Protocol, split: str, catalog: Catalog, where: str) -> None:
     """Refuse a split that the protocol's dataset cannot be dealt by, at either scale; ``where`` asked for it."""
-    for scale in protocol.scales:
+    declared = catalog.splits[split]
+    for scale in ("paper", "preview"):
         deal, _ = deal_of(protocol, split, scale, catalog)
         dataset = catalog.datasets[deal["dataset"]]
         place = f"config/splits.yaml: {split}"
-        asked = f"dataset {deal['dataset']!r} ({protocol.id}, {scale} scale; asked for in {where})"
+        there = f"of dataset {deal['dataset']!r} ({protocol.id}, {scale} scale; asked for in {where})"
         if deal.get("classes_per_client", 0) > dataset["classes"]:
-            chosen = deal["classes_per_client"]
-            raise ConfigError(
-                f"{place}.classes_per_client: {chosen} is not allowed; at most {dataset['classes']}, the classes of {asked}"
-            )
+            wrong = f"{place}.classes_per_client: {declared['classes_per_client']}"
+            raise ConfigError(f"{wrong} is not allowed; at most {dataset['classes']}, the classes {there}")
         parts = deal["clients"] * deal.get("shards_per_client", 1)
         if parts > dataset["train"]:
             kind = "shards" if "shards_per_client" in deal else "clients"
-            raise ConfigError(
-                f"{place}.clients: {parts} {kind} are not allowed; at most {dataset['train']}, the training images of {asked}"
-            )
+            wrong = f"{place}.clients: {declared['clients']}"
+            most = f"at most {dataset['train']}, the training images {there}"
+            raise ConfigError(f"{wrong} is not allowed, they make {parts} {kind}; {most}")
 
 
 def deal_of(

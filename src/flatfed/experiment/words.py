@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
-    """Return one line on data, clients and, where something is ``trained``, model and rounds of (protocol, split) pairs."""
+    """Return one line on data, clients and, where something is ``trained``, model and rounds of (protocol, split)s."""
     said: dict[str, None] = {}
     for protocol, split in pairs:
         values = experiment.catalog.protocols[protocol].scales[scale]
@@ -21,12 +21,12 @@ def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], tr
         count = dataset["train"] + dataset["test"]
         parts = [f"{dataset['label']} ({count:,} images of {size})", f"{deal['clients']} clients"]
         if trained:
-            fraction = experiment.run(scale, protocol, split, experiment.algorithms[0], 1).description["sampling"]["fraction"]
-            epochs = values["local_epochs"]
+            fraction = experiment.sampling(scale, protocol, split)["fraction"]
+            epochs = f"{values['local_epochs']} local epoch{'s' if values['local_epochs'] > 1 else ''}"
             parts += [
                 f"{100 * fraction:g}% active",
                 values["model"]["name"],
-                f"{values['rounds']} rounds of {epochs} local epoch{'s' if epochs > 1 else ''}, batch {values['batch_size']}",
+                f"{values['rounds']} rounds of {epochs}, batch {values['batch_size']}",
             ]
         said[", ".join(parts)] = None
     return "; ".join(said)

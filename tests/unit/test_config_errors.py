@@ -1,0 +1,194 @@
+"""Every mistake in the configuration ends with one message: file, key, value, what is allowed, the nearest match."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from flatfed import experiment
+from flatfed.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+CIFAR10 = "protocols/fedsmoo-cifar10.yaml"
+T1 = "tables/fedsmoo2023_T1.yaml"
+F7 = "figures/fedsmoo2023_F7.yaml"
+F5 = "figures/fedsmoo2023_F5.yaml"
+
+# A line a mistake reads best; this table is as wide as it is.
+# ruff: noqa: E501
+
+#: (file under config/, text, what replaces it, fragments of the message); an empty text appends.
+# fmt: off
+MISTAKES = {
+    "table key misspelt": (T1, "metric:", "metrik:", [T1, "'metrik'", "did you mean 'metric'?"]),
+    "unknown row": (T1, "feddyn,", "fedyn,", [T1, "rows[4]", "'fedyn'", "did you mean 'feddyn'?"]),
+    "row twice": (T1, "[fedavg,", "[fedavg, fedavg,", [T1, "rows", '"fedavg" is given twice']),
+    "unknown split": (T1, "dir0.6-100", "dir0.7-100", [T1, "columns[0]", "'dir0.7-100'", "did you mean 'dir0.6-100'?"]),
+    "unknown protocol": (T1, "fedsmoo-cifar100", "fedsmo-cifar100", [T1, "columns[1]", "did you mean 'fedsmoo-cifar100'?"]),
+    "unknown variant": (T1, "fedsmoo-cifar100", "fedsmoo-cifar10~cn", [T1, "did you mean 'fedsmoo-cifar10~cnn'?"]),
+    "unknown metric": (T1, "test_accuracy", "test_acuracy", [T1, "did you mean 'test_accuracy'?"]),
+    "unknown unit": (T1, "percent", "percents", [T1, "unit", "did you mean 'percent'?"]),
+    "unknown reference": (T1, "reference: fedsmoo2023_T1", "reference: fedsmoo2023_T2", [T1, "reference", "fedsmoo2023_T1"]),
+    "no reference, no reason": (T1, "reference: fedsmoo2023_T1", "reference: none", [T1, "'reason' is missing"]),
+    "column twice": (T1, "path6-200", "path6-100", [T1, "columns[2]", "'cifar10-path6-100' is there twice"]),
+    "targets missing": (T1, "test_accuracy", "rounds_to_target", [T1, "needs `targets:`"]),
+    "unknown target": ("tables/fedsmoo2023_T6.yaml", "t2]", "t3]", ["fedsmoo2023_T6.yaml", "'t3'", "known: t1, t2"]),
+    "c above the classes": (T1, "path3-100", "path20-100", ["path20-100.classes_per_client: 20", "at most 10", "'cifar10'"]),
+    "wrong type": (CIFAR10, "rounds: 800", "rounds: many", [CIFAR10, "rounds", '"many" is a text', "a whole number is wanted"]),
+    "not whole": (CIFAR10, "rounds: 800", "rounds: 800.0", [CIFAR10, "rounds", "800.0", "a whole number is wanted"]),
+    "out of range": (CIFAR10, "weight_decay: 0.001", "weight_decay: -1", [CIFAR10, "weight_decay", "-1", "at least 0"]),
+    "not finite": (CIFAR10, "clip_norm: 10.0", "clip_norm: .inf", [CIFAR10, "clip_norm", "inf", "finite"]),
+    "not a number": (CIFAR10, "rho: 0.01,", "rho: .nan,", [CIFAR10, "algorithms.fedsam.rho", "nan"]),
+    "key twice": (CIFAR10, "rounds: 800", "rounds: 800\nrounds: 900", [CIFAR10, "'rounds' is given twice", "first in line"]),
+    "not YAML": (CIFAR10, "model: {", "model: {{", [CIFAR10, "not YAML", "line"]),
+    "missing key": (CIFAR10, "batch_size: 50", "#", [CIFAR10, "'batch_size' is missing", "mini-batch"]),
+    "unknown dataset": (CIFAR10, "dataset: cifar10\n", "dataset: cifar\n", [CIFAR10, "dataset", "did you mean 'cifar10'?"]),
+    "unknown preview dataset": (CIFAR10, "dataset: digits", "dataset: digit", [CIFAR10, "preview.dataset", "did you mean 'digits'?"]),
+    "unknown model": (CIFAR10, "{name: resnet18_gn", "{name: resnet18_bn", [CIFAR10, "model", "did you mean 'resnet18_gn'?"]),
+    "unknown option": (CIFAR10, "groups: 2", "group: 2", [CIFAR10, "model", "did you mean 'groups'?"]),
+    "bad option": (CIFAR10, "stem: imagenet", "stem: imagnet", [CIFAR10, "stem", "did you mean 'imagenet'?"]),
+    "images too small": ("datasets.yaml", "shape: [1, 8, 8]", "shape: [1, 2, 2]", [CIFAR10, "preview.model", "cnn_tiny", "at least", "2 x 2"]),
+    "unknown algorithm": (CIFAR10, "  fedcm: {", "  fedcn: {", [CIFAR10, "algorithms", "did you mean 'fedcm'?"]),
+    "unknown parameter": (CIFAR10, "{rho: 0.01,", "{roh: 0.01,", [CIFAR10, "algorithms.fedsam", "did you mean 'rho'?"]),
+    "parameter of another": (CIFAR10, "scaffold: {", "scaffold: {rho: 1, ", [CIFAR10, "algorithms.scaffold", "'rho'"]),
+    "parameter out of range": (CIFAR10, "tau: 0.01", "tau: 0", [CIFAR10, "algorithms.fedadam.tau", "greater than 0"]),
+    "parameter of wrong type": (CIFAR10, "tau: 0.01", "tau: yes", [CIFAR10, "algorithms.fedadam.tau", "True"]),
+    "bad choice": (CIFAR10, "s: official_code", "s: official", [CIFAR10, "fedsmoo.s", "did you mean 'official_code'?"]),
+    "algorithm's decay": (CIFAR10, "learning_rate_decay: 0.9995} # B.4: b", "learning_rate_decay: 2} # B", ["feddyn.learning_rate_decay", "at most 1"]),
+    "target in percent": (CIFAR10, "t2: 0.74", "t2: 74", [CIFAR10, "targets.*.t2", "74", "at most 1"]),
+    "targets of no split": (CIFAR10, '"*": {t1: 0.68', '"dri*": {t1: 0.68', [CIFAR10, "targets", "'dri*'"]),
+    "variant with a dataset": (CIFAR10, "  cnn:\n", "  cnn:\n    dataset: digits\n", [CIFAR10, "variants.cnn", "'dataset'"]),
+    "variant deals otherwise": (CIFAR10, "  cnn:\n", "  cnn:\n    preview: {clients_times: 1}\n", [CIFAR10, "variants.cnn.preview", "'clients_times'"]),
+    "bad label": (CIFAR10, "  cnn:\n", "  c/n:\n", [CIFAR10, "variants", "'c/n'", "letters, digits"]),
+    "participation of 0": ("splits.yaml", "participation: 0.1}", "participation: 0}", ["splits.yaml", "dir0.6-100.participation", "greater than 0"]),
+    "participation above 1": ("splits.yaml", "participation: 0.1}", "participation: 10}", ["splits.yaml", "dir0.6-100.participation", "at most 1"]),
+    "no clients": ("splits.yaml", "clients: 100", "clients: 0", ["splits.yaml", "dir0.6-100.clients", "at least 1"]),
+    "more clients than images": ("splits.yaml", "clients: 100", "clients: 60000", ["dir0.6-100.clients", "60000", "at most 50000", "'cifar10'"]),
+    "more preview clients than images": ("splits.yaml", "clients: 100", "clients: 5000", ["dir0.6-100.clients: 5000", "1500 clients", "at most 1297", "'digits'"]),
+    "split id twice": ("splits.yaml", "dir0.1-100:", "dir0.6-100:", ["splits.yaml", "'dir0.6-100' is given twice"]),
+    "same split, two ids": ("splits.yaml", "", "\nmine: {label: [M], scheme: dirichlet, alpha: 0.60, replacement: true, clients: 100, participation: 0.1}\n", ["splits.yaml: mine", "'dir0.6-100' under another id"]),
+    "scheme's key missing": ("splits.yaml", " alpha: 0.6,", "", ["dir0.6-100", "'alpha' is missing"]),
+    "another scheme's key": ("splits.yaml", "alpha: 0.6,", "alpha: 0.6, classes_per_client: 2,", ["dir0.6-100", "'classes_per_client'"]),
+    "unknown scheme": ("splits.yaml", "scheme: dirichlet", "scheme: dirichlett", ["dir0.6-100.scheme", "did you mean 'dirichlet'?"]),
+    "id with a slash": ("splits.yaml", "dir0.6-100:", "dir/0.6:", ["splits.yaml", "'dir/0.6'", "letters, digits"]),
+    "id for the shell": ("splits.yaml", "dir0.6-100:", '"a;rm":', ["splits.yaml", "'a;rm'"]),
+    "id of dots": ("splits.yaml", "dir0.6-100:", '"..":', ["splits.yaml", "'..'"]),
+    "split with a label": ("splits.yaml", "dir0.6-100:", "dir0.6~x:", ["splits.yaml", "'dir0.6~x'"]),
+    "algorithm without a file": ("algorithms.yaml", "", "\nfedsam2: {label: X}\n", ["algorithms.yaml", "did you mean 'fedsam'?"]),
+    "two labels": ("algorithms.yaml", "", "\nfedsam~a~b: {label: X, set: {rho: 1}}\n", ["algorithms.yaml", "'fedsam~a~b'", "at most one ~"]),
+    "variant of nothing": ("algorithms.yaml", "{rho: 0.05}", "{roh: 0.05}", ["fedsmoo~rho0.05", "did you mean 'rho'?"]),
+    "variant without change": ("algorithms.yaml", ", set: {rho: 0.05}", "", ["fedsmoo~rho0.05", "'set' is missing"]),
+    "base that sets": ("algorithms.yaml", "{label: FedSAM}", "{label: FedSAM, set: {rho: 1}}", ["fedsam.set", "only a variant"]),
+    "statistics": ("datasets.yaml", "mean: [0.491, 0.482, 0.447]", "mean: [0.5]", ["cifar10.mean", "1 numbers for 3 channels"]),
+    "shape": ("datasets.yaml", "shape: [3, 32, 32]", "shape: [32, 32]", ["cifar10.shape", "at least 3"]),
+    "source's key": ("datasets.yaml", "\n  source: {source: torchvision, dataset:", "\n  source: {source: torchvision, datset:", ["cifar10.source", "did you mean 'dataset'?"]),
+    "another source's key": ("datasets.yaml", "  source: {source: sklearn, test: 500}\n", "  source: {source: sklearn, test: 500, path: x}\n", ["digits.source", "'path'"]),
+    "no class of torchvision": ("datasets.yaml", "\n  source: {source: torchvision, dataset: CIFAR10}", "\n  source: {source: torchvision, dataset: CIFAR}", ["cifar10.source: dataset", "did you mean 'CIFAR10'?"]),
+    "figure's kind": (F7, "kind: curves", "kind: curve", [F7, "did you mean 'curves'?"]),
+    "figure's row": (F7, "feddyn,", "fedyn,", [F7, "rows[4]", "did you mean 'feddyn'?"]),
+    "figure's split": (F7, "path6-100", "path7-100", [F7, "splits", "did you mean 'path6-100'?"]),
+    "figure's metric": (F7, "test_accuracy", "accuracy", [F7, "metric", "did you mean 'test_accuracy'?"]),
+    "figure without smooth": (F7, "smooth:", "caption2:", [F7, "'caption2'"]),
+    "another kind's key": (F5, "seed: 1", "seed: 1\nsmooth: {preview: 3, paper: 3}", [F5, "'smooth'", "partition"]),
+    "figure's c": (F5, "fedsmoo-cifar100", "fedsmoo-cifar10", ["path30-100.classes_per_client: 30", "at most 10", F5]),
+}
+# fmt: on
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a copy of config/."""
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_in_a_file_is_named(name: str, project: Path) -> None:
+    file, text, other, fragments = MISTAKES[name]
+    path = project / "config" / file
+    before = path.read_text()
+    after = before.replace(text, other, 1) if text else before + other
+    assert after != before
+    path.write_text(after)
+    with pytest.raises(ConfigError) as caught:
+        experiment.load(project)
+    for fragment in fragments:
+        assert fragment in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+#: Configuration as merged with the command line -> fragments of the message.
+CONFIGURATIONS = {
+    "key": ({"tabels": []}, ["'tabels'", "did you mean 'tables'?"]),
+    "scale": ({"scale": "papr"}, ["scale", "did you mean 'paper'?"]),
+    "device": ({"device": "gpu"}, ["device", "'gpu'", "known: auto, cpu, cuda"]),
+    "table": ({"tables": ["fedsmoo2023_T3"]}, ["tables[0]", "'fedsmoo2023_T3'", "known:"]),
+    "table twice": ({"tables": ["cifar10_cnn", "cifar10_cnn"]}, ["tables[1]", "given twice"]),
+    "tables as text": ({"tables": "cifar10_cnn"}, ["tables", "is a text", "a list is wanted"]),
+    "column": (
+        {"tables": [{"table": "fedsmoo2023_T1", "columns": ["cifar10-path3-10"]}]},
+        ["tables[0].columns", "did you mean 'cifar10-path3-100'?"],
+    ),
+    "table entry's key": ({"tables": [{"table": "fedsmoo2023_T1", "column": ["x"]}]}, ["tables[0]", "column"]),
+    "figure": ({"figures": ["fedsmoo2023_F8"]}, ["figures[0]", "did you mean 'fedsmoo2023_F"]),
+    "seeds": ({"seeds": [1, 0]}, ["seeds[1]", "0", "at least 1"]),
+    "seed twice": ({"seeds": [1, 1]}, ["seeds", "1 is given twice"]),
+    "threads": ({"threads": 0}, ["threads", "at least 1"]),
+    "dataset": ({"data": {"cifar": {"source": "npz", "path": "x"}}}, ["data", "did you mean 'cifar10'?"]),
+    "source": ({"data": {"cifar10": {"source": "npy", "path": "x"}}}, ["data.cifar10: source", "did you mean 'npz'?"]),
+    "path": ({"data": {"cifar10": {"source": "npz"}}}, ["data.cifar10", "'path' is missing"]),
+    "file": (
+        {"data": {"cifar10": {"source": "npz", "path": "no/such.npz"}}},
+        ["data.cifar10.path", "'no/such.npz' does not exist", "train_images"],
+    ),
+    "folder": (
+        {"data": {"cifar10": {"source": "imagefolder", "path": "no/such", "size": 32}}},
+        ["data.cifar10.path", "'no/such' does not exist", "train/<class>"],
+    ),
+    "text for data": ({"data": "cifar10.npz"}, ["data", '"cifar10.npz" is a text', "a mapping is wanted"]),
+    "not finite": ({"seeds": [float("nan")]}, ["seeds[0]", "nan", "finite"]),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_a_mistake_in_the_configuration_is_named(name: str) -> None:
+    change, fragments = CONFIGURATIONS[name]
+    with pytest.raises(ConfigError) as caught:
+        experiment.load(ROOT, {"scale": "preview", "tables": [], "figures": [], **change})
+    for fragment in ["config/config.yaml or --config", *fragments]:
+        assert fragment in str(caught.value)
+
+
+def test_yaml_reads_anchors_merges_and_exponents(project: Path) -> None:
+    path = project / "config" / "splits.yaml"
+    path.write_text(
+        path.read_text()
+        + "a: &a {label: [A], scheme: dirichlet, alpha: 5e-1, clients: 10, participation: 1}\n"
+        + "b: {<<: *a, clients: 20}\n"
+        + "c: {<<: *a, clients: 30}\n"
+    )
+    splits = experiment.load(project).catalog.splits
+    assert [splits[name]["clients"] for name in "abc"] == [10, 20, 30]
+    assert splits["c"]["alpha"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("question", "fragments"),
+    [
+        (("preview", "fedsmoo-cifar10", "dir0.6-100", "fedsmo", 1), ["'fedsmo'", "did you mean 'fedsmoo'?"]),
+        (("preview", "fedsmoo-cifar1", "dir0.6-100", "fedsmoo", 1), ["did you mean 'fedsmoo-cifar10'?"]),
+        (("preview", "fedsmoo-cifar10", "dir0.6-10", "fedsmoo", 1), ["did you mean 'dir0.6-100'?"]),
+        (("previw", "fedsmoo-cifar10", "dir0.6-100", "fedsmoo", 1), ["did you mean 'preview'?"]),
+        (
+            ("preview", "fedsmoo-cifar10", "path30-100", "fedsmoo", 1),
+            ["path30-100.classes_per_client: 30", "at most 10"],
+        ),
+    ],
+)
+def test_a_run_that_does_not_exist_is_named(question: tuple, fragments: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        experiment.load(ROOT).run(*question)
+    for fragment in fragments:
+        assert fragment in str(caught.value)

@@ -1,0 +1,290 @@
+"""The configuration resolved: runs, sharing, columns, printed numbers, scales, labelled variants."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flatfed import algorithms, experiment, models
+
+ROOT = Path(__file__).parents[2]
+T1, T6 = "fedsmoo2023_T1", "fedsmoo2023_T6"
+CIFAR10 = "fedsmoo-cifar10"
+
+#: SHA-256 of the printed numbers: nobody improves them.
+PRINTED = {
+    "fedsmoo2023_T1": "84b53a91e1cc7926443b023c2189e432ce685dc1c2bcb363b694ef033d7b0f63",
+    "fedsmoo2023_T6": "d0c9f128fd71233b0f1d0a66c68a0a65b8e5e99fd29874a230246b4c8fb7a657",
+}
+
+
+@pytest.fixture(scope="module")
+def exp() -> experiment.Experiment:
+    return experiment.load(ROOT)
+
+
+def test_loading_is_fast_and_imports_no_torch() -> None:
+    code = (
+        "import sys, time; start = time.perf_counter(); from flatfed import experiment;"
+        "found = experiment.load(sys.argv[1]); spent = time.perf_counter() - start;"
+        "[found.table_spec(scale, table) for scale in ('preview', 'paper') for table in found.tables];"
+        "print('torch' in sys.modules, 'snakemake' in sys.modules, spent)"
+    )
+    environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", code, ROOT], env=environment, capture_output=True, text=True, check=True
+    )
+    torch, snakemake, seconds = done.stdout.split()
+    assert (torch, snakemake) == ("False", "False")
+    assert float(seconds) < 1
+
+
+def test_resolving_all_cells_is_fast(exp: experiment.Experiment) -> None:
+    start = time.perf_counter()
+    for table in exp.tables:
+        exp.cells("paper", table)
+    assert time.perf_counter() - start < 1
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_printed_numbers_are_untouched(name: str) -> None:
+    content = (ROOT / "config" / "reference" / f"{name}.csv").read_bytes()
+    assert hashlib.sha256(content).hexdigest() == PRINTED[name]
+
+
+def test_default_is_what_the_quickstart_shows(exp: experiment.Experiment) -> None:
+    assert exp.scale == "preview"
+    columns = dict(exp.selected())
+    splits = ("dir0.6-100", "dir0.1-100", "path6-100", "path3-100")
+    assert columns[T1] == [f"cifar10-{split}" for split in splits]
+    assert columns[T6] == [
+        f"cifar10-{split}.rounds_to_target-{target}" for split in splits[1::2] for target in ("t1", "t2")
+    ]
+    assert exp.selected_figures() == ["fedsmoo2023_F7", "fedsmoo2023_F5"]
+    assert len(exp.table_runs("preview", T1, columns[T1])) == 8 * 4 * 2
+
+
+def test_preview_is_small(exp: experiment.Experiment) -> None:
+    for table, columns in exp.selected():
+        for run in exp.table_runs("preview", table, columns):
+            description, data = run.description, exp.catalog.datasets[run.dataset]
+            images = data["train"] // description["partition"]["clients"]
+            steps = description["local_epochs"] * -(-images // description["batch_size"])
+            assert description["rounds"] <= 40
+            assert steps <= 15
+            assert description["model"]["name"] == "cnn_tiny"
+
+
+def test_tables_share_runs(exp: experiment.Experiment) -> None:
+    accuracy = {run.path for run in exp.table_runs("paper", T1)}
+    rounds = {run.path for run in exp.table_runs("paper", T6)}
+    assert len(accuracy) == 8 * 16 * 2
+    assert len(rounds) == 8 * 8 * 2
+    assert rounds < accuracy
+
+
+def test_every_printed_number_finds_its_cell(exp: experiment.Experiment) -> None:
+    for table in (T1, T6):
+        cells = exp.cells("paper", table)
+        assert len(cells) == 128
+        used = [id(cell.spec["paper"]) for cell in cells]
+        assert None not in [cell.spec["paper"] for cell in cells]
+        assert len(set(used)) == len(exp.references[table].numbers) == 128
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "row", "value", "spread"),
+    [
+        (T1, "cifar10-path3-100", "fedavg", 74.08, 0.22),
+        (T1, "cifar100-path10-100", "fedadam", 32.58, 0.22),
+        (T1, "cifar10-dir0.6-200", "fedavg", 75.90, 0.21),
+        (T6, "cifar10-dir0.1-100.rounds_to_target-t1", "fedavg", 259, None),
+        (T6, "cifar100-path10-100.rounds_to_target-t2", "fedavg", 732, None),
+        (T6, "cifar100-dir0.1-200.rounds_to_target-t1", "fedavg", 438, None),
+        (T6, "cifar10-dir0.1-100.rounds_to_target-t2", "fedavg", None, None),
+    ],
+)
+def test_printed_numbers(exp, table: str, column: str, row: str, value: float | None, spread: float | None) -> None:
+    for scale in experiment.SCALES:
+        paper = exp.cell(scale, table, column, row).spec["paper"]
+        assert (paper["value"], paper["spread"]) == (value, spread)
+
+
+def test_targets_are_those_of_the_scale(exp: experiment.Experiment) -> None:
+    column = "cifar100-path10-200.rounds_to_target-t1"
+    preview, paper = (exp.cell(scale, T6, column, "fedsmoo").spec["target"] for scale in experiment.SCALES)
+    assert paper == 0.33
+    assert 0 < preview < 1
+    spec = exp.table_spec("preview", T6, [column])["columns"][0]
+    assert spec["paper_target"] == 0.33
+    assert spec["headers"] == ["CIFAR-100", "Pathological, c = 10", "acc = 33%"]
+
+
+def test_a_run_is_fully_described(exp: experiment.Experiment) -> None:
+    run = exp.run("paper", CIFAR10, "path3-100", "fedsmoo", 2)
+    assert run.path == "results/paper/runs/fedsmoo-cifar10/path3-100/fedsmoo/seed2"
+    assert run.partition == "results/paper/partitions/fedsmoo-cifar10/path3-100/seed2.npz"
+    description = run.description
+    assert json.loads(json.dumps(description)) == description
+    assert description["update"] == {"name": "fedsmoo", "params": {"penalty": 0.1, "rho": 0.1, "s": "official_code"}}
+    assert description["learning_rate_decay"] == 0.9995
+    assert description["sampling"] == {"scheme": "bernoulli", "fraction": 0.1, "sampler": "keyed"}
+    assert description["partition"]["clients"] == 100
+    assert "seed" not in description["partition"]
+    assert {"rounds": 800, "batch_size": 50, "local_epochs": 5, "clip_norm": 10.0}.items() <= description.items()
+    assert exp.partition_spec("paper", CIFAR10, "path3-100", 2) == {"seed": 2, **description["partition"]}
+
+
+def test_all_runs_of_all_tables_are_json_and_lie_apart(exp: experiment.Experiment) -> None:
+    seen: dict[str, str] = {}
+    for scale in experiment.SCALES:
+        for table in exp.tables:
+            for run in exp.table_runs(scale, table):
+                text = json.dumps(run.description, sort_keys=True, allow_nan=False)
+                assert json.loads(text) == run.description
+                assert seen.setdefault(run.path, text) == text
+            for cell in exp.cells(scale, table):
+                assert json.loads(json.dumps(cell.spec)) == cell.spec
+    assert len(set(seen.values())) == len(seen)
+
+
+def test_hyper_parameters_of_the_paper(exp: experiment.Experiment) -> None:
+    def description(protocol: str, algorithm: str) -> dict:
+        return exp.run("paper", protocol, "dir0.6-100", algorithm, 1).description
+
+    decays = {name: description(CIFAR10, name)["learning_rate_decay"] for name in exp.tables[T1].rows}
+    assert {name for name, decay in decays.items() if decay == 0.9995} == {"feddyn", "fedsmoo"}
+    assert set(decays.values()) == {0.998, 0.9995}
+    assert description("fedsmoo-cifar100", "fedsmoo")["update"]["params"]["penalty"] == 0.01
+    assert description("fedsmoo-cifar100", "feddyn")["update"]["params"]["penalty"] == 0.01
+    assert description("fedsmoo-cifar100", "fedavg")["batch_size"] == 20
+    assert description("fedsmoo-cifar100", "fedavg")["local_epochs"] == 2
+    assert description(CIFAR10, "fedadam")["update"]["params"]["server_learning_rate"] == 0.1
+    assert description(CIFAR10, "mofedsam")["update"]["params"]["rho"] == 0.01
+    assert description(CIFAR10, "fedavg")["model"]["options"] == {"stem": "imagenet", "groups": 2}
+
+
+def test_classes_per_client_shrink_with_the_classes(exp: experiment.Experiment) -> None:
+    kept = [
+        exp.partition_spec("preview", "fedsmoo-cifar100", f"path{c}-100", 1)["classes_per_client"] for c in (30, 20, 10)
+    ]
+    assert kept == [6, 4, 2]
+    assert exp.partition_spec("preview", CIFAR10, "path3-100", 1)["classes_per_client"] == 3
+    assert exp.dataset_of("preview", "fedsmoo-cifar100") == "digits20"
+
+
+def test_a_protocols_variant_shares_partitions_not_runs(exp: experiment.Experiment) -> None:
+    variant = exp.run("paper", f"{CIFAR10}~cnn", "path3-100", "fedavg", 1)
+    plain = exp.run("paper", CIFAR10, "path3-100", "fedavg", 1)
+    assert variant.partition == plain.partition
+    assert variant.path != plain.path
+    assert variant.description["model"]["name"] == "cnn"
+    assert variant.description["partition"] == plain.description["partition"]
+    assert variant.description["update"] == plain.description["update"]
+    cell = exp.cell("paper", "cifar10_cnn", "path3-100", "fedavg")
+    assert cell.spec["paper"] is None
+    assert any("Nothing printed" in note for note in exp.table_spec("paper", "cifar10_cnn")["notes"])
+
+
+def test_an_algorithms_variant_changes_what_it_says(exp: experiment.Experiment) -> None:
+    variant = exp.run("paper", CIFAR10, "path3-100", "fedsmoo~rho0.05", 1)
+    plain = exp.run("paper", CIFAR10, "path3-100", "fedsmoo", 1).description
+    changed = {key for key, value in variant.description.items() if plain[key] != value}
+    assert changed == {"algorithm", "update"}
+    assert variant.description["update"] == {"name": "fedsmoo", "params": {**plain["update"]["params"], "rho": 0.05}}
+    assert variant.path.endswith("/fedsmoo~rho0.05/seed1")
+
+
+def test_default_parameters_are_the_files(exp: experiment.Experiment) -> None:
+    for name in algorithms.names():
+        params = exp.run("preview", CIFAR10, "dir0.6-100", name, 1).description["update"]["params"]
+        assert params.keys() == algorithms.load(name).parameters().keys()
+
+
+def test_data_from_disk_change_the_source_alone(tmp_path: Path, exp: experiment.Experiment) -> None:
+    file = tmp_path / "cifar10.npz"
+    file.touch()
+    source = {"source": "npz", "path": str(file)}
+    moved = experiment.load(ROOT, {**exp.config, "data": {"cifar10": source}})
+    assert moved.dataset_spec("cifar10") == {**exp.dataset_spec("cifar10"), "source": source}
+    question = ("paper", CIFAR10, "path3-100", "fedavg", 1)
+    assert moved.run(*question) == exp.run(*question)
+
+
+def test_seeds_of_the_configuration_add_runs(exp: experiment.Experiment) -> None:
+    more = experiment.load(ROOT, {**exp.config, "seeds": [1, 2, 3]})
+    before = {run.path: run.description for run in exp.table_runs("preview", T1)}
+    after = {run.path: run.description for run in more.table_runs("preview", T1)}
+    assert {path: after[path] for path in before} == before
+    assert len(after) == len(before) * 3 // 2
+
+
+def test_results_folder_is_the_callers() -> None:
+    other = experiment.load(ROOT, results="elsewhere/results")
+    assert other.cell("preview", T1, "cifar10-path3-100", "fedavg").path.startswith("elsewhere/results/preview/cells/")
+    assert other.figure("preview", "fedsmoo2023_F5")["inputs"][0].startswith("elsewhere/results/preview/partitions/")
+
+
+def test_figures(exp: experiment.Experiment) -> None:
+    curves = exp.figure("preview", "fedsmoo2023_F7")
+    assert [panel["title"] for panel in curves["spec"]["panels"]] == [
+        *("Dirichlet, u = 0.6", "Dirichlet, u = 0.1"),
+        *("Pathological, c = 6", "Pathological, c = 3"),
+    ]
+    assert len(curves["inputs"]) == 4 * 8 * 2
+    runs = {run.path for run in exp.table_runs("preview", T1)}
+    assert {str(Path(path).parent) for path in curves["inputs"]} <= runs
+    heat = exp.figure("preview", "fedsmoo2023_F5")
+    assert heat["inputs"] == [panel["partition"] for panel in heat["spec"]["panels"]]
+    assert heat["inputs"][1] == exp.partition_path("preview", "fedsmoo-cifar100", "path30-100", 1)
+
+
+def test_report_names_every_run_once(exp: experiment.Experiment) -> None:
+    spec = exp.report_spec("preview")
+    assert len(spec["runs"]) == len(set(spec["runs"])) == 64
+    assert [table["table"] for table in spec["tables"]] == [T1, T6]
+
+
+def test_a_new_row_split_and_table_cost_a_line_each(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    with open(tmp_path / "config" / "splits.yaml", "a") as file:
+        file.write("iid-50: {label: [IID], scheme: iid, balanced: true, clients: 50, participation: 0.2}\n")
+    with open(tmp_path / "config" / "algorithms.yaml", "a") as file:
+        file.write("fedcm~slow: {label: slow FedCM, set: {learning_rate: 0.01}}\n")
+    table = {
+        "title": "Mine",
+        "paper": "mine",
+        "reference": T1,
+        "metric": "test_accuracy",
+        "unit": "percent",
+        "rows": ["fedavg", "fedcm~slow"],
+        "columns": [{"protocol": CIFAR10, "splits": ["iid-50", "path3-100"]}],
+    }
+    (tmp_path / "config" / "tables" / "mine.yaml").write_text(yaml.safe_dump(table))
+    found = experiment.load(tmp_path)
+    printed = {(c.spec["column"], c.spec["row"]): c.spec["paper"] for c in found.cells("paper", "mine")}
+    assert printed["path3-100", "fedavg"]["value"] == 74.08
+    assert printed["path3-100", "fedcm~slow"] is None
+    assert printed["iid-50", "fedavg"] is None
+    slow = found.run("paper", CIFAR10, "iid-50", "fedcm~slow", 1).description
+    assert slow["learning_rate"] == 0.01
+    assert slow["partition"] == {
+        **{"dataset": "cifar10", "classes": 10, "scheme": "iid", "clients": 50},
+        **{"balanced": True, "sampler": "keyed"},
+    }
+
+
+def test_models_take_the_images_they_are_given(exp: experiment.Experiment) -> None:
+    for protocol in exp.protocols:
+        for scale in experiment.SCALES:
+            model = exp.catalog.protocols[protocol].scales[scale]["model"]["name"]
+            shape = exp.catalog.datasets[exp.dataset_of(scale, protocol)]["shape"]
+            models.check_shape(model, tuple(shape))

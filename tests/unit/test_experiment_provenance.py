@@ -1,0 +1,107 @@
+"""The digest of a job's code: changes with what it runs, and with nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from flatfed import algorithms
+from flatfed.experiment import provenance
+
+SRC = Path(__file__).parents[2] / "src"
+
+
+def digests(src: Path) -> dict[str, str]:
+    """Return the digest of a run of every algorithm; a fresh path each time, since digests are kept per path."""
+    description = {"model": {"name": "cnn_tiny"}}
+    return {name: provenance.run_digest({**description, "update": {"name": name}}, src) for name in algorithms.names()}
+
+
+@pytest.fixture(scope="module")
+def before() -> dict[str, str]:
+    return digests(SRC)
+
+
+@pytest.fixture
+def changed(tmp_path: Path, before: dict[str, str]):
+    """A function: names of the algorithms whose runs change when ``file`` is edited by ``edit``, in another folder."""
+
+    def apply(file: str, edit) -> set[str]:
+        after = tmp_path / "after"
+        shutil.copytree(SRC / "flatfed", after / "flatfed", ignore=shutil.ignore_patterns("__pycache__"))
+        path = after / "flatfed" / file
+        text = path.read_text()
+        assert edit(text) != text
+        path.write_text(edit(text))
+        found = digests(after)
+        return {name for name in found if found[name] != before[name]}
+
+    return apply
+
+
+def statement(text: str) -> str:
+    return text + "\nCHANGED = 1\n"
+
+
+def test_comments_docstrings_and_layout_change_nothing(changed) -> None:
+    def edit(text: str) -> str:
+        first, rest = text.split('"""', 2)[1:]
+        return f'"""Another docstring than\n{first}"""\n\n\n# A comment.\n' + rest
+
+    assert changed("algorithms/fedsam.py", edit) == set()
+
+
+def test_docstrings_of_functions_change_nothing(changed) -> None:
+    assert changed("algorithms/feddyn.py", lambda text: text.replace('"""G = g', '"""Now G = g')) == set()
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("algorithms/fedsam.py", {"fedsam"}),
+        ("algorithms/feddyn.py", {"feddyn", "fedsmoo"}),
+        ("algorithms/fedsmoo.py", {"fedsmoo"}),
+        ("algorithms/fedcm.py", {"fedcm", "mofedsam"}),
+        ("algorithms/_sam.py", {"fedsam", "mofedsam"}),
+        ("models/cnn.py", set()),
+        ("tables/cells.py", set()),
+        ("experiment/settings.py", set()),
+        ("cli.py", set()),
+        ("data/sources.py", set()),
+    ],
+)
+def test_an_algorithm_changes_what_is_built_on_it(changed, file: str, expected: set[str]) -> None:
+    assert changed(file, statement) == expected
+
+
+@pytest.mark.parametrize("file", ["engine/simulation.py", "algorithms/_base.py", "models/cnn_tiny.py", "__init__.py"])
+def test_shared_code_changes_all_runs(changed, file: str) -> None:
+    assert changed(file, statement) == set(algorithms.names())
+
+
+def test_relative_imports_submodules_and_type_checking(tmp_path: Path) -> None:
+    files = {
+        "__init__.py": "",
+        "a.py": "from . import b\nfrom .sub import c\nfrom flatfed.sub.d import name\nimport json\n",
+        "b.py": "def f():\n    import flatfed.lazy\n",
+        "lazy.py": "",
+        "sub/__init__.py": "",
+        "sub/c.py": "from ..e import something\n",
+        "sub/d.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import flatfed.typed\nname = 1\n",
+        "e.py": "something = None\n",
+        "typed.py": "",
+        "apart.py": "",
+    }
+    for name, text in files.items():
+        path = tmp_path / "flatfed" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = provenance.closure(tmp_path, ["flatfed.a"])
+    assert found == [f"flatfed{name}" for name in ("", ".a", ".b", ".e", ".lazy", ".sub", ".sub.c", ".sub.d")]
+
+
+def test_an_unknown_module_is_an_error() -> None:
+    with pytest.raises(FileNotFoundError, match=r"flatfed\.nothing"):
+        provenance.code_digest(SRC, ["flatfed.nothing"])
