@@ -23,9 +23,9 @@ def load(root: str | Path, config: dict[str, Any] | None = None, results: str = 
     :raises ConfigError: the first mistake, with file, key, value, what is allowed and the nearest match.
     """
     root = Path(root)
-    if config is None:
-        config = read(root / "config" / "config.yaml", "config/config.yaml")
-    return Experiment(root, config, results)
+    # Read in any case: Snakemake, which merges it into ``config``, lets a key given twice pass.
+    own = read(root / "config" / "config.yaml", "config/config.yaml")
+    return Experiment(root, own if config is None else config, results)
 
 
 class Experiment:
