@@ -164,7 +164,9 @@ def test_a_mistake_in_the_configuration_is_named(name: str) -> None:
 def test_a_key_twice_in_config_yaml_is_named_though_snakemake_read_it(project: Path) -> None:
     path = project / "config" / "config.yaml"
     path.write_text(path.read_text() + "scale: paper\n")
-    with pytest.raises(ConfigError, match=r"config/config\.yaml: line \d+: key 'scale' is given twice, first in line \d+"):
+    with pytest.raises(
+        ConfigError, match=r"config/config\.yaml: line \d+: key 'scale' is given twice, first in line \d+"
+    ):
         experiment.load(project, {"scale": "paper", "tables": [], "figures": []})
 
 
