@@ -142,6 +142,13 @@ def check_splits(splits: dict[str, dict[str, Any]]) -> None:
             raise ConfigError(f"{where}.clients: {split['clients']} is not allowed; scheme central has 1")
         if split.get("sampling") == "all" and split["participation"] != 1:
             raise ConfigError(f"{where}.participation: {split['participation']} is not 1, but sampling is all")
+        if split.get("sampler") == "official":
+            scheme, replacement = split["scheme"], split.get("replacement", True)
+            if scheme in ("shards", "central") or split.get("balanced") or not replacement:
+                raise ConfigError(
+                    f"{where}.sampler: official is not allowed; the official code deals iid without balance, dirichlet "
+                    f"with replacement and pathological, nothing else: keyed"
+                )
         content = {**settings.SPLIT_DEFAULTS, **split, "label": None}
         same = json.dumps(content, sort_keys=True)
         if same in seen:
@@ -180,7 +187,8 @@ def check_protocol(
             raise ConfigError(unknown("dataset", dataset, datasets, f"{where}dataset"))
         model = values["model"]
         models.check_options(model["name"], model.get("options", {}), f"{where}model")
-        models.check_shape(model["name"], tuple(datasets[dataset]["shape"]), f"{where}model")
+        shape = tuple(datasets[dataset]["shape"])
+        models.check_shape(model["name"], shape, f"{where}model", options=model.get("options"))
         for device in ("cpu", "cuda"):
             if device not in values["executor"]:
                 raise ConfigError(f"{where}executor: key {device!r} is missing; each kind of device has one")
