@@ -6,3 +6,5 @@ rule default:
     default_target: True
     input:
         rules.all.input,
+    message:
+        "All that config/config.yaml asks for is made"

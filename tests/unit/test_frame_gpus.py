@@ -9,7 +9,7 @@ from flatfed import gpus
 
 @pytest.mark.parametrize(
     ("mask", "ids"),
-    [("", []), ("-1", []), ("0", ["0"]), ("0,2", ["0", "2"]), ("1,-1,0", ["1"]), ("GPU-8f, MIG-1/2", ["GPU-8f", "MIG-1/2"])],
+    [("", []), ("-1", []), ("0", ["0"]), ("0,2", ["0", "2"]), ("1,-1,0", ["1"]), ("GPU-8f,MIG-1", ["GPU-8f", "MIG-1"])],
 )
 def test_mask_decides_what_is_visible(monkeypatch, mask, ids):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)

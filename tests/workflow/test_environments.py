@@ -12,7 +12,7 @@ ECHO = """#!/bin/sh
 echo "$@" >> {record}
 case "$*" in
 *"info --json"*) echo '{{"conda_prefix": "{prefix}", "root_prefix": "{prefix}", "platform": "linux-64"}}' ;;
-*"config --get channel_priority"*) echo '--set channel_priority strict' ;;
+*"config --get channel_priority"*) echo '{{"get": {{"channel_priority": "strict"}}}}' ;;
 *"--version"*) echo "conda 24.11.0" ;;
 esac
 """

@@ -18,7 +18,7 @@ rule figure:
     params:
         spec=figure_spec,
         folder=subpath(output.png, parent=True),
-        code=figure_code,
+        code=code("flatfed.tables.figures"),
     message:
         "Figure {wildcards.figure} at {wildcards.scale} scale"
     shell:

@@ -16,7 +16,7 @@ rule train:
     retries: 1
     conda:
         "../../environment.yml"
-    threads: 1
+    threads: run_threads
     resources:
         gpu=1 if DEVICE == "cuda" else 0,
         device=DEVICE,

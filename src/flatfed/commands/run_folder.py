@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 from flatfed.errors import DataError, unknown
-from flatfed.experiment import Experiment, Run
-from flatfed.experiment.model import SCALES
+from flatfed.experiment import SCALES, Experiment, Run
 
 FOLDER = re.compile(
     r"(?:^|/)results/(?P<scale>[^/]+)/runs/(?P<protocol>[^/]+)/(?P<split>[^/]+)/(?P<algorithm>[^/]+)/seed(?P<seed>\d+)$"
