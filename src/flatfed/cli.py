@@ -46,7 +46,7 @@ def partition(options: argparse.Namespace) -> None:
 
 def train(options: argparse.Namespace) -> None:
     from flatfed import gpus
-    from flatfed.experiment import provenance
+    from flatfed import provenance
 
     code = provenance.run_digest(options.run)
     device = gpus.resolve(options.device)

@@ -146,3 +146,19 @@ def test_cuda_asked_for_and_absent_fails_at_once(tmp_path):
     write_problem(tmp_path)
     with pytest.raises(FlatFedError, match="torch sees no GPU"):
         train(description("fedavg"), tmp_path / "data", tmp_path / "partition.npz", tmp_path / "out", device="cuda")
+
+
+def test_trains_on_a_host_with_torch_numpy_and_safetensors_only(tmp_path):
+    """A bare GPU host: every other package of the project is made impossible to import."""
+    write_problem(tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps(description("fedsmoo", precision="float32", rounds=1)))
+    code = (
+        "import sys\n"
+        "absent = 'snakemake yaml jsonschema pandas seaborn matplotlib sklearn torchvision pyhessian jinja2 PIL scipy'\n"
+        "sys.modules.update(dict.fromkeys(absent.split()))\n"
+        "from flatfed.cli import main\n"
+        "sys.exit(main(['train', '--run', 'run.json', '--dataset', 'data', '--partition', 'partition.npz', '--out', 'o']))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(SRC)}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "o" / "run.json").exists()

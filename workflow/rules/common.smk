@@ -15,9 +15,8 @@ for name, folder in ("PYTHONPATH", ROOT / "src"), ("PATH", Path(sys.executable).
     before = os.environ.get(name)
     os.environ[name] = os.pathsep.join([str(folder), *([before] if before else [])])
 
-from flatfed import experiment, gpus
+from flatfed import experiment, gpus, provenance
 from flatfed.errors import FlatFedError
-from flatfed.experiment import provenance
 
 RESULTS = workflow.pathvars.apply("<results>")
 RESOURCES = workflow.pathvars.apply("<resources>")

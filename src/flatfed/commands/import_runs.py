@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from flatfed import provenance
 from flatfed.commands import configuration
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, Run, provenance
+from flatfed.experiment import Experiment, Run
 from flatfed.files import read_json
 
 FILES = ("metrics.csv", "model.safetensors", "run.json")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = "flatfed"
-SRC = Path(__file__).resolve().parents[2]
+SRC = Path(__file__).resolve().parents[1]
 
 
 def run_digest(description: dict[str, Any], src: Path = SRC) -> str:

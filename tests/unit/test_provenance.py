@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flatfed import algorithms
-from flatfed.experiment import provenance
+from flatfed import provenance
 
 SRC = Path(__file__).parents[2] / "src"
 
