@@ -2,8 +2,9 @@
 
     python benchmarks/paper_round.py --dataset resources/cifar10 [--threads 2] [--device cpu] [fedavg fedsmoo ...]
 
-Trains FedSMOO's CIFAR-10 protocol (ResNet-18 with GroupNorm, 100 clients, about ten active, 50 local steps of 50 images)
-for one round per algorithm, each in a process of its own, and prints JSON: training and evaluation seconds, peak memory.
+Trains FedSMOO's CIFAR-10 protocol (ResNet-18 with GroupNorm, 100 clients, about ten active, 50 local steps of 50
+images) for one round per algorithm, each in a process of its own, and prints JSON: training and evaluation seconds,
+peak memory.
 """
 
 from __future__ import annotations

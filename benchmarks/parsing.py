@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CELL = "cells/fedsmoo2023_T1/dir0.6-100/fedsmoo.json"
-SNAKEMAKE = (sys.executable, "-m", "snakemake", "--dry-run", "--quiet", "--cores", "1")
+CELL = "cells/fedsmoo2023_T1/cifar10-dir0.6-100/fedsmoo.json"
+SNAKEMAKE = (sys.executable, "-m", "snakemake", "--quiet", "all", "--cores", "1", "--dry-run")
 LOAD = "import sys; from pathlib import Path; from flatfed import experiment; experiment.load(Path('.')); {check}"
 WITHOUT_TORCH = "assert 'torch' not in sys.modules"
 

@@ -45,8 +45,7 @@ def partition(options: argparse.Namespace) -> None:
 
 
 def train(options: argparse.Namespace) -> None:
-    from flatfed import gpus
-    from flatfed import provenance
+    from flatfed import gpus, provenance
 
     code = provenance.run_digest(options.run)
     device = gpus.resolve(options.device)

@@ -1,4 +1,4 @@
-"""A small federated problem in float64, and a slow, obvious second implementation of every algorithm to hold against ours.
+"""A small federated problem in float64, and a slow, obvious second implementation of every algorithm.
 
 The problem has what breaks careless code: clients of unequal size, ragged last batches, partial participation, a clip
 that is active, weight decay, a falling learning rate, several local epochs.

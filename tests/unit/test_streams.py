@@ -16,7 +16,9 @@ def test_same_key_same_numbers():
 
 
 def test_every_key_has_numbers_of_its_own():
-    keys = [(s, p, r, c) for s, p, r, c in itertools.product((0, 1, 2), ("batches", "augmentation"), range(4), range(4))]
+    keys = [
+        (s, p, r, c) for s, p, r, c in itertools.product((0, 1, 2), ("batches", "augmentation"), range(4), range(4))
+    ]
     first = {float(stream(s, p, r, c).random()) for s, p, r, c in keys}
     assert len(first) == len(keys)
 

@@ -11,7 +11,8 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TABLE = "fedsmoo2023_T1"
-COLUMN = "dir0.6-100"
+COLUMN = "cifar10-dir0.6-100"
+SPLIT = "dir0.6-100"
 PARTS = ("Snakefile", "environment.yml", "config", "profiles", "src", "workflow")
 
 

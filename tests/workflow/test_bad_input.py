@@ -40,8 +40,8 @@ def test_in_a_file(project, path, change, words):
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("cells/fedsmoo2023_T1/dir0.6-100/fedsmo.json", ["'fedsmo'", "did you mean 'fedsmoo'?"]),
-        ("cells/fedsmoo2023_T1/dir0.5-100/fedsmoo.json", ["'dir0.5-100'", "dir0.6-100"]),
+        ("cells/fedsmoo2023_T1/cifar10-dir0.6-100/fedsmo.json", ["'fedsmo'", "did you mean 'fedsmoo'?"]),
+        ("cells/fedsmoo2023_T1/cifar10-dir0.5-100/fedsmoo.json", ["'cifar10-dir0.5-100'", "did you mean"]),
         ("tables/fedsmoo_T1.csv", ["'fedsmoo_T1'", "did you mean 'fedsmoo2023_T1'?"]),
         ("figures/fedsmoo2023_F99.png", ["'fedsmoo2023_F99'"]),
         ("runs/fedsmoo-cifar/dir0.6-100/fedsmoo/seed1/run.json", ["'fedsmoo-cifar'", "fedsmoo-cifar10"]),

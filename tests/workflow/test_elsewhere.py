@@ -6,9 +6,9 @@ import shutil
 import sys
 
 import pytest
-from project import COLUMN
+from project import SPLIT
 
-RUN = f"results/preview/runs/fedsmoo-cifar10/{COLUMN}/fedcm/seed1"
+RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedcm/seed1"
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from project import COLUMN
+from project import SPLIT
 
-RUN = f"results/preview/runs/fedsmoo-cifar10/{COLUMN}/fedavg/seed1"
+RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
 
 
 def training(root):
@@ -44,7 +44,7 @@ def test_a_killed_training_goes_on_from_its_checkpoint(project):
     os.kill(training(project.root), signal.SIGKILL)
     assert running.wait(timeout=200) == 0, (project.root / "log").read_text()
     assert "Trying to restart" in (project.root / "log").read_text()
-    last = (project.root / f"logs/preview/train/fedsmoo-cifar10/{COLUMN}/fedavg/seed1.log").read_text()
+    last = (project.root / f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/fedavg/seed1.log").read_text()
     assert "of its checkpoint" in last
     assert json.loads((folder / "run.json").read_text())["rounds_done"] == 40
     assert sorted(path.name for path in folder.iterdir()) == ["metrics.csv", "model.safetensors", "run.json"]

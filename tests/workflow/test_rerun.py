@@ -73,6 +73,6 @@ def test_the_same_data_fetched_again_train_nothing(project):
 
 
 def test_one_cell_can_be_forced(project):
-    cell = "results/preview/cells/fedsmoo2023_T1/dir0.6-100/fedsmoo.json"
+    cell = "results/preview/cells/fedsmoo2023_T1/cifar10-dir0.6-100/fedsmoo.json"
     jobs = project.planned("--forcerun", f"{RUNS}/fedsmoo/seed1/run.json", "--", cell)
     assert jobs == {"train": {f"{RUNS}/fedsmoo/seed1"}, "cell": {cell}}

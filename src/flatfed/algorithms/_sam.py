@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SharpnessAware(Algorithm):
-    """SAM (Foret et al. 2021): the gradient is taken at w + rho g / ||g||, g from the same batch, norm over all weights."""
+    """SAM (Foret et al. 2021): the gradient is taken at w + rho g / ||g||; same batch, norm over all weights."""
 
     rho = Number(0.01, "radius of the perturbation; 0 takes the plain gradient (twice)", minimum=0)
     gradients_per_step = 2

@@ -3,9 +3,9 @@
     client: w <- w - eta (g - c_i + c);   c_i^+ = c_i - c + (w^t - w_i) / (K eta)
     server: w <- w + eta_g mean_S (w_i - w^t);   c <- c + (1/m) sum_S (c_i^+ - c_i)
 
-K is the true number of local steps, E ceil(n_i / B), and eta the learning rate of the round, so that c_i estimates the
-client's mean direction; the official FedSMOO code takes E n_i / B, which differs where B does not divide n_i. FedLESAM's
-Alg. 2 prints the correction with the wrong sign and adds c_i^+ itself to c; neither is followed.
+K is the true number of local steps, E ceil(n_i / B), and eta the learning rate of the round, so that c_i estimates
+the client's mean direction; the official FedSMOO code takes E n_i / B, which differs where B does not divide n_i.
+FedLESAM's Alg. 2 prints the correction with the wrong sign and adds c_i^+ itself to c; neither is followed.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from flatfed.engine.streams import stream
 class RoundPlan:
     """Index plan of the rows of one block, rows sorted by falling number of steps.
 
-    ``clients`` (rows,) ids; ``steps`` (rows,) true local steps K_i = E ceil(n_i / B); ``index`` (rows, K, B) positions in
-    the image array, padded with a valid one; ``weight`` (rows, K, B) 1 / (batch size), 0 where padded; ``draws``
-    (rows, K, B, 4) augmentation draws or None; ``width`` (K,) widest real batch of a step.
+    ``clients`` (rows,) ids; ``steps`` (rows,) true local steps K_i = E ceil(n_i / B); ``index`` (rows, K, B)
+    positions in the image array, padded with a valid one; ``weight`` (rows, K, B) 1 / (batch size), 0 where padded;
+    ``draws`` (rows, K, B, 4) augmentation draws or None; ``width`` (K,) widest real batch of a step.
     """
 
     clients: np.ndarray
@@ -57,7 +57,7 @@ def plan(
     epochs: int,
     augmented: bool,
 ) -> RoundPlan:
-    """Return the plan of one block of ``clients`` (already sorted by length); ``data[c]`` are client c's image positions.
+    """Return the plan of one block of ``clients``, already sorted by length; ``data[c]`` client c's image positions.
 
     Every epoch is a fresh permutation of the client's images cut into batches of B, the last one smaller, as the
     official code's loader without drop_last. Keyed by (seed, round, client): independent of who else is active.

@@ -25,11 +25,11 @@ class Gradient(Protocol):
 class Context:
     """State and constants of the rows that train together.
 
-    ``w`` (1, parameters) the received model w^t; ``server`` name -> (1, parameters); ``client`` and ``scratch`` name ->
-    (rows, parameters), changed in place; ``lr`` 0-d tensor; ``steps`` (rows, 1) true local steps K_i; ``round`` from 0;
-    ``clients`` the number m of all clients; ``layout`` of a row; ``full_gradient(w)`` the rows' gradient on all of their
-    client's data, unaugmented; ``uniform(draw, shape)`` keyed draws in [0, 1), shape (rows, *shape), the same whatever
-    rows train beside them.
+    ``w`` (1, parameters) the received model w^t; ``server`` name -> (1, parameters); ``client`` and ``scratch`` name
+    -> (rows, parameters), changed in place; ``lr`` 0-d tensor; ``steps`` (rows, 1) true local steps K_i; ``round``
+    from 0; ``clients`` the number m of all clients; ``layout`` of a row; ``full_gradient(w)`` the rows' gradient on
+    all of their client's data, unaugmented; ``uniform(draw, shape)`` keyed draws in [0, 1), shape (rows, *shape), the
+    same whatever rows train beside them.
     """
 
     w: Tensor

@@ -1,7 +1,7 @@
 """Executors: how the gradients of the rows that train together are computed.
 
-All give the same numbers in float64 to 1e-12. In float32 they round differently and trajectories part, so the executor is
-part of a run: it is written to run.json and the checkpoint, and kept on resume.
+All give the same numbers in float64 to 1e-12. In float32 they round differently and trajectories part, so the
+executor is part of a run: it is written to run.json and the checkpoint, and kept on resume.
 """
 
 from __future__ import annotations

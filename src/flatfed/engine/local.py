@@ -74,9 +74,7 @@ class LocalTraining:
         for step in range(plan.length):
             rows, width = plan.rows(step), int(plan.width[step])
             batch = Batch(
-                self.data.batch(
-                    index[:rows, step, :width], None if draws is None else draws[:rows, step, :width]
-                ),
+                self.data.batch(index[:rows, step, :width], None if draws is None else draws[:rows, step, :width]),
                 labels[:rows, step, :width],
                 weight[:rows, step, :width],
                 self._masks(plan.clients[:rows], width, ctx.round, step, device),

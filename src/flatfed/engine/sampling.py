@@ -1,4 +1,4 @@
-"""Who takes part in a round. The schedule is a function of (seed, round) alone, so it is the same for all algorithms."""
+"""Who takes part in a round: a function of (seed, round) alone, so that it is the same for all algorithms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def active_clients(spec: dict[str, Any], clients: int, seed: int, round_: int) -
     attempt = 0
     rng = stream(seed, "sampling", round_)
     while True:
-        draws = np.random.RandomState(round_ + seed + attempt).uniform(size=clients) if official else rng.random(clients)
+        draws = (
+            np.random.RandomState(round_ + seed + attempt).uniform(size=clients) if official else rng.random(clients)
+        )
         chosen = np.flatnonzero(draws <= fraction)
         if len(chosen):
             return chosen

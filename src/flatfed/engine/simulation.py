@@ -116,9 +116,7 @@ class Simulation:
         wanted = last or (self.round + 1) % evaluation["every"] == 0
         lr = self.learning_rate()
         active = active_clients(self.description["sampling"], self.clients, self.seed, self.round)
-        order = batches.by_length(
-            active, self.sizes, self.description["batch_size"], self.description["local_epochs"]
-        )
+        order = batches.by_length(active, self.sizes, self.description["batch_size"], self.description["local_epochs"])
         trained, loss_sum, step_sum = self._train(order, lr)
         line = {
             "round": self.round + 1,

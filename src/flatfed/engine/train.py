@@ -55,8 +55,9 @@ def train(
 ) -> None:
     """Train the run ``description`` on ``dataset`` (a folder) dealt as ``partition`` (an .npz); write folder ``out``.
 
-    Goes on from the checkpoint in ``out`` if it is of this very run; otherwise sets it aside and starts anew. A run whose
-    loss or weights stop being finite ends at that round: ``diverged_at`` in run.json, no later line in metrics.csv.
+    Goes on from the checkpoint in ``out`` if it is of this very run; otherwise sets it aside and starts anew. A run
+    whose loss or weights stop being finite ends at that round: ``diverged_at`` in run.json, no later line in
+    metrics.csv.
 
     Raises DataError when data or partition do not fit the description, FlatFedError for a missing device.
     """
@@ -76,7 +77,9 @@ def train(
     chosen = checkpoint.executor_of(path, identity)
     simulation = Simulation(description, data, dealt, place, chosen or description["executor"][place.type])
     lines = checkpoint.restore(path, simulation) if chosen else []
-    label = "/".join(str(description[key]) for key in ("protocol", "split", "algorithm")) + f"/seed{description['seed']}"
+    label = (
+        "/".join(str(description[key]) for key in ("protocol", "split", "algorithm")) + f"/seed{description['seed']}"
+    )
     where = torch.cuda.get_device_name(place) if place.type == "cuda" else f"cpu, {threads} thread(s)"
     start = f"from round {simulation.round} of its checkpoint" if chosen else "from the start"
     print(f"{label}: {description['rounds']} rounds on {where}, {simulation.executor.name}, {start}", file=sys.stderr)
@@ -211,6 +214,11 @@ def evaluate(
     weights = load_file(run / "model.safetensors")
     row = torch.cat([weights[name].reshape(-1) for name in simulation.layout.names]).to(place, simulation.dtype)
     loss, accuracy = evaluate_model(
-        simulation.model, simulation.layout, row, simulation.data, simulation.test, description["evaluation"]["batch_size"]
+        simulation.model,
+        simulation.layout,
+        row,
+        simulation.data,
+        simulation.test,
+        description["evaluation"]["batch_size"],
     )
     return {"test_loss": loss, "test_accuracy": accuracy}
