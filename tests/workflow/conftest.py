@@ -1,22 +1,23 @@
 """One small project, trained once; every test that changes something works on a copy of it."""
 
 import pytest
-from project import COLUMN, TABLE, Project
+from project import COLUMN, ROWS, TABLE, Project
 
 
 def shrink(config):
-    """One column of one table, one seed, no figures: eight runs."""
+    """One column of one table, one seed, no figures."""
     config.update(tables=[{"table": TABLE, "columns": [COLUMN]}], figures=[], seeds=[1])
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """A project in which all that its configuration asks for, one column with runs of two rounds, has been made."""
+    """A project in which all that its configuration asks for has been made: one column, four runs of two rounds."""
     project = Project.copied(tmp_path_factory.mktemp("trained"))
     project.edit_yaml("config/config.yaml", shrink)
+    project.edit_yaml(f"config/tables/{TABLE}.yaml", lambda table: table.update(rows=ROWS))
     for file in sorted((project.root / "config" / "protocols").glob("*.yaml")):
         project.edit_yaml(file, lambda protocol: protocol["preview"].update(rounds=2))
-    project.first = project.make()
+    project.make()
     return project
 
 

@@ -13,6 +13,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 TABLE = "fedsmoo2023_T1"
 COLUMN = "cifar10-dir0.6-100"
 SPLIT = "dir0.6-100"
+ROWS = ["fedavg", "feddyn", "fedsam", "fedsmoo"]
 PARTS = ("Snakefile", "environment.yml", "config", "profiles", "src", "workflow")
 
 

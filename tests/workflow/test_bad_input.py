@@ -20,15 +20,10 @@ def refused(project, *arguments):
     ("path", "change", "words"),
     [
         (TABLE, lambda table: table["rows"].append("fedsmo"), ["rows", "'fedsmo'", "'fedsmoo'?", "fedadam"]),
-        (TABLE, lambda table: table.update(colums=[]), ["'colums'", "did you mean 'columns'?"]),
-        (TABLE, lambda table: table["columns"][0].update(splits=["dir06-100"]), ["'dir06-100'", "dir0.6-100"]),
         (PROTOCOL, lambda protocol: protocol["preview"].update(round=2), ["preview", "'round'", "'rounds'?"]),
-        (PROTOCOL, lambda protocol: protocol.update(batch_size="ten"), ["batch_size", '"ten"', "a whole number"]),
-        (PROTOCOL, lambda protocol: protocol.update(learning_rate=0), ["learning_rate", "0", "greater than 0"]),
-        (CONFIG, lambda config: config.update(tables=["fedsmoo2023_T7"]), ["'fedsmoo2023_T7'", "fedsmoo2023_T6"]),
         (CONFIG, lambda config: config.update(device="gpu"), ["device", "'gpu'", "cuda"]),
     ],
-    ids=["algorithm", "table key", "split", "protocol key", "type", "range", "table", "device"],
+    ids=["table", "protocol", "config"],
 )
 def test_in_a_file(project, path, change, words):
     project.edit_yaml(path, change)
@@ -43,8 +38,6 @@ def test_in_a_file(project, path, change, words):
         ("cells/fedsmoo2023_T1/cifar10-dir0.6-100/fedsmo.json", ["'fedsmo'", "did you mean 'fedsmoo'?"]),
         ("cells/fedsmoo2023_T1/cifar10-dir0.5-100/fedsmoo.json", ["'cifar10-dir0.5-100'", "did you mean"]),
         ("tables/fedsmoo_T1.csv", ["'fedsmoo_T1'", "did you mean 'fedsmoo2023_T1'?"]),
-        ("figures/fedsmoo2023_F99.png", ["'fedsmoo2023_F99'"]),
-        ("runs/fedsmoo-cifar/dir0.6-100/fedsmoo/seed1/run.json", ["'fedsmoo-cifar'", "fedsmoo-cifar10"]),
         ("runs/fedsmoo-cifar10/dir0.6-100/fedsmo/seed1/run.json", ["'fedsmo'", "did you mean 'fedsmoo'?"]),
     ],
 )

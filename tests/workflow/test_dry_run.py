@@ -60,6 +60,7 @@ def test_training_asks_for_a_gpu_where_there_is_one(untouched, mask, device):
     assert f"--device {device} " in done.text
 
 
-def test_the_profile_runs_one_gpu_job_per_gpu(untouched):
-    done = untouched.snakemake("--dry-run", "--verbose", env={"CUDA_VISIBLE_DEVICES": "0,1,2"})
-    assert "gpu=3" in done.text.replace("'gpu': 3", "gpu=3")
+def test_the_profile_runs_one_gpu_job_per_gpu(trained):
+    cell = f"results/preview/cells/{TABLE}/{COLUMN}/fedsmoo.json"
+    done = trained.snakemake("--force", cell, env={"CUDA_VISIBLE_DEVICES": "0,1,2"})
+    assert 'gpu=Resource("gpu", 3)' in done.text

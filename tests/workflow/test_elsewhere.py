@@ -8,7 +8,7 @@ import sys
 import pytest
 from project import SPLIT
 
-RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedcm/seed1"
+RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedsam/seed1"
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_run_from_another_host_is_accepted(project, host):
     assert not (host.root / RUN).exists()
     jobs = project.planned()
     assert "train" not in jobs
-    assert {made.rpartition("/")[2] for made in jobs["cell"]} == {"fedcm.json"}
+    assert {made.rpartition("/")[2] for made in jobs["cell"]} == {"fedsam.json"}
     project.make()
     assert project.planned() == {}
 
@@ -53,7 +53,7 @@ def test_a_run_with_an_old_record_is_accepted_in_its_place(project, host):
     protocol = "config/protocols/fedsmoo-cifar10.yaml"
     for place in (project, host):
         place.edit_yaml(
-            protocol, lambda content: content["preview"].setdefault("algorithms", {}).update(fedcm={"alpha": 0.3})
+            protocol, lambda content: content["preview"].setdefault("algorithms", {}).update(fedsam={"rho": 0.3})
         )
     make_on(host, project)
     assert RUN in project.planned()["train"]
@@ -69,8 +69,8 @@ def test_a_run_with_an_old_record_is_accepted_in_its_place(project, host):
     ("change", "words"),
     [
         (lambda record: record["description"].update(rounds=3), ["rounds is 3, here 2"]),
-        (lambda record: record["description"]["update"]["params"].update(alpha=0.9), ["update.params.alpha is 0.9"]),
-        (lambda record: record["description"].update(algorithm="fedcn"), ["'fedcn'", "did you mean 'fedcm'?"]),
+        (lambda record: record["description"]["update"]["params"].update(rho=0.9), ["update.params.rho is 0.9"]),
+        (lambda record: record["description"].update(algorithm="fedsan"), ["'fedsan'", "did you mean 'fedsam'?"]),
         (lambda record: record.update(dataset_digest="0" * 64), ["dataset_digest"]),
         (lambda record: record.update(partition_digest="0" * 64), ["partition_digest"]),
         (lambda record: record.update(code_digest="0" * 64), ["code_digest", "--other-code"]),

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from project import SPLIT
 
+from flatfed.engine.checkpoint import NAME
+
 RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
 
 
@@ -38,7 +40,7 @@ def test_a_killed_training_goes_on_from_its_checkpoint(project):
     log = (project.root / "log").open("w")
     running = subprocess.Popen(command, cwd=project.root, stdout=log, stderr=log)
     deadline = time.monotonic() + 120
-    while not [path for path in folder.glob("*") if path.name not in ("metrics.csv", "model.safetensors")]:
+    while not (folder / NAME).exists():
         assert time.monotonic() < deadline and running.poll() is None, (project.root / "log").read_text()
         time.sleep(0.02)
     os.kill(training(project.root), signal.SIGKILL)

@@ -1,9 +1,11 @@
 import functools
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
+import yaml
 from snakemake.exceptions import WorkflowError
 
 ROOT = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
@@ -14,6 +16,9 @@ sys.path.insert(0, str(ROOT / "src"))
 for name, folder in ("PYTHONPATH", ROOT / "src"), ("PATH", Path(sys.executable).parent):
     before = os.environ.get(name)
     os.environ[name] = os.pathsep.join([str(folder), *([before] if before else [])])
+# Snakemake takes PYTHONPATH out of the environment of conda's jobs; the prefix of the shell puts it back.
+src = shlex.quote(str(ROOT / "src"))
+shell.prefix(f"set -euo pipefail; export PYTHONPATH=${{{{PYTHONPATH:-{src}}}}}; ")
 
 from flatfed import experiment, gpus, provenance
 from flatfed.errors import FlatFedError
@@ -35,6 +40,17 @@ def told(question):
     return ask
 
 
+def as_in_a_file(value):
+    """Read the numbers inside a list or mapping: Snakemake leaves those of --config as text."""
+    if isinstance(value, dict):
+        return {key: as_in_a_file(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [as_in_a_file(entry) for entry in value]
+    read = yaml.safe_load(value) if isinstance(value, str) else value
+    return read if isinstance(read, (bool, int, float)) else value
+
+
+config.update({key: as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config})
 EXPERIMENT = told(experiment.load)(ROOT, config, results=RESULTS)
 DEVICE = gpus.resolve(config.get("device", "auto"))
 # The target `everything` makes whole tables, whatever columns config.yaml asks for. (There are no targets under --lint.)
