@@ -50,7 +50,7 @@ class Project:
             capture_output=True,
             text=True,
             check=False,
-            timeout=280,
+            timeout=900,
         )
 
     def snakemake(self, *arguments, env=None):

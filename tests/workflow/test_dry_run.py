@@ -29,7 +29,14 @@ def test_everything_is_every_table_and_figure(untouched):
     configured, everything = untouched.planned(), untouched.planned("everything")
     assert configured["train"] < everything["train"]
     assert configured["cell"] < everything["cell"]
+    assert len({made.split("/")[4] for made in everything["cell"] if f"/{TABLE}/" in made}) == 16
     assert configured["figure"] <= everything["figure"]
+
+
+def test_a_table_asked_for_by_name_is_whole(untouched):
+    jobs = untouched.planned(f"results/paper/tables/{TABLE}.md")
+    assert jobs["fetch"] == {"resources/cifar10", "resources/cifar100"}
+    assert len({made.split("/")[4] for made in jobs["cell"]}) == 16
 
 
 def test_one_run_is_shared_by_the_tables_that_show_it(untouched):

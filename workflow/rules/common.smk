@@ -53,9 +53,6 @@ def as_in_a_file(value):
 config.update({key: as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config})
 EXPERIMENT = told(experiment.load)(ROOT, config, results=RESULTS)
 DEVICE = gpus.resolve(config.get("device", "auto"))
-# The target `everything` makes whole tables, whatever columns config.yaml asks for. (There are no targets under --lint.)
-TARGETS = getattr(workflow.dag_settings, "targets", ())
-COLUMNS = {} if "everything" in TARGETS else dict(EXPERIMENT.selected())
 
 
 # An id is anything between two slashes: an unknown one is then named by flatfed, with the nearest that exists.
@@ -89,6 +86,17 @@ def figure_files(scale, figure):
     return [f"{RESULTS}/{scale}/figures/{figure}.{ending}" for ending in ("png", "pdf")]
 
 
+def columns_of(table):
+    """The columns of a table to make: config.yaml's choice, but all where a target names the table or is `everything`."""
+    targets = [Path(target) for target in workflow.dag_settings.targets]
+    if any(
+        target.name == "everything" or (target.parent.name, target.stem) == ("tables", table)
+        for target in targets
+    ):
+        return None
+    return dict(EXPERIMENT.selected()).get(table)
+
+
 def selected_outputs():
     scale = EXPERIMENT.scale
     tables = [file for table, _ in EXPERIMENT.selected() for file in table_files(scale, table)]
@@ -106,6 +114,13 @@ def every_output():
 @told
 def dataset_spec(wildcards):
     return as_json(EXPERIMENT.dataset_spec(wildcards.dataset))
+
+
+@told
+def source_file(wildcards):
+    """The file a data set is read from, so that a new one is read again; none for other sources."""
+    source = EXPERIMENT.dataset_spec(wildcards.dataset)["source"]
+    return [source["path"]] if source["source"] == "npz" else []
 
 
 @told
@@ -171,13 +186,13 @@ def cell_spec(wildcards):
 
 @told
 def table_cells(wildcards):
-    cells = EXPERIMENT.cells(wildcards.scale, wildcards.table, COLUMNS.get(wildcards.table))
+    cells = EXPERIMENT.cells(wildcards.scale, wildcards.table, columns_of(wildcards.table))
     return [cell.path for cell in cells]
 
 
 @told
 def table_spec(wildcards):
-    return as_json(EXPERIMENT.table_spec(wildcards.scale, wildcards.table, COLUMNS.get(wildcards.table)))
+    return as_json(EXPERIMENT.table_spec(wildcards.scale, wildcards.table, columns_of(wildcards.table)))
 
 
 @told
