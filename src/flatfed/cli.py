@@ -45,8 +45,10 @@ def partition(options: argparse.Namespace) -> None:
 
 
 def train(options: argparse.Namespace) -> None:
-    from flatfed import gpus, provenance
+    from flatfed import algorithms, gpus, models, provenance
 
+    algorithms.load(options.run["update"]["name"])
+    models.card(options.run["model"]["name"])
     code = provenance.run_digest(options.run)
     device = gpus.resolve(options.device)
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():

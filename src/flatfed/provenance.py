@@ -28,6 +28,8 @@ def run_digest(description: dict[str, Any], src: Path = SRC) -> str:
 def code_digest(src: Path, modules: Iterable[str]) -> str:
     """Return the SHA-256 over the ``modules`` and all modules of flatfed that they import, found under ``src``.
 
+    The templates of a package (its folder ``templates``) count as its code.
+
     :raises FileNotFoundError: one of ``modules`` does not exist.
     """
     return _code_digest(Path(src), tuple(sorted(modules)))
@@ -37,7 +39,11 @@ def code_digest(src: Path, modules: Iterable[str]) -> str:
 def _code_digest(src: Path, modules: tuple[str, ...]) -> str:
     total = hashlib.sha256()
     for module in closure(src, modules):
-        total.update(f"{module} {_digest(_file(src, module))}\n".encode())
+        path = _file(src, module)
+        total.update(f"{module} {_digest(path)}\n".encode())
+        if path.name == "__init__.py":
+            for template in sorted(path.parent.glob("templates/*")):
+                total.update(f"{template.name} {hashlib.sha256(template.read_bytes()).hexdigest()}\n".encode())
     return total.hexdigest()
 
 

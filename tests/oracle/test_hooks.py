@@ -6,8 +6,10 @@ import pytest
 import torch
 from harness import SIZES, Reference, description, simulation, write_problem
 
+from flatfed import algorithms
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms.fedavg import FedAvg
+from flatfed.engine import checkpoint, client_state
 from flatfed.engine.topology import mixing_matrix
 from flatfed.errors import ConfigError
 
@@ -161,3 +163,43 @@ def test_own_draws_are_keyed_by_client_and_round(tmp_path):
     for run in runs:
         run.advance(), run.advance()
     assert gap(runs[0].server["w"], runs[1].server["w"]) < 1e-12
+
+
+def test_a_decentralised_run_resumes_exactly_when_few_clients_train(tmp_path):
+    """Mixing moves the models of clients that did not train, so a checkpoint must hold them all."""
+    spec = description("fedavg", topology="ring", sampling={"scheme": "fixed", "fraction": 0.34})
+    whole = simulation(tmp_path, spec, algorithm=Gossip())
+    for _ in range(3):
+        whole.advance()
+    first = simulation(tmp_path, spec, algorithm=Gossip())
+    first.advance()
+    path = tmp_path / checkpoint.NAME
+    checkpoint.write(path, {"run": "a"}, first, {"note": [1]})
+    assert checkpoint.executor_of(path, {"run": "a"}) == "stacked"
+    second = simulation(tmp_path, spec, algorithm=Gossip())
+    assert checkpoint.restore(path, second) == {"note": [1]}
+    second.advance(), second.advance()
+    assert torch.equal(second.state.store["model"], whole.state.store["model"])
+
+
+def test_what_cannot_be_combined_is_refused_by_name(tmp_path):
+    class PrivateScaffold(Shift, algorithms.load("scaffold")):
+        pass
+
+    with pytest.raises(ConfigError, match="PrivateScaffold: private coordinates go with no client"):
+        simulation(tmp_path, description("fedavg"), algorithm=PrivateScaffold())
+    with pytest.raises(ConfigError, match="Gossip is decentralised, but split 'test' has no topology"):
+        simulation(tmp_path, description("fedavg"), algorithm=Gossip())
+
+
+@pytest.mark.parametrize("home", ["memory", "file"])
+def test_client_state_is_the_same_wherever_it_lies(tmp_path, monkeypatch, home):
+    monkeypatch.setattr(client_state, "_home", lambda size, device: home)
+    run = simulation(tmp_path, description("fedsmoo"))
+    assert run.state.home == home
+    run.advance(), run.advance()
+    monkeypatch.undo()
+    plain = simulation(tmp_path, description("fedsmoo"))
+    plain.advance(), plain.advance()
+    assert torch.equal(run.server["w"], plain.server["w"])
+    assert torch.equal(run.state.store["mu"], plain.state.store["mu"])

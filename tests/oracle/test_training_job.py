@@ -56,6 +56,9 @@ def test_writes_metrics_model_and_provenance(tmp_path):
     assert again["test_accuracy"] == float(rows[-1]["test_accuracy"])
     assert again["test_loss"] == pytest.approx(float(rows[-1]["test_loss"]), rel=1e-5)
     assert not (out / checkpoint.NAME).exists()
+    assert record["also"]["mean"]["test_loss"] != again["test_loss"]
+    assert record["gradient_evaluations"] == 2 * record["local_steps"] > 0
+    assert [session["from_round"] for session in record["sessions"]] == [0]
 
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
@@ -78,6 +81,8 @@ def test_same_seed_same_bytes_and_an_interruption_changes_nothing(tmp_path, monk
     parts = job(tmp_path, name, "parts", **changes)
     assert lines(parts) == lines(whole)
     assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    record = json.loads((parts / "run.json").read_text())
+    assert [session["from_round"] for session in record["sessions"]] == [0, 2]
 
 
 def test_a_killed_process_goes_on_to_the_same_bytes(tmp_path):
@@ -104,7 +109,7 @@ def test_a_killed_process_goes_on_to_the_same_bytes(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["other run", "cut short", "garbage"])
-def test_a_checkpoint_of_another_run_or_a_broken_one_is_set_aside(tmp_path, monkeypatch, damage):
+def test_a_checkpoint_of_another_run_or_a_broken_one_is_not_trusted(tmp_path, monkeypatch, capsys, damage):
     whole = job(tmp_path, "fedavg", "whole")
     advance = Simulation.advance
 
@@ -122,8 +127,10 @@ def test_a_checkpoint_of_another_run_or_a_broken_one_is_set_aside(tmp_path, monk
         mark.write_bytes(mark.read_bytes()[:-100])
     if damage == "garbage":
         mark.write_bytes(b"not a checkpoint")
+    capsys.readouterr()
     parts = job(tmp_path, "fedavg", "parts")
-    assert mark.with_suffix(".stale").exists()
+    assert "from the start" in capsys.readouterr().err
+    assert sorted(path.name for path in parts.iterdir()) == ["metrics.csv", "model.safetensors", "run.json"]
     assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 

@@ -1,8 +1,11 @@
+# What stands here already is restored when a fetch fails (update): a broken file must not cost the data made before it.
 rule fetch:
+    input:
+        source_file,
     output:
-        images="<resources>/{dataset}/images.npy",
-        labels="<resources>/{dataset}/labels.npy",
-        manifest="<resources>/{dataset}/dataset.json",
+        images=update("<resources>/{dataset}/images.npy"),
+        labels=update("<resources>/{dataset}/labels.npy"),
+        manifest=update("<resources>/{dataset}/dataset.json"),
     log:
         "<logs>/fetch/{dataset}.log",
     benchmark:
@@ -11,6 +14,7 @@ rule fetch:
         "../../environment.yml"
     params:
         spec=dataset_spec,
+        code=code("flatfed.data.sources"),
         folder=subpath(output.manifest, parent=True),
     message:
         "Data set {wildcards.dataset}"

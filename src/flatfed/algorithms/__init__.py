@@ -1,7 +1,7 @@
 """The registry: one file an algorithm, the file's name is its id. Nothing here imports torch.
 
-A file defines exactly one class of its own whose name, in lower case without underscores, is the file's name
-without underscores (``fedlesam_s.py``: ``FedLESAMS``). Names beginning with an underscore are building blocks.
+The algorithm's class has the file's name, capitals and underscores aside (``fedlesam_s.py``: ``FedLESAMS``); a file may
+define others beside it. Names beginning with an underscore are building blocks.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ def names() -> list[str]:
 
 
 def load(name: str) -> type[Algorithm]:
-    """Return the class of algorithm ``name``; ConfigError if there is none."""
+    """Return the class of algorithm ``name``; ConfigError if there is no such file or no such class in it."""
     if name not in names():
         raise ConfigError(unknown("algorithm", name, names(), "algorithms"))
     module = importlib.import_module(f"{__name__}.{name}")
+    wanted = name.replace("_", "")
     for value in vars(module).values():
-        if isinstance(value, type) and value.__module__ == module.__name__ and issubclass(value, Algorithm):
+        if isinstance(value, type) and issubclass(value, Algorithm) and value.__name__.lower() == wanted:
             return value
-    raise ConfigError(f"{module.__file__}: defines no class derived from flatfed.algorithms.Algorithm")
+    raise ConfigError(
+        f"{module.__file__}: defines no subclass of flatfed.algorithms.Algorithm called {wanted!r}, capitals aside"
+    )

@@ -111,5 +111,5 @@ class Algorithm:
         return images
 
     def evaluated(self, server: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return name -> model (1, parameters) to evaluate; the first is the one tables show."""
+        """Return name -> model (1, parameters); the first is the one tables show, others are evaluated at the end."""
         return {"server": server["w"]}

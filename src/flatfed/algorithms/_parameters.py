@@ -49,18 +49,18 @@ class Number:
 
 @dataclass(frozen=True)
 class Choice:
-    """A hyper-parameter with named values: ``variant = Choice("official_code", ("official_code", "paper"), "...")``."""
+    """A hyper-parameter with few values: ``variant = Choice("official_code", ("official_code", "paper"), "...")``."""
 
-    default: str
-    options: tuple[str, ...]
+    default: str | int
+    options: tuple[str, ...] | tuple[int, ...]
     doc: str
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON-Schema fragment of the options."""
         return {"enum": list(self.options), "description": self.doc, "default": self.default}
 
-    def check(self, value: Any, where: str) -> str:
-        """Return ``value`` if it is one of the options; ConfigError otherwise."""
-        if value not in self.options:
+    def check(self, value: Any, where: str) -> str | int:
+        """Return the option that ``value`` is; ConfigError if it is none."""
+        if isinstance(value, bool) or value not in self.options:
             raise ConfigError(unknown("value", value, self.options, where))
-        return value
+        return self.options[self.options.index(value)]

@@ -5,7 +5,7 @@
 
 h_i = -lambda_i / lambda of the paper's dual. The clip sees the linear half lambda (h_i - w^t), not the quadratic one.
 lambda = 0 is not FedAvg: the server still adds the mean h. Official FedSMOO code; Acar et al. evaluate mean_S w_i, kept
-here as a second evaluated model.
+here as a second model, evaluated after the last round (``also`` in run.json).
 """
 
 from __future__ import annotations

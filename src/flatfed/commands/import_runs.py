@@ -49,8 +49,11 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> Run:
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
         raise DataError(f"{folder}: unfinished: {', '.join(missing)} is missing")
-    record = read_json(folder / "run.json")
-    theirs = record["description"]
+    try:
+        record = read_json(folder / "run.json")
+        theirs = record["description"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{folder}/run.json: not the record of a run ({error})") from error
     run = experiment.run(*(theirs[key] for key in ("scale", "protocol", "split", "algorithm")), int(theirs["seed"]))
     if Path(run.path).resolve() == folder.resolve():
         raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
@@ -93,16 +96,23 @@ def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[str]:
 
 
 def move(folder: Path, target: Path) -> None:
-    """Put ``folder`` at ``target``, whole or not at all, its files newer than anything they were made from."""
+    """Put ``folder`` at ``target``, whole or not at all, its files newer than anything they were made from.
+
+    Copied beside its place first and removed last, so that a kill in between loses neither it nor what it replaces.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     staged = target.with_name(f".{target.name}.importing")
     shutil.rmtree(staged, ignore_errors=True)
-    shutil.move(folder, staged)
+    shutil.copytree(folder, staged)
     for path in staged.iterdir():
         os.utime(path)
+    replaced = target.with_name(f".{target.name}.replaced")
+    shutil.rmtree(replaced, ignore_errors=True)
     if target.exists():
-        shutil.rmtree(target)
+        target.rename(replaced)
     staged.rename(target)
+    shutil.rmtree(replaced, ignore_errors=True)
+    shutil.rmtree(folder)
 
 
 def forget(files: list[str]) -> None:

@@ -82,7 +82,7 @@ def load(path: str | os.PathLike[str]) -> Partition:
         with np.load(path, allow_pickle=False) as file:
             indices, offsets, test = file["indices"], file["offsets"], file["test"]
             counts, spec = file["class_counts"], json.loads(str(file["spec"]))
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path}: cannot be read as a partition ({error}); delete it to make it again") from error
     sizes = np.diff(offsets)
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices) or (sizes < 1).any():

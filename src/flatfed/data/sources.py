@@ -86,6 +86,8 @@ def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Parts:
 
 
 DOWNLOADS = ("CIFAR10", "CIFAR100", "FashionMNIST")
+# What NumPy and zipfile raise for damaged, encrypted or foreign archives.
+UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 
 
@@ -106,7 +108,7 @@ def npz(spec: dict[str, Any], source: dict[str, Any]) -> Parts:
                 raise DataError(f"{where}: has no array {', '.join(missing)}; it holds: {', '.join(file.files)}")
             parts = [_part(where, part, file[f"{part}_images"], file[f"{part}_labels"]) for part in ("train", "test")]
             domains = _domains(where, file, [len(labels) for _, labels in parts])
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except UNREADABLE as error:
         raise DataError(f"{where}: cannot be read as .npz without pickles ({error})") from error
     return parts[0], parts[1], domains
 

@@ -1,52 +1,72 @@
-"""Checkpoints: written whole, of exactly one run, and never trusted otherwise."""
+"""Checkpoints: written whole, of exactly one run, and never trusted otherwise. They are safetensors files."""
 
 from __future__ import annotations
 
 import json
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from torch import Tensor
 
 from flatfed.engine.simulation import Simulation
 from flatfed.files import write_whole
 
 NAME = ".checkpoint.safetensors"
+DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.bool: "BOOL"}
 
 
-def write(path: Path, identity: dict[str, str], simulation: Simulation, lines: list[dict[str, Any]]) -> None:
-    """Write the state of ``simulation`` and the metrics so far to ``path``: the server, and clients that took part.
+def write(path: Path, identity: dict[str, str], simulation: Simulation, progress: dict[str, Any]) -> None:
+    """Write the state of ``simulation`` and the caller's ``progress`` (JSON) to ``path``, whole.
 
-    Random streams need no state, they are keyed by the round. ``identity`` says which run this is.
+    The server's vectors and those of clients that took part; random streams need no state, they are keyed by the round.
+    Clients are written one by one: a checkpoint needs no second copy of their state. ``identity`` says which run it is.
     """
-    tensors = {f"server.{name}": value for name, value in simulation.server.items()}
-    tensors.update({f"client.{name}": rows for name, rows in simulation.state.dump()})
-    tensors["touched"] = torch.from_numpy(simulation.state.touched)
-    progress = {
-        "round": simulation.round,
-        "bytes": simulation.bytes,
-        "seconds": simulation.seconds,
-        "lines": lines,
-    }
-    content = save(
-        {name: value.contiguous().cpu() for name, value in tensors.items()},
-        {
-            "identity": json.dumps({**identity, "executor": simulation.executor.name}, sort_keys=True),
-            "progress": json.dumps(progress),
+    state = simulation.state
+    count = int(state.touched.sum())
+    parts: list[tuple[str, tuple[int, ...], torch.dtype, Iterator[Tensor]]] = [
+        ("touched", (len(state.touched),), torch.bool, iter([torch.from_numpy(state.touched)]))
+    ]
+    for name, value in simulation.server.items():
+        parts.append((f"server.{name}", tuple(value.shape), value.dtype, iter([value.cpu()])))
+    for name, values in state.store.items():
+        parts.append((f"client.{name}", (count, values.shape[1]), values.dtype, state.rows(name)))
+    about = {
+        "identity": {**identity, "executor": simulation.executor.name},
+        "progress": {
+            "round": simulation.round,
+            "bytes": simulation.bytes,
+            "seconds": simulation.seconds,
+            "local_steps": simulation.local_steps,
+            **progress,
         },
-    )
+    }
+    header: dict[str, Any] = {"__metadata__": {key: json.dumps(value, sort_keys=True) for key, value in about.items()}}
+    end = 0
+    for name, shape, dtype, _ in parts:
+        begin, end = end, end + int(np.prod(shape)) * dtype.itemsize
+        header[name] = {"dtype": DTYPES[dtype], "shape": list(shape), "data_offsets": [begin, end]}
+    content = json.dumps(header).encode()
+    content += b" " * (-len(content) % 8)
     with write_whole(path) as file:
-        file.write(content)
+        file.write(struct.pack("<Q", len(content)) + content)
+        for _, _, _, tensors in parts:
+            for tensor in tensors:
+                file.write(tensor.contiguous().numpy().tobytes())
 
 
 def executor_of(path: Path, identity: dict[str, str]) -> str | None:
     """Return the executor the checkpoint at ``path`` was made with; None if there is none of this run.
 
-    A checkpoint that cannot be read, or of another run (other parameters, code, data), is set aside as ``.stale``.
+    A checkpoint that cannot be read, or of another run (other parameters, code, data), is set aside as ``.stale``. What
+    an interrupted write of a checkpoint left is removed.
     """
+    for left in path.parent.glob(f".{path.name}.*.part"):
+        left.unlink()
     if not path.exists():
         return None
     try:
@@ -61,16 +81,26 @@ def executor_of(path: Path, identity: dict[str, str]) -> str | None:
     return executor
 
 
-def restore(path: Path, simulation: Simulation) -> list[dict[str, Any]]:
-    """Set the state of ``simulation`` from the checkpoint at ``path``; return the metrics so far."""
+def restore(path: Path, simulation: Simulation) -> dict[str, Any]:
+    """Set the state of ``simulation`` from the checkpoint at ``path``; return the caller's progress."""
     with safe_open(path, framework="pt") as file:
         progress = json.loads(file.metadata()["progress"])
         for name, value in simulation.server.items():
             value.copy_(file.get_tensor(f"server.{name}"))
         clients = np.flatnonzero(file.get_tensor("touched").numpy())
-        rows = {name: file.get_tensor(f"client.{name}") for name in simulation.state.store}
-        simulation.state.restore(clients, rows)
-    simulation.round = progress["round"]
-    simulation.bytes = progress["bytes"]
-    simulation.seconds = progress["seconds"]
-    return progress["lines"]
+        simulation.state.touched[:] = False
+        for name in simulation.state.store:
+            saved = file.get_slice(f"client.{name}")
+            simulation.state.restore(clients, name, (saved[row] for row in range(len(clients))))
+        simulation.state.touched[clients] = True
+    simulation.round = progress.pop("round")
+    simulation.bytes = progress.pop("bytes")
+    simulation.seconds = progress.pop("seconds")
+    simulation.local_steps = progress.pop("local_steps")
+    return progress
+
+
+def discard(path: Path) -> None:
+    """Remove the checkpoint of a finished run, and one of another run that was set aside."""
+    path.unlink(missing_ok=True)
+    path.with_suffix(".stale").unlink(missing_ok=True)

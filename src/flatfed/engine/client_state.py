@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,37 +14,62 @@ from torch import Tensor
 class ClientState:
     """name -> (clients, size), zero until a client takes part for the first time.
 
-    Memory is reserved, not filled: pages of clients that never took part are never touched. ``sizes`` name -> length of
-    the vector; ``touched`` (clients,) bool.
+    ``sizes`` name -> length of the vector; ``touched`` (clients,) bool. The store lies where it fits: on the device
+    while it takes at most half of the device's free memory, else in host memory while at most half of that, else in a
+    memory-mapped temporary file. Host memory is reserved, not filled: pages of clients that never took part cost
+    nothing. ``home`` says which of ``device``, ``memory`` and ``file`` it is.
     """
 
     def __init__(self, sizes: dict[str, int], clients: int, dtype: torch.dtype, device: torch.device):
-        self.store = {n: torch.zeros(clients, size, dtype=dtype, device=device) for n, size in sizes.items()}
+        self.device = device
+        self.home = _home(sum(sizes.values()) * clients * dtype.itemsize, device)
+        self.store = {name: _reserve(self.home, (clients, size), dtype, device) for name, size in sizes.items()}
         self.touched = np.zeros(clients, dtype=bool)
 
     def gather(self, clients: np.ndarray) -> dict[str, Tensor]:
-        """Return name -> rows (n, parameters) of ``clients``; a single client's row is the store's own memory."""
+        """Return name -> rows (n, size) of ``clients`` on the device; one client's may be the store's own memory."""
         if len(clients) == 1:
             first = int(clients[0])
-            return {name: values[first : first + 1] for name, values in self.store.items()}
-        return {name: values[torch.from_numpy(clients).to(values.device)] for name, values in self.store.items()}
+            return {name: values[first : first + 1].to(self.device) for name, values in self.store.items()}
+        return {name: values[_index(clients, values)].to(self.device) for name, values in self.store.items()}
 
     def scatter(self, clients: np.ndarray, rows: dict[str, Tensor]) -> None:
         """Write back the rows that ``gather`` gave and a block of local training changed."""
         self.touched[clients] = True
-        if len(clients) > 1:
-            for name, values in self.store.items():
-                values[torch.from_numpy(clients).to(values.device)] = rows[name]
-
-    def dump(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield (name, rows of the touched clients): all that a checkpoint has to hold."""
-        ids = torch.from_numpy(np.flatnonzero(self.touched))
         for name, values in self.store.items():
-            yield name, values[ids.to(values.device)]
+            if len(clients) > 1 or values.device != self.device:
+                values[_index(clients, values)] = rows[name].to(values.device)
 
-    def restore(self, clients: np.ndarray, rows: dict[str, Tensor]) -> None:
-        """Set the rows of ``clients``, as ``dump`` gave them."""
-        self.touched[:] = False
+    def rows(self, name: str) -> Iterator[Tensor]:
+        """Yield vector ``name`` (size,) of every client that took part, in the order of their ids, on the host."""
+        for client in np.flatnonzero(self.touched):
+            yield self.store[name][int(client)].cpu()
+
+    def restore(self, clients: np.ndarray, name: str, rows: Iterator[Tensor]) -> None:
+        """Set vector ``name`` of ``clients`` to ``rows``, as :meth:`rows` gave them."""
         self.touched[clients] = True
-        for name, values in self.store.items():
-            values[torch.from_numpy(clients).to(values.device)] = rows[name].to(values)
+        for client, row in zip(clients, rows, strict=True):
+            self.store[name][int(client)] = row.to(self.store[name])
+
+
+def _index(clients: np.ndarray, values: Tensor) -> Tensor:
+    """Return ``clients`` as an index on the device of ``values``."""
+    return torch.from_numpy(np.asarray(clients)).to(values.device)
+
+
+def _home(size: int, device: torch.device) -> str:
+    """Return where ``size`` bytes of client state go: device, memory or file."""
+    if device.type == "cuda" and size <= torch.cuda.mem_get_info(device)[0] // 2:
+        return "device"
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    return "memory" if size <= available // 2 else "file"
+
+
+def _reserve(home: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return zeros of ``shape`` in ``home``; a file has no name any more, so it goes with the process."""
+    if home != "file":
+        return torch.zeros(shape, dtype=dtype, device=device if home == "device" else "cpu")
+    with tempfile.NamedTemporaryFile(prefix="flatfed-clients-") as file:
+        count = shape[0] * shape[1]
+        file.truncate(count * dtype.itemsize)
+        return torch.from_file(file.name, shared=True, size=count, dtype=dtype).view(shape)

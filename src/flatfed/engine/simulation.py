@@ -22,6 +22,7 @@ from flatfed.engine.local import LocalTraining, Resident
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.streams import stream, torch_seed
 from flatfed.engine.topology import mixing_matrix
+from flatfed.errors import ConfigError
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -70,7 +71,7 @@ class Simulation:
         self.clients = len(self.members)
         self.sizes = np.diff(partition.offsets)
 
-        self.private = self.algorithm.private_size(shape)
+        self.private = self._private_size(shape)
         transform = self.algorithm.transform if self.private else None
         self.executor = executor(executor_name, self.model, self.layout, transform)
         self.local = LocalTraining(
@@ -82,6 +83,19 @@ class Simulation:
             description["clip_norm"],
         )
         self._start(torch_seed(self.seed, "weights"))
+
+    def _private_size(self, shape: tuple[int, int, int]) -> int:
+        """Return the number of private coordinates; ConfigError for what cannot be combined."""
+        algorithm = type(self.algorithm).__name__
+        if self.algorithm.decentralised and "topology" not in self.description:
+            split = self.description["split"]
+            raise ConfigError(f"algorithm {algorithm} is decentralised, but split {split!r} has no topology")
+        size = self.algorithm.private_size(shape)
+        if size and (self.algorithm.client_state or self.algorithm.server_state or self.algorithm.scratch):
+            raise ConfigError(
+                f"algorithm {algorithm}: private coordinates go with no client, server or scratch vectors"
+            )
+        return size
 
     def _start(self, weight_seed: int) -> None:
         """Set the state before the first round: common initial weights, all other vectors zero."""
@@ -96,10 +110,11 @@ class Simulation:
         if self.algorithm.decentralised:
             sizes["model"] = self.layout.size
         self.state = ClientState(sizes, self.clients, self.dtype, self.device)
+        self.local_steps = 0
         if self.algorithm.decentralised:
             self.state.store["model"][:] = initial
             self.mixing = torch.from_numpy(mixing_matrix(self.description["topology"], self.clients))
-            self.mixing = self.mixing.to(self.device, self.dtype)
+            self.mixing = self.mixing.to(self.state.store["model"])
         self.round = 0
         self.bytes = {"download": 0, "upload": 0}
         self.seconds = {"training": 0.0, "evaluation": 0.0}
@@ -128,6 +143,7 @@ class Simulation:
             gap = torch.stack([(row - self.server["w"][0]).square().sum() for row in trained])
             line["consistency"] = float(gap.mean())
         self._count_bytes(len(order))
+        self.local_steps += step_sum
         self.round += 1
         self._wait()
         self.seconds["training"] += time.monotonic() - began
@@ -164,6 +180,7 @@ class Simulation:
                 uploads[name][rows] = values
         context = self._context(order, rate, None, steps)
         if algorithm.decentralised:
+            self.state.touched[:] = True  # mixing moves every model, also of clients that did not train
             if not algorithm.mix_first:
                 algorithm.mix(self.state.store["model"], self.mixing, context)
             self.server["w"].copy_(self.state.store["model"].mean(dim=0, keepdim=True))
@@ -233,15 +250,18 @@ class Simulation:
         self.bytes["download"] += int(links * down * size)
         self.bytes["upload"] += int(links * up * size)
 
+    def evaluate(self, name: str, index: Tensor) -> tuple[float, float]:
+        """Return (loss, accuracy) of the model that ``evaluated`` calls ``name`` on the images ``index`` (n,)."""
+        row = self.algorithm.evaluated(self.server)[name][0]
+        size = self.description["evaluation"]["batch_size"]
+        return evaluate(self.model, self.layout, row, self.data, index, size)
+
     def _evaluated(self, line: dict[str, float]) -> dict[str, float]:
         """Add losses and accuracies of the model that tables show; return the line in the order of metrics.csv."""
         began = time.monotonic()
         spec = self.description["evaluation"]
-        row = next(iter(self.algorithm.evaluated(self.server).values()))[0]
-        found = {}
-        for name in spec["sets"]:
-            index = {"test": self.test, "train": self.train}[name]
-            found[name] = evaluate(self.model, self.layout, row, self.data, index, spec["batch_size"])
+        shown = next(iter(self.algorithm.evaluated(self.server)))
+        found = {name: self.evaluate(shown, {"test": self.test, "train": self.train}[name]) for name in spec["sets"]}
         self._wait()
         self.seconds["evaluation"] += time.monotonic() - began
         ordered = {

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import safetensors
 import torch
-from safetensors.torch import save
+from safetensors.torch import load_file, save
 
 import flatfed
 from flatfed.data import dataset as datasets
@@ -29,6 +29,20 @@ from flatfed.engine.progress import Progress
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError, FlatFedError
 from flatfed.files import digest_json, read_json, write_json, write_whole
+
+HASHED = 4 << 30  # datasets up to this size are hashed before every run; larger ones take minutes
+COLUMNS = (
+    "round",
+    "learning_rate",
+    "train_loss",
+    "test_loss",
+    "test_accuracy",
+    "clients",
+    "consistency",
+    "download_bytes",
+    "upload_bytes",
+    "seconds",
+)
 
 
 def pick_device(wanted: str) -> torch.device:
@@ -62,11 +76,9 @@ def train(
     Raises DataError when data or partition do not fit the description, FlatFedError for a missing device.
     """
     out = Path(out)
-    torch.set_num_threads(threads)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     place = pick_device(device)
-    data, dealt = datasets.load(dataset), partitions.load(partition)
-    _check(description, data, dealt, str(dataset), str(partition))
+    _set_up(threads)
+    data, dealt = _load(description, dataset, partition)
     identity = {
         "description": digest_json(description),
         "code": code_digest,
@@ -76,16 +88,16 @@ def train(
     path = out / checkpoint.NAME
     chosen = checkpoint.executor_of(path, identity)
     simulation = Simulation(description, data, dealt, place, chosen or description["executor"][place.type])
-    lines = checkpoint.restore(path, simulation) if chosen else []
-    label = (
-        "/".join(str(description[key]) for key in ("protocol", "split", "algorithm")) + f"/seed{description['seed']}"
-    )
-    where = torch.cuda.get_device_name(place) if place.type == "cuda" else f"cpu, {threads} thread(s)"
+    found = checkpoint.restore(path, simulation) if chosen else {"lines": [], "sessions": []}
+    lines = found["lines"]
+    sessions = [*found["sessions"], {"from_round": simulation.round, **_machine(place, threads)}]
+    label = "{protocol}/{split}/{algorithm}/seed{seed}".format(**description)
+    where = f"{sessions[-1]['host']['gpu'] or 'cpu'}, {threads} thread(s), {simulation.executor.name}"
     start = f"from round {simulation.round} of its checkpoint" if chosen else "from the start"
-    print(f"{label}: {description['rounds']} rounds on {where}, {simulation.executor.name}, {start}", file=sys.stderr)
+    print(f"{label}: {description['rounds']} rounds on {where}, {start}", file=sys.stderr)
     progress = Progress(label, description["rounds"], simulation.round)
     diverged = None
-    while simulation.round < description["rounds"] and diverged is None:
+    while simulation.round < description["rounds"]:
         line = simulation.advance()
         if line is not None and not all(math.isfinite(line[key]) for key in ("train_loss", "test_loss", "consistency")):
             diverged = simulation.round
@@ -94,13 +106,53 @@ def train(
         if line is not None:
             lines.append(line)
         if simulation.round % description["checkpoint_every"] == 0 and simulation.round < description["rounds"]:
-            checkpoint.write(path, identity, simulation, lines)
+            checkpoint.write(path, identity, simulation, {"lines": lines, "sessions": sessions})
         progress.round(simulation.round, line)
-    _write(out, simulation, lines, identity, threads, diverged)
-    path.unlink(missing_ok=True)
+    _write(out, simulation, lines, identity, sessions, diverged)
+    checkpoint.discard(path)
 
 
-def _check(description: dict[str, Any], data: Any, dealt: Any, dataset: str, partition: str) -> None:
+def _set_up(threads: int) -> None:
+    """Set what torch does on this machine: as the official code, TF32 on and cuDNN deterministic."""
+    torch.set_num_threads(threads)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cudnn.deterministic = True
+
+
+def _machine(place: torch.device, threads: int) -> dict[str, Any]:
+    """Return what a session of training ran on."""
+    cuda = place.type == "cuda"
+    return {
+        "device": place.type,
+        "threads": threads,
+        "tf32": cuda and torch.backends.cudnn.allow_tf32,
+        "versions": {
+            "flatfed": flatfed.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "safetensors": safetensors.__version__,
+        },
+        "host": {
+            "system": platform.platform(),
+            "processor": platform.processor() or platform.machine(),
+            "gpu": torch.cuda.get_device_name(place) if cuda else None,
+        },
+    }
+
+
+def _load(description: dict[str, Any], dataset: Any, partition: Any) -> tuple[datasets.Dataset, partitions.Partition]:
+    """Return data and partition, checked against the description; a dataset that is not its digest's is refused."""
+    data, dealt = datasets.load(dataset), partitions.load(partition)
+    _check(description, data, dealt, str(dataset), str(partition))
+    if data.images.nbytes <= HASHED:
+        datasets.verify(dataset)
+    return data, dealt
+
+
+def _check(
+    description: dict[str, Any], data: datasets.Dataset, dealt: partitions.Partition, dataset: str, partition: str
+) -> None:
     """Refuse data that are not those of the description, naming both."""
     wanted = description["dataset"]
     if list(data.images.shape[1:]) != list(wanted["shape"]):
@@ -128,7 +180,7 @@ def _write(
     simulation: Simulation,
     lines: list[dict[str, Any]],
     identity: dict[str, str],
-    threads: int,
+    sessions: list[dict[str, Any]],
     diverged: int | None,
 ) -> None:
     """Write metrics.csv, model.safetensors and, last, run.json."""
@@ -137,60 +189,39 @@ def _write(
         writer = csv.DictWriter(file, fieldnames=list(lines[0]) if lines else COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
-    weights = simulation.layout.views(next(iter(simulation.algorithm.evaluated(simulation.server).values()))[0])
+    models = simulation.algorithm.evaluated(simulation.server)
+    weights = simulation.layout.views(next(iter(models.values()))[0])
     with write_whole(out / "model.safetensors") as file:
         file.write(save({name: value.cpu().contiguous() for name, value in weights.items()}))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    device_peak = torch.cuda.max_memory_allocated(place) if place.type == "cuda" else None
-    write_json(
-        out / "run.json",
-        {
-            "description": description,
-            "partition_digest": identity["partition"],
-            "dataset_digest": identity["dataset"],
-            "code_digest": identity["code"],
-            "description_digest": identity["description"],
-            "rounds_done": len(lines) and lines[-1]["round"],
-            "diverged_at": diverged,
-            "device": place.type,
-            "executor": simulation.executor.name,
-            "precision": description["precision"],
-            "threads": threads,
-            "parameters": simulation.layout.size,
-            "seconds": round(sum(simulation.seconds.values()), 3),
-            "seconds_training": round(simulation.seconds["training"], 3),
-            "seconds_evaluation": round(simulation.seconds["evaluation"], 3),
-            "peak_memory_bytes": peak,
-            "peak_device_memory_bytes": device_peak,
-            "versions": {
-                "flatfed": flatfed.__version__,
-                "python": platform.python_version(),
-                "torch": torch.__version__,
-                "numpy": np.__version__,
-                "safetensors": safetensors.__version__,
-            },
-            "host": {
-                "system": platform.platform(),
-                "processor": platform.processor() or platform.machine(),
-                "gpu": torch.cuda.get_device_name(place) if place.type == "cuda" else None,
-            },
-            "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        },
-    )
-
-
-COLUMNS = (
-    "round",
-    "learning_rate",
-    "train_loss",
-    "test_loss",
-    "test_accuracy",
-    "clients",
-    "consistency",
-    "download_bytes",
-    "upload_bytes",
-    "seconds",
-)
+    also = {}
+    for name in list(models)[1:] if diverged is None else ():
+        also[name] = dict(zip(("test_loss", "test_accuracy"), simulation.evaluate(name, simulation.test), strict=True))
+    cuda = place.type == "cuda"
+    record = {
+        "description": description,
+        "description_digest": identity["description"],
+        "partition_digest": identity["partition"],
+        "dataset_digest": identity["dataset"],
+        "code_digest": identity["code"],
+        "rounds_done": lines[-1]["round"] if lines else 0,
+        "diverged_at": diverged,
+        "also": also,
+        "executor": simulation.executor.name,
+        "precision": description["precision"],
+        "parameters": simulation.layout.size,
+        "local_steps": simulation.local_steps,
+        "gradient_evaluations": simulation.local_steps * simulation.algorithm.gradients_per_step,
+        "seconds": round(sum(simulation.seconds.values()), 3),
+        "seconds_training": round(simulation.seconds["training"], 3),
+        "seconds_evaluation": round(simulation.seconds["evaluation"], 3),
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_device_memory_bytes": torch.cuda.max_memory_allocated(place) if cuda else None,
+        "client_state": simulation.state.home,
+        **{key: value for key, value in sessions[-1].items() if key != "from_round"},
+        "sessions": sessions,
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    write_json(out / "run.json", record)
 
 
 def evaluate(
@@ -202,23 +233,14 @@ def evaluate(
     threads: int = 1,
 ) -> dict[str, float]:
     """Return test_loss and test_accuracy of the finished run in folder ``run``, computed anew from its model."""
-    from safetensors.torch import load_file
-
-    torch.set_num_threads(threads)
+    _set_up(threads)
     run = Path(run)
     description = read_json(run / "run.json")["description"]
     place = pick_device(device)
-    data, dealt = datasets.load(dataset), partitions.load(partition)
-    _check(description, data, dealt, str(dataset), str(partition))
+    data, dealt = _load(description, dataset, partition)
     simulation = Simulation(description, data, dealt, place, "sequential")
     weights = load_file(run / "model.safetensors")
     row = torch.cat([weights[name].reshape(-1) for name in simulation.layout.names]).to(place, simulation.dtype)
-    loss, accuracy = evaluate_model(
-        simulation.model,
-        simulation.layout,
-        row,
-        simulation.data,
-        simulation.test,
-        description["evaluation"]["batch_size"],
-    )
+    size = description["evaluation"]["batch_size"]
+    loss, accuracy = evaluate_model(simulation.model, simulation.layout, row, simulation.data, simulation.test, size)
     return {"test_loss": loss, "test_accuracy": accuracy}

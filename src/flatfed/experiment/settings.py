@@ -44,7 +44,7 @@ def variants(name: str, document: dict[str, Any]) -> list[Protocol]:
         paper = overlay(plain, {key: value for key, value in variant.items() if key != "preview"})
         preview = overlay(overlay(paper, document["preview"]), variant.get("preview", {}))
         id_ = f"{name}~{label}" if label else name
-        scales = {"preview": preview, "paper": paper}
+        scales = {"paper": paper, "preview": preview}  # in this order, a mistake is reported where it was written
         found.append(Protocol(id_, f"config/protocols/{name}.yaml", paper["label"], scales))
     return found
 

@@ -22,10 +22,11 @@ class _Loader(_Base):
         seen: dict[str, int] = {}
         for key, _ in node.value:
             line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise ConfigError(f"line {line}: a key must be a plain text, not a list or a mapping")
             if key.value in seen and not getattr(node, "inherits", False):
                 raise ConfigError(f"line {line}: key {key.value!r} is given twice, first in line {seen[key.value]}")
-            if isinstance(key, yaml.ScalarNode):
-                seen[key.value] = line
+            seen[key.value] = line
         # Resolving `<<` puts the inherited keys into the node, where they may meet the own ones on a second visit.
         node.inherits = True
         return super().construct_mapping(node, deep)
@@ -46,6 +47,8 @@ def read(path: Path, name: str) -> Any:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{name}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{name}: not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from None
     try:
         value = yaml.load(text, _Loader)
     except ConfigError as error:

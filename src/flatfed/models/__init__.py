@@ -45,7 +45,7 @@ _CARDS = {
         8,
         {
             "stem": Choice("imagenet", ("imagenet", "cifar"), "7x7 convolution and pooling, or 3x3 without pooling"),
-            "groups": Number(2, "groups of every GroupNorm: 2, or 32 with the cifar stem", minimum=1, maximum=64),
+            "groups": Choice(2, (1, 2, 4, 8, 16, 32, 64), "groups of every GroupNorm: 2, or 32 with the cifar stem"),
         },
     ),
 }

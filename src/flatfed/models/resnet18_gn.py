@@ -10,8 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, max_pool2d, relu
 
-from flatfed.errors import ConfigError
-
 
 class BasicBlock(nn.Module):
     """Two 3x3 convolutions and a shortcut; names are torchvision's, ``bn`` included: weights can be exchanged."""
@@ -62,8 +60,6 @@ class ResNet18(nn.Module):
         return self.fc(torch.flatten(adaptive_avg_pool2d(x, 1), 1))
 
 
-def build(shape: tuple[int, int, int], classes: int, stem: str, groups: float) -> ResNet18:
-    """Return ResNet-18; ConfigError for a number of groups that does not divide 64 channels."""
-    if groups != int(groups) or 64 % int(groups):
-        raise ConfigError(f"model resnet18_gn: groups: {groups} must divide 64; the papers use 2 and 32")
-    return ResNet18(shape[0], classes, stem, int(groups))
+def build(shape: tuple[int, int, int], classes: int, stem: str, groups: int) -> ResNet18:
+    """Return ResNet-18; see :mod:`flatfed.models` for the options."""
+    return ResNet18(shape[0], classes, stem, groups)
