@@ -7,7 +7,6 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -31,27 +30,17 @@ def exp() -> experiment.Experiment:
     return experiment.load(ROOT)
 
 
-def test_loading_is_fast_and_imports_no_torch() -> None:
+def test_loading_imports_no_torch() -> None:
     code = (
-        "import sys, time; start = time.perf_counter(); from flatfed import experiment;"
-        "found = experiment.load(sys.argv[1]); spent = time.perf_counter() - start;"
+        "import sys; from flatfed import experiment; found = experiment.load(sys.argv[1]);"
         "[found.table_spec(scale, table) for scale in ('preview', 'paper') for table in found.tables];"
-        "print('torch' in sys.modules, 'snakemake' in sys.modules, spent)"
+        "print('torch' in sys.modules, 'snakemake' in sys.modules)"
     )
     environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": ""}
     done = subprocess.run(
         [sys.executable, "-c", code, ROOT], env=environment, capture_output=True, text=True, check=True
     )
-    torch, snakemake, seconds = done.stdout.split()
-    assert (torch, snakemake) == ("False", "False")
-    assert float(seconds) < 1
-
-
-def test_resolving_all_cells_is_fast(exp: experiment.Experiment) -> None:
-    start = time.perf_counter()
-    for table in exp.tables:
-        exp.cells("paper", table)
-    assert time.perf_counter() - start < 1
+    assert done.stdout.split() == ["False", "False"]
 
 
 @pytest.mark.parametrize("name", PRINTED)

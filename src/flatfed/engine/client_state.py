@@ -67,8 +67,10 @@ def _home(size: int, device: torch.device) -> str:
 
 def _reserve(home: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return zeros of ``shape`` in ``home``; a file has no name any more, so it goes with the process."""
-    if home != "file":
-        return torch.zeros(shape, dtype=dtype, device=device if home == "device" else "cpu")
+    if home == "device":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    if home == "memory":
+        return torch.from_numpy(np.zeros(shape, dtype=str(dtype).removeprefix("torch.")))  # torch.zeros writes them all
     with tempfile.NamedTemporaryFile(prefix="flatfed-clients-") as file:
         count = shape[0] * shape[1]
         file.truncate(count * dtype.itemsize)
