@@ -64,6 +64,7 @@ def draw(spec: dict[str, Any]) -> Figure:
         _cut(axis)
         axis.set_title(panels[place]["title"])
         axis.set_xlabel("Communication round")
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylabel(label)
     columns = max(4, math.ceil(len(entries) / 2))
     foot = 0.2 * math.ceil(len(entries) / columns) / figure.get_figheight()
