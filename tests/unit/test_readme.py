@@ -1,0 +1,57 @@
+"""What the README quotes is what was published, and what it points to exists."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from flatfed import experiment
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PUBLISHED = ROOT / "results" / "published" / "cifar10-cnn"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/validation.md"])
+def test_links_lead_somewhere(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    targets = [t for t in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in t]
+    assert targets
+    for target in targets:
+        assert ((ROOT / page).parent / target).exists(), target
+
+
+def test_the_table_is_the_published_one():
+    block = re.search(r"<!-- table: (\S+) -->\n(.*?)\n<!-- end of table -->", README, re.S)
+    assert block, "the markers of the published table are gone"
+    assert block[2].strip() == (ROOT / block[1]).read_text(encoding="utf-8").strip()
+
+
+def test_published_runs_are_those_the_configuration_describes():
+    catalog = experiment.load(ROOT)
+    cells = list(csv.DictReader((PUBLISHED / "cifar10_cnn.csv").open(encoding="utf-8")))
+    assert len(cells) == 16 and {cell["status"] for cell in cells} == {"ok"}
+    records = sorted(PUBLISHED.rglob("run.json"))
+    assert len(records) == 32
+    for path in records:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        about = record["description"]
+        key = [about[name] for name in ("scale", "protocol", "split", "algorithm", "seed")]
+        assert about == catalog.run(*key).description
+        with (path.parent / "metrics.csv").open(encoding="utf-8", newline="") as file:
+            last = list(csv.DictReader(file))[-1]
+        assert int(last["round"]) == record["rounds_done"] == about["rounds"]
+
+
+def test_published_numbers_are_the_mean_of_their_runs():
+    for cell in csv.DictReader((PUBLISHED / "cifar10_cnn.csv").open(encoding="utf-8")):
+        finals = []
+        for seed in (1, 2):
+            folder = PUBLISHED / "runs" / cell["column"] / cell["row"] / f"seed{seed}"
+            with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
+                finals.append(float(list(csv.DictReader(file))[-1]["test_accuracy"]))
+        assert float(cell["value"]) == pytest.approx(sum(finals) / 2, abs=1e-12)
