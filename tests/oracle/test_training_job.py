@@ -33,6 +33,20 @@ def job(tmp_path: Path, name: str, out: str, **changes) -> Path:
     return tmp_path / out
 
 
+def interrupted_job(monkeypatch, *arguments, **changes) -> None:
+    """Run a job that is interrupted in its fourth round."""
+    advance = Simulation.advance
+
+    def stop_in_round_4(self):
+        if self.round == 3:
+            raise KeyboardInterrupt
+        return advance(self)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Simulation, "advance", stop_in_round_4)
+        job(*arguments, **changes)
+
+
 def lines(folder: Path) -> list[dict[str, str]]:
     with open(folder / "metrics.csv", newline="") as file:
         return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
@@ -66,18 +80,8 @@ def test_writes_metrics_model_and_provenance(tmp_path):
 def test_same_seed_same_bytes_and_an_interruption_changes_nothing(tmp_path, monkeypatch, name, executor):
     changes = dict(executor={"cpu": executor}, augmentation="crop_flip_half")
     whole = job(tmp_path, name, "whole", **changes)
-    advance = Simulation.advance
-
-    def stop_in_round_4(self):
-        if self.round == 3:
-            raise KeyboardInterrupt
-        return advance(self)
-
-    monkeypatch.setattr(Simulation, "advance", stop_in_round_4)
-    with pytest.raises(KeyboardInterrupt):
-        job(tmp_path, name, "parts", **changes)
+    interrupted_job(monkeypatch, tmp_path, name, "parts", **changes)
     assert (tmp_path / "parts" / checkpoint.NAME).exists()
-    monkeypatch.setattr(Simulation, "advance", advance)
     parts = job(tmp_path, name, "parts", **changes)
     assert lines(parts) == lines(whole)
     assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
@@ -111,17 +115,9 @@ def test_a_killed_process_goes_on_to_the_same_bytes(tmp_path):
 @pytest.mark.parametrize("damage", ["other run", "cut short", "garbage"])
 def test_a_checkpoint_of_another_run_or_a_broken_one_is_not_trusted(tmp_path, monkeypatch, capsys, damage):
     whole = job(tmp_path, "fedavg", "whole")
-    advance = Simulation.advance
-
-    def stop(self):
-        if self.round == 3:
-            raise KeyboardInterrupt
-        return advance(self)
-
-    monkeypatch.setattr(Simulation, "advance", stop)
-    with pytest.raises(KeyboardInterrupt):
-        job(tmp_path, "fedavg", "parts", **({"learning_rate": 0.05} if damage == "other run" else {}))
-    monkeypatch.setattr(Simulation, "advance", advance)
+    interrupted_job(
+        monkeypatch, tmp_path, "fedavg", "parts", **({"learning_rate": 0.05} if damage == "other run" else {})
+    )
     mark = tmp_path / "parts" / checkpoint.NAME
     if damage == "cut short":
         mark.write_bytes(mark.read_bytes()[:-100])
