@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -22,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one sub-command; return its exit status. A FlatFedError is printed as one message, without a trace."""
     options = parser().parse_args(arguments)
     try:
+        _own_algorithms()
         COMMANDS[options.command](options)
     except FlatFedError as error:
         print(f"flatfed {options.command}: {error}", file=sys.stderr)
@@ -30,6 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"flatfed {options.command}: interrupted", file=sys.stderr)
         return INTERRUPTED
     return 0
+
+
+def _own_algorithms() -> None:
+    """Make the user's own algorithms known: the workflow names their folders in an environment variable."""
+    from flatfed import algorithms
+
+    folders = os.environ.get(algorithms.VARIABLE, "").split(os.pathsep)
+    algorithms.look_in(filter(None, folders), f"environment variable {algorithms.VARIABLE}")
 
 
 def fetch(options: argparse.Namespace) -> None:

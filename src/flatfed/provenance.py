@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from flatfed import algorithms
+
 PACKAGE = "flatfed"
 SRC = Path(__file__).resolve().parents[1]
 
@@ -71,7 +73,10 @@ def closure(src: Path, modules: Iterable[str]) -> list[str]:
 def _file(src: Path, module: str) -> Path | None:
     """Return the file of ``module``, None if there is none (then it is a name inside a module)."""
     path = src.joinpath(*module.split("."))
-    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+    files = [path.with_suffix(".py"), path / "__init__.py"]
+    if module.startswith(f"{PACKAGE}.algorithms."):
+        files += [Path(folder, f"{path.name}.py") for folder in algorithms.__path__[1:]]
+    return next((file for file in files if file.is_file()), None)
 
 
 @cache

@@ -14,7 +14,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from flatfed import models
+from flatfed import algorithms, models
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine import batches
@@ -95,6 +95,21 @@ def description(name: str, params: dict | None = None, **changes) -> dict:
     return {**base, **changes}
 
 
+def needs(name: str) -> dict:
+    """Return the changes of the description without which algorithm ``name`` cannot run on a problem."""
+    kind = algorithms.load(name)
+    if kind.central:
+        return {"partition": {"scheme": "central", "clients": 1}, "sampling": {"scheme": "all"}, "local_steps": 7}
+    if kind.decentralised:
+        return {"topology": {"graph": "ring"}, "sampling": {"scheme": "all"}}
+    return {}
+
+
+def sizes(name: str) -> list[int]:
+    """Return the sizes of the clients that algorithm ``name`` can train on: all data at one place if it is central."""
+    return [sum(SIZES)] if algorithms.load(name).central else SIZES
+
+
 def simulation(folder: Path, spec: dict, executor: str = "stacked", algorithm=None) -> Simulation:
     """Return a simulation of ``spec`` on the problem in ``folder`` (made there when missing)."""
     if not (folder / "partition.npz").exists():
@@ -152,10 +167,9 @@ class Reference:
         dealt = batches.plan(
             np.array([client]),
             self.members,
+            batches.Schedule(self.spec["batch_size"], self.spec["local_epochs"], self.spec.get("local_steps")),
             seed=self.spec["seed"],
             round_=round_,
-            batch_size=self.spec["batch_size"],
-            epochs=self.spec["local_epochs"],
             augmented=False,
         )
         return [dealt.index[0, k][dealt.weight[0, k] > 0] for k in range(dealt.length)]

@@ -10,7 +10,6 @@ from flatfed import algorithms
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms.fedavg import FedAvg
 from flatfed.engine import checkpoint, client_state
-from flatfed.engine.topology import mixing_matrix
 from flatfed.errors import ConfigError
 
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
@@ -66,7 +65,7 @@ class Noise(FedAvg):
 
 @EXECUTORS
 def test_full_graph_is_fedavg_with_everybody(tmp_path, executor):
-    spec = description("fedavg", sampling=EVERYBODY, topology="full")
+    spec = description("fedavg", sampling=EVERYBODY, topology={"graph": "full"})
     gossip = simulation(tmp_path, spec, executor, algorithm=Gossip())
     server = simulation(tmp_path, spec, executor)
     for _ in range(3):
@@ -77,19 +76,19 @@ def test_full_graph_is_fedavg_with_everybody(tmp_path, executor):
 
 
 def test_ring_mixes_neighbours_and_keeps_the_mean(tmp_path):
-    spec = description("fedavg", sampling=EVERYBODY, topology="ring")
+    spec = description("fedavg", sampling=EVERYBODY, topology={"graph": "ring"})
     run = simulation(tmp_path, spec, algorithm=Gossip())
     models = run.state.store["model"]
     models.copy_(torch.randn(models.shape, generator=torch.Generator().manual_seed(1), dtype=models.dtype))
     before = models.clone()
-    run.algorithm.mix(models, run.mixing, None)
+    run.algorithm.mix(models, lambda step: torch.from_numpy(run.topology.mixing(0, step)), None)
     assert gap(models[0], (before[5] + before[0] + before[1]) / 3) < 1e-12
     assert gap(models.mean(dim=0), before.mean(dim=0)) < 1e-12
 
 
 def test_order_of_mixing_and_training(tmp_path):
     """On a full graph, training after mixing leaves the models apart; the consensus is their mean."""
-    spec = description("fedavg", sampling=EVERYBODY, topology="full")
+    spec = description("fedavg", sampling=EVERYBODY, topology={"graph": "full"})
     run = simulation(tmp_path, spec, algorithm=MixFirst())
     run.advance()
     models = run.state.store["model"]
@@ -99,20 +98,6 @@ def test_order_of_mixing_and_training(tmp_path):
     last.advance()
     assert gap(last.state.store["model"][0], last.state.store["model"][1]) < 1e-12
     assert gap(last.server["w"], run.server["w"]) < 1e-12
-
-
-@pytest.mark.parametrize("name", ["ring", "full"])
-def test_mixing_matrices_are_symmetric_and_doubly_stochastic(name):
-    matrix = torch.from_numpy(mixing_matrix(name, 7))
-    assert gap(matrix, matrix.T) == 0 and (matrix >= 0).all()
-    assert gap(matrix.sum(dim=1), torch.ones(7, dtype=torch.float64)) < 1e-15
-    with pytest.raises(ConfigError, match="at least 3 clients, not 2"):
-        mixing_matrix(name, 2)
-
-
-def test_unknown_topology_is_named():
-    with pytest.raises(ConfigError, match="unknown topology 'rnig'; did you mean 'ring'"):
-        mixing_matrix("rnig", 8)
 
 
 def test_private_coordinates_train_persist_and_are_never_sent(tmp_path):
@@ -167,7 +152,7 @@ def test_own_draws_are_keyed_by_client_and_round(tmp_path):
 
 def test_a_decentralised_run_resumes_exactly_when_few_clients_train(tmp_path):
     """Mixing moves the models of clients that did not train, so a checkpoint must hold them all."""
-    spec = description("fedavg", topology="ring", sampling={"scheme": "fixed", "fraction": 0.34})
+    spec = description("fedavg", topology={"graph": "ring"}, sampling={"scheme": "fixed", "fraction": 0.34})
     whole = simulation(tmp_path, spec, algorithm=Gossip())
     for _ in range(3):
         whole.advance()

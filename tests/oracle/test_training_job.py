@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from harness import description, write_problem
+from harness import description, needs, sizes, write_problem
 from safetensors.torch import load_file
 
 from flatfed import algorithms
@@ -27,8 +27,8 @@ SRC = Path(__file__).parents[2] / "src"
 
 def job(tmp_path: Path, name: str, out: str, **changes) -> Path:
     if not (tmp_path / "data").exists():
-        write_problem(tmp_path)
-    spec = description(name, precision="float32", **changes)
+        write_problem(tmp_path, sizes(name))
+    spec = description(name, **{"precision": "float32", **needs(name), **changes})
     train(spec, tmp_path / "data", tmp_path / "partition.npz", tmp_path / out, device="cpu", code_digest="abc")
     return tmp_path / out
 

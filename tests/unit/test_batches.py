@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from flatfed.engine.batches import by_length, plan, step_count
+from flatfed.engine.batches import Schedule, by_length, plan
 
 DATA = [np.arange(0, 7), np.arange(10, 22), np.arange(30, 35)]
 SIZES = np.array([7, 12, 5])
 
 
 def make(clients, **changes):
-    values = dict(seed=1, round_=2, batch_size=4, epochs=3, augmented=True)
+    values = dict(schedule=Schedule(4, 3), seed=1, round_=2, augmented=True)
     return plan(np.array(clients), DATA, **{**values, **changes})
 
 
 def test_step_counts_take_the_last_small_batch():
-    assert [step_count(n, 4, 3) for n in (7, 12, 5, 4, 1)] == [6, 9, 6, 3, 3]
-    assert step_count(250, 20, 2) == 26
+    assert [Schedule(4, 3).count(n) for n in (7, 12, 5, 4, 1)] == [6, 9, 6, 3, 3]
+    assert Schedule(20, 2).count(250) == 26
+    assert Schedule(20, 2).nominal(250) == 25.0
+    assert Schedule(4, 3, steps=5).count(7) == 5 and Schedule(4, 3, steps=5).nominal(7) == 5.0
 
 
 def test_rows_are_sorted_by_length_and_narrow_correctly():
-    order = by_length(np.array([0, 1, 2]), SIZES, 4, 3)
+    order = by_length(np.array([0, 1, 2]), SIZES, Schedule(4, 3))
     assert order.tolist() == [1, 0, 2]
     dealt = make(order)
     assert dealt.steps.tolist() == [9, 6, 6] and dealt.length == 9
@@ -56,3 +58,18 @@ def test_a_clients_plan_does_not_depend_on_its_neighbours():
 def test_rounds_differ():
     assert not np.array_equal(make([0]).index, make([0], round_=3).index)
     assert make([0], augmented=False).draws is None
+
+
+def test_with_steps_given_epochs_go_on_from_round_to_round():
+    """Twelve images in batches of five are three batches an epoch: three rounds of two steps make two epochs."""
+    schedule = Schedule(5, 1, steps=2)
+    rounds = [make([1], schedule=schedule, round_=t) for t in range(6)]
+    seen = [r.index[0, k][r.weight[0, k] > 0] for r in rounds for k in range(2)]
+    assert [len(batch) for batch in seen] == [5, 5, 2] * 4
+    for epoch in range(4):
+        assert sorted(np.concatenate(seen[3 * epoch : 3 * epoch + 3]).tolist()) == DATA[1].tolist()
+    assert not np.array_equal(seen[0], seen[3])
+    long = make([1], schedule=Schedule(5, 1, steps=12), round_=0)
+    assert np.array_equal(
+        np.concatenate(seen), np.concatenate([i[w > 0] for i, w in zip(long.index[0], long.weight[0], strict=True)])
+    )

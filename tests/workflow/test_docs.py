@@ -21,6 +21,7 @@ def follow(project, page):
     for step in FILE.finditer(text):
         file = project.root / step["path"]
         assert file.exists() == (step["how"] == "append")
+        file.parent.mkdir(exist_ok=True)
         with file.open("a") as stream:
             stream.write(step["body"])
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -20,7 +20,7 @@ for name, folder in ("PYTHONPATH", ROOT / "src"), ("PATH", Path(sys.executable).
 src = shlex.quote(str(ROOT / "src"))
 shell.prefix(f"set -euo pipefail; export PYTHONPATH=${{{{PYTHONPATH:-{src}}}}}; ")
 
-from flatfed import experiment, gpus, provenance
+from flatfed import algorithms, experiment, gpus, provenance
 from flatfed.errors import FlatFedError
 
 RESULTS = workflow.pathvars.apply("<results>")
@@ -52,6 +52,8 @@ def as_in_a_file(value):
 
 config.update({key: as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config})
 EXPERIMENT = told(experiment.load)(ROOT, config, results=RESULTS)
+if EXPERIMENT.algorithm_folders:
+    os.environ[algorithms.VARIABLE] = os.pathsep.join(EXPERIMENT.algorithm_folders)
 DEVICE = gpus.resolve(config.get("device", "auto"))
 
 

@@ -2,17 +2,49 @@
 
 The algorithm's class has the file's name, capitals and underscores aside (``fedlesam_s.py``: ``FedLESAMS``); a file may
 define others beside it. Names beginning with an underscore are building blocks.
+
+Files of other folders count as well, once :func:`look_in` has been told of them: those of ``algorithm_folders`` in
+config.yaml, which the workflow hands to its jobs as the environment variable FLATFED_ALGORITHMS.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
+from pathlib import Path
 
-from flatfed.algorithms._base import Algorithm, Choice, Number
+from flatfed.algorithms._base import Algorithm, Choice, Number, Whole
+from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.errors import ConfigError, unknown
 
-__all__ = ["Algorithm", "Choice", "Number", "load", "names"]
+__all__ = ["VARIABLE", "Algorithm", "Choice", "Claims", "Number", "Reduction", "Whole", "load", "look_in", "names"]
+
+VARIABLE = "FLATFED_ALGORITHMS"  # environment variable with folders of algorithms, separated as in PATH
+
+
+def look_in(folders: Iterable[str | Path], where: str) -> list[str]:
+    """Take the files of ``folders`` for algorithms too; return the folders' absolute paths.
+
+    Raises ConfigError, beginning with ``where``, for a folder that does not exist or a file called as an algorithm that
+    is there already.
+    """
+    found = []
+    for folder in folders:
+        path = Path(folder).resolve()
+        if not path.is_dir():
+            raise ConfigError(
+                f"{where}: {str(folder)!r} is not a folder; wanted: a folder of algorithms, one file each"
+            )
+        if str(path) not in __path__:
+            for module in pkgutil.iter_modules([str(path)]):
+                if module.name in names():
+                    raise ConfigError(
+                        f"{where}: {path / module.name}.py: there is an algorithm {module.name!r} already"
+                    )
+            __path__.append(str(path))
+        found.append(str(path))
+    return found
 
 
 def names() -> list[str]:

@@ -16,9 +16,12 @@ no module, loader or device is ever seen. ``g`` belongs to the algorithm until i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flatfed.algorithms._parameters import Choice, Number
+from flatfed.algorithms._claims import Claims
+from flatfed.algorithms._parameters import Choice, Number, Whole
+from flatfed.algorithms._rows import gossip
 from flatfed.errors import ConfigError, unknown
 
 if TYPE_CHECKING:
@@ -26,26 +29,38 @@ if TYPE_CHECKING:
 
     from flatfed.engine.context import Context, Gradient
 
+    Mixing = Callable[[int], Tensor]
+
 
 class Algorithm:
-    """Base of all algorithms; hyper-parameters are class attributes of type Number or Choice.
+    """Base of all algorithms; hyper-parameters are class attributes of type Number, Whole or Choice.
 
     ``client_state``: names of vectors every client keeps between rounds, zero at first: ``ctx.client[name]``.
     ``server_state``: names of vectors the server keeps beside the model, zero at first: ``ctx.server[name]``.
     ``scratch``: names of row matrices that live for one round, zero at its start: ``ctx.scratch[name]``.
-    ``communication``: (download, upload) of one active client in one round, in model sizes.
-    ``gradients_per_step``: gradient evaluations of one local step.
+    ``remembers``: every client keeps the model it last received: ``ctx.previous``.
+    ``communication``: (download, upload) in model sizes, of one active client in one round; decentralised, both ends of
+    one link in one gossip step.
+    ``gradients_per_step``: gradient evaluations of one local step; ``full_passes``: gradients on all of a client's data
+    that it takes in a round beside them.
+    ``central``: trains on one client that has all data, in a split of scheme central, and nowhere else.
     ``decentralised``: no server; every client keeps a model of its own and mixes it with its neighbours' after local
-    training, or before it where ``mix_first``.
+    training, or before it where ``mix_first``; ``gossip_steps`` mixes a round.
+    ``claims``: what the contract test holds it to.
     """
 
     client_state: tuple[str, ...] = ()
     server_state: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()
+    remembers: bool = False
     communication: tuple[float, float] = (1, 1)
     gradients_per_step: int = 1
+    full_passes: int = 0
+    central: bool = False
     decentralised: bool = False
+    gossip_steps: Whole | int = 1
     mix_first: bool = False
+    claims: Claims = Claims()
 
     def __init__(self, **values: Any):
         known = self.parameters()
@@ -57,12 +72,19 @@ class Algorithm:
             setattr(self, name, parameter.check(values.get(name, parameter.default), f"{where}: {name}"))
 
     @classmethod
-    def parameters(cls) -> dict[str, Number | Choice]:
+    def parameters(cls) -> dict[str, Number | Whole | Choice]:
         """Return name -> declaration of all hyper-parameters, inherited ones included."""
         found = {}
         for base in reversed(cls.__mro__):
-            found.update({name: value for name, value in vars(base).items() if isinstance(value, Number | Choice)})
+            found.update(
+                {name: value for name, value in vars(base).items() if isinstance(value, Number | Whole | Choice)}
+            )
         return found
+
+    @classmethod
+    def stored_vectors(cls) -> int:
+        """Return how many vectors of the model's size a client holds: the model, its state, what comes beside it."""
+        return round(1 + len(cls.client_state) + cls.remembers + max(0, cls.communication[0] - 1))
 
     @property
     def proximal(self) -> float:
@@ -95,14 +117,21 @@ class Algorithm:
         """
         server["w"].copy_(uploads["w"].mean(dim=0, keepdim=True))
 
-    def mix(self, models: Tensor, mixing: Tensor, ctx: Context) -> None:
-        """Decentralised: move the clients' ``models`` X (clients, parameters) in place to W X, W = ``mixing``."""
-        models.copy_(mixing @ models)
+    def begin(self, models: Tensor, ctx: Context) -> None:
+        """Decentralised, once before the first round: ``models`` (clients, parameters) all hold the initial weights."""
+
+    def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
+        """Decentralised: move the clients' ``models`` X (clients, parameters) in place to W X.
+
+        ``mixing(q)`` is W (clients, clients) of the round's gossip step q; ``ctx.client`` the state of all clients.
+        """
+        gossip(models, mixing(0))
 
     def private_size(self, image_shape: tuple[int, int, int]) -> int:
         """Number of coordinates that a client trains, keeps between rounds and never sends; zero at first.
 
-        They stand at the end of its row and reach :meth:`transform`; images have shape (C, H, W).
+        They stand at the end of its row, are neither clipped nor decayed, and reach :meth:`transform`; images have
+        shape (C, H, W).
         """
         return 0
 

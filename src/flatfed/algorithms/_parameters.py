@@ -48,6 +48,27 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Whole:
+    """A whole-number hyper-parameter: ``gossip_steps = Whole(4, "Q: mixing steps after a round", minimum=1)``."""
+
+    default: int
+    doc: str
+    minimum: int
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON-Schema fragment of the bound."""
+        return {"type": "integer", "description": self.doc, "default": self.default, "minimum": self.minimum}
+
+    def check(self, value: Any, where: str) -> int:
+        """Return ``value`` if it is a whole number within the bound; ConfigError otherwise."""
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ConfigError(f"{where}: {value!r} is not a whole number")
+        if value < self.minimum:
+            raise ConfigError(f"{where}: {value} must be at least {self.minimum}")
+        return value
+
+
+@dataclass(frozen=True)
 class Choice:
     """A hyper-parameter with few values: ``variant = Choice("official_code", ("official_code", "paper"), "...")``."""
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 EPSILON = 1e-7  # of the official FedSMOO code's perturbation; makes rho = 0 and a zero gradient safe
+BLOCK = 1 << 18  # columns mixed at a time
 
 
 def unit(rows: Tensor) -> Tensor:
@@ -22,3 +23,12 @@ def mean_step(uploads: Tensor, received: Tensor, steps: Tensor) -> Tensor:
     """
     weights = steps.reciprocal().T / len(uploads)
     return weights @ uploads - weights.sum() * received
+
+
+def gossip(models: Tensor, mixing: Tensor) -> None:
+    """Move ``models`` X (clients, parameters) in place to W X, W = ``mixing`` (clients, clients).
+
+    Columns are mixed in blocks, so that no second copy of all clients' models is needed.
+    """
+    for columns in models.split(BLOCK, dim=1):
+        columns.copy_(mixing @ columns)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._claims import Claims
 from flatfed.algorithms._parameters import Number
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class FedAdam(Algorithm):
     beta2 = Number(0.99, "decay of the second moment", minimum=0, exclusive_maximum=1)
     tau = Number(0.01, "added to the root of the second moment: the degree of adaptivity", exclusive_minimum=0)
     server_state = ("m", "v")
+    claims = Claims(ends_at="fixed point")
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
         """One Adam step along the mean update."""

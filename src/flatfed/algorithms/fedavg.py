@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._claims import Claims
 from flatfed.algorithms._parameters import Number
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class FedAvg(Algorithm):
     """Local SGD and averaging."""
 
     server_learning_rate = Number(1.0, "eta_g: share of the mean update that the server takes", exclusive_minimum=0)
+    claims = Claims(one_client="centralised_sgd", ends_at="fixed point")
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
         """w <- w + eta_g mean_S (w_i - w)."""

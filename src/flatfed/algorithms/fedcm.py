@@ -3,16 +3,20 @@
     client: w <- w - eta [alpha g + (1 - alpha) Delta]
     server: w <- w + eta_g mean_S (w_i - w^t);   Delta <- - mean_S (w_i - w^t) / (K eta)
 
-eta is the learning rate of the round that produced the update. Delta = 0 in the first round. Weight decay stays outside
-the mix and returns through Delta, as in the official FedSMOO code, so that the effective decay is 1/alpha times larger.
+eta is the learning rate of the round that produced the update. ``scaling: paper`` is the papers' w <- w - eta_g Delta,
+with the new Delta: averaging only where eta_g = eta K. The default averages, as the official code. Delta = 0 in the
+first round. Weight decay stays outside the mix and returns through Delta, as in the official FedSMOO code, so that the
+effective decay is 1/alpha times larger.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flatfed.algorithms._parameters import Number
+from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._rows import mean_step
+from flatfed.algorithms._steps import DividesBySteps
 from flatfed.algorithms.fedavg import FedAvg
 
 if TYPE_CHECKING:
@@ -21,12 +25,14 @@ if TYPE_CHECKING:
     from flatfed.engine.context import Context
 
 
-class FedCM(FedAvg):
+class FedCM(DividesBySteps, FedAvg):
     """Local SGD with client-level momentum."""
 
     alpha = Number(0.1, "weight of the fresh gradient; 1 is FedAvg", exclusive_minimum=0, maximum=1)
+    scaling = Choice("official_code", ("official_code", "paper"), "the server averages, or steps along the new Delta")
     server_state = ("direction",)
     communication = (2, 1)
+    claims = Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point")
 
     def correct(self, g: Tensor, ctx: Context) -> Tensor:
         """G = alpha g + (1 - alpha) Delta."""
@@ -34,5 +40,8 @@ class FedCM(FedAvg):
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
         """Average the models; Delta is the mean direction of one local step."""
-        server["direction"].copy_(mean_step(uploads["w"], server["w"], ctx.steps).div_(-ctx.lr))
-        super().aggregate(server, uploads, ctx)
+        server["direction"].copy_(mean_step(uploads["w"], server["w"], self.step_count(ctx)).div_(-ctx.lr))
+        if self.scaling == "paper":
+            server["w"].sub_(server["direction"], alpha=self.server_learning_rate)
+        else:
+            super().aggregate(server, uploads, ctx)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._claims import Claims
 from flatfed.algorithms._parameters import Number
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class FedDyn(Algorithm):
     client_state = ("h",)
     server_state = ("h",)
     scratch = ("dual",)
+    claims = Claims(ends_at="optimum")
 
     @property
     def proximal(self) -> float:
@@ -36,6 +38,7 @@ class FedDyn(Algorithm):
 
     def start(self, w: Tensor, ctx: Context) -> None:
         """The linear half lambda (h_i - w^t) is constant over the round."""
+        super().start(w, ctx)
         ctx.scratch["dual"].copy_(self.penalty * (ctx.client["h"] - ctx.w))
 
     def correct(self, g: Tensor, ctx: Context) -> Tensor:

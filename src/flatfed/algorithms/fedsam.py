@@ -8,9 +8,14 @@ eq. 4 is followed. Default rho of FedSMOO and FedLESAM (0.01); Qu et al. use 0.5
 
 from __future__ import annotations
 
+from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.algorithms._sam import SharpnessAware
 from flatfed.algorithms.fedavg import FedAvg
 
 
 class FedSAM(SharpnessAware, FedAvg):
     """FedAvg on SAM's gradient."""
+
+    claims = Claims(
+        (Reduction({"rho": 0.0}, "fedavg"),), one_client="centralised_sam", ends_at="fixed point", per_rho=4.0
+    )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._rows import unit
 from flatfed.algorithms.feddyn import FedDyn
@@ -33,6 +34,7 @@ class FedSMOO(FedDyn):
     scratch = ("dual", "e")
     communication = (2, 2)
     gradients_per_step = 2
+    claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
         """e = rho unit(g - mu_i - s), and the dual step of mu_i."""

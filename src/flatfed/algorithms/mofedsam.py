@@ -8,9 +8,19 @@ w <- w - eta_g Delta equals that only where eta K = 1, and appendix D.1 prints D
 
 from __future__ import annotations
 
+from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.algorithms._sam import SharpnessAware
 from flatfed.algorithms.fedcm import FedCM
 
 
 class MoFedSAM(SharpnessAware, FedCM):
     """FedCM on SAM's gradient."""
+
+    claims = Claims(
+        (
+            Reduction({"rho": 0.0, "alpha": 0.3}, "fedcm", {"alpha": 0.3}),
+            Reduction({"alpha": 1.0, "rho": 0.3}, "fedsam", {"rho": 0.3}),
+        ),
+        ends_at="fixed point",
+        per_rho=4.0,
+    )

@@ -3,15 +3,17 @@
     client: w <- w - eta (g - c_i + c);   c_i^+ = c_i - c + (w^t - w_i) / (K eta)
     server: w <- w + eta_g mean_S (w_i - w^t);   c <- c + (1/m) sum_S (c_i^+ - c_i)
 
-K is the true number of local steps, E ceil(n_i / B), and eta the learning rate of the round, so that c_i estimates
-the client's mean direction; the official FedSMOO code takes E n_i / B, which differs where B does not divide n_i.
-FedLESAM's Alg. 2 prints the correction with the wrong sign and adds c_i^+ itself to c; neither is followed.
+eta is the learning rate of the round and K the true number of local steps (``steps: paper``), so that c_i estimates the
+client's mean direction. FedLESAM's Alg. 2 prints the correction with the wrong sign and adds c_i^+ itself to c; neither
+is followed.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._steps import DividesBySteps
 from flatfed.algorithms.fedavg import FedAvg
 
 if TYPE_CHECKING:
@@ -20,16 +22,25 @@ if TYPE_CHECKING:
     from flatfed.engine.context import Context
 
 
-class Scaffold(FedAvg):
+IDLE = {"clip_norm": None}  # with an active clip c - c_i does not cancel
+
+
+class Scaffold(DividesBySteps, FedAvg):
     """Local SGD with control variates."""
 
     client_state = ("c",)
     server_state = ("c",)
     scratch = ("correction",)
     communication = (2, 2)
+    claims = Claims(
+        (Reduction({}, "fedavg", when={"sampling": {"scheme": "all"}, "local_epochs": 1, "batch_size": 1000, **IDLE}),),
+        one_client="centralised_sgd",
+        ends_at="optimum",
+    )
 
     def start(self, w: Tensor, ctx: Context) -> None:
         """The correction c - c_i is constant over the round."""
+        super().start(w, ctx)
         ctx.scratch["correction"].copy_(ctx.server["c"] - ctx.client["c"])
 
     def correct(self, g: Tensor, ctx: Context) -> Tensor:
@@ -38,7 +49,7 @@ class Scaffold(FedAvg):
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
         """c_i <- c_i + delta with delta = -c + (w^t - w_i) / (K eta); delta is uploaded."""
-        delta = (ctx.w - w) / (ctx.steps * ctx.lr) - ctx.server["c"]
+        delta = (ctx.w - w) / (self.step_count(ctx) * ctx.lr) - ctx.server["c"]
         ctx.client["c"].add_(delta)
         return {"delta": delta}
 

@@ -36,52 +36,80 @@ class RoundPlan:
         return int(self.steps[0])
 
 
-def step_count(samples: int, batch_size: int, epochs: int) -> int:
-    """Return K = E ceil(n / B): the last, smaller batch of an epoch is a step like the others."""
-    return epochs * -(-samples // batch_size)
+@dataclass(frozen=True)
+class Schedule:
+    """How long a client trains in a round: ``epochs`` E over its images in batches of ``batch_size`` B.
+
+    Where ``steps`` is given a round has that many steps instead, and epochs go on from round to round: centralised
+    training, where a round is shorter than an epoch.
+    """
+
+    batch_size: int
+    epochs: int
+    steps: int | None = None
+
+    def batches(self, samples: int) -> int:
+        """Return ceil(n / B), the batches of an epoch: the last, smaller one is a step like the others."""
+        return -(-samples // self.batch_size)
+
+    def count(self, samples: int) -> int:
+        """Return the local steps of a round, K = E ceil(n / B)."""
+        return self.steps or self.epochs * self.batches(samples)
+
+    def nominal(self, samples: int) -> float:
+        """Return E n / B, which the official FedSMOO code takes for K."""
+        return float(self.steps or self.epochs * samples / self.batch_size)
 
 
-def by_length(clients: np.ndarray, sizes: np.ndarray, batch_size: int, epochs: int) -> np.ndarray:
+def by_length(clients: np.ndarray, sizes: np.ndarray, schedule: Schedule) -> np.ndarray:
     """Return ``clients`` sorted by falling step count (stable), so that rows that end early are the last ones."""
-    steps = np.array([step_count(int(sizes[c]), batch_size, epochs) for c in clients])
+    steps = np.array([schedule.count(int(sizes[c])) for c in clients])
     return clients[np.argsort(-steps, kind="stable")]
 
 
 def plan(
-    clients: np.ndarray,
-    data: list[np.ndarray],
-    *,
-    seed: int,
-    round_: int,
-    batch_size: int,
-    epochs: int,
-    augmented: bool,
+    clients: np.ndarray, data: list[np.ndarray], schedule: Schedule, *, seed: int, round_: int, augmented: bool
 ) -> RoundPlan:
     """Return the plan of one block of ``clients``, already sorted by length; ``data[c]`` client c's image positions.
 
     Every epoch is a fresh permutation of the client's images cut into batches of B, the last one smaller, as the
-    official code's loader without drop_last. Keyed by (seed, round, client): independent of who else is active.
+    official code's loader without drop_last. Keyed by (seed, round, client), or by (seed, epoch, client) where epochs
+    go on from round to round: independent of who else is active.
     """
-    steps = np.array([step_count(len(data[c]), batch_size, epochs) for c in clients])
-    shape = (len(clients), int(steps[0]), batch_size)
+    steps = np.array([schedule.count(len(data[c])) for c in clients])
+    size = schedule.batch_size
+    shape = (len(clients), int(steps[0]), size)
     index = np.empty(shape, dtype=np.int64)
     weight = np.zeros(shape, dtype=np.float64)
     draws = np.zeros((*shape, 4), dtype=np.uint8) if augmented else None
     for row, client in enumerate(clients):
         own, length = data[client], int(steps[row])
-        per_epoch = length // epochs
-        order = stream(seed, "batches", round_, client)
-        index[row] = own[0]
-        for epoch in range(epochs):
-            padded = np.full(per_epoch * batch_size, own[0])
-            padded[: len(own)] = own[order.permutation(len(own))]
-            first = epoch * per_epoch
-            index[row, first : first + per_epoch] = padded.reshape(per_epoch, batch_size)
-            sizes = np.minimum(batch_size, len(own) - batch_size * np.arange(per_epoch))
-            real = np.arange(batch_size) < sizes[:, None]
-            weight[row, first : first + per_epoch] = real / sizes[:, None]
+        index[row], weight[row] = own[0], 0
+        order, mean = _order(own, schedule, seed, round_, int(client))
+        index[row, :length], weight[row, :length] = order, mean
         if draws is not None:
             generator = stream(seed, "augmentation", round_, client)
-            draws[row, :length] = augment.draw(generator, length * batch_size).reshape(length, batch_size, 4)
+            draws[row, :length] = augment.draw(generator, length * size).reshape(length, size, 4)
     width = (weight > 0).sum(axis=2).max(axis=0)
     return RoundPlan(np.asarray(clients), steps, index, weight, draws, width)
+
+
+def _order(own: np.ndarray, schedule: Schedule, seed: int, round_: int, client: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions (K, B), padded with the first, and weights (K, B) of one client's round."""
+    per_epoch = schedule.batches(len(own))
+    if schedule.steps is None:
+        generator = stream(seed, "batches", round_, client)
+        permutations = [generator.permutation(len(own)) for _ in range(schedule.epochs)]
+        skipped, length = 0, schedule.epochs * per_epoch
+    else:
+        first = round_ * schedule.steps
+        epochs = range(first // per_epoch, (first + schedule.steps - 1) // per_epoch + 1)
+        permutations = [stream(seed, "batches", epoch, client).permutation(len(own)) for epoch in epochs]
+        skipped, length = first % per_epoch, schedule.steps
+    size = schedule.batch_size
+    padded = np.full((len(permutations), per_epoch * size), own[0])
+    padded[:, : len(own)] = own[np.stack(permutations)]
+    sizes = np.minimum(size, len(own) - size * np.arange(per_epoch))
+    weight = np.tile((np.arange(size) < sizes[:, None]) / sizes[:, None], (len(permutations), 1))
+    part = slice(skipped, skipped + length)
+    return padded.reshape(-1, size)[part], weight[part]

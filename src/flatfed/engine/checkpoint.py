@@ -17,7 +17,7 @@ from flatfed.engine.simulation import Simulation
 from flatfed.files import write_whole
 
 NAME = ".checkpoint.safetensors"
-DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.bool: "BOOL"}
+DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.bool: "BOOL", torch.int64: "I64"}
 
 
 def write(path: Path, identity: dict[str, str], simulation: Simulation, progress: dict[str, Any]) -> None:
@@ -35,13 +35,17 @@ def write(path: Path, identity: dict[str, str], simulation: Simulation, progress
         parts.append((f"server.{name}", tuple(value.shape), value.dtype, iter([value.cpu()])))
     for name, values in state.store.items():
         parts.append((f"client.{name}", (count, values.shape[1]), values.dtype, state.rows(name)))
+    if simulation.received is not None:
+        rounds = torch.from_numpy(simulation.received.rounds)
+        parts.append(("received", tuple(rounds.shape), rounds.dtype, iter([rounds])))
+        for round_, value in simulation.received.snapshots.items():
+            parts.append((f"received.{round_}", tuple(value.shape), value.dtype, iter([value.cpu()])))
     about = {
         "identity": {**identity, "executor": simulation.executor.name},
         "progress": {
             "round": simulation.round,
-            "bytes": simulation.bytes,
+            "counts": simulation.counts,
             "seconds": simulation.seconds,
-            "local_steps": simulation.local_steps,
             **progress,
         },
     }
@@ -93,10 +97,14 @@ def restore(path: Path, simulation: Simulation) -> dict[str, Any]:
             saved = file.get_slice(f"client.{name}")
             simulation.state.restore(clients, name, (saved[row] for row in range(len(clients))))
         simulation.state.touched[clients] = True
+        if simulation.received is not None:
+            received = simulation.received
+            received.rounds = file.get_tensor("received").numpy().copy()
+            wanted = sorted(set(received.rounds.tolist()) - {-1})
+            received.snapshots = {r: file.get_tensor(f"received.{r}").to(received.place) for r in wanted}
     simulation.round = progress.pop("round")
-    simulation.bytes = progress.pop("bytes")
+    simulation.counts = progress.pop("counts")
     simulation.seconds = progress.pop("seconds")
-    simulation.local_steps = progress.pop("local_steps")
     return progress
 
 

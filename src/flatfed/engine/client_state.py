@@ -52,6 +52,34 @@ class ClientState:
             self.store[name][int(client)] = row.to(self.store[name])
 
 
+class Received:
+    """The model that every client received last: a round number a client and one shared snapshot a round.
+
+    A snapshot that no client refers to any more is dropped, so that there are at most as many as clients, and far fewer
+    where several take part in a round. ``rounds`` (clients,) the last round of each, -1 before its first; ``snapshots``
+    round -> (1, size), where the client state would lie.
+    """
+
+    def __init__(self, clients: int, size: int, dtype: torch.dtype, device: torch.device):
+        self.rounds = np.full(clients, -1, dtype=np.int64)
+        self.snapshots: dict[int, Tensor] = {}
+        self.device = device
+        self.place = device if _home(clients * size * dtype.itemsize, device) == "device" else torch.device("cpu")
+
+    def gather(self, clients: np.ndarray, w: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (n, size) what ``clients`` received last, ``w`` (1, size) where nothing, and (n, 1) if they did."""
+        found = [self.snapshots[r].to(self.device) if r >= 0 else w for r in map(int, self.rounds[clients])]
+        participated = torch.from_numpy(self.rounds[clients] >= 0).to(self.device, w.dtype)
+        return torch.cat(found), participated[:, None]
+
+    def record(self, clients: np.ndarray, round_: int, w: Tensor) -> None:
+        """Note that ``clients`` received ``w`` (1, size) in ``round_``."""
+        self.rounds[clients] = round_
+        self.snapshots[round_] = w.to(self.place, copy=True)
+        for old in set(self.snapshots) - set(self.rounds.tolist()):
+            del self.snapshots[old]
+
+
 def _index(clients: np.ndarray, values: Tensor) -> Tensor:
     """Return ``clients`` as an index on the device of ``values``."""
     return torch.from_numpy(np.asarray(clients)).to(values.device)

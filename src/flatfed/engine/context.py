@@ -25,11 +25,14 @@ class Gradient(Protocol):
 class Context:
     """State and constants of the rows that train together.
 
-    ``w`` (1, parameters) the received model w^t; ``server`` name -> (1, parameters); ``client`` and ``scratch`` name
-    -> (rows, parameters), changed in place; ``lr`` 0-d tensor; ``steps`` (rows, 1) true local steps K_i; ``round``
-    from 0; ``clients`` the number m of all clients; ``layout`` of a row; ``full_gradient(w)`` the rows' gradient on
-    all of their client's data, unaugmented; ``uniform(draw, shape)`` keyed draws in [0, 1), shape (rows, *shape), the
-    same whatever rows train beside them.
+    ``w`` (1, parameters) the received model w^t, or (rows, parameters) where every client has its own; ``server`` name
+    -> (1, parameters); ``client`` and ``scratch`` name -> (rows, parameters), changed in place; ``lr`` 0-d tensor;
+    ``steps`` (rows, 1) true local steps K_i, ``nominal_steps`` (rows, 1) E n_i / B; ``round`` from 0 of ``rounds``;
+    ``clients`` the number m of all clients; ``layout`` of a row; ``full_gradient(w)`` the rows' gradient on all of
+    their client's data, unaugmented; ``uniform(draw, shape)`` keyed draws in [0, 1), shape (rows, *shape), the same
+    whatever rows train beside them. For an algorithm that remembers: ``previous`` (rows, parameters) the model that
+    each client received when it last took part, w^t where it never has; ``participated`` (rows, 1) 1 where it has, else
+    0.
     """
 
     w: Tensor
@@ -38,11 +41,15 @@ class Context:
     scratch: dict[str, Tensor]
     lr: Tensor
     steps: Tensor
+    nominal_steps: Tensor
     round: int
+    rounds: int
     clients: int
     layout: Layout
     full_gradient: Callable[[Tensor], Tensor] | None = None
     uniform: Callable[[int, tuple[int, ...]], Tensor] | None = None
+    previous: Tensor | None = None
+    participated: Tensor | None = None
     _narrowed: dict[int, Context] = field(default_factory=dict, repr=False)
 
     def narrow(self, rows: int) -> Context:
@@ -58,10 +65,14 @@ class Context:
                 {name: value[:rows] for name, value in self.scratch.items()},
                 self.lr,
                 self.steps[:rows],
+                self.nominal_steps[:rows],
                 self.round,
+                self.rounds,
                 self.clients,
                 self.layout,
                 self.full_gradient,
                 None if uniform is None else lambda draw, shape: uniform(draw, shape)[:rows],
+                None if self.previous is None else self.previous[:rows],
+                None if self.participated is None else self.participated[:rows],
             )
         return self._narrowed[rows]

@@ -88,12 +88,14 @@ class LocalTraining:
         e = self.algorithm.perturbation(w, gradient, ctx)
         g = gradient(w if e is None else w + e)
         d = self.algorithm.correct(g, ctx)
+        size = self.executor.layout.size
+        shared = d[:, :size]  # what lies behind is private to the client: neither clipped nor decayed
         if self.clip_norm is not None:
-            norm = d.norm(dim=1, keepdim=True)
-            d = d.mul_((self.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0))
+            norm = shared.norm(dim=1, keepdim=True)
+            shared.mul_((self.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0))
         shrink = self.weight_decay + self.algorithm.proximal
         if shrink:
-            d = d.add_(w, alpha=shrink)
+            shared.add_(w[:, :size], alpha=shrink)
         self.algorithm.update(w, d, ctx)
         return gradient.losses.sum()
 

@@ -13,7 +13,7 @@ from flatfed import algorithms, models
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
 from flatfed.engine import batches
-from flatfed.engine.client_state import ClientState
+from flatfed.engine.client_state import ClientState, Received
 from flatfed.engine.context import Context
 from flatfed.engine.evaluate import evaluate
 from flatfed.engine.executors import executor
@@ -21,7 +21,7 @@ from flatfed.engine.layout import Layout
 from flatfed.engine.local import LocalTraining, Resident
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.streams import stream, torch_seed
-from flatfed.engine.topology import mixing_matrix
+from flatfed.engine.topology import Topology
 from flatfed.errors import ConfigError
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -70,6 +70,9 @@ class Simulation:
         self.train = torch.from_numpy(partition.indices).to(device)
         self.clients = len(self.members)
         self.sizes = np.diff(partition.offsets)
+        steps = description.get("local_steps")
+        self.schedule = batches.Schedule(description["batch_size"], description["local_epochs"], steps)
+        self.topology = self._topology()
 
         self.private = self._private_size(shape)
         transform = self.algorithm.transform if self.private else None
@@ -84,16 +87,24 @@ class Simulation:
         )
         self._start(torch_seed(self.seed, "weights"))
 
+    def _topology(self) -> Topology | None:
+        """Return the graph of a decentralised algorithm; ConfigError where algorithm and split do not fit."""
+        algorithm, split = type(self.algorithm).__name__, self.description["split"]
+        if self.algorithm.central and self.clients > 1:
+            raise ConfigError(f"algorithm {algorithm} has all data at one place, but split {split!r} has clients")
+        spec = self.description.get("topology")
+        if self.algorithm.decentralised and spec is None:
+            raise ConfigError(f"algorithm {algorithm} is decentralised, but split {split!r} has no topology")
+        if self.algorithm.decentralised and self.algorithm.remembers:
+            raise ConfigError(f"algorithm {algorithm}: without a server no model is received that could be remembered")
+        return Topology(spec, self.clients, self.seed) if self.algorithm.decentralised else None
+
     def _private_size(self, shape: tuple[int, int, int]) -> int:
         """Return the number of private coordinates; ConfigError for what cannot be combined."""
-        algorithm = type(self.algorithm).__name__
-        if self.algorithm.decentralised and "topology" not in self.description:
-            split = self.description["split"]
-            raise ConfigError(f"algorithm {algorithm} is decentralised, but split {split!r} has no topology")
-        size = self.algorithm.private_size(shape)
-        if size and (self.algorithm.client_state or self.algorithm.server_state or self.algorithm.scratch):
+        size, own = self.algorithm.private_size(shape), self.algorithm
+        if size and (own.client_state or own.server_state or own.scratch or own.remembers):
             raise ConfigError(
-                f"algorithm {algorithm}: private coordinates go with no client, server or scratch vectors"
+                f"algorithm {type(own).__name__}: private coordinates go with no client, server or scratch vectors"
             )
         return size
 
@@ -110,14 +121,18 @@ class Simulation:
         if self.algorithm.decentralised:
             sizes["model"] = self.layout.size
         self.state = ClientState(sizes, self.clients, self.dtype, self.device)
-        self.local_steps = 0
-        if self.algorithm.decentralised:
-            self.state.store["model"][:] = initial
-            self.mixing = torch.from_numpy(mixing_matrix(self.description["topology"], self.clients))
-            self.mixing = self.mixing.to(self.state.store["model"])
+        self.received = None
+        if self.algorithm.remembers:
+            self.received = Received(self.clients, self.layout.size, self.dtype, self.device)
         self.round = 0
-        self.bytes = {"download": 0, "upload": 0}
+        self.counts = {"local_steps": 0, "gradient_evaluations": 0, "download": 0, "upload": 0}
         self.seconds = {"training": 0.0, "evaluation": 0.0}
+        if self.algorithm.decentralised:
+            nodes = self.state.store["model"]
+            nodes[:] = initial
+            everybody = np.arange(self.clients)
+            self.algorithm.begin(nodes, self._context(everybody, torch.zeros(()), self._all_state()))
+            self.server["w"].copy_(nodes.mean(dim=0, keepdim=True))
 
     def learning_rate(self) -> float:
         """Learning rate of the coming round: eta_0 gamma^t, constant within a round."""
@@ -131,7 +146,7 @@ class Simulation:
         wanted = last or (self.round + 1) % evaluation["every"] == 0
         lr = self.learning_rate()
         active = active_clients(self.description["sampling"], self.clients, self.seed, self.round)
-        order = batches.by_length(active, self.sizes, self.description["batch_size"], self.description["local_epochs"])
+        order = batches.by_length(active, self.sizes, self.schedule)
         trained, loss_sum, step_sum = self._train(order, lr)
         line = {
             "round": self.round + 1,
@@ -142,8 +157,7 @@ class Simulation:
         if wanted:
             gap = torch.stack([(row - self.server["w"][0]).square().sum() for row in trained])
             line["consistency"] = float(gap.mean())
-        self._count_bytes(len(order))
-        self.local_steps += step_sum
+        self._count(order, step_sum)
         self.round += 1
         self._wait()
         self.seconds["training"] += time.monotonic() - began
@@ -154,44 +168,58 @@ class Simulation:
         n, algorithm = len(order), self.algorithm
         rate = torch.tensor(lr, dtype=self.dtype, device=self.device)
         if algorithm.decentralised and algorithm.mix_first:
-            algorithm.mix(self.state.store["model"], self.mixing, self._context(order, rate, None, None))
+            self._mix(rate)
         uploads: dict[str, Tensor] = {}
         loss_sum = torch.zeros((), dtype=self.dtype, device=self.device)
-        steps = np.empty(n, dtype=np.int64)
+        step_sum = 0
         size = self.executor.block or n
         for first in range(0, n, size):
             part = order[first : first + size]
             rows = slice(first, first + len(part))
+            augmented = self.data.scheme != "none"
             plan = batches.plan(
-                part,
-                self.members,
-                seed=self.seed,
-                round_=self.round,
-                batch_size=self.description["batch_size"],
-                epochs=self.description["local_epochs"],
-                augmented=self.data.scheme != "none",
+                part, self.members, self.schedule, seed=self.seed, round_=self.round, augmented=augmented
             )
-            steps[rows] = plan.steps
+            step_sum += int(plan.steps.sum())
             sent, losses = self._train_block(part, plan, rate)
             loss_sum += losses
             for name, values in sent.items():
                 if name not in uploads:
                     uploads[name] = torch.empty(n, values.shape[1], dtype=self.dtype, device=self.device)
                 uploads[name][rows] = values
-        context = self._context(order, rate, None, steps)
         if algorithm.decentralised:
             self.state.touched[:] = True  # mixing moves every model, also of clients that did not train
             if not algorithm.mix_first:
-                algorithm.mix(self.state.store["model"], self.mixing, context)
+                self._mix(rate)
             self.server["w"].copy_(self.state.store["model"].mean(dim=0, keepdim=True))
         else:
-            algorithm.aggregate(self.server, uploads, context)
-        return uploads["w"], loss_sum, int(steps.sum())
+            if self.received is not None:
+                self.received.record(order, self.round, self.server["w"])
+            algorithm.aggregate(self.server, uploads, self._context(order, rate, None))
+        return uploads["w"], loss_sum, step_sum
+
+    def _mix(self, rate: Tensor) -> None:
+        """Let the algorithm mix all clients' models; count the links that every gossip step uses."""
+        models = self.state.store["model"]
+
+        def mixing(step: int) -> Tensor:
+            matrix = self.topology.mixing(self.round, step)
+            links = int(np.count_nonzero(matrix) - np.count_nonzero(matrix.diagonal()))
+            self._count_bytes(links)
+            return torch.from_numpy(matrix).to(models)
+
+        self.algorithm.mix(models, mixing, self._context(np.arange(self.clients), rate, self._all_state()))
+
+    def _all_state(self) -> dict[str, Tensor]:
+        """Return the state of all clients, name -> (clients, parameters), as it lies in the store."""
+        return {name: self.state.store[name] for name in self.algorithm.client_state}
 
     def _train_block(self, clients: np.ndarray, plan: batches.RoundPlan, rate: Tensor) -> tuple[dict, Tensor]:
         """Train one block of rows from the received model; return what it uploads and the sum of first losses."""
         rows = self.state.gather(clients)
-        ctx = self._context(clients, rate, rows, plan.steps)
+        ctx = self._context(clients, rate, rows, scratch=True)
+        if self.received is not None:
+            ctx.previous, ctx.participated = self.received.gather(clients, self.server["w"])
         received = rows["model"] if self.algorithm.decentralised else self.server["w"].expand(len(clients), -1)
         parts = [received, rows["private"]] if self.private else [received]
         w = torch.cat(parts, dim=1)
@@ -208,12 +236,14 @@ class Simulation:
         return {"w": model, **sent}, losses
 
     def _context(
-        self, clients: np.ndarray, rate: Tensor, rows: dict[str, Tensor] | None, steps: np.ndarray | None
+        self, clients: np.ndarray, rate: Tensor, rows: dict[str, Tensor] | None, *, scratch: bool = False
     ) -> Context:
-        """Return what hooks are given for ``clients``; ``rows`` their state (None at the server), ``steps`` (rows,)."""
-        local = rows is not None
-        counts = np.zeros(0) if steps is None else steps
+        """Return what hooks are given for ``clients``; ``rows`` their state, None at the server."""
         round_ = self.round
+        sizes = self.sizes[clients].tolist()
+
+        def column(values: list[float]) -> Tensor:
+            return torch.tensor(values, dtype=self.dtype, device=self.device)[:, None]
 
         def full_gradient(w: Tensor) -> Tensor:
             members = [torch.from_numpy(self.members[c]).to(self.device) for c in clients[: len(w)]]
@@ -229,26 +259,33 @@ class Simulation:
             client=rows or {},
             scratch={
                 name: torch.zeros(len(clients), self.layout.size, dtype=self.dtype, device=self.device)
-                for name in (self.algorithm.scratch if local else ())
+                for name in (self.algorithm.scratch if scratch else ())
             },
             lr=rate,
-            steps=torch.from_numpy(counts).to(self.device, self.dtype)[:, None],
+            steps=column([self.schedule.count(size) for size in sizes]),
+            nominal_steps=column([self.schedule.nominal(size) for size in sizes]),
             round=round_,
+            rounds=self.description["rounds"],
             clients=self.clients,
             layout=self.layout,
-            full_gradient=full_gradient if local else None,
+            full_gradient=full_gradient if scratch else None,
             uniform=uniform,
         )
 
-    def _count_bytes(self, active: int) -> None:
-        """Add the round's communication: model sizes sent to and from every active client, or along every link."""
-        links = active
-        if self.algorithm.decentralised:
-            links = int((self.mixing != 0).sum()) - self.clients
+    def _count(self, order: np.ndarray, steps: int) -> None:
+        """Add the round's steps, gradient evaluations (a full pass is as many as an epoch has) and communication."""
+        passes = self.algorithm.full_passes * sum(self.schedule.batches(size) for size in self.sizes[order].tolist())
+        self.counts["local_steps"] += steps
+        self.counts["gradient_evaluations"] += steps * self.algorithm.gradients_per_step + passes
+        if not self.algorithm.decentralised:
+            self._count_bytes(len(order))
+
+    def _count_bytes(self, links: int) -> None:
+        """Add communication: model sizes sent to and from every active client, or along every link."""
         size = self.layout.size * self.dtype.itemsize
         down, up = self.algorithm.communication
-        self.bytes["download"] += int(links * down * size)
-        self.bytes["upload"] += int(links * up * size)
+        self.counts["download"] += int(links * down * size)
+        self.counts["upload"] += int(links * up * size)
 
     def evaluate(self, name: str, index: Tensor) -> tuple[float, float]:
         """Return (loss, accuracy) of the model that ``evaluated`` calls ``name`` on the images ``index`` (n,)."""
@@ -272,8 +309,8 @@ class Simulation:
             "test_accuracy": found["test"][1],
             "clients": line["clients"],
             "consistency": line["consistency"],
-            "download_bytes": self.bytes["download"],
-            "upload_bytes": self.bytes["upload"],
+            "download_bytes": self.counts["download"],
+            "upload_bytes": self.counts["upload"],
             "seconds": round(self.seconds["training"], 3),
         }
         if "train" in found:

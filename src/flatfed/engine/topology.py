@@ -1,38 +1,100 @@
-"""Mixing matrices of decentralised training: symmetric, doubly stochastic, W[i, j] > 0 only between neighbours."""
+"""Who exchanges models with whom: graphs of decentralised training and their mixing matrices.
+
+W[i, j] > 0 only between neighbours (and on the diagonal), rows sum to one. Weights are 1 / (degree + 1): DFedSAM
+(Definition 4.1) asks for symmetric weights and states none, and on a regular graph these are also the Metropolis
+weights.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from typing import Any
 
 import numpy as np
 
-from flatfed.errors import ConfigError, unknown
+from flatfed.engine.graphs import STATIC, check, check_steps, torus
+from flatfed.engine.streams import sequence, stream
+
+DRAWS = 100  # graphs over which the spectral gap of a time-varying topology is averaged
 
 
-def _ring(clients: int) -> np.ndarray:
-    """Every node with its two neighbours."""
-    near = np.eye(clients, k=1) + np.eye(clients, k=-1)
-    near[0, -1] = near[-1, 0] = 1
-    return near
+class Topology:
+    """A graph on ``clients`` nodes, the same in every round or drawn anew, keyed by (seed, round).
 
+    ``spec``: ``graph`` and, for the time-varying ones, ``neighbours`` n.
 
-def _full(clients: int) -> np.ndarray:
-    """Every node with every other."""
-    return np.ones((clients, clients)) - np.eye(clients)
+    - ring; grid: a torus as square as possible; exponential: 2^k hops in both directions (in one direction, as Ying et
+      al. 2021, W would not be symmetric); full.
+    - clique: n random clients average, the others keep their models; every gossip step of a round has n clients that
+      none before it had. DFedSAM appendix B.4 allows three readings; only this one mixes as little as its Table 1
+      shows.
+    - neighbours: every client averages with n random others, whether or not they do with it: not symmetric, does not
+      preserve the mean (the code of DisPFL).
+    - regular: a random graph in which every client has n neighbours.
 
-
-GRAPHS: dict[str, Callable[[int], np.ndarray]] = {"ring": _ring, "full": _full}
-
-
-def mixing_matrix(name: str, clients: int) -> np.ndarray:
-    """Return W (clients, clients) float64 with weights 1 / (degree + 1) on the regular graph ``name``.
-
-    DFedSAM (Definition 4.1) asks for symmetric, doubly stochastic weights and states none; on a regular graph these are
-    also the Metropolis weights. Raises ConfigError for an unknown graph or fewer than three clients.
+    Raises ConfigError for an unknown graph and where it does not fit the number of clients.
     """
-    if name not in GRAPHS:
-        raise ConfigError(unknown("topology", name, GRAPHS, "topology"))
-    if clients < 3:
-        raise ConfigError(f"topology {name}: needs at least 3 clients, not {clients}")
-    graph = GRAPHS[name](clients)
-    return (graph + np.eye(clients)) / (graph.sum(axis=1, keepdims=True) + 1)
+
+    def __init__(self, spec: dict[str, Any], clients: int, seed: int):
+        check(spec, clients, "topology")
+        self.graph, self.clients, self.seed = spec["graph"], clients, seed
+        self.neighbours = spec.get("neighbours", 0)
+        self._fixed = _weights(_adjacency(self.graph, clients)) if self.graph in STATIC else None
+
+    def mixing(self, round_: int, step: int = 0) -> np.ndarray:
+        """Return W (clients, clients) float64 of gossip step ``step`` of round ``round_``, both from 0.
+
+        Raises ConfigError where a clique has no clients left for so many gossip steps.
+        """
+        if self._fixed is not None:
+            return self._fixed
+        near = np.zeros((self.clients, self.clients))
+        if self.graph == "clique":
+            check_steps({"graph": "clique", "neighbours": self.neighbours}, self.clients, step + 1, "topology")
+            order = stream(self.seed, "topology", round_, 0).permutation(self.clients)
+            members = order[step * self.neighbours : (step + 1) * self.neighbours]
+            near[np.ix_(members, members)] = 1
+            np.fill_diagonal(near, 0)
+        elif self.graph == "neighbours":
+            generator = stream(self.seed, "topology", round_, step)
+            for client in range(self.clients):
+                chosen = generator.choice(self.clients - 1, self.neighbours, replace=False)
+                near[client, chosen + (chosen >= client)] = 1
+        else:
+            import networkx
+
+            drawn = int(sequence(self.seed, "topology", round_, step).generate_state(1)[0])
+            graph = networkx.random_regular_graph(self.neighbours, self.clients, seed=drawn)
+            near = networkx.to_numpy_array(graph, nodelist=range(self.clients))
+        return _weights(near)
+
+    def spectral_gap(self) -> float:
+        """Return 1 - lambda, where one gossip step shrinks the distance from the mean to lambda of it at most.
+
+        lambda^2 is the largest eigenvalue of E[W' W] - 11'/m: for a fixed symmetric W, lambda is its second largest
+        absolute eigenvalue. Time-varying graphs: expectation over the first 100 rounds.
+        """
+        rounds = 1 if self._fixed is not None else DRAWS
+        product = sum(w.T @ w for w in map(self.mixing, range(rounds))) / rounds
+        largest = float(np.linalg.eigvalsh(product - 1 / self.clients)[-1])
+        return 1 - math.sqrt(max(0.0, largest))
+
+
+def _adjacency(graph: str, clients: int) -> np.ndarray:
+    """Return the adjacency matrix (clients, clients) of a fixed graph."""
+    import networkx
+
+    if graph == "ring":
+        made = networkx.cycle_graph(clients)
+    elif graph == "grid":
+        made = networkx.grid_2d_graph(*torus(clients), periodic=True)
+    elif graph == "exponential":
+        made = networkx.circulant_graph(clients, [1 << k for k in range((clients - 1).bit_length())])
+    else:
+        made = networkx.complete_graph(clients)
+    return networkx.to_numpy_array(made)
+
+
+def _weights(near: np.ndarray) -> np.ndarray:
+    """Return the mixing matrix of an adjacency matrix: 1 / (degree + 1) for every neighbour and for oneself."""
+    return (near + np.eye(len(near))) / (near.sum(axis=1, keepdims=True) + 1)

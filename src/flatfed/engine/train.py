@@ -1,6 +1,7 @@
 """One training job: a run description in, ``metrics.csv``, ``model.safetensors`` and ``run.json`` out.
 
-Needs torch, numpy and safetensors, nothing else, so that a run can be made on a bare GPU host and copied back.
+Needs torch, numpy and safetensors, nothing else, so that a run can be made on a bare GPU host and copied back;
+decentralised runs need networkx too, which torch brings along.
 """
 
 from __future__ import annotations
@@ -209,8 +210,10 @@ def _write(
         "executor": simulation.executor.name,
         "precision": description["precision"],
         "parameters": simulation.layout.size,
-        "local_steps": simulation.local_steps,
-        "gradient_evaluations": simulation.local_steps * simulation.algorithm.gradients_per_step,
+        "local_steps": simulation.counts["local_steps"],
+        "gradient_evaluations": simulation.counts["gradient_evaluations"],
+        "stored_vectors": simulation.algorithm.stored_vectors(),
+        "spectral_gap": simulation.topology.spectral_gap() if simulation.topology else None,
         "seconds": round(sum(simulation.seconds.values()), 3),
         "seconds_training": round(simulation.seconds["training"], 3),
         "seconds_evaluation": round(simulation.seconds["evaluation"], 3),

@@ -10,6 +10,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed import models
+from flatfed.engine import graphs
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import schemas, settings
 from flatfed.experiment.strict_yaml import read
@@ -24,9 +25,9 @@ SCHEMES = {
     "dirichlet": (("alpha",), ("replacement",)),
     "pathological": (("classes_per_client",), ()),
     "shards": (("shards_per_client",), ()),
-    "central": ((), ()),
+    "central": ((), ("steps_of",)),
 }
-COMMON = ("label", "scheme", "clients", "participation", "sampling", "sampler")
+COMMON = ("label", "scheme", "clients", "participation", "sampling", "sampler", "topology", "neighbours")
 
 #: Kind of source -> the keys it needs, and those it takes beside them.
 SOURCES = {
@@ -60,6 +61,8 @@ def load(root: Path) -> Catalog:
     splits = _entries(root, "splits", PLAIN)
     check_splits(splits)
     algorithms = _entries(root, "algorithms", LABELLED)
+    for name in registry.names():
+        algorithms.setdefault(name, {"label": registry.load(name).__name__})  # a file alone is enough for a row
     for name, entry in algorithms.items():
         check_algorithm(name, entry, algorithms)
     protocols: dict[str, settings.Protocol] = {}
@@ -140,6 +143,13 @@ def check_splits(splits: dict[str, dict[str, Any]]) -> None:
         check_keys(split, needed, (*COMMON, *needed, *optional), f"scheme {split['scheme']}", where)
         if split["scheme"] == "central" and split["clients"] != 1:
             raise ConfigError(f"{where}.clients: {split['clients']} is not allowed; scheme central has 1")
+        if "steps_of" in split and (split["steps_of"] not in splits or "steps_of" in splits[split["steps_of"]]):
+            federated = [id_ for id_, other in splits.items() if other["scheme"] != "central"]
+            raise ConfigError(unknown("split", split["steps_of"], federated, f"{where}.steps_of"))
+        if "neighbours" in split and "topology" not in split:
+            raise ConfigError(f"{where}.neighbours: means nothing without a topology")
+        if "topology" in split:
+            graphs.check(settings.topology_of(split, {}), split["clients"], f"{where}.topology")
         if split.get("sampling") == "all" and split["participation"] != 1:
             raise ConfigError(f"{where}.participation: {split['participation']} is not 1, but sampling is all")
         if split.get("sampler") == "official":

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import catalog as catalogs
@@ -34,6 +35,9 @@ class Experiment:
     def __init__(self, root: Path, config: dict[str, Any], results: str):
         selection.check(config)
         self.config, self.results = config, results
+        self.algorithm_folders = registry.look_in(
+            config.get("algorithm_folders", []), f"{selection.WHERE}: algorithm_folders"
+        )
         self.scale: str = config["scale"]
         self.catalog = catalogs.load(root)
         self.references = tables.references(root)
@@ -110,6 +114,10 @@ class Experiment:
         deal, sampling = self._deal(scale, protocol, split)
         entry = _get(self.catalog.algorithms, algorithm, "algorithm", "config/algorithms.yaml")
         training, parameters = settings.of_algorithm(values, algorithm, entry)
+        content = self.catalog.splits[split]
+        where = f"{protocol}/{split}/{algorithm} ({scale} scale)"
+        topology = settings.topology_of(content, values)
+        settings.check_pair(algorithm, parameters, split, content, topology, deal["clients"], where)
         dataset, model = self.catalog.datasets[values["dataset"]], values["model"]
         description = {
             "format": 1,
@@ -120,6 +128,8 @@ class Experiment:
             },
             "partition": deal,
             "sampling": sampling,
+            **({"topology": topology} if topology else {}),
+            **({"local_steps": self._steps_of(scale, protocol, content, training)} if "steps_of" in content else {}),
             "model": {
                 "name": model["name"],
                 "options": models.check_options(model["name"], model.get("options", {}), protocol),
@@ -132,6 +142,11 @@ class Experiment:
         folder = f"{self.results}/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}"
         partition = self.partition_path(scale, protocol, split, seed)
         return Run(folder, scale, protocol, split, algorithm, seed, values["dataset"], partition, description)
+
+    def _steps_of(self, scale: str, protocol: str, split: dict[str, Any], training: dict[str, Any]) -> int:
+        """Return the steps of a round of a central split: those of the split it is measured by, in this protocol."""
+        deal, sampling = self._deal(scale, protocol, split["steps_of"])
+        return settings.steps_of(deal, sampling, training, self.catalog.datasets[deal["dataset"]]["train"])
 
     def seeds(self, scale: str, protocol: str, own: list[int] | None = None) -> list[int]:
         """Return the seeds of a table or figure: config.yaml's, else its ``own`` (paper scale), else the protocol's."""

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from flatfed import algorithms as registry
+from flatfed.engine import graphs
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import schemas
 
@@ -127,6 +128,60 @@ def of_split(
     fraction = min(1.0, round(split["participation"] * values.get("participation_times", 1), 10))
     sampling = {"scheme": split["sampling"], "fraction": fraction, "sampler": split["sampler"]}
     return deal, sampling
+
+
+def topology_of(split: dict[str, Any], values: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the graph of ``split``, or None; a protocol's ``values`` multiply neighbours as they do clients."""
+    if "topology" not in split:
+        return None
+    spec = {"graph": split["topology"]}
+    if "neighbours" in split:
+        spec["neighbours"] = max(2, round(split["neighbours"] * values.get("clients_times", 1)))
+    return spec
+
+
+def steps_of(deal: dict[str, Any], sampling: dict[str, Any], training: dict[str, Any], images: int) -> int:
+    """Return the gradient steps n K of one round of a federated split, n the expected number of active clients.
+
+    ``deal`` and ``sampling`` as :func:`of_split` returns them, ``images`` in the training set: K = E ceil(n_i / B).
+    """
+    active = deal["clients"] if sampling["scheme"] == "all" else max(1, round(deal["clients"] * sampling["fraction"]))
+    batches = -(-(images // deal["clients"]) // training["batch_size"])
+    return active * training["local_epochs"] * batches
+
+
+def check_pair(
+    algorithm: str,
+    parameters: dict[str, Any],
+    split: str,
+    content: dict[str, Any],
+    topology: dict[str, Any] | None,
+    clients: int,
+    where: str,
+) -> None:
+    """Refuse an algorithm on a split that it cannot train on.
+
+    ``content`` is the split's entry; ``topology`` and ``clients`` what it comes to at a scale.
+
+    :raises ConfigError: a decentralised algorithm without a topology, one with a server on a topology, a centralised
+        one on several clients, or more gossip steps than the topology has.
+    """
+    kind = registry.load(algorithm.partition("~")[0])(**parameters)
+    at = f"{where}: algorithm {algorithm!r} cannot train on split {split!r}"
+    if kind.decentralised and topology is None:
+        graphs_known = ", ".join(graphs.GRAPHS)
+        raise ConfigError(f"{at}: it is decentralised and the split has no topology; allowed: {graphs_known}")
+    if not kind.decentralised and topology is not None:
+        others = ", ".join(name for name in registry.names() if registry.load(name).decentralised)
+        raise ConfigError(
+            f"{at}: it has a server and the split a topology, {topology['graph']}; topologies are for {others}"
+        )
+    if kind.central and content["scheme"] != "central":
+        raise ConfigError(
+            f"{at}: it has all data at one place, as splits of scheme central do, not {content['scheme']}"
+        )
+    if topology is not None:
+        graphs.check_steps(topology, clients, kind.gossip_steps, f"{at}: gossip_steps")
 
 
 def target(values: dict[str, Any], split: str, name: str, where: str) -> float:

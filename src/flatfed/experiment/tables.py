@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from flatfed.engine import graphs
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import settings
 from flatfed.experiment.catalog import Catalog
@@ -134,6 +135,8 @@ def check_fit(protocol: settings.Protocol, split: str, catalog: Catalog, where: 
         if deal.get("classes_per_client", 0) > dataset["classes"]:
             wrong = f"{place}.classes_per_client: {declared['classes_per_client']}"
             raise ConfigError(f"{wrong} is not allowed; at most {dataset['classes']}, the classes {there}")
+        if "topology" in declared:
+            graphs.check(settings.topology_of(declared, protocol.scales[scale]), deal["clients"], f"{place}.topology")
         parts = deal["clients"] * deal.get("shards_per_client", 1)
         if parts > dataset["train"]:
             kind = "shards" if "shards_per_client" in deal else "clients"

@@ -1,0 +1,54 @@
+"""FedLESAM's perturbation (Fan et al. 2024, section 4.1), to be composed with any algorithm of a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._parameters import Choice, Number
+from flatfed.algorithms._rows import unit
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.engine.context import Context, Gradient
+
+
+class LocallyEstimated(Algorithm):
+    """The global perturbation, estimated by every client from the models it received: no gradient is spent on it.
+
+        e_i = rho (w_i^old - w^t) / ||w_i^old - w^t||,  constant over the round; w_i^old: what i received last
+
+    ``direction``: the official code has one direction for all clients, w^{t-1} - w^t, which section 4.1 argues against;
+    the two agree under full participation. It also indexes the flat vector by tensor, so that every tensor is shifted
+    by one scalar: never reproduced. ``first``: before a client has taken part, Alg. 1's w_i^old = 0 makes e_i a pure
+    shrinking of w^t; like the official code in its first round, the default does not perturb then.
+    """
+
+    rho = Number(0.01, "radius of the perturbation; 0 takes the plain gradient", minimum=0)
+    direction = Choice("paper", ("paper", "official_code"), "each client's own last model, or the server's last step")
+    first = Choice("official_code", ("official_code", "paper"), "first participation: no perturbation, or w_old = 0")
+    server_state = ("step",)
+    scratch = ("e",)
+    remembers = True
+
+    def start(self, w: Tensor, ctx: Context) -> None:
+        """Fix e_i for the round."""
+        super().start(w, ctx)
+        if self.direction == "official_code":
+            away = -ctx.server["step"]
+        elif self.first == "paper":
+            away = ctx.previous * ctx.participated - ctx.w
+        else:
+            away = ctx.previous - ctx.w
+        ctx.scratch["e"].copy_(self.rho * unit(away))
+
+    def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
+        """Return e_i."""
+        return ctx.scratch["e"]
+
+    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
+        """Keep w^{t+1} - w^t, for the official code's direction."""
+        received = server["w"].clone()
+        super().aggregate(server, uploads, ctx)
+        server["step"].copy_(server["w"] - received)

@@ -1,0 +1,18 @@
+"""SAM (Foret et al. 2021) on all data at one place: the reference without federation.
+
+    e = rho g(w) / ||g(w)||;   w <- w - eta [clip(g(w + e)) + weight_decay w]
+
+A round has as many steps as centralised SGD's.
+"""
+
+from __future__ import annotations
+
+from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._sam import SharpnessAware
+from flatfed.algorithms.centralised_sgd import CentralisedSGD
+
+
+class CentralisedSAM(SharpnessAware, CentralisedSGD):
+    """SAM on all data."""
+
+    claims = Claims((Reduction({"rho": 0.0}, "centralised_sgd"),), ends_at="fixed point", per_rho=4.0)

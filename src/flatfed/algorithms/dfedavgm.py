@@ -1,0 +1,32 @@
+"""DFedAvgM (Sun et al. 2022): DFedAvg with heavy-ball momentum in the local steps.
+
+    v <- theta v + d;   x <- x - eta v;   v = 0 at the start of every round
+
+theta = 0.9 (DFedSAM appendix B.3); d is the clipped gradient with its weight decay, as in torch's SGD.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._parameters import Number
+from flatfed.algorithms.dfedavg import DFedAvg
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.engine.context import Context
+
+
+class DFedAvgM(DFedAvg):
+    """Local SGD with momentum, and gossip."""
+
+    momentum = Number(0.9, "theta: heavy-ball momentum; 0 is DFedAvg", minimum=0, exclusive_maximum=1)
+    scratch = ("velocity",)
+    claims = Claims((Reduction({"momentum": 0.0}, "dfedavg"),), ends_at="fixed point")
+
+    def update(self, w: Tensor, d: Tensor, ctx: Context) -> None:
+        """Move along the velocity."""
+        velocity = ctx.scratch["velocity"].mul_(self.momentum).add_(d)
+        super().update(w, velocity, ctx)

@@ -1,0 +1,36 @@
+"""DFedSAM-MGS (Shi et al. 2023, Alg. 1): DFedSAM with Q gossip steps after local training.
+
+    z_i^{q+1} = sum_l w_il z_l^q,  q = 0 .. Q - 1;   x_i <- z_i^Q
+
+Q = 4 (section 5.2). Alg. 1 prints the single mix beside the loop; it is the loop's first step, not one more. Where the
+graph changes with time, every gossip step draws its own (appendix B.4: 10 Q clients without replacement).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._parameters import Whole
+from flatfed.algorithms._rows import gossip
+from flatfed.algorithms.dfedsam import DFedSAM
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.algorithms._base import Mixing
+    from flatfed.engine.context import Context
+
+
+class DFedSAMMGS(DFedSAM):
+    """Local SAM and several gossip steps."""
+
+    gossip_steps = Whole(4, "Q: gossip steps a round; 1 is DFedSAM", minimum=1)
+    claims = Claims(
+        (Reduction({"gossip_steps": 1, "rho": 0.3}, "dfedsam", {"rho": 0.3}),), ends_at="fixed point", per_rho=4.0
+    )
+
+    def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
+        """X <- W^(Q-1) ... W^(0) X."""
+        for step in range(self.gossip_steps):
+            gossip(models, mixing(step))

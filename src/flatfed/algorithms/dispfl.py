@@ -1,0 +1,113 @@
+"""DisPFL (Dai et al. 2022): every node trains a sparse model of its own, and its mask moves.
+
+    x_i <- m_i * sum_{j in N_i + i} x_j / sum_{j in N_i + i} m_j       (elementwise; 0 where no mask is)
+    K local SGD steps, the weights masked after every one
+    in every sparse layer: prune the ceil(r_t nnz) smallest |x|, regrow as many;   r_t = (anneal / 2)(1 + cos(pi t / T))
+
+Layers have Erdos-Renyi-kernel densities, proportional to sum(shape) / prod(shape), capped at 1; tensors of one
+dimension are dense. Regrown weights start at zero, unless they were pruned a moment before. ``regrow: gradient`` takes
+the places of the largest |gradient| of the round's last step in place of random ones. A method of personal models:
+DFedSAM reports "global" accuracy without a definition; shown here is the mean of all nodes' models. A link carries
+``density`` of a model; the masks' bits are not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._parameters import Choice, Number
+from flatfed.algorithms._rows import BLOCK
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.algorithms._base import Mixing
+    from flatfed.engine.context import Context
+    from flatfed.engine.layout import Layout
+
+
+class DisPFL(Algorithm):
+    """Sparse local SGD and masked gossip."""
+
+    density = Number(
+        0.5, "share of the weights that a node has; 1 is mixing, then local SGD", exclusive_minimum=0, maximum=1
+    )
+    anneal = Number(
+        0.5, "share of a layer's weights replaced after the first round, falling to 0", minimum=0, maximum=1
+    )
+    regrow = Choice("random", ("random", "gradient"), "where weights regrow: anywhere, or at the largest gradients")
+    masks = Choice("different", ("different", "same"), "first masks: every node's own, or one for all")
+    decentralised = True
+    mix_first = True
+    client_state = ("mask",)
+    scratch = ("gradient",)
+    claims = Claims(
+        (Reduction({"density": 1.0}, "dpsgd", {"order": "official_code"}),),
+        reason="every node has weights of its own that no other has; at density 1 it is D-PSGD",
+    )
+
+    def __init__(self, **values: Any):
+        super().__init__(**values)
+        self.communication = (self.density, self.density)
+
+    def begin(self, models: Tensor, ctx: Context) -> None:
+        """Draw the first masks and apply them."""
+        mask = ctx.client["mask"].fill_(1)
+        for layer, (part, kept) in enumerate(self.sparse(ctx.layout)):
+            draws = ctx.uniform(layer, (part.stop - part.start,))
+            if self.masks == "same":
+                draws = draws.amin(dim=0, keepdim=True).expand_as(draws)  # of all nodes, in whatever order they stand
+            dropped = draws.topk(draws.shape[1] - kept, dim=1).indices
+            mask[:, part].scatter_(1, dropped.to(mask.device), 0)
+        models.mul_(mask)
+
+    def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
+        """Average every weight over the neighbours that have it, and keep those of the own mask."""
+        near = (mixing(0) > 0).to(models)
+        for columns, mask in zip(models.split(BLOCK, dim=1), ctx.client["mask"].split(BLOCK, dim=1), strict=True):
+            columns.copy_(mask * (near @ columns) / (near @ mask).clamp_(min=1))
+
+    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+        """Remember the gradient, for regrowing."""
+        ctx.scratch["gradient"].copy_(g)
+        return g
+
+    def update(self, w: Tensor, d: Tensor, ctx: Context) -> None:
+        """A step on the weights of the mask."""
+        super().update(w, d, ctx)
+        w.mul_(ctx.client["mask"])
+
+    def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
+        """Prune and regrow every sparse layer."""
+        share = self.anneal / 2 * (1 + math.cos(math.pi * ctx.round / ctx.rounds))
+        layers = self.sparse(ctx.layout)
+        for layer, (part, kept) in enumerate(layers):
+            mask, moved = ctx.client["mask"][:, part], math.ceil(share * kept)
+            smallest = w[:, part].abs().masked_fill_(mask == 0, math.inf).topk(moved, dim=1, largest=False).indices
+            mask.scatter_(1, smallest, 0)
+            if self.regrow == "random":
+                score = ctx.uniform(len(layers) + layer, (part.stop - part.start,))
+            else:
+                score = ctx.scratch["gradient"][:, part].abs()
+            grown = score.masked_fill(mask > 0, -1).topk(moved, dim=1).indices
+            mask.scatter_(1, grown, 1)
+        w.mul_(ctx.client["mask"])
+        return {}
+
+    def sparse(self, layout: Layout) -> list[tuple[slice, int]]:
+        """Return (place in a row, number of weights kept) of every layer that is not dense."""
+        raw = [sum(shape) / math.prod(shape) if len(shape) > 1 else math.inf for shape in layout.shapes]
+        parts, sizes = list(layout.slices().values()), layout.sizes
+        dense = {layer for layer, value in enumerate(raw) if value == math.inf}
+        while True:
+            others = [layer for layer in range(len(raw)) if layer not in dense]
+            budget = self.density * sum(sizes) - sum(sizes[layer] for layer in dense)
+            scale = max(0.0, budget) / sum(raw[layer] * sizes[layer] for layer in others) if others else 0.0
+            full = {layer for layer in others if scale * raw[layer] >= 1}
+            if not full:
+                break
+            dense |= full
+        return [(parts[layer], int(scale * raw[layer] * sizes[layer])) for layer in others]

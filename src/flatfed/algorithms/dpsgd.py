@@ -1,0 +1,53 @@
+"""D-PSGD (Lian et al. 2017): every node mixes its neighbours' models and adds its own local step.
+
+    x_i <- sum_l w_il x_l + (x_i^K - x_i),   x_i^K after local steps from x_i itself
+
+With one step this is x_i <- sum_l w_il x_l - eta g_i(x_i). DFedSAM trains one epoch a round (appendix B.3). The code
+its group published with DisPFL mixes first and trains from the mixed model: ``order: official_code``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flatfed.algorithms._base import Algorithm
+from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._parameters import Choice
+from flatfed.algorithms._rows import gossip
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.algorithms._base import Mixing
+    from flatfed.engine.context import Context
+
+
+class DPSGD(Algorithm):
+    """Gossip with a local step."""
+
+    order = Choice("paper", ("paper", "official_code"), "mix the old models and add the step, or mix, then train")
+    decentralised = True
+    client_state = ("step",)
+    claims = Claims(
+        (Reduction({}, "fedavg", when={"topology": {"graph": "full"}, "sampling": {"scheme": "all"}, "rounds": 1}),),
+        ends_at="fixed point",
+    )
+
+    @property
+    def mix_first(self) -> bool:
+        """Whether nodes mix before they train."""
+        return self.order == "official_code"
+
+    def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
+        """Keep the local step x_i^K - x_i until the models are mixed."""
+        if not self.mix_first:
+            ctx.client["step"].copy_(w - ctx.w)
+        return {}
+
+    def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
+        """X <- W X + steps; the models come in with their steps taken. A node that did not train has none."""
+        steps = ctx.client["step"]
+        models.sub_(steps)
+        gossip(models, mixing(0))
+        models.add_(steps)
+        steps.zero_()

@@ -1,0 +1,18 @@
+"""FedLESAM (Fan et al. 2024, Alg. 1): local steps perturbed along the client's estimate of the global direction.
+
+    e_i = rho (w_i^old - w^t) / ||w_i^old - w^t||;   w <- w - eta g(w + e_i);   after training w_i^old <- w^t
+
+One gradient a step, as FedAvg; rho = 0.01 (section 6.1). Alg. 1 sums the local models without 1/n; the mean is meant.
+"""
+
+from __future__ import annotations
+
+from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._lesam import LocallyEstimated
+from flatfed.algorithms.fedavg import FedAvg
+
+
+class FedLESAM(LocallyEstimated, FedAvg):
+    """FedAvg on FedLESAM's perturbed gradient."""
+
+    claims = Claims((Reduction({"rho": 0.0}, "fedavg"),), ends_at="fixed point", per_rho=4.0)

@@ -1,0 +1,23 @@
+"""FedLESAM-D (Fan et al. 2024, Alg. 4): FedDyn on FedLESAM's perturbed gradient.
+
+    e_i as FedLESAM;   w <- w - eta [g(w + e_i) + lambda (h_i - w^t) + lambda w];   h_i and the server as FedDyn
+
+Alg. 4 adds the dual where it must be subtracted, leaves it out at the server and divides by K; FedDyn's form, which the
+official code has, is followed. rho = 0.1 (section 6.1). One model goes each way, where the paper's Table 7 counts two.
+"""
+
+from __future__ import annotations
+
+from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._lesam import LocallyEstimated
+from flatfed.algorithms._parameters import Number
+from flatfed.algorithms.feddyn import FedDyn
+
+
+class FedLESAMD(LocallyEstimated, FedDyn):
+    """FedDyn on FedLESAM's perturbed gradient."""
+
+    rho = Number(0.1, "radius of the perturbation; 0 is FedDyn", minimum=0)
+    server_state = ("h", "step")
+    scratch = ("dual", "e")
+    claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)

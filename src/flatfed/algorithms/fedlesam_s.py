@@ -1,0 +1,40 @@
+"""FedLESAM-S (Fan et al. 2024, Alg. 3): SCAFFOLD on FedLESAM's perturbed gradient.
+
+    e_i as FedLESAM;   w <- w - eta [g(w + e_i) - c_i + c];   c_i, c and the server as SCAFFOLD
+
+Alg. 3 prints SCAFFOLD's correction with the wrong sign and adds c_i itself to c; neither is followed. The official code
+multiplies the correction by 0.1 but not the update of c_i, which then no longer estimates the client's gradient:
+``correction: official_code``. rho = 0.1 (section 6.1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._lesam import LocallyEstimated
+from flatfed.algorithms._parameters import Choice, Number
+from flatfed.algorithms.scaffold import Scaffold
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.engine.context import Context
+
+OFFICIAL_FACTOR = 0.1  # the official code's --lamb
+
+
+class FedLESAMS(LocallyEstimated, Scaffold):
+    """SCAFFOLD on FedLESAM's perturbed gradient."""
+
+    rho = Number(0.1, "radius of the perturbation; 0 is SCAFFOLD", minimum=0)
+    correction = Choice("paper", ("paper", "official_code"), "factor of c - c_i in a step: 1, or the official 0.1")
+    server_state = ("c", "step")
+    scratch = ("correction", "e")
+    claims = Claims((Reduction({"rho": 0.0}, "scaffold"),), ends_at="optimum", per_rho=4.0)
+
+    def start(self, w: Tensor, ctx: Context) -> None:
+        """Both e_i and the correction are constant over the round."""
+        super().start(w, ctx)
+        if self.correction == "official_code":
+            ctx.scratch["correction"].mul_(OFFICIAL_FACTOR)

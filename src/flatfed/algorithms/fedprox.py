@@ -1,0 +1,36 @@
+"""FedProx (Li et al. 2020): a proximal term keeps local models near the received one.
+
+    w <- w - eta [g - mu w^t + mu w]
+
+The clip sees the linear half -mu w^t, the quadratic one joins the weight decay: the official FedSMOO code. Where the
+clip is idle this is g + mu (w - w^t). Not in the four papers' tables; mu = 0.1 is that code's default.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._parameters import Number
+from flatfed.algorithms.fedavg import FedAvg
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.engine.context import Context
+
+
+class FedProx(FedAvg):
+    """Local SGD with a proximal term."""
+
+    mu = Number(0.1, "strength of the proximal term; 0 is FedAvg", minimum=0)
+    claims = Claims((Reduction({"mu": 0.0}, "fedavg"),), ends_at="fixed point")
+
+    @property
+    def proximal(self) -> float:
+        """mu w, the quadratic half of the proximal term."""
+        return self.mu
+
+    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+        """G = g - mu w^t."""
+        return g.sub_(ctx.w, alpha=self.mu)

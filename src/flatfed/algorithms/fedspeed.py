@@ -1,0 +1,46 @@
+"""FedSpeed (Sun et al. 2023): FedDyn on SAM's gradient, as the official code has it.
+
+    e = rho g(w) / ||g(w)||;   w <- w - eta [g(w + e) + lambda (h_i - w^t) + lambda w];   h_i <- h_i + (w_i - w^t)
+    server: w^{t+1} = mean_S w_i + (1/m) sum_{all i} h_i
+
+The paper's clients upload w_i + h_i and the server averages over the active ones alone: ``average: paper``. The
+official code's mean over all is the default, since FedSMOO's Table 8 (dynamic regularisation and SAM, without SAM's
+correction) is this algorithm with FedSMOO's settings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._parameters import Choice, Number
+from flatfed.algorithms._sam import SharpnessAware
+from flatfed.algorithms.feddyn import FedDyn
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.engine.context import Context
+
+
+class FedSpeed(SharpnessAware, FedDyn):
+    """FedDyn on SAM's gradient."""
+
+    rho = Number(0.1, "radius of the perturbation; 0 is FedDyn", minimum=0)
+    average = Choice(
+        "official_code", ("official_code", "paper"), "h enters as the mean over all, or over active clients"
+    )
+    claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
+
+    def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
+        """FedDyn's h_i; the paper's clients send the sum of model and h_i, here sent apart and counted as one."""
+        super().finish(w, ctx)
+        return {"h": ctx.client["h"]} if self.average == "paper" else {}
+
+    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
+        """w = mean_S w_i + mean h, over all clients or (paper) over the active ones."""
+        if self.average == "official_code":
+            super().aggregate(server, uploads, ctx)
+        else:
+            server["h"].copy_(uploads["h"].mean(dim=0, keepdim=True))
+            server["w"].copy_(uploads["w"].mean(dim=0, keepdim=True) + server["h"])

@@ -1,0 +1,48 @@
+"""MimeLite with SGD's momentum (Karimireddy et al. 2021): clients apply the server's momentum and leave it as it is.
+
+    client: w <- w - eta [alpha g + (1 - alpha) s], s frozen over the round
+    server: w <- w + eta_g mean_S (w_i - w^t);   s <- alpha mean_S grad F_i(w^t) + (1 - alpha) s
+
+grad F_i is the gradient on all of client i's images: one pass over its data more than FedAvg. alpha is FedSAM's beta,
+the weight of the fresh gradient (0.1, section 5.1). FedSAM prints no pseudo-code: weight decay stays outside momentum
+and mix, as for every row, and the full gradient is neither augmented nor clipped; both ends are the same stationary
+point as decay inside both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._parameters import Number
+from flatfed.algorithms.fedavg import FedAvg
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.engine.context import Context
+
+
+class MimeLite(FedAvg):
+    """Local SGD with the server's momentum."""
+
+    alpha = Number(
+        0.1, "weight of the fresh gradient, 1 minus the momentum; 1 is FedAvg", exclusive_minimum=0, maximum=1
+    )
+    server_state = ("momentum",)
+    communication = (2, 2)
+    full_passes = 1
+    claims = Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point")
+
+    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+        """G = alpha g + (1 - alpha) s."""
+        return g.mul_(self.alpha).add_(ctx.server["momentum"], alpha=1 - self.alpha)
+
+    def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
+        """Upload the gradient of all the client's data at the received model."""
+        return {"gradient": ctx.full_gradient(ctx.w.expand(len(w), -1))}
+
+    def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
+        """Average the models; s moves towards the mean full gradient."""
+        super().aggregate(server, uploads, ctx)
+        server["momentum"].lerp_(uploads["gradient"].mean(dim=0, keepdim=True), self.alpha)

@@ -1,0 +1,57 @@
+"""The graphs of decentralised training by name, and which numbers of clients they fit. Pure Python."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flatfed.errors import ConfigError, unknown
+
+STATIC = ("ring", "grid", "exponential", "full")
+VARYING = ("clique", "neighbours", "regular")  # a new graph every round; they need a number of neighbours
+GRAPHS = (*STATIC, *VARYING)
+
+
+def check(spec: dict[str, Any], clients: int, where: str) -> None:
+    """Refuse a topology that does not exist or that ``clients`` nodes cannot have; messages begin with ``where``."""
+    graph, n = spec["graph"], spec.get("neighbours")
+    if graph not in GRAPHS:
+        raise ConfigError(unknown("topology", graph, GRAPHS, where))
+    if graph in STATIC and n is not None:
+        raise ConfigError(f"{where}: {graph} takes no neighbours; only {', '.join(VARYING)} do")
+    if graph in VARYING and n is None:
+        raise ConfigError(f"{where}: {graph} needs neighbours, the number of clients that one averages with")
+    fewest = 2 if graph == "full" else 3
+    if clients < fewest:
+        raise ConfigError(f"{where}: {graph} needs at least {fewest} clients, not {clients}")
+    if graph == "grid" and torus(clients)[0] < 3:
+        fit = [m for m in range(9, 2 * clients + 9) if torus(m)[0] >= 3]
+        near = sorted(sorted(fit, key=lambda m: abs(m - clients))[:2])
+        raise ConfigError(
+            f"{where}: grid (a torus) needs a number of clients that is a product of two numbers from 3 up, such as "
+            f"{near[0]} or {near[1]}, not {clients}"
+        )
+    if graph == "clique" and not 2 <= n <= clients:
+        raise ConfigError(f"{where}: a clique of {n} is not possible; 2 to {clients}, the number of clients")
+    if graph == "neighbours" and not 1 <= n < clients:
+        raise ConfigError(f"{where}: {n} neighbours are not possible; 1 to {clients - 1}, the other clients")
+    if graph == "regular" and (not 2 <= n < clients or n * clients % 2):
+        raise ConfigError(
+            f"{where}: no graph of {clients} clients has {n} neighbours each; 2 to {clients - 1}, and neighbours times "
+            f"clients must be even"
+        )
+
+
+def check_steps(spec: dict[str, Any], clients: int, steps: int, where: str) -> None:
+    """Refuse more gossip steps a round than disjoint cliques can be drawn for."""
+    if spec["graph"] == "clique" and steps * spec["neighbours"] > clients:
+        raise ConfigError(
+            f"{where}: {steps} gossip steps need as many disjoint cliques of {spec['neighbours']}, more than the "
+            f"{clients} clients allow; at most {clients // spec['neighbours']} steps"
+        )
+
+
+def torus(clients: int) -> tuple[int, int]:
+    """Return (a, b) with a b = ``clients``, a <= b as near as can be."""
+    a = next(a for a in range(math.isqrt(clients), 0, -1) if clients % a == 0)
+    return a, clients // a

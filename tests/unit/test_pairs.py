@@ -1,0 +1,151 @@
+"""Which algorithm trains on which split: topologies, centralised training, and algorithms from outside our tree."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from flatfed import algorithms, experiment, provenance
+from flatfed.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+PROTOCOL = "fedsmoo-cifar10"
+SPLIT = "{label: [x], scheme: dirichlet, alpha: 0.7, clients: 100, participation: 1, sampling: all, topology: %s}"
+
+
+def project(tmp_path: Path, **splits: str) -> Path:
+    """Return a copy of the configuration with more splits."""
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    with open(tmp_path / "config" / "splits.yaml", "a") as file:
+        for name, text in splits.items():
+            file.write(f"{name}: {text}\n")
+    return tmp_path
+
+
+def test_a_topology_reaches_the_run_and_shrinks_with_the_clients(tmp_path):
+    root = project(tmp_path, mine=SPLIT % "clique, neighbours: 10")
+    exp = experiment.load(root)
+    wide = exp.run("paper", PROTOCOL, "mine", "dfedsam", 1).description
+    assert wide["topology"] == {"graph": "clique", "neighbours": 10} and wide["partition"]["clients"] == 100
+    small = exp.run("preview", PROTOCOL, "mine", "dfedsam", 1).description
+    assert small["topology"] == {"graph": "clique", "neighbours": 3} and small["partition"]["clients"] == 30
+    assert "topology" not in exp.run("paper", PROTOCOL, "dir0.6-100", "fedavg", 1).description
+
+
+@pytest.mark.parametrize(
+    ("topology", "words"),
+    [
+        ("rnig", ["mine.topology", "'rnig'", "did you mean 'ring'?"]),
+        ("clique", ["mine.topology", "needs neighbours"]),
+        ("ring, neighbours: 4", ["mine.topology", "ring takes no neighbours"]),
+        ("clique, neighbours: 101", ["a clique of 101 is not possible", "2 to 100"]),
+        ("neighbours, neighbours: 100", ["100 neighbours are not possible", "1 to 99"]),
+        ("regular, neighbours: 100", ["no graph of 100 clients has 100 neighbours each", "2 to 99"]),
+        ("clique, neighbours: 0", ["neighbours", "0", "at least 1"]),
+    ],
+)
+def test_an_impossible_topology_is_refused(tmp_path, topology, words):
+    root = project(tmp_path, mine=SPLIT % topology)
+    with pytest.raises(ConfigError) as caught:
+        experiment.load(root)
+    for word in ("config/splits.yaml", *words):
+        assert word in str(caught.value)
+
+
+def test_a_torus_needs_a_product(tmp_path):
+    root = project(tmp_path, mine=(SPLIT % "grid").replace("100", "94"))
+    with pytest.raises(ConfigError, match=r"product of two numbers from 3 up, such as 93 or 95, not 94"):
+        experiment.load(root)
+
+
+def test_neighbours_without_a_topology_mean_nothing(tmp_path):
+    root = project(tmp_path, mine="{label: [x], scheme: iid, clients: 100, participation: 1, neighbours: 3}")
+    with pytest.raises(ConfigError, match=r"mine\.neighbours: means nothing without a topology"):
+        experiment.load(root)
+
+
+def test_algorithm_and_split_must_fit(tmp_path):
+    root = project(
+        tmp_path,
+        mine=SPLIT % "clique, neighbours: 30",
+        one="{label: [x], scheme: central, clients: 1, participation: 1}",
+    )
+    exp = experiment.load(root)
+    for split, name, words in (
+        ("dir0.6-100", "dfedavg", ["'dfedavg'", "'dir0.6-100'", "has no topology", "ring, grid"]),
+        ("mine", "fedavg", ["'fedavg'", "'mine'", "it has a server", "clique", "dfedsam"]),
+        ("dir0.6-100", "centralised_sgd", ["'centralised_sgd'", "all data at one place", "dirichlet"]),
+        ("mine", "dfedsam_mgs", ["'dfedsam_mgs'", "4 gossip steps", "cliques of 30", "at most 3 steps"]),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            exp.run("paper", PROTOCOL, split, name, 1)
+        for word in (PROTOCOL, *words):
+            assert word in str(caught.value)
+    assert exp.run("paper", PROTOCOL, "one", "centralised_sgd", 1).description["update"]["name"] == "centralised_sgd"
+
+
+def test_a_round_of_a_central_split_has_the_steps_of_a_federated_one(tmp_path):
+    one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: %s}"
+    exp = experiment.load(project(tmp_path, one=one % "dir0.1-100", other=one % "dir0.1-200"))
+    # 10 of 100 clients with 500 images in batches of 50, five epochs; 10 of 200 clients with 250 images.
+    assert exp.run("paper", PROTOCOL, "one", "centralised_sgd", 1).description["local_steps"] == 10 * 5 * 10
+    assert exp.run("paper", PROTOCOL, "other", "centralised_sam", 1).description["local_steps"] == 10 * 5 * 5
+    # CIFAR-100, 200 clients: 250 images in batches of 20 are 13, the last one smaller.
+    cifar100 = exp.run("paper", "fedsmoo-cifar100", "other", "centralised_sgd", 1).description
+    assert cifar100["local_steps"] == 10 * 2 * 13
+
+
+def test_steps_of_must_name_a_federated_split(tmp_path):
+    one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: dir0.1-10}"
+    with pytest.raises(ConfigError, match=r"one.steps_of: unknown split 'dir0.1-10'; did you mean 'dir0.1-100'"):
+        experiment.load(project(tmp_path, one=one))
+
+
+MINE = '''from flatfed.algorithms._parameters import Number
+from flatfed.algorithms.fedavg import FedAvg
+
+
+class FedSign(FedAvg):
+    """The server takes the signs of the mean update."""
+
+    size = Number(0.01, "step of the server", minimum=0)
+
+    def aggregate(self, server, uploads, ctx):
+        """w <- w + size sign(mean)."""
+        server["w"].add_((uploads["w"].mean(dim=0, keepdim=True) - server["w"]).sign_(), alpha=self.size)
+'''
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a folder outside our tree with an algorithm in it; forget it afterwards."""
+    monkeypatch.setattr(algorithms, "__path__", list(algorithms.__path__))
+    outside = tmp_path / "mine"
+    outside.mkdir()
+    (outside / "fedsign.py").write_text(MINE)
+    yield outside
+    provenance._file.cache_clear()
+    provenance._code_digest.cache_clear()
+
+
+def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(tmp_path, folder):
+    config = experiment.load(ROOT).config
+    exp = experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]})
+    run = exp.run("preview", PROTOCOL, "dir0.6-100", "fedsign", 1)
+    assert run.description["update"] == {"name": "fedsign", "params": {"size": 0.01, "server_learning_rate": 1.0}}
+    assert exp.catalog.algorithms["fedsign"]["label"] == "FedSign"
+    before = provenance.run_digest(run.description)
+    (folder / "fedsign.py").write_text(MINE.replace("alpha=self.size", "alpha=2 * self.size"))
+    for cached in (provenance._tree, provenance._digest, provenance._imports, provenance._code_digest):
+        cached.cache_clear()
+    assert provenance.run_digest(run.description) != before
+
+
+def test_folders_that_cannot_be_are_refused(folder, tmp_path):
+    with pytest.raises(ConfigError, match="algorithm_folders: 'nowhere' is not a folder"):
+        algorithms.look_in(["nowhere"], "config.yaml: algorithm_folders")
+    (folder / "fedsign.py").rename(folder / "fedavg.py")
+    with pytest.raises(ConfigError, match=r"fedavg.py: there is an algorithm 'fedavg' already"):
+        algorithms.look_in([folder], "config.yaml: algorithm_folders")
