@@ -22,7 +22,8 @@ SAMPLERS = ("keyed", "official")
 @dataclass(frozen=True)
 class Partition:
     """``indices`` (total,) image positions, client after client; ``offsets`` (clients + 1,); ``test`` (n,) positions
-    of the test images; ``class_counts`` (clients, classes); ``spec`` what it was made from."""
+    of the test images; ``class_counts`` (clients, classes); ``spec`` what it was made from; ``client_test`` for every
+    client positions of test images drawn to its label distribution, where the partition has them."""
 
     indices: np.ndarray
     offsets: np.ndarray
@@ -30,6 +31,7 @@ class Partition:
     class_counts: np.ndarray
     spec: dict[str, Any]
     digest: str
+    client_test: list[np.ndarray] | None = None
 
     @property
     def clients(self) -> int:

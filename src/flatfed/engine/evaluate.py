@@ -1,31 +1,76 @@
-"""Loss and accuracy of one model on a set of images."""
+"""Loss and accuracy of one model on the sets of images that a protocol asks for."""
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
+from flatfed.data.partition import Partition
 from flatfed.engine.layout import Layout
 from flatfed.engine.local import Resident
 
 
-@torch.no_grad()
-def evaluate(
-    model: nn.Module, layout: Layout, row: Tensor, data: Resident, index: Tensor, batch_size: int
-) -> tuple[float, float]:
-    """Return (mean cross-entropy in nats, accuracy as a fraction) of the flat ``row`` on images ``index`` (n,).
+class Evaluation:
+    """Evaluates flat rows of ``model`` in batches of ``batch_size``, without augmentation or dropout.
 
-    No augmentation, no dropout. Images given twice count twice. Sums are kept on the device until the end.
+    ``sets``: ``test``; ``train``, the images of all clients one after the other, those given twice counted twice;
+    ``clients``, every client by itself: on its own training images and, where the partition has it, on test images
+    drawn to its label distribution.
     """
-    views = layout.views(row)
-    loss = torch.zeros((), dtype=torch.float64, device=row.device)
-    correct = torch.zeros((), dtype=torch.int64, device=row.device)
-    for part in index.split(batch_size):
-        labels = data.labels[part]
-        images = data.batch(part).contiguous(memory_format=torch.channels_last)
-        output = functional_call(model, views, (images,))
-        loss += cross_entropy(output, labels, reduction="sum").double()
-        correct += (output.argmax(dim=1) == labels).sum()
-    return float(loss) / len(index), int(correct) / len(index)
+
+    def __init__(
+        self, model: nn.Module, layout: Layout, data: Resident, partition: Partition, sets: list[str], batch_size: int
+    ):
+        self.model, self.layout, self.data, self.batch_size = model, layout, data, batch_size
+        self.sets = sets
+        self.test = torch.from_numpy(partition.test).to(data.labels.device)
+        self.train = torch.from_numpy(partition.indices).to(data.labels.device)
+        self.own = np.split(np.arange(len(partition.indices)), partition.offsets[1:-1])
+        self.drawn = None
+        if partition.client_test is not None:
+            place = np.full(len(data.labels), -1)
+            place[partition.test] = np.arange(len(partition.test))
+            self.drawn = [place[positions] for positions in partition.client_test]
+
+    def __call__(self, row: Tensor) -> dict[str, float]:
+        """Return columns of metrics.csv for the flat ``row`` (parameters,): losses in nats, accuracies as fractions.
+
+        ``client_<set>_accuracy`` and ``client_<set>_std`` are mean and population deviation over the clients.
+        """
+        loss, hits = self.hits(row, self.test)
+        found = {"test_loss": loss, "test_accuracy": float(hits.mean())}
+        over = {"test": (hits, self.drawn)}
+        if "train" in self.sets or "clients" in self.sets:
+            loss, hits = self.hits(row, self.train)
+            over = {"train": (hits, self.own), **over}
+            if "train" in self.sets:
+                found |= {"full_train_loss": loss, "train_accuracy": float(hits.mean())}
+        if "clients" in self.sets:
+            for name, (hits, parts) in over.items():
+                if parts is not None:
+                    scores = np.array([hits[part].mean() for part in parts])
+                    found |= {
+                        f"client_{name}_accuracy": float(scores.mean()),
+                        f"client_{name}_std": float(scores.std()),
+                    }
+        return found
+
+    @torch.no_grad()
+    def hits(self, row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:
+        """Return (mean cross-entropy, (n,) 1 where the model is right, else 0) on the images ``index`` (n,).
+
+        Sums are kept on the device until the end.
+        """
+        views = self.layout.views(row)
+        loss = torch.zeros((), dtype=torch.float64, device=row.device)
+        right = torch.empty(len(index), dtype=torch.bool, device=row.device)
+        for part, out in zip(index.split(self.batch_size), right.split(self.batch_size), strict=True):
+            labels = self.data.labels[part]
+            images = self.data.batch(part).contiguous(memory_format=torch.channels_last)
+            output = functional_call(self.model, views, (images,))
+            loss += cross_entropy(output, labels, reduction="sum").double()
+            out.copy_(output.argmax(dim=1) == labels)
+        return float(loss) / len(index), right.cpu().numpy().astype(np.float64)

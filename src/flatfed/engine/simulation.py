@@ -12,17 +12,16 @@ from torch import Tensor
 from flatfed import algorithms, models
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
-from flatfed.engine import batches
+from flatfed.engine import batches, fit
 from flatfed.engine.client_state import ClientState, Received
 from flatfed.engine.context import Context
-from flatfed.engine.evaluate import evaluate
+from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.executors import executor
 from flatfed.engine.layout import Layout
 from flatfed.engine.local import LocalTraining, Resident
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.streams import stream, torch_seed
 from flatfed.engine.topology import Topology
-from flatfed.errors import ConfigError
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -66,15 +65,20 @@ class Simulation:
             description["augmentation"],
         )
         self.members = np.split(partition.indices, partition.offsets[1:-1])
-        self.test = torch.from_numpy(partition.test).to(device)
-        self.train = torch.from_numpy(partition.indices).to(device)
+        evaluation = description["evaluation"]
+        self.evaluate = Evaluation(
+            self.model, self.layout, self.data, partition, evaluation["sets"], evaluation["batch_size"]
+        )
         self.clients = len(self.members)
         self.sizes = np.diff(partition.offsets)
         steps = description.get("local_steps")
         self.schedule = batches.Schedule(description["batch_size"], description["local_epochs"], steps)
-        self.topology = self._topology()
 
-        self.private = self._private_size(shape)
+        self.private = self.algorithm.private_size(shape)
+        fit.check(self.algorithm, description, self.clients, self.private)
+        self.topology = None
+        if self.algorithm.decentralised:
+            self.topology = Topology(description["topology"], self.clients, self.seed)
         transform = self.algorithm.transform if self.private else None
         self.executor = executor(executor_name, self.model, self.layout, transform)
         self.local = LocalTraining(
@@ -86,27 +90,6 @@ class Simulation:
             description["clip_norm"],
         )
         self._start(torch_seed(self.seed, "weights"))
-
-    def _topology(self) -> Topology | None:
-        """Return the graph of a decentralised algorithm; ConfigError where algorithm and split do not fit."""
-        algorithm, split = type(self.algorithm).__name__, self.description["split"]
-        if self.algorithm.central and self.clients > 1:
-            raise ConfigError(f"algorithm {algorithm} has all data at one place, but split {split!r} has clients")
-        spec = self.description.get("topology")
-        if self.algorithm.decentralised and spec is None:
-            raise ConfigError(f"algorithm {algorithm} is decentralised, but split {split!r} has no topology")
-        if self.algorithm.decentralised and self.algorithm.remembers:
-            raise ConfigError(f"algorithm {algorithm}: without a server no model is received that could be remembered")
-        return Topology(spec, self.clients, self.seed) if self.algorithm.decentralised else None
-
-    def _private_size(self, shape: tuple[int, int, int]) -> int:
-        """Return the number of private coordinates; ConfigError for what cannot be combined."""
-        size, own = self.algorithm.private_size(shape), self.algorithm
-        if size and (own.client_state or own.server_state or own.scratch or own.remembers):
-            raise ConfigError(
-                f"algorithm {type(own).__name__}: private coordinates go with no client, server or scratch vectors"
-            )
-        return size
 
     def _start(self, weight_seed: int) -> None:
         """Set the state before the first round: common initial weights, all other vectors zero."""
@@ -287,35 +270,26 @@ class Simulation:
         self.counts["download"] += int(links * down * size)
         self.counts["upload"] += int(links * up * size)
 
-    def evaluate(self, name: str, index: Tensor) -> tuple[float, float]:
-        """Return (loss, accuracy) of the model that ``evaluated`` calls ``name`` on the images ``index`` (n,)."""
-        row = self.algorithm.evaluated(self.server)[name][0]
-        size = self.description["evaluation"]["batch_size"]
-        return evaluate(self.model, self.layout, row, self.data, index, size)
-
     def _evaluated(self, line: dict[str, float]) -> dict[str, float]:
         """Add losses and accuracies of the model that tables show; return the line in the order of metrics.csv."""
         began = time.monotonic()
-        spec = self.description["evaluation"]
-        shown = next(iter(self.algorithm.evaluated(self.server)))
-        found = {name: self.evaluate(shown, {"test": self.test, "train": self.train}[name]) for name in spec["sets"]}
+        shown = next(iter(self.algorithm.evaluated(self.server).values()))[0]
+        found = self.evaluate(shown)
         self._wait()
         self.seconds["evaluation"] += time.monotonic() - began
-        ordered = {
+        return {
             "round": line["round"],
             "learning_rate": line["learning_rate"],
             "train_loss": line["train_loss"],
-            "test_loss": found["test"][0],
-            "test_accuracy": found["test"][1],
+            "test_loss": found.pop("test_loss"),
+            "test_accuracy": found.pop("test_accuracy"),
             "clients": line["clients"],
             "consistency": line["consistency"],
             "download_bytes": self.counts["download"],
             "upload_bytes": self.counts["upload"],
             "seconds": round(self.seconds["training"], 3),
+            **found,
         }
-        if "train" in found:
-            ordered["full_train_loss"], ordered["train_accuracy"] = found["train"]
-        return ordered
 
     def _wait(self) -> None:
         """Wait for the device, so that clocks measure work and not its submission."""

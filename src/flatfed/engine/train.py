@@ -25,7 +25,6 @@ import flatfed
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine import checkpoint
-from flatfed.engine.evaluate import evaluate as evaluate_model
 from flatfed.engine.progress import Progress
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError, FlatFedError
@@ -196,7 +195,7 @@ def _write(
         file.write(save({name: value.cpu().contiguous() for name, value in weights.items()}))
     also = {}
     for name in list(models)[1:] if diverged is None else ():
-        also[name] = dict(zip(("test_loss", "test_accuracy"), simulation.evaluate(name, simulation.test), strict=True))
+        also[name] = simulation.evaluate(models[name][0])
     cuda = place.type == "cuda"
     record = {
         "description": description,
@@ -235,7 +234,7 @@ def evaluate(
     device: str = "auto",
     threads: int = 1,
 ) -> dict[str, float]:
-    """Return test_loss and test_accuracy of the finished run in folder ``run``, computed anew from its model."""
+    """Return losses and accuracies of the finished run in folder ``run``, computed anew from its model."""
     _set_up(threads)
     run = Path(run)
     description = read_json(run / "run.json")["description"]
@@ -244,6 +243,4 @@ def evaluate(
     simulation = Simulation(description, data, dealt, place, "sequential")
     weights = load_file(run / "model.safetensors")
     row = torch.cat([weights[name].reshape(-1) for name in simulation.layout.names]).to(place, simulation.dtype)
-    size = description["evaluation"]["batch_size"]
-    loss, accuracy = evaluate_model(simulation.model, simulation.layout, row, simulation.data, simulation.test, size)
-    return {"test_loss": loss, "test_accuracy": accuracy}
+    return simulation.evaluate(row)
