@@ -149,3 +149,11 @@ def test_folders_that_cannot_be_are_refused(folder, tmp_path):
     (folder / "fedsign.py").rename(folder / "fedavg.py")
     with pytest.raises(ConfigError, match=r"fedavg.py: there is an algorithm 'fedavg' already"):
         algorithms.look_in([folder], "config.yaml: algorithm_folders")
+
+
+def test_tables_say_where_paper_and_official_code_part():
+    notes = experiment.load(ROOT).table_spec("paper", "fedsmoo2023_T1")["notes"]
+    said = [line for line in notes if " is followed in " in line]
+    assert any(line.startswith("FedSMOO: the official code is followed in s,") for line in said)
+    assert any(line.startswith("SCAFFOLD, FedCM, MoFedSAM: the paper is followed in steps, K:") for line in said)
+    assert not [line for line in experiment.load(ROOT).table_spec("preview", "fedsmoo2023_T1")["notes"] if line in said]

@@ -26,8 +26,18 @@ class LocallyEstimated(Algorithm):
     """
 
     rho = Number(0.01, "radius of the perturbation; 0 takes the plain gradient", minimum=0)
-    direction = Choice("paper", ("paper", "official_code"), "each client's own last model, or the server's last step")
-    first = Choice("official_code", ("official_code", "paper"), "first participation: no perturbation, or w_old = 0")
+    direction = Choice(
+        "paper",
+        ("paper", "official_code"),
+        "each client's own last model, or the server's last step",
+        "section 4.1 argues against one direction for all",
+    )
+    first = Choice(
+        "official_code",
+        ("official_code", "paper"),
+        "first participation: no perturbation, or w_old = 0",
+        "w_old = 0 would only shrink the model",
+    )
     server_state = ("step",)
     scratch = ("e",)
     remembers = True

@@ -70,11 +70,20 @@ class Whole:
 
 @dataclass(frozen=True)
 class Choice:
-    """A hyper-parameter with few values: ``variant = Choice("official_code", ("official_code", "paper"), "...")``."""
+    """A hyper-parameter with few values: ``s = Choice("official_code", ("official_code", "paper"), "...", "...")``.
+
+    ``reason``: why the default is what it is; tables print it where a paper and its official code part.
+    """
 
     default: str | int
     options: tuple[str, ...] | tuple[int, ...]
     doc: str
+    reason: str = ""
+
+    @property
+    def parts(self) -> bool:
+        """Whether the choice is between a paper and its official code."""
+        return {"paper", "official_code"} <= set(self.options)
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON-Schema fragment of the options."""

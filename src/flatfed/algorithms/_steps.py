@@ -20,7 +20,12 @@ class DividesBySteps(Algorithm):
     with 200 clients).
     """
 
-    steps = Choice("paper", ("paper", "official_code"), "K: the true number of local steps, or the official E n_i / B")
+    steps = Choice(
+        "paper",
+        ("paper", "official_code"),
+        "K: the true number of local steps, or the official E n_i / B",
+        "then c_i and Delta are mean directions of a step, whatever the batch size",
+    )
 
     def step_count(self, ctx: Context) -> Tensor:
         """Return K, shape (rows, 1)."""

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 class DPSGD(Algorithm):
     """Gossip with a local step."""
 
-    order = Choice("paper", ("paper", "official_code"), "mix the old models and add the step, or mix, then train")
+    order = Choice(
+        "paper",
+        ("paper", "official_code"),
+        "mix the old models and add the step, or mix, then train",
+        "the paper's is D-PSGD as defined",
+    )
     decentralised = True
     client_state = ("step",)
     claims = Claims(

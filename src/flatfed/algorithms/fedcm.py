@@ -29,7 +29,12 @@ class FedCM(DividesBySteps, FedAvg):
     """Local SGD with client-level momentum."""
 
     alpha = Number(0.1, "weight of the fresh gradient; 1 is FedAvg", exclusive_minimum=0, maximum=1)
-    scaling = Choice("official_code", ("official_code", "paper"), "the server averages, or steps along the new Delta")
+    scaling = Choice(
+        "official_code",
+        ("official_code", "paper"),
+        "the server averages, or steps along the new Delta",
+        "the papers' step equals averaging only where eta_g = eta K",
+    )
     server_state = ("direction",)
     communication = (2, 1)
     claims = Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point")

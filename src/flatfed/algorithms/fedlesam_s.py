@@ -28,7 +28,12 @@ class FedLESAMS(LocallyEstimated, Scaffold):
     """SCAFFOLD on FedLESAM's perturbed gradient."""
 
     rho = Number(0.1, "radius of the perturbation; 0 is SCAFFOLD", minimum=0)
-    correction = Choice("paper", ("paper", "official_code"), "factor of c - c_i in a step: 1, or the official 0.1")
+    correction = Choice(
+        "paper",
+        ("paper", "official_code"),
+        "factor of c - c_i in a step: 1, or the official 0.1",
+        "with 0.1, c_i no longer estimates the client's gradient",
+    )
     server_state = ("c", "step")
     scratch = ("correction", "e")
     claims = Claims((Reduction({"rho": 0.0}, "scaffold"),), ends_at="optimum", per_rho=4.0)

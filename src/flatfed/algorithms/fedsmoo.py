@@ -28,7 +28,12 @@ class FedSMOO(FedDyn):
     """Dynamic regularisation of weights and of SAM's perturbation."""
 
     rho = Number(0.1, "radius of the perturbation (the paper's r)", minimum=0)
-    s = Choice("official_code", ("official_code", "paper"), "how the server estimates the global perturbation")
+    s = Choice(
+        "official_code",
+        ("official_code", "paper"),
+        "the global perturbation from mu_i alone, or from mu_i minus the last perturbation",
+        "the printed numbers come from the official code, whose authors call the dropped term small",
+    )
     client_state = ("h", "mu")
     server_state = ("h", "s")
     scratch = ("dual", "e")

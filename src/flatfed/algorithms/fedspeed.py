@@ -28,7 +28,10 @@ class FedSpeed(SharpnessAware, FedDyn):
 
     rho = Number(0.1, "radius of the perturbation; 0 is FedDyn", minimum=0)
     average = Choice(
-        "official_code", ("official_code", "paper"), "h enters as the mean over all, or over active clients"
+        "official_code",
+        ("official_code", "paper"),
+        "h enters as the mean over all, or over active clients",
+        "FedSMOO's ablation was made with the official code",
     )
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 

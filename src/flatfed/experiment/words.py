@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from flatfed import algorithms as registry
+from flatfed.experiment import settings
 from flatfed.experiment.model import Column, Table
 
 if TYPE_CHECKING:
@@ -43,4 +46,22 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
             values = experiment.catalog.protocols[protocol].scales[scale]
             chosen |= {f"{key.replace('_', ' ')}: {text}": None for key, text in values["unstated"].items()}
         lines += [f"Not stated by the paper, {line}." for line in chosen]
+        lines += choices(experiment, scale, table.rows, [column.protocol for column in columns])
     return lines
+
+
+def choices(experiment: Experiment, scale: str, rows: Iterable[str], protocols: Iterable[str]) -> list[str]:
+    """Return a line for every choice between a paper and its official code that the ``rows`` make in ``protocols``."""
+    made: dict[tuple[str, str], dict[str, None]] = {}
+    for protocol in dict.fromkeys(protocols):
+        values = experiment.catalog.protocols[protocol].scales[scale]
+        for row in rows:
+            entry = experiment.catalog.algorithms[row]
+            _, parameters = settings.of_algorithm(values, row, entry)
+            for name, declared in registry.load(row.partition("~")[0]).parameters().items():
+                if isinstance(declared, registry.Choice) and declared.parts:
+                    followed = "the paper" if parameters[name] == "paper" else "the official code"
+                    reason = f" ({declared.reason})" if declared.reason and parameters[name] == declared.default else ""
+                    line = (name, f"{followed} is followed in {name}, {declared.doc}{reason}.")
+                    made.setdefault(line, {})[entry["label"]] = None
+    return [f"{', '.join(labels)}: {text}" for (_, text), labels in made.items()]
