@@ -44,7 +44,8 @@ def write(path: Path, identity: dict[str, str], simulation: Simulation, progress
         "identity": {**identity, "executor": simulation.executor.name},
         "progress": {
             "round": simulation.round,
-            "counts": simulation.counts,
+            "counts": simulation.cost.counts,
+            "probes": simulation.probes,
             "seconds": simulation.seconds,
             **progress,
         },
@@ -103,7 +104,8 @@ def restore(path: Path, simulation: Simulation) -> dict[str, Any]:
             wanted = sorted(set(received.rounds.tolist()) - {-1})
             received.snapshots = {r: file.get_tensor(f"received.{r}").to(received.place) for r in wanted}
     simulation.round = progress.pop("round")
-    simulation.counts = progress.pop("counts")
+    simulation.cost.counts = progress.pop("counts")
+    simulation.probes = progress.pop("probes")
     simulation.seconds = progress.pop("seconds")
     return progress
 

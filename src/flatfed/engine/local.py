@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -60,8 +61,12 @@ class LocalTraining:
     weight_decay: float
     clip_norm: float | None
 
-    def train(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
+    def train(
+        self, w: Tensor, plan: RoundPlan, ctx: Context, look: Callable[[Tensor | None], None] | None = None
+    ) -> Tensor:
         """Run every row's local steps, moving ``w`` (rows, parameters) in place; return the sum of first losses.
+
+        ``look`` is given each step's perturbation, None where there is none, before the models move.
 
         The sum is over rows and steps, a 0-d tensor left on the device: nothing here waits for the device.
         """
@@ -79,13 +84,17 @@ class LocalTraining:
                 weight[:rows, step, :width],
                 self._masks(plan.clients[:rows], width, ctx.round, step, device),
             )
-            total += self.step(w[:rows], batch, ctx.narrow(rows))
+            total += self.step(w[:rows], batch, ctx.narrow(rows), look)
         return total
 
-    def step(self, w: Tensor, batch: Batch, ctx: Context) -> Tensor:
+    def step(
+        self, w: Tensor, batch: Batch, ctx: Context, look: Callable[[Tensor | None], None] | None = None
+    ) -> Tensor:
         """One local step of all rows, in the official order; return the sum over rows of the first loss."""
         gradient = StepGradient(self.executor, batch)
         e = self.algorithm.perturbation(w, gradient, ctx)
+        if look is not None:
+            look(e)
         g = gradient(w if e is None else w + e)
         d = self.algorithm.correct(g, ctx)
         size = self.executor.layout.size

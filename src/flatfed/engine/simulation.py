@@ -15,10 +15,12 @@ from flatfed.data.partition import Partition
 from flatfed.engine import batches, fit
 from flatfed.engine.client_state import ClientState, Received
 from flatfed.engine.context import Context
+from flatfed.engine.cost import Cost
 from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.executors import executor
 from flatfed.engine.layout import Layout
 from flatfed.engine.local import LocalTraining, Resident
+from flatfed.engine.probe import Probe
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.streams import stream, torch_seed
 from flatfed.engine.topology import Topology
@@ -90,6 +92,7 @@ class Simulation:
             description["clip_norm"],
         )
         self._start(torch_seed(self.seed, "weights"))
+        self.probe = Probe(description["probe"], self) if "probe" in description else None
 
     def _start(self, weight_seed: int) -> None:
         """Set the state before the first round: common initial weights, all other vectors zero."""
@@ -108,7 +111,8 @@ class Simulation:
         if self.algorithm.remembers:
             self.received = Received(self.clients, self.layout.size, self.dtype, self.device)
         self.round = 0
-        self.counts = {"local_steps": 0, "gradient_evaluations": 0, "download": 0, "upload": 0}
+        self.cost = Cost(self.algorithm, self.schedule, self.layout.size * self.dtype.itemsize)
+        self.probes: list[dict[str, Any]] = []
         self.seconds = {"training": 0.0, "evaluation": 0.0}
         if self.algorithm.decentralised:
             nodes = self.state.store["model"]
@@ -123,14 +127,17 @@ class Simulation:
 
     def advance(self) -> dict[str, float] | None:
         """Run one round; return its line of metrics.csv where the protocol evaluates, else None."""
-        began = time.monotonic()
         evaluation = self.description["evaluation"]
         last = self.round + 1 == self.description["rounds"]
         wanted = last or (self.round + 1) % evaluation["every"] == 0
         lr = self.learning_rate()
         active = active_clients(self.description["sampling"], self.clients, self.seed, self.round)
         order = batches.by_length(active, self.sizes, self.schedule)
-        trained, loss_sum, step_sum = self._train(order, lr)
+        rate = torch.tensor(lr, dtype=self.dtype, device=self.device)
+        if self.probe is not None and self.probe.due():
+            self.probes.append(self.probe(order, rate))
+        began = time.monotonic()
+        trained, loss_sum, step_sum = self._train(order, rate)
         line = {
             "round": self.round + 1,
             "learning_rate": lr,
@@ -140,16 +147,17 @@ class Simulation:
         if wanted:
             gap = torch.stack([(row - self.server["w"][0]).square().sum() for row in trained])
             line["consistency"] = float(gap.mean())
-        self._count(order, step_sum)
+        self.cost.round(self.sizes[order].tolist(), step_sum)
         self.round += 1
         self._wait()
         self.seconds["training"] += time.monotonic() - began
+        if last and self.probe is not None:
+            self.probes.append(self.probe(order[:0], rate))
         return self._evaluated(line) if wanted else None
 
-    def _train(self, order: np.ndarray, lr: float) -> tuple[Tensor, Tensor, int]:
+    def _train(self, order: np.ndarray, rate: Tensor) -> tuple[Tensor, Tensor, int]:
         """Local training in blocks, then aggregation or mixing; return local models, sum of losses, sum of steps."""
         n, algorithm = len(order), self.algorithm
-        rate = torch.tensor(lr, dtype=self.dtype, device=self.device)
         if algorithm.decentralised and algorithm.mix_first:
             self._mix(rate)
         uploads: dict[str, Tensor] = {}
@@ -159,10 +167,7 @@ class Simulation:
         for first in range(0, n, size):
             part = order[first : first + size]
             rows = slice(first, first + len(part))
-            augmented = self.data.scheme != "none"
-            plan = batches.plan(
-                part, self.members, self.schedule, seed=self.seed, round_=self.round, augmented=augmented
-            )
+            plan = self.plan(part)
             step_sum += int(plan.steps.sum())
             sent, losses = self._train_block(part, plan, rate)
             loss_sum += losses
@@ -181,6 +186,13 @@ class Simulation:
             algorithm.aggregate(self.server, uploads, self._context(order, rate, None))
         return uploads["w"], loss_sum, step_sum
 
+    def plan(self, clients: np.ndarray) -> batches.RoundPlan:
+        """Return which images ``clients``, sorted by length, see in the coming round."""
+        augmented = self.data.scheme != "none"
+        return batches.plan(
+            clients, self.members, self.schedule, seed=self.seed, round_=self.round, augmented=augmented
+        )
+
     def _mix(self, rate: Tensor) -> None:
         """Let the algorithm mix all clients' models; count the links that every gossip step uses."""
         models = self.state.store["model"]
@@ -188,7 +200,7 @@ class Simulation:
         def mixing(step: int) -> Tensor:
             matrix = self.topology.mixing(self.round, step)
             links = int(np.count_nonzero(matrix) - np.count_nonzero(matrix.diagonal()))
-            self._count_bytes(links)
+            self.cost.links(links)
             return torch.from_numpy(matrix).to(models)
 
         self.algorithm.mix(models, mixing, self._context(np.arange(self.clients), rate, self._all_state()))
@@ -200,14 +212,7 @@ class Simulation:
     def _train_block(self, clients: np.ndarray, plan: batches.RoundPlan, rate: Tensor) -> tuple[dict, Tensor]:
         """Train one block of rows from the received model; return what it uploads and the sum of first losses."""
         rows = self.state.gather(clients)
-        ctx = self._context(clients, rate, rows, scratch=True)
-        if self.received is not None:
-            ctx.previous, ctx.participated = self.received.gather(clients, self.server["w"])
-        received = rows["model"] if self.algorithm.decentralised else self.server["w"].expand(len(clients), -1)
-        parts = [received, rows["private"]] if self.private else [received]
-        w = torch.cat(parts, dim=1)
-        ctx.w = received if self.algorithm.decentralised else self.server["w"]
-        self.algorithm.start(w, ctx)
+        w, ctx = self.open(clients, rate, rows)
         losses = self.local.train(w, plan, ctx)
         sent = self.algorithm.finish(w, ctx)
         model = w[:, : self.layout.size]
@@ -217,6 +222,17 @@ class Simulation:
             rows["model"].copy_(model)
         self.state.scatter(clients, rows)
         return {"w": model, **sent}, losses
+
+    def open(self, clients: np.ndarray, rate: Tensor, rows: dict[str, Tensor]) -> tuple[Tensor, Context]:
+        """Return models (n, parameters) that ``clients`` begin a round with, and their context on state ``rows``."""
+        ctx = self._context(clients, rate, rows, scratch=True)
+        if self.received is not None:
+            ctx.previous, ctx.participated = self.received.gather(clients, self.server["w"])
+        received = rows["model"] if self.algorithm.decentralised else self.server["w"].expand(len(clients), -1)
+        w = torch.cat([received, rows["private"]] if self.private else [received], dim=1)
+        ctx.w = received if self.algorithm.decentralised else self.server["w"]
+        self.algorithm.start(w, ctx)
+        return w, ctx
 
     def _context(
         self, clients: np.ndarray, rate: Tensor, rows: dict[str, Tensor] | None, *, scratch: bool = False
@@ -255,21 +271,6 @@ class Simulation:
             uniform=uniform,
         )
 
-    def _count(self, order: np.ndarray, steps: int) -> None:
-        """Add the round's steps, gradient evaluations (a full pass is as many as an epoch has) and communication."""
-        passes = self.algorithm.full_passes * sum(self.schedule.batches(size) for size in self.sizes[order].tolist())
-        self.counts["local_steps"] += steps
-        self.counts["gradient_evaluations"] += steps * self.algorithm.gradients_per_step + passes
-        if not self.algorithm.decentralised:
-            self._count_bytes(len(order))
-
-    def _count_bytes(self, links: int) -> None:
-        """Add communication: model sizes sent to and from every active client, or along every link."""
-        size = self.layout.size * self.dtype.itemsize
-        down, up = self.algorithm.communication
-        self.counts["download"] += int(links * down * size)
-        self.counts["upload"] += int(links * up * size)
-
     def _evaluated(self, line: dict[str, float]) -> dict[str, float]:
         """Add losses and accuracies of the model that tables show; return the line in the order of metrics.csv."""
         began = time.monotonic()
@@ -285,8 +286,8 @@ class Simulation:
             "test_accuracy": found.pop("test_accuracy"),
             "clients": line["clients"],
             "consistency": line["consistency"],
-            "download_bytes": self.counts["download"],
-            "upload_bytes": self.counts["upload"],
+            "download_bytes": self.cost.counts["download"],
+            "upload_bytes": self.cost.counts["upload"],
             "seconds": round(self.seconds["training"], 3),
             **found,
         }

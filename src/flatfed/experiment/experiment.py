@@ -137,6 +137,7 @@ class Experiment:
             **training,
             "update": {"name": algorithm.partition("~")[0], "params": parameters},
             "evaluation": {key: values["evaluation"][key] for key in ("every", "sets", "batch_size")},
+            **({"probe": values["probe"]} if "probe" in values else {}),
             "executor": values["executor"],
         }
         folder = f"{self.results}/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}"
