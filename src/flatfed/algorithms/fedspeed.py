@@ -36,14 +36,15 @@ class FedSpeed(SharpnessAware, FedDyn):
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """FedDyn's h_i; the paper's clients send the sum of model and h_i, here sent apart and counted as one."""
-        super().finish(w, ctx)
-        return {"h": ctx.client["h"]} if self.average == "paper" else {}
+        """FedDyn's h_i; the paper's clients send w_i + h_i in place of w_i."""
+        sent = super().finish(w, ctx)
+        if self.average == "paper":
+            w.add_(ctx.client["h"])
+        return sent
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """w = mean_S w_i + mean h, over all clients or (paper) over the active ones."""
-        if self.average == "official_code":
-            super().aggregate(server, uploads, ctx)
+        """w = mean_S w_i + mean_all h_i, or (paper) the mean of what the active clients sent."""
+        if self.average == "paper":
+            server["w"].copy_(uploads["w"].mean(dim=0, keepdim=True))
         else:
-            server["h"].copy_(uploads["h"].mean(dim=0, keepdim=True))
-            server["w"].copy_(uploads["w"].mean(dim=0, keepdim=True) + server["h"])
+            super().aggregate(server, uploads, ctx)

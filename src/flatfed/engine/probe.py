@@ -33,8 +33,8 @@ class Probe:
     with unit vectors, so that it lies between 0 and 1: delta_{i,k} the direction of client i's perturbation at local
     step k, delta_{g,k} that of the gradient of F at the virtual global model w^t - eta_g mean_i (w^t - w_{i,k}). The
     round's active clients are stepped in lock step, with the batches that they are about to train on; clients that end
-    early count with the steps they have, and those that do not perturb (FedLESAM's first participation) not at all. None
-    for algorithms that do not perturb, and without a server.
+    early count with the steps they have, and those that do not perturb (FedLESAM's first participation) not at all.
+    None for algorithms that do not perturb, and without a server.
     """
 
     def __init__(self, spec: dict[str, Any], simulation: Simulation):
@@ -46,7 +46,7 @@ class Probe:
         self.images = torch.from_numpy(np.sort(chosen)).to(simulation.device)
 
     def due(self) -> bool:
-        """Return whether to look before the coming round: before the first one, and every so many after it."""
+        """Return whether to look before the coming round: the first, and every so many after it."""
         return self.run.round % self.every == 0
 
     def __call__(self, order: np.ndarray, rate: Tensor) -> dict[str, float | None]:
