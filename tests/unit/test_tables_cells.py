@@ -6,7 +6,6 @@ import json
 import math
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -178,17 +177,12 @@ def test_absent_keys_are_named(two, tmp_path):
         cells.make(spec, tmp_path / "cell.json")
 
 
-def test_a_cell_takes_the_standard_library_alone_and_a_quarter_of_a_second(two, tmp_path):
+def test_a_cell_takes_the_standard_library_alone(two, tmp_path):
     script = (
         "import json, sys; from flatfed.tables import cells; cells.make(json.loads(sys.argv[1]), sys.argv[2]); "
         "print([m for m in ('numpy', 'pandas', 'torch', 'yaml', 'matplotlib', 'jinja2') if m in sys.modules])"
     )
     source = str(Path(cells.__file__).parents[2])
     command = [sys.executable, "-c", script, json.dumps(specify(two)), str(tmp_path / "cell.json")]
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        done = subprocess.run(command, env={"PYTHONPATH": source}, capture_output=True, text=True, check=True)
-        times.append(time.perf_counter() - start)
-        assert done.stdout.strip() == "[]"
-    assert min(times) < 0.25
+    done = subprocess.run(command, env={"PYTHONPATH": source}, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

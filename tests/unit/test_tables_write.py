@@ -21,7 +21,8 @@ def make_cell(folder: Path, column: str, row: str, **changes) -> None:
     """Write a cell: accuracy 0.8108 +- 0.0012 over two seeds, printed 79.52 +- .13."""
     cell = {
         "table": folder.name, "column": column, "row": row, "scale": "paper", "metric": "test_accuracy",
-        "unit": "fraction", "status": "ok", "value": 0.8108, "spread": 0.0012, "spread_kind": "seeds", "n": 2,
+        "unit": "fraction", "printed_unit": "percent", "relative": None, "base": None, "compare": "values",
+        "status": "ok", "value": 0.8108, "spread": 0.0012, "spread_kind": "seeds", "n": 2,
         "values": [0.81, 0.8116], "best": [0.82, 0.83], "reached": None, "target": None, "window": 1, "rounds": 800,
         "seeds": [1, 2], "runs": ["a", "b"], "base_runs": [], "paper_value": 0.7952, "paper_spread": 0.0013,
         "paper_note": "", "difference": 0.0156, "problems": [],
@@ -184,7 +185,14 @@ def test_a_table_with_no_cells_at_all_is_empty_and_counted(tmp_path):
 
 @pytest.mark.parametrize(("reached", "shown"), [("0/2", ">800"), ("1/2", ">800 (1/2)")], ids=["no seed", "one seed"])
 def test_rounds_not_reached_are_shown_as_more_than_the_rounds(tmp_path, reached, shown):
-    rounds = {"metric": "rounds_to_target", "unit": "rounds", "target": 0.8, "paper_spread": None, "difference": None}
+    rounds = {
+        "metric": "rounds_to_target",
+        "unit": "rounds",
+        "printed_unit": "rounds",
+        "target": 0.8,
+        "paper_spread": None,
+        "difference": None,
+    }
     late = {"status": "not_reached", "value": None, "spread": None, "reached": reached, "paper_value": None}
     make_cell(tmp_path, "a", "fedavg", **{**rounds, **late, "paper_note": "not reached"})
     met = {"value": 245.0, "spread": 5.66, "reached": "2/2", "paper_value": 259}
@@ -238,3 +246,56 @@ def test_absent_keys_of_a_table_are_named(tmp_path):
     del spec["rows"]
     with pytest.raises(DataError, match="fedsmoo2023_T1: the specification lacks rows"):
         write.make(spec, tmp_path)
+
+
+def test_best_and_second_are_marked_in_html_and_markdown_and_latex_stays_clean(tmp_path):
+    """Three rows over three seeds, each half a point below the one above it in every seed."""
+    rows = [{"id": name, "label": name} for name in ("a", "b", "c")]
+    for place, row in enumerate(rows):
+        values = [0.8 - 0.005 * place + wobble for wobble in (0.0, 0.03, 0.01)]
+        make_cell(tmp_path / "cells", "x", row["id"], values=values, value=sum(values) / 3, n=3, seeds=[1, 2, 3])
+    columns = [{"id": "x", "headers": ["X"], "part": None}]
+    write.make(specify(tmp_path / "cells", rows=rows, columns=columns), tmp_path / "tables")
+    made = {path.suffix[1:]: path.read_text() for path in (tmp_path / "tables").iterdir()}
+    assert "**81.33 ± 0.12**" in made["md"] and "*80.83 ± 0.12* |" in made["md"] and "**80.83" not in made["md"]
+    assert 'class="ours ok best">81.33' in made["html"] and 'class="ours ok second">80.83' in made["html"]
+    assert "textbf" not in made["tex"] and "underline" not in made["tex"] and "Bold" not in made["tex"]
+    assert all("Bold: best" in made[kind] for kind in ("md", "html"))
+
+
+def test_the_sum_under_a_table_of_paper_scale_says_what_agrees(tmp_path):
+    """81.08 against 79.52 +- 0.13 differs; against 81.00 it agrees; both printed claims hold or not by the values."""
+    make_cell(tmp_path / "cells", "x", "fedavg")
+    make_cell(
+        tmp_path / "cells", "x", "mine_1", paper_value=0.81, difference=0.0008, values=[0.82, 0.8216], value=0.8208
+    )
+    columns = [{"id": "x", "headers": ["X"], "part": None}]
+    table = layout.read(specify(tmp_path / "cells", columns=columns))
+    assert [entries[0].agreement for _, entries in table.blocks[0].rows] == ["differs", "agrees"]
+    assert "1 of 2 cells agree with the paper's within the tolerance; 1 of 1 printed claims" in " ".join(table.notes)
+
+
+def test_a_table_of_several_metrics_names_each_with_its_unit(tmp_path):
+    make_cell(tmp_path / "cells", "x", "fedavg")
+    make_cell(
+        tmp_path / "cells", "y", "fedavg", metric="rounds_to_target", unit="ratio", printed_unit="x", base="fedavg",
+        relative="speedup", value=1.36, spread=None, paper_value=1.4, paper_spread=None, difference=-0.04,
+    )  # fmt: skip
+    columns = [{"id": name, "headers": [name], "part": None} for name in "xy"]
+    rows = [{"id": "fedavg", "label": "FedAvg"}]
+    table = layout.read(specify(tmp_path / "cells", columns=columns, rows=rows))
+    assert table.notes[0].startswith(
+        "Test accuracy in percent; Rounds to target as the base row's divided by it, final round."
+    )
+    entry = table.blocks[0].rows[0][1][1]
+    assert (entry.ours, entry.paper, entry.difference) == ("1.36", "1.40", "−0.04")
+    assert any("Against a base row (fedavg)" in note for note in table.notes)
+
+
+def test_exact_numbers_have_no_seeds_beside_them(tmp_path):
+    exact = {"n": None, "spread": None, "seeds": [], "metric": "stored_memory", "unit": "ratio", "printed_unit": "x"}
+    for row, value in (("fedavg", 1.0), ("mine_1", 2.0)):
+        make_cell(tmp_path / "c", "x", row, **exact, value=value, values=[value], paper_value=value, difference=0.0)
+    columns = [{"id": "x", "headers": ["X"], "part": None}]
+    table = layout.read(specify(tmp_path / "c", columns=columns, unit="x"))
+    assert table.blocks[0].under[0][0] == "ours" and table.blocks[0].rows[1][1][0].ours == "2.00"

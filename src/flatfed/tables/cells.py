@@ -8,34 +8,42 @@ Cell specification (JSON, from ``flatfed.experiment``)::
      "target": 0.74 | null,                                 # a fraction, of this scale
      "window": 1,                                           # evaluated rounds averaged at the end; 1 = the final round
      "rounds": 800,                                         # rounds a finished run has
-     "seeds": [1, 2], "runs": ["results/.../seed1", ...],   # one run folder per seed, in the order of seeds
-     "base_runs": [],                                       # optional: runs of the row a relative metric divides by
-     "paper": {"value": 224, "spread": null, "note": "printed OUR; flag:B1"} | null}   # value null: printed "-"
+     "seeds": [1, 2], "runs": ["results/.../seed1", ...],   # the run folders, in the order of seeds; where a seed has
+                                                            # several (a mean over splits), they stand together
+     "paper": {"value": 224, "spread": null, "note": "printed OUR; flag:B1"} | null,   # value null: printed "-"
+     # optional from here
+     "relative": "ratio" | "speedup" | "difference",        # against a base row, seed by seed
+     "base": "fedavg", "base_runs": [...],                  # that row's id, and its runs as in `runs`
+     "timing": FILE, "base_timing": FILE,                   # metrics of source timing: timing.json
+     "analyses": [FILE, ...],                               # metrics of source analysis: a hessian.json per run
+     "update": {"name": "fedlesam", "params": {}}, "base_update": {...},   # metrics of source declared
+     "given": 50000,                                        # metrics of source given
+     "compare": "values" | "ordering"}                      # ordering: the paper's set-up is another, no difference
 
-No runs at all (a combination that cannot exist) makes the cell not_applicable.
- Cell (JSON, ``results/<scale>/cells/<table>/<column>/<row>.json``): table, column, row, scale, metric, unit,
-status, value, spread, spread_kind, n, values, best, reached, target, window, rounds, seeds, runs, base_runs,
-paper_value, paper_spread, paper_note, difference, problems. ``unit`` is the *stored* unit ("fraction" for
-what is printed in percent) and holds for value, spread, values, paper_value, paper_spread and difference
-alike; ``best`` is each seed's best test accuracy over all rounds, a fraction, an extra that no table prints
-as its value. ``values`` has null where a seed has no number. Statuses:
+No runs (files, declarations) at all make the cell not_applicable: a combination that cannot exist.
+
+Cell (JSON, ``results/<scale>/cells/<table>/<column>/<row>.json``): table, column, row, scale, metric, unit,
+printed_unit, relative, base, status, value, spread, spread_kind, n, values, base_values, best, reached, target, window,
+rounds, seeds, runs, base_runs, paper_value, paper_spread, paper_note, difference, compare, problems. ``unit`` is the
+*stored* unit ("fraction" for what is printed in percent) and holds for value, spread, values, paper_value,
+paper_spread and difference alike; ``base_values`` are in the metric's own stored unit; ``best`` is each seed's best
+test accuracy over all rounds, a fraction, an extra that no table prints as its value. ``values`` has null where a seed
+has no number; n counts the seeds whose runs are there, null where the number has nothing to do with seeds. Statuses:
 
 ========================  ==============================================================================================
 ok                        every seed has a number: value is their mean, spread their sample deviation (null for n = 1)
-not_reached               a target some seed did not reach: no value; ``reached`` says "1/2"
+not_reached               a target some seed, or its base, did not reach: no value; ``reached`` says "1/2"
 diverged                  some run ended in non-finite numbers: no value
 missing                   some run is absent or unfinished: no value; ``problems`` names it
 not_applicable            the cell has no runs
 ========================  ==============================================================================================
- ``difference`` is ours minus the paper's, null where either is missing and always null at preview scale:
-digits minus CIFAR-10 means nothing. The paper's spread is of whatever kind the paper's is; the table's notes
-say which.
+
+``difference`` is ours minus the paper's, null where either is missing and always null at preview scale: digits minus
+CIFAR-10 means nothing. The paper's spread is of whatever kind the paper's is; the table's notes say which.
 """
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 import statistics
 from pathlib import Path
@@ -43,112 +51,127 @@ from typing import Any
 
 from flatfed.errors import DataError, unknown
 from flatfed.files import write_json
-from flatfed.tables.metrics import METRICS, History
-
-#: Printed unit -> (stored unit, printed units in one stored unit).
-UNITS = {"percent": ("fraction", 100.0), "rounds": ("rounds", 1.0)}
+from flatfed.tables.metrics import METRICS, RELATIVES, Metric, unit_of
+from flatfed.tables.readings import Found, best, found
+from flatfed.tables.units import UNITS
 
 KEYS = ("table", "column", "row", "scale", "metric", "unit", "target", "window", "rounds", "seeds", "runs", "paper")
+
+#: Source of a metric -> the key of the specification that holds what it reads.
+READ = {"runs": "runs", "timing": "timing", "analysis": "analyses", "declared": "update", "given": "given"}
 
 
 def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
     """Compute the cell that ``spec`` describes, write it to ``out`` whole, and return it.
 
-    :raises DataError: a key of ``spec`` is missing, a metric or unit unknown, or a run's files cannot be
-        understood.
+    :raises DataError: a key of ``spec`` is missing, a metric or unit unknown, or a file cannot be understood.
     """
     where = _check(spec)
     metric = METRICS[spec["metric"]]
-    problems: list[str] = []
-    values: list[float | None] = []
-    best: list[float | None] = []
-    found = diverged = 0
-    for folder in spec["runs"]:
-        history, run_diverged, problem = read_run(folder, spec["rounds"], metric.columns)
-        if problem:
-            problems.append(problem)
-        found += history is not None
-        diverged += run_diverged
-        usable = history is not None and bool(history["round"]) and not run_diverged
-        values.append(metric.function(history, spec["window"], spec["target"]) if usable else None)
-        best.append(_best(history))
-    missing = len(spec["runs"]) - found
-    status = _status(values, missing, diverged)
+    relative = spec.get("relative") or metric.relative
+    applicable = spec.get(READ[metric.source]) not in (None, [])
+    ours = _by_seed(found(metric, spec), spec) if applicable else []
+    bases = _by_seed(found(metric, spec, "base_"), spec) if applicable and relative else []
+    own = [_number(metric, runs) for runs in ours]
+    base_values = [_number(metric, runs) for runs in bases]
+    values = _taken(own, base_values, relative, where) if relative else own
+    every = [one for runs in (*ours, *bases) for one in runs]
+    status = _status(values, every)
     numbers = [value for value in values if value is not None]
     value = statistics.fmean(numbers) if status == "ok" else None
+    spread = statistics.stdev(numbers) if status == "ok" and len(numbers) > 1 else None
+    if spread is not None and not math.isfinite(spread):
+        raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
     paper_value, paper_spread, difference = _paper(spec, value)
+    there = not any(one.reading is None for one in every)
     cell = {
         **{key: spec[key] for key in ("table", "column", "row", "scale", "metric")},
-        "unit": UNITS[spec["unit"]][0],
+        "unit": unit_of(spec["metric"], relative),
+        "printed_unit": spec["unit"],
+        "relative": relative,
+        "base": spec.get("base") if relative else None,
         "status": status,
         "value": value,
-        "spread": statistics.stdev(numbers) if status == "ok" and len(numbers) > 1 else None,
+        "spread": spread,
         "spread_kind": "seeds",
-        "n": found,
+        "n": _seeds_there(metric, ours),
         "values": values,
-        "best": best,
-        "reached": f"{len(numbers)}/{len(values)}" if metric.needs_target and not missing and values else None,
+        "base_values": base_values,
+        "best": [_best(runs) for runs in ours],
+        "reached": f"{sum(v is not None for v in own)}/{len(own)}" if metric.needs_target and there and own else None,
         **{key: spec[key] for key in ("target", "window", "rounds", "seeds", "runs")},
         "base_runs": spec.get("base_runs", []),
         "paper_value": paper_value,
         "paper_spread": paper_spread,
         "paper_note": (spec["paper"] or {}).get("note") or "",
         "difference": difference,
-        "problems": problems,
+        "compare": spec.get("compare", "values"),
+        "problems": list(dict.fromkeys(one.problem for one in every if one.problem)),
     }
-    if cell["spread"] is not None and not math.isfinite(cell["spread"]):
-        raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
     write_json(out, cell)
     return cell
 
 
-def read_run(
-    folder: str | Path, rounds: int, columns: tuple[str, ...]
-) -> tuple[dict[str, list[float]] | None, bool, str]:
-    """Read a run folder: (history or None where the run is absent or unfinished, diverged, what is wrong or
-    "").
+def _by_seed(everything: list[Found], spec: dict[str, Any]) -> list[list[Found]]:
+    """Return what was found, seed by seed; what is there once (a timing, a declaration) is its own single "seed"."""
+    seeds = len(spec["seeds"])
+    each = len(everything) // seeds if seeds and len(everything) >= seeds else 1
+    return [everything[place : place + each] for place in range(0, len(everything), each)]
 
-    The history has ``round``, ``test_accuracy`` and ``columns``, one entry per evaluated round.
 
-    :raises DataError: run.json or metrics.csv is there but damaged, or a column is absent.
-    """
-    folder = Path(folder)
-    for name in ("run.json", "metrics.csv"):
-        if not (folder / name).is_file():
-            return None, False, f"{folder} has no {name}"
+def _number(metric: Metric, runs: list[Found]) -> float | None:
+    """Return a seed's number, the mean over its runs; None where one is absent, diverged or has no number."""
+    usable = [run.reading for run in runs if run.reading is not None and not run.diverged]
+    if metric.needs_runs:
+        usable = [reading for reading in usable if reading.history["round"]]
+    numbers = [metric.function(reading) for reading in usable]
+    if len(numbers) < len(runs) or None in numbers:
+        return None
+    return numbers[0] if len(numbers) == 1 else statistics.fmean(numbers)
+
+
+def _taken(own: list[float | None], bases: list[float | None], relative: str, where: str) -> list[float | None]:
+    """Return each seed's number against its base row's of the same seed."""
+    function = RELATIVES[relative][0]
     try:
-        about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        done, diverged_at = about["rounds_done"], about["diverged_at"]
-    except (ValueError, KeyError, TypeError) as problem:
-        raise DataError(f"{folder / 'run.json'}: not the description of a run ({problem!r})") from None
-    history = read_metrics(folder / "metrics.csv", ("round", "test_accuracy", *columns))
-    if diverged_at is not None:
-        return history, True, f"{folder} diverged in round {diverged_at}"
-    if done < rounds or not history["round"] or history["round"][-1] < rounds:
-        return None, False, f"{folder} has done {done} of {rounds} rounds"
-    broken = any(not math.isfinite(number) for column in columns for number in history[column])
-    return history, broken, f"{folder / 'metrics.csv'} holds a non-finite number" if broken else ""
+        return [None if None in pair else function(*pair) for pair in zip(own, bases, strict=True)]
+    except ZeroDivisionError:
+        raise DataError(f"{where}: {relative} divides by 0: values {own}, base row {bases}") from None
 
 
-def read_metrics(path: Path, columns: tuple[str, ...]) -> dict[str, list[float]]:
-    """Return the named columns of a metrics.csv as lists of floats (rounds as ints).
+def _status(values: list[float | None], every: list[Found]) -> str:
+    """Return the status of a cell; what is wrong with the runs comes before what is wrong with the number."""
+    if not values:
+        return "not_applicable"
+    if any(one.reading is None for one in every):
+        return "missing"
+    if any(one.diverged for one in every):
+        return "diverged"
+    return "ok" if all(value is not None for value in values) else "not_reached"
 
-    :raises DataError: a column is absent or a field is not a number; the message names file, line and column.
-    """
-    history: dict[str, list[float]] = {name: [] for name in dict.fromkeys(columns)}
-    with open(path, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        for name in history:
-            if name not in (reader.fieldnames or ()):
-                raise DataError(unknown("column", name, reader.fieldnames or (), str(path)))
-        for row in reader:
-            for name, numbers in history.items():
-                try:
-                    numbers.append(int(row[name]) if name == "round" else float(row[name]))
-                except (TypeError, ValueError):
-                    place = f"{path}: line {reader.line_num}: {name}"
-                    raise DataError(f"{place}: {row[name]!r} is not a number") from None
-    return history
+
+def _seeds_there(metric: Metric, ours: list[list[Found]]) -> int | None:
+    """Return how many seeds are there in full; None for a number that has nothing to do with seeds."""
+    if metric.source in ("declared", "given"):
+        return None
+    return sum(all(run.reading is not None for run in runs) for runs in ours)
+
+
+def _best(runs: list[Found]) -> float | None:
+    """Return a seed's best test accuracy, the mean over its runs, None where there is none."""
+    numbers = [best(run.reading.history) if run.reading else None for run in runs]
+    return None if None in numbers else statistics.fmean(numbers)
+
+
+def _paper(spec: dict[str, Any], value: float | None) -> tuple[float | None, float | None, float | None]:
+    """Return the paper's value and spread in the stored unit, and ours minus the paper's."""
+    factor = UNITS[spec["unit"]][1]
+    paper = spec["paper"] or {}
+    stored = [None if paper.get(key) is None else paper[key] / factor for key in ("value", "spread")]
+    wanted = spec["scale"] == "paper" and spec.get("compare", "values") == "values"
+    comparable = wanted and value is not None and stored[0] is not None
+    # Printed numbers have at most six figures; ten decimals drop the dust of binary fractions and nothing else.
+    return stored[0], stored[1], round(value - stored[0], 10) if comparable else None
 
 
 def _check(spec: dict[str, Any]) -> str:
@@ -157,47 +180,43 @@ def _check(spec: dict[str, Any]) -> str:
     absent = [key for key in KEYS if key not in spec]
     if absent:
         raise DataError(f"{where}: the specification lacks {', '.join(absent)}; needed: {', '.join(KEYS)}")
-    for kind, known in (("metric", METRICS), ("unit", UNITS)):
-        if spec[kind] not in known:
-            raise DataError(unknown(kind, spec[kind], known, where))
+    relatives = {"none": None, **RELATIVES}
+    compares = ("values", "ordering")
+    named = [("metric", spec["metric"], METRICS), ("unit", spec["unit"], UNITS)]
+    named += [("relative", spec.get("relative") or "none", relatives)]
+    named += [("compare", spec.get("compare", "values"), compares)]
+    for kind, value, known in named:
+        if value not in known:
+            raise DataError(unknown(kind, value, known, where))
     metric = METRICS[spec["metric"]]
-    if UNITS[spec["unit"]][0] != metric.unit:
-        allowed = ", ".join(name for name, (stored, _) in UNITS.items() if stored == metric.unit)
-        raise DataError(f"{where}: unit {spec['unit']!r} is not one of {spec['metric']}; allowed: {allowed}")
+    relative = spec.get("relative") or metric.relative
+    stored = unit_of(spec["metric"], relative)
+    if UNITS[spec["unit"]][0] != stored:
+        allowed = ", ".join(name for name, (unit, _) in UNITS.items() if unit == stored)
+        what = f"{spec['metric']} as a {relative}" if relative else spec["metric"]
+        raise DataError(f"{where}: unit {spec['unit']!r} is not one of {what}; allowed: {allowed}")
     if metric.needs_target and spec["target"] is None:
         raise DataError(f"{where}: {spec['metric']} needs a target, a fraction between 0 and 1")
     if spec["target"] is not None and not 0 < spec["target"] <= 1:
         raise DataError(f"{where}: target {spec['target']} is not a fraction between 0 and 1")
     if spec["window"] < 1:
         raise DataError(f"{where}: window {spec['window']} is not a number of rounds from 1 up")
-    if spec["runs"] and len(spec["runs"]) != len(spec["seeds"]):
-        raise DataError(f"{where}: {len(spec['runs'])} runs for {len(spec['seeds'])} seeds")
+    _check_runs(spec, metric, relative, where)
     return where
 
 
-def _status(values: list[float | None], missing: int, diverged: int) -> str:
-    """Return the status of a cell; what is wrong with the runs comes before what is wrong with the number."""
-    if not values:
-        return "not_applicable"
-    if missing:
-        return "missing"
-    if diverged:
-        return "diverged"
-    return "ok" if all(value is not None for value in values) else "not_reached"
-
-
-def _best(history: History | None) -> float | None:
-    """Return the best finite test accuracy of a history: an extra, never what a table prints."""
-    finite = [number for number in (history or {}).get("test_accuracy", ()) if math.isfinite(number)]
-    return max(finite, default=None)
-
-
-def _paper(spec: dict[str, Any], value: float | None) -> tuple[float | None, float | None, float | None]:
-    """Return the paper's value and spread in the stored unit, and ours minus the paper's."""
-    factor = UNITS[spec["unit"]][1]
-    paper = spec["paper"] or {}
-    stored = [None if paper.get(key) is None else paper[key] / factor for key in ("value", "spread")]
-    comparable = spec["scale"] == "paper" and value is not None and stored[0] is not None
-    # Printed numbers have at most five figures; ten decimals drop the dust of binary fractions and nothing
-    # else.
-    return stored[0], stored[1], round(value - stored[0], 10) if comparable else None
+def _check_runs(spec: dict[str, Any], metric: Metric, relative: str | None, where: str) -> None:
+    """Refuse runs that do not come out even over the seeds, and a base row that does not pair with ours."""
+    runs, seeds = spec["runs"], spec["seeds"]
+    if runs and (not seeds or len(runs) % len(seeds) or (len(runs) > len(seeds) and not metric.several)):
+        raise DataError(f"{where}: {len(runs)} runs for {len(seeds)} seeds")
+    key = READ[metric.source]
+    if spec.get(key) in (None, []):
+        return
+    needed = [key, *(["runs"] if metric.needs_runs else [])]
+    for name in [*needed, *(f"base_{one}" for one in needed if relative)]:
+        if name not in spec:
+            kind = f", {relative} to a base row," if name.startswith("base_") else ""
+            raise DataError(f"{where}: {spec['metric']}{kind} needs {name!r} in the specification")
+    if relative and metric.needs_runs and len(spec["base_runs"]) != len(runs):
+        raise DataError(f"{where}: {len(spec['base_runs'])} base runs for {len(runs)} runs; they are paired")

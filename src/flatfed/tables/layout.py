@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import DataError
-from flatfed.tables.notes import flags, gather
+from flatfed.tables import compare
+from flatfed.tables.notes import by_column, flags, gather, marked
+from flatfed.tables.units import signed, written
 
 #: A block with more columns than this is cut at the paper's first header level: three numbers a column fill
 #: a page.
 COLUMNS_ACROSS = 4
-
-#: Stored unit -> (printed units in one stored unit, decimals).
-PRINTED = {"fraction": (100.0, 2), "rounds": (1.0, 1)}
 
 #: What stands under the title: a word and the key of the specification that follows it.
 SOURCES = (("Paper", "paper"), ("Trained here", "setting"))
@@ -30,13 +29,19 @@ SOURCES = (("Paper", "paper"), ("Trained here", "setting"))
 
 @dataclass(frozen=True)
 class Entry:
-    """The printed texts of one cell; ``marks`` are the errata flags that stand behind the paper's number."""
+    """The printed texts of one cell; ``marks`` are the errata flags that stand behind the paper's number.
+
+    ``rank`` is "best", "second" or "": a lead over the next row that the seeds bear out. ``agreement`` is that of
+    ``flatfed.tables.compare``.
+    """
 
     ours: str
     paper: str
     difference: str
     status: str
     marks: tuple[str, ...] = ()
+    rank: str = ""
+    agreement: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,8 @@ class Block:
 class Table:
     """A table ready for printing.
 
-    ``name`` is the paper's title, ``title`` adds the scale; ``cells`` are (column, row, cell or None), row by row.
+    ``name`` is the paper's title, ``title`` adds the scale; ``cells`` are (column, row, cell or None), row by row;
+    ``marked`` are the notes of formats that mark best and second.
     """
 
     id: str
@@ -72,6 +78,7 @@ class Table:
     row_header: str
     blocks: tuple[Block, ...]
     notes: tuple[str, ...]
+    marked: tuple[str, ...]
     counts: dict[str, int]
     differences: bool
     cells: tuple[tuple[dict, dict, dict | None], ...]
@@ -88,7 +95,7 @@ def read(spec: dict[str, Any]) -> Table:
         for column in spec["columns"]
     }
     counts = Counter(cell["status"] if cell else "missing" for cell in cells.values())
-    seeds = Counter(cell["n"] for cell in cells.values() if cell and cell["value"] is not None)
+    seeds = Counter(cell["n"] for cell in cells.values() if cell and cell["value"] is not None and cell["n"])
     usual = max(seeds, key=lambda n: (seeds[n], n), default=None)
     differences = any(cell and cell["difference"] is not None for cell in cells.values())
     scale = "Preview scale, not the paper's data: " if spec["scale"] == "preview" else ""
@@ -103,6 +110,7 @@ def read(spec: dict[str, Any]) -> Table:
             _block(part, columns, spec["rows"], cells, usual, differences) for part, columns in split(spec["columns"])
         ),
         notes=tuple(gather(spec, list(cells.values()), counts, usual, differences)),
+        marked=tuple(marked(by_column(spec, list(cells.values())))),
         counts={"cells": len(cells), **counts},
         differences=differences,
         cells=tuple(
@@ -150,13 +158,23 @@ def merge(columns: list[dict]) -> tuple[tuple[Header, ...], ...]:
 
 def _block(part, columns, rows, cells, usual, differences) -> Block:
     """Set one block."""
-    under = []
+    under, ranks = [], {}
     for column in columns:
-        ours, paper = targets(column, [cells[column["id"], row["id"]] for row in rows])
-        names = [f"ours{ours} (n = {usual})" if usual else f"ours{ours}", f"paper{paper}"]
+        of_column = {row["id"]: cells[column["id"], row["id"]] for row in rows}
+        ours, paper = targets(column, list(of_column.values()))
+        seeded = usual and any(cell and cell["n"] for cell in of_column.values())
+        names = [f"ours{ours} (n = {usual})" if seeded else f"ours{ours}", f"paper{paper}"]
         under.append((*names, "diff.") if differences else tuple(names))
+        ranks[column["id"]] = compare.marks(of_column)
     body = tuple(
-        (row["label"], tuple(entry(cells[column["id"], row["id"]], usual) for column in columns)) for row in rows
+        (
+            row["label"],
+            tuple(
+                entry(cells[column["id"], row["id"]], usual, ranks[column["id"]].get(row["id"], ""))
+                for column in columns
+            ),
+        )
+        for row in rows
     )
     headers = merge(columns)
     common = 0
@@ -175,37 +193,21 @@ def targets(column: dict, cells: list[dict | None]) -> tuple[str, str]:
     return " at " + "/".join(f"{100 * target:g}%" for target in sorted(used)), f" at {100 * printed:g}%"
 
 
-def entry(cell: dict | None, usual: int | None) -> Entry:
+def entry(cell: dict | None, usual: int | None, rank: str = "") -> Entry:
     """Write a cell's numbers as text. ``usual`` is the table's usual number of seeds; another one is written out."""
     if cell is None:
         return Entry("", "", "", "missing")
-    factor, decimals = PRINTED[cell["unit"]]
-    number = {"factor": factor, "decimals": decimals}
-    paper = written(cell["paper_value"], cell["paper_spread"], **number)
-    if not paper and "not reached" in cell["paper_note"]:
+    unit = cell["printed_unit"]
+    paper = written(cell["paper_value"], cell["paper_spread"], unit)
+    if not paper and compare.not_reached(cell):
         paper = "–"
-    ours = {"not_reached": f">{cell['rounds']}", "diverged": "diverged", "not_applicable": "n/a"}.get(
-        cell["status"], ""
-    )
+    late = f">{cell['rounds']}" if unit == "rounds" else "not reached"
+    ours = {"not_reached": late, "diverged": "diverged", "not_applicable": "n/a"}.get(cell["status"], "")
     if cell["status"] == "ok":
-        ours = written(cell["value"], cell["spread"], **number)
-        ours += "" if cell["n"] == usual else f" ({cell['n']})"
+        ours = written(cell["value"], cell["spread"], unit)
+        ours += "" if cell["n"] in (usual, None) else f" ({cell['n']})"
     elif cell["status"] == "not_reached" and not cell["reached"].startswith("0/"):
         ours += f" ({cell['reached']})"
-    difference = cell["difference"]
-    signed = "" if difference is None else f"{_round(difference * factor, decimals):+.{decimals}f}".replace("-", "−")
-    return Entry(ours, paper, signed, cell["status"], flags(cell) if paper else ())
-
-
-def written(value: float | None, spread: float | None, factor: float, decimals: int) -> str:
-    """Return "79.52 ± 0.13", "79.52" without a spread, "" without a value; whole rounds that are no mean: "259"."""
-    if value is None:
-        return ""
-    whole = spread is None and factor == 1.0 and value == int(value)
-    text = f"{value * factor:.{0 if whole else decimals}f}"
-    return text if spread is None else f"{text} ± {spread * factor:.{decimals}f}"
-
-
-def _round(value: float, decimals: int) -> float:
-    """Round, without a negative zero: "-0.00" would claim a sign that the printed figures do not show."""
-    return round(value, decimals) + 0.0
+    difference = "" if cell["difference"] is None else signed(cell["difference"], unit)
+    marks = flags(cell) if paper else ()
+    return Entry(ours, paper, difference, cell["status"], marks, rank, compare.agreement(cell))

@@ -6,6 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from flatfed.tables import compare
+from flatfed.tables.metrics import METRICS, RELATIVES
+from flatfed.tables.units import PRINTED
+
 FLAG = re.compile(r"flag:([A-Z]\d+)")
 
 
@@ -14,8 +18,10 @@ def gather(
 ) -> list[str]:
     """Return the notes of a table in reading order; only what applies to the cells at hand is said."""
     present = [cell for cell in cells if cell]
+    columns = by_column(spec, cells)
     notes = [reading(spec, present, usual, differences)]
     notes += symbols(present)
+    notes += compared(columns)
     notes += absences(counts, len(cells))
     notes += spec.get("notes", [])
     errata = sorted({flag for cell in present for flag in flags(cell)}, key=lambda flag: (flag[0], int(flag[1:])))
@@ -23,10 +29,16 @@ def gather(
     return notes + [f"{flag}: {known.get(flag, 'a discrepancy in the paper.')}" for flag in errata]
 
 
+def by_column(spec: dict[str, Any], cells: list[dict | None]) -> list[dict[str, dict | None]]:
+    """Return the cells by row, column by column."""
+    known = {(cell["column"], cell["row"]): cell for cell in cells if cell}
+    return [{row["id"]: known.get((column["id"], row["id"])) for row in spec["rows"]} for column in spec["columns"]]
+
+
 def reading(spec: dict[str, Any], cells: list[dict], usual: int | None, differences: bool) -> str:
     """Say what a number is: quantity, unit, which rounds, which spread, and how it compares with the paper's."""
-    unit = {"percent": " in percent", "rounds": ", counted from round 1"}.get(spec["unit"], f" in {spec['unit']}")
-    windows = {cell["window"] for cell in cells if cell["metric"].endswith("accuracy")}
+    accuracies = [cell for cell in cells if cell["unit"] == "fraction"]
+    windows = {cell["window"] for cell in accuracies}
     when = ""
     if windows:
         when = ", final round" if windows == {1} else f", mean over the last {max(windows)} evaluated rounds"
@@ -38,24 +50,78 @@ def reading(spec: dict[str, Any], cells: list[dict], usual: int | None, differen
         spread = f" Ours: mean ± sample standard deviation over {usual} seeds; another number of seeds is in brackets."
     paper = " Paper: as printed."
     if differences:
-        paper += " Diff.: ours minus the paper's" + (", in percentage points." if spec["unit"] == "percent" else ".")
+        points = {cell["printed_unit"] for cell in cells} <= {"percent", "pp"}
+        paper += " Diff.: ours minus the paper's" + (", in percentage points." if points else ".")
     elif spec["scale"] == "preview":
         paper += " No difference is taken: this scale's data and model are not the paper's."
-    return f"{spec['metric']}{unit}{when}.{spread}{paper}"
+    elif any(cell["compare"] == "ordering" for cell in cells):
+        paper += " No difference is taken: the set-up is not the paper's; the order of the rows may be compared."
+    return f"{quantities(spec, cells)}{when}.{spread}{paper}"
+
+
+def quantities(spec: dict[str, Any], cells: list[dict]) -> str:
+    """Say what the numbers are and in which units: in the table's own words where it has one metric."""
+    kinds = {(cell["metric"], cell["printed_unit"], cell["relative"]): None for cell in cells}
+    if len(kinds) < 2:
+        return spec["metric"] + PRINTED[spec["unit"]].said
+    said = []
+    for metric, unit, relative in kinds:
+        words = METRICS[metric].words + (f" {RELATIVES[relative][1]}" if relative and unit != "V" else "")
+        said.append(words + ("" if unit == "x" else PRINTED[unit].said))
+    return "; ".join(said)
 
 
 def symbols(cells: list[dict]) -> list[str]:
-    """Explain the signs that stand in place of numbers, where they occur."""
+    """Explain the signs that stand in place of numbers, and the marks beside them, where they occur."""
     notes = []
     late = [cell for cell in cells if cell["status"] == "not_reached"]
-    if late:
-        rounds = "/".join(str(number) for number in sorted({cell["rounds"] for cell in late}))
+    counted = [cell for cell in late if cell["printed_unit"] == "rounds"]
+    if counted:
+        rounds = "/".join(str(number) for number in sorted({cell["rounds"] for cell in counted}))
         text = f">{rounds}: the target was not reached by every seed within {rounds} rounds"
-        some = any(not cell["reached"].startswith("0/") for cell in late)
-        notes.append(text + ("; in brackets how many seeds did." if some else "."))
-    if any(cell["paper_value"] is None and "not reached" in cell["paper_note"] for cell in cells):
+        notes.append(text + _some_did(counted))
+    if len(late) > len(counted):
+        other = [cell for cell in late if cell["printed_unit"] != "rounds"]
+        based = " of the row or of the row it is taken against" if any(cell["relative"] for cell in other) else ""
+        notes.append(f"Not reached: the target was not reached by every seed{based}" + _some_did(other))
+    if any(compare.not_reached(cell) for cell in cells):
         notes.append("–: printed by the paper for a target not reached.")
+    if any(cell["relative"] for cell in cells):
+        bases = ", ".join(dict.fromkeys(cell["base"] for cell in cells if cell["relative"] and cell["base"]))
+        notes.append(f"Against a base row ({bases}): taken seed by seed, then averaged.")
+    if any("std_kind=clients" in cell["paper_note"] and cell["paper_spread"] is not None for cell in cells):
+        notes.append("The paper's ± is a deviation over clients, ours one over seeds: the two say different things.")
     return notes
+
+
+def _some_did(cells: list[dict]) -> str:
+    return "; in brackets how many did." if any(not cell["reached"].startswith("0/") for cell in cells) else "."
+
+
+def marked(columns: list[dict[str, dict | None]]) -> list[str]:
+    """Explain the marks of best and second where there are any; ``columns`` hold the cells by row."""
+    if any(compare.marks(column) for column in columns):
+        text = "Bold: best of its column; underlined or italic: second. Marked only where the lead over the next row, "
+        return [text + "paired seed by seed, has a 95 % interval (Student) that excludes zero."]
+    if any(cell and cell["n"] and cell["n"] > 1 for column in columns for cell in column.values()):
+        return ["No best row is marked: no lead has a 95 % interval, paired over seeds, that excludes zero."]
+    return []
+
+
+def compared(columns: list[dict[str, dict | None]]) -> list[str]:
+    """Sum up how the cells agree with the paper's and whether the order of the rows does."""
+    cells = [cell for column in columns for cell in column.values()]
+    found = [compare.agreement(cell) for cell in cells]
+    said = []
+    total = found.count("agrees") + found.count("differs")
+    if total:
+        said.append(f"{found.count('agrees')} of {total} cells agree with the paper's within the tolerance")
+    outcomes = [compare.outcome(column[a], column[b]) for column in columns for a, b in compare.claims(column)]
+    tested = [one for one in outcomes if one != "untested"]
+    if tested and any(cell and cell["scale"] == "paper" for cell in cells):
+        held = sum(one.startswith("held") for one in tested)
+        said.append(f"{held} of {len(tested)} printed claims that one row beats another hold")
+    return [f"{'; '.join(said)} (flatfed verify)."] if said else []
 
 
 def absences(counts: Mapping[str, int], total: int) -> list[str]:

@@ -17,9 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flatfed.errors import DataError, unknown
-from flatfed.tables.cells import read_metrics
 from flatfed.tables.figures.palette import style
 from flatfed.tables.figures.paper import WIDTH, caption
+from flatfed.tables.readings import read_metrics
 
 #: Column of metrics.csv -> (axis label with unit, printed units in one stored unit).
 QUANTITIES = {

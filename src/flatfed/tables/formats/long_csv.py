@@ -5,24 +5,27 @@ from __future__ import annotations
 import csv
 import io
 
+from flatfed.tables.compare import agreement
 from flatfed.tables.layout import Table
 
 #: Fields copied from the cell; lists are joined with ";", what is absent stays empty.
 FIELDS = (
-    "metric", "unit", "status", "value", "spread", "n", "paper_value", "paper_spread", "difference", "target",
-    "reached", "rounds", "window", "values", "best", "seeds", "runs", "paper_note", "problems",
+    "metric", "unit", "printed_unit", "relative", "base", "status", "value", "spread", "n", "paper_value",
+    "paper_spread", "difference", "compare", "target", "reached", "rounds", "window", "values", "base_values", "best",
+    "seeds", "runs", "base_runs", "paper_note", "problems",
 )  # fmt: skip
 
 
 def render(table: Table) -> str:
-    """Return the table as CSV: table, scale, row, label, column, headers, part, then ``FIELDS``."""
+    """Return the table as CSV: table, scale, row, label, column, headers, part, ``FIELDS``, agreement."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["table", "scale", "row", "label", "column", "headers", "part", *FIELDS])
+    writer.writerow(["table", "scale", "row", "label", "column", "headers", "part", *FIELDS, "agreement"])
     for column, row, cell in table.cells:
         name = [table.id, table.scale, row["id"], row["label"], column["id"]]
         name += [" / ".join(column["headers"]), column.get("part") or ""]
-        writer.writerow(name + [_field((cell or {"status": "missing"}).get(field)) for field in FIELDS])
+        fields = [_field((cell or {"status": "missing"}).get(field)) for field in FIELDS]
+        writer.writerow([*name, *fields, agreement(cell)])
     return out.getvalue()
 
 

@@ -9,6 +9,9 @@ from flatfed.tables.layout import Block, Entry, Table
 #: Characters that would start markup inside a table cell.
 SPECIAL = re.compile(r"([\\`*_|<\[\]~])")
 
+#: What stands around a marked number.
+MARKS = {"best": "**", "second": "*"}
+
 
 def render(table: Table) -> str:
     """Return the table with title, source line and notes."""
@@ -19,7 +22,7 @@ def render(table: Table) -> str:
         if block.heading:
             parts.append(f"**{escape(block.heading)}**")
         parts.append(_grid(table, block))
-    parts.append("\n".join(f"- {escape(note)}" for note in table.notes))
+    parts.append("\n".join(f"- {escape(note)}" for note in (*table.notes, *table.marked)))
     return "\n\n".join(parts) + "\n"
 
 
@@ -47,7 +50,8 @@ def _grid(table: Table, block: Block) -> str:
 
 
 def _texts(entry: Entry, differences: bool) -> list[str]:
-    """Return a cell's two or three texts."""
+    """Return a cell's two or three texts; the best of a column is bold, the second italic."""
     marks = f" <sup>{','.join(entry.marks)}</sup>" if entry.marks else ""
-    texts = [escape(entry.ours), escape(entry.paper) + marks]
+    around = MARKS.get(entry.rank, "")
+    texts = [f"{around}{escape(entry.ours)}{around}", escape(entry.paper) + marks]
     return [*texts, escape(entry.difference)] if differences else texts

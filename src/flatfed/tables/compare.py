@@ -1,0 +1,215 @@
+"""Ours against the paper's, and rows against each other: agreement, ordering, paired intervals. Standard library only.
+
+Cells are those of ``flatfed.tables.cells``. Numbers of one row are paired with another's seed by seed: all algorithms
+of a seed see the same clients and batches, so that the difference is known better than either number.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flatfed.tables.metrics import METRICS
+
+Cell = Mapping[str, Any]
+
+#: Default tolerances of ``agreement``: a percentage point for fractions, a tenth of the printed number for the rest.
+POINT, PART = 0.01, 0.1
+
+#: What a published claim comes to here, best first.
+OUTCOMES = ("held clearly", "held", "not held", "reversed clearly", "untested")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The mean of paired differences and its 95 % interval; without one (a single seed) the bounds are infinite."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the sign of the difference is known."""
+        return self.low > 0 or self.high < 0
+
+
+def paired(a: Sequence[float], b: Sequence[float]) -> Interval:
+    """Return the Student interval (95 %) of the mean of a - b over seeds."""
+    differences = [x - y for x, y in zip(a, b, strict=True)]
+    mean = statistics.fmean(differences)
+    if len(differences) < 2:
+        return Interval(mean, -math.inf, math.inf)
+    half = student(len(differences) - 1) * statistics.stdev(differences) / math.sqrt(len(differences))
+    # Differences that agree to rounding have no width worth the name; a hair keeps a zero inside.
+    half += 1e-12
+    return Interval(mean, mean - half, mean + half)
+
+
+def student(freedom: int, probability: float = 0.975) -> float:
+    """Return the quantile of Student's t distribution with a whole number of degrees of freedom, by bisection."""
+    low, high = 0.0, 1e3
+    while high - low > 1e-9 * max(1.0, low):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _student_cdf(middle, freedom) < probability else (low, middle)
+    return (low + high) / 2
+
+
+def _student_cdf(t: float, freedom: int) -> float:
+    """Return P(T <= t) for t >= 0: the finite series for whole degrees of freedom (Abramowitz 26.7.3 and 4)."""
+    angle = math.atan(t / math.sqrt(freedom))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    term = total = cosine if freedom % 2 else 1.0
+    for k in range(3 if freedom % 2 else 2, freedom - 1, 2):
+        term *= cosine * cosine * (k - 1) / k
+        total += term
+    if freedom % 2 == 0:
+        return 0.5 + sine * total / 2
+    return 0.5 + (angle + (sine * total if freedom > 1 else 0.0)) / math.pi
+
+
+def higher(cell: Cell) -> bool | None:
+    """Return whether larger numbers are better in a cell's column, None where there is no better."""
+    direction = METRICS[cell["metric"]].higher
+    return not direction if direction is not None and cell["relative"] == "speedup" else direction
+
+
+def marks(cells: Mapping[str, Cell | None]) -> dict[str, str]:
+    """Return {row: "best"}, and "second", of one column's cells by row.
+
+    A mark says that the row's lead over the next one is no chance of the seeds: the paired interval excludes zero. The
+    second is marked only where the best is.
+    """
+    able = {row: cell for row, cell in cells.items() if cell and cell["status"] == "ok" and cell["n"]}
+    if not able or higher(next(iter(able.values()))) is None:
+        return {}
+    sign = 1 if higher(next(iter(able.values()))) else -1
+    order = sorted(able, key=lambda row: -sign * able[row]["value"])
+    found: dict[str, str] = {}
+    for mark, row, following in zip(("best", "second"), order, order[1:], strict=False):
+        a, b = able[row], able[following]
+        if a["seeds"] != b["seeds"] or not paired(a["values"], b["values"]).excludes_zero:
+            break
+        found[row] = mark
+    return found
+
+
+def tolerance(cell: Cell, point: float = POINT, part: float = PART) -> float:
+    """Return how far ours may be from the paper's: max(a point, 2 sqrt(s_ours^2 / n + s_paper^2)), stored units.
+
+    The paper's spread counts only where it is over repeats (``std_kind=repeats``). A number that is no accuracy has a
+    tenth of the printed one in place of the point; one that no seed has a part in is exact.
+    """
+    if cell["n"] is None:
+        return 1e-9
+    floor = point if cell["unit"] == "fraction" else part * abs(cell["paper_value"])
+    theirs = cell["paper_spread"] if repeats(cell) else None
+    spread = math.sqrt((cell["spread"] or 0.0) ** 2 / max(1, cell["n"]) + (theirs or 0.0) ** 2)
+    return max(floor, 2 * spread)
+
+
+def repeats(cell: Cell) -> bool:
+    """Return whether the paper's spread is known to be over repeats of the run."""
+    return cell["paper_spread"] is not None and "std_kind=repeats" in cell["paper_note"]
+
+
+def not_reached(cell: Cell) -> bool:
+    """Return whether the paper prints that the target was not reached."""
+    return cell["paper_value"] is None and "not reached" in cell["paper_note"]
+
+
+def agreement(cell: Cell | None, point: float = POINT, part: float = PART) -> str:
+    """Return "agrees", "differs", "missing", or "" where the paper prints nothing or values are not compared."""
+    if cell is None or cell["status"] == "missing":
+        return "missing"
+    if cell["scale"] != "paper" or cell["compare"] != "values":
+        return ""
+    if not_reached(cell):
+        return "agrees" if cell["status"] == "not_reached" else "differs"
+    if cell["paper_value"] is None or cell["status"] == "not_applicable":
+        return ""
+    if cell["status"] != "ok" or cell["difference"] is None:
+        return "differs"
+    return "agrees" if abs(cell["difference"]) <= tolerance(cell, point, part) + 1e-12 else "differs"
+
+
+def rank_correlation(cells: Mapping[str, Cell | None]) -> float | None:
+    """Return Spearman's correlation of ours and the paper's over one column's rows; None under three rows or no order.
+
+    A target not reached ranks behind every number.
+    """
+    pairs = [(_place(cell), _printed_place(cell)) for cell in cells.values() if cell]
+    pairs = [pair for pair in pairs if None not in pair]
+    if len(pairs) < 3:
+        return None
+    ours, theirs = (ranks(side) for side in zip(*pairs, strict=True))
+    if len(set(ours)) == 1 or len(set(theirs)) == 1:
+        return None
+    return statistics.correlation(ours, theirs)
+
+
+def ranks(values: Sequence[float]) -> list[float]:
+    """Return the rank of each value from 1 up; equal ones share the mean of theirs."""
+    return [
+        sum(other < value for other in values) + (sum(other == value for other in values) + 1) / 2 for value in values
+    ]
+
+
+def _place(cell: Cell) -> float | None:
+    """Return our number, infinity for a target not reached, None where there is none."""
+    return math.inf if cell["status"] == "not_reached" else cell["value"]
+
+
+def _printed_place(cell: Cell) -> float | None:
+    return math.inf if not_reached(cell) else cell["paper_value"]
+
+
+def claims(cells: Mapping[str, Cell | None]) -> list[tuple[str, str]]:
+    """Return the published claims (A, B), "A beats B", of one column: printed numbers apart by more than their spreads.
+
+    A spread over clients says nothing about a mean and counts as none; where a number is printed without one, any
+    printed difference is a claim.
+    """
+    known = {row: cell for row, cell in cells.items() if cell and _printed_place(cell) is not None}
+    found = []
+    for a, first in known.items():
+        for b, second in known.items():
+            direction = higher(first)
+            if a == b or direction is None:
+                continue
+            x, y = _printed_place(first), _printed_place(second)
+            lead = 0.0 if x == y else (x - y) * (1 if direction else -1)
+            if lead > _own_spread(first) + _own_spread(second) + 1e-12:
+                found.append((a, b))
+    return found
+
+
+def _own_spread(cell: Cell) -> float:
+    return 0.0 if "std_kind=clients" in cell["paper_note"] else cell["paper_spread"] or 0.0
+
+
+def outcome(a: Cell | None, b: Cell | None) -> str:
+    """Return what the claim "a beats b" comes to here, paired over seeds: one of ``OUTCOMES``.
+
+    "clearly": the paired interval excludes zero; a target reached by every seed of one row and by none of the other's
+    counts too.
+    """
+    if not a or not b or not {a["status"], b["status"]} <= {"ok", "not_reached"}:
+        return "untested"
+    if len(a["values"]) != len(b["values"]) or a["seeds"] != b["seeds"]:
+        return "untested"
+    sign = 1 if higher(a) else -1
+    if a["status"] == b["status"] == "ok":
+        gap = paired(a["values"], b["values"])
+        lead, clear = sign * gap.mean, gap.excludes_zero or a["n"] is None
+    else:
+        lead = sum(v is not None for v in a["values"]) - sum(v is not None for v in b["values"])
+        clear = abs(lead) == len(a["values"]) > 1
+        if lead == 0:
+            return "untested"
+    if lead > 0:
+        return "held clearly" if clear else "held"
+    return "reversed clearly" if clear and lead < 0 else "not held"

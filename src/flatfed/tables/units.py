@@ -1,0 +1,68 @@
+"""Units: what a paper prints, what a cell stores, how a number is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A printed unit: the unit that cells store, how many printed ones make one stored, and how it is written.
+
+    ``decimals`` are those of the papers' tables, None for four significant figures; ``said`` follows "Test accuracy".
+    """
+
+    stored: str
+    factor: float
+    decimals: int | None
+    said: str
+
+
+#: Names as in config/reference, where the empty unit is ``number`` here.
+PRINTED = {
+    "percent": Unit("fraction", 100.0, 2, " in percent"),
+    "pp": Unit("fraction", 100.0, 2, " in percentage points"),
+    "rounds": Unit("rounds", 1.0, 1, ", counted from round 1"),
+    "count": Unit("count", 1.0, 0, ""),
+    "number": Unit("number", 1.0, None, ""),
+    "squared_l2": Unit("squared_l2", 1.0, 3, " as a squared Euclidean norm"),
+    "s": Unit("seconds", 1.0, 2, " in seconds"),
+    "minutes": Unit("seconds", 1 / 60, 1, " in minutes"),
+    "GB": Unit("bytes", 1e-9, 2, " in gigabytes"),
+    "GB_params": Unit("parameters", 1e-9, 1, " in billions of parameters"),
+    "x": Unit("ratio", 1.0, 2, " as a ratio"),
+    "V": Unit("ratio", 1.0, 2, " in units of the base row's total"),
+}
+
+#: Printed unit -> (stored unit, printed units in one stored unit).
+UNITS = {name: (unit.stored, unit.factor) for name, unit in PRINTED.items()}
+
+#: Units whose numbers are whole where they are no mean.
+WHOLE = ("rounds", "count")
+
+
+def written(value: float | None, spread: float | None, unit: str) -> str:
+    """Write a stored value in the printed ``unit``: "79.52 ± 0.13", "79.52" without a spread, "" without a value.
+
+    Whole rounds that are no mean have no decimals: "259".
+    """
+    if value is None:
+        return ""
+    texts = [_one(value, unit, whole=spread is None)]
+    return " ± ".join([*texts, *([] if spread is None else [_one(spread, unit, whole=False)])])
+
+
+def signed(value: float, unit: str) -> str:
+    """Write a stored difference with its sign; a printed zero has "+", never a sign that its figures do not show."""
+    how = PRINTED[unit]
+    number = value * how.factor
+    text = f"{number:+.4g}" if how.decimals is None else f"{round(number, how.decimals) + 0.0:+.{how.decimals}f}"
+    return text.replace("-", "−")
+
+
+def _one(value: float, unit: str, whole: bool) -> str:
+    how = PRINTED[unit]
+    number = value * how.factor
+    if how.decimals is None:
+        return f"{number:.4g}"
+    return f"{number:.{0 if whole and unit in WHOLE and number == int(number) else how.decimals}f}"

@@ -1,0 +1,232 @@
+"""Metrics, worked out by hand from runs of three rounds; ratios paired over seeds; declared costs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flatfed.errors import DataError
+from flatfed.tables import cells
+from flatfed.tables.metrics import METRICS, RELATIVES, unit_of
+from flatfed.tables.units import UNITS, signed, written
+
+REFERENCE = Path(__file__).parents[2] / "config" / "reference"
+
+
+def make_run(folder: Path, test: list[float], **columns: list[float]) -> str:
+    """Write a finished run: test accuracies round by round, and whatever other columns."""
+    folder.mkdir(parents=True)
+    columns = {"round": list(range(1, len(test) + 1)), "test_accuracy": test, **columns}
+    lines = [",".join(columns)] + [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
+    (folder / "run.json").write_text(json.dumps({"rounds_done": len(test), "diverged_at": None}))
+    return str(folder)
+
+
+def specify(metric: str, unit: str, runs: list[str], **changes) -> dict:
+    spec = {
+        "table": "t", "column": "c", "row": "r", "scale": "paper", "metric": metric, "unit": unit, "target": None,
+        "window": 1, "rounds": 3, "seeds": list(range(1, len(runs) + 1)), "runs": runs, "paper": None,
+    }  # fmt: skip
+    return {**spec, **changes}
+
+
+@pytest.fixture
+def make(tmp_path):
+    return lambda *args, **changes: cells.make(specify(*args, **changes), tmp_path / "cell.json")
+
+
+def timing(path: Path, training: float, whole: float) -> str:
+    path.write_text(json.dumps({"seconds_per_round": whole, "training_seconds_per_round": training}))
+    return str(path)
+
+
+def test_generalization_error_is_train_minus_test_over_the_same_window(make, tmp_path):
+    run = make_run(tmp_path / "a", [0.2, 0.5, 0.7], train_accuracy=[0.3, 0.8, 0.9])
+    assert make("generalization_error", "pp", [run])["value"] == pytest.approx(0.2)
+    assert make("generalization_error", "pp", [run], window=2)["value"] == pytest.approx((0.3 + 0.2) / 2)
+
+
+@pytest.mark.parametrize(
+    ("metric", "column", "unit"),
+    [
+        ("train_accuracy", "train_accuracy", "percent"),
+        ("client_train_accuracy", "client_train_accuracy", "percent"),
+        ("client_test_accuracy", "client_test_accuracy", "percent"),
+        ("train_client_std", "client_train_std", "pp"),
+        ("test_client_std", "client_test_std", "pp"),
+        ("consistency", "consistency", "squared_l2"),
+    ],
+)
+def test_a_column_is_read_at_the_final_round(make, tmp_path, metric, column, unit):
+    run = make_run(tmp_path / "a", [0.2, 0.5, 0.7], **{column: [0.125, 0.25, 0.5]})
+    assert make(metric, unit, [run])["value"] == 0.5
+    assert make(metric, unit, [run], window=2)["value"] == 0.375
+
+
+def test_a_column_that_the_protocol_does_not_evaluate_is_named(make, tmp_path):
+    with pytest.raises(DataError, match="unknown column 'train_accuracy'"):
+        make("train_accuracy", "percent", [make_run(tmp_path / "a", [0.1, 0.2, 0.3])])
+
+
+def test_cost_to_target_counts_twice_the_larger_direction(make, tmp_path):
+    """A model of 250 parameters, two clients a round; two vectors down and one up, as FedCM."""
+    run = make_run(tmp_path / "a", [0.2, 0.6, 0.7], download_bytes=[4000, 8000, 12000], upload_bytes=[2000, 4000, 6000])
+    assert make("communication_cost", "GB_params", [run], target=0.5)["value"] == 2 * 8000 / 4
+    assert make("download_to_target", "GB", [run], target=0.5)["value"] == 8000
+    assert make("upload_to_target", "GB", [run], target=0.65)["value"] == 6000
+    assert make("communication_cost", "GB_params", [run], target=0.9)["status"] == "not_reached"
+
+
+def test_relative_cells_pair_seeds_before_they_average(make, tmp_path):
+    """Ratios 1/3 and 2/2: their mean is 2/3; the ratio of means would be 3/5."""
+    ours = [make_run(tmp_path / "a1", [0.9, 0.9, 0.9]), make_run(tmp_path / "a2", [0.1, 0.9, 0.9])]
+    base = [make_run(tmp_path / "b1", [0.1, 0.1, 0.9]), make_run(tmp_path / "b2", [0.1, 0.9, 0.9])]
+    also = {"target": 0.5, "base_runs": base, "base": "fedavg"}
+    ratio = make("rounds_to_target", "x", ours, relative="ratio", **also)
+    assert ratio["values"] == pytest.approx([1 / 3, 1]) and ratio["value"] == pytest.approx(2 / 3)
+    assert ratio["base_values"] == [3, 2] and ratio["unit"] == "ratio" and ratio["base"] == "fedavg"
+    assert make("rounds_to_target", "x", ours, relative="speedup", **also)["values"] == pytest.approx([3, 1])
+    gap = make("rounds_to_target", "rounds", ours, relative="difference", **also)
+    assert gap["values"] == [-2, 0] and gap["unit"] == "rounds"
+    assert make("rounds_to_target", "x", base, relative="ratio", **also)["values"] == [1, 1]
+
+
+def test_a_base_row_that_does_not_reach_or_is_absent_leaves_no_ratio(make, tmp_path):
+    ours = [make_run(tmp_path / "a", [0.9, 0.9, 0.9])]
+    late = make("rounds_to_target", "x", ours, relative="ratio", target=0.5, base_runs=[
+        make_run(tmp_path / "b", [0.1, 0.1, 0.1])
+    ])  # fmt: skip
+    assert (late["status"], late["value"], late["reached"]) == ("not_reached", None, "1/1")
+    gone = make("rounds_to_target", "x", ours, relative="ratio", target=0.5, base_runs=[str(tmp_path / "nowhere")])
+    assert gone["status"] == "missing" and "nowhere" in gone["problems"][0]
+
+
+def test_means_over_splits_and_gains_over_a_base_row(make, tmp_path):
+    """Two seeds, two splits each: means 0.5 and 0.7; the base row's 0.4 and 0.5."""
+    finals = {"a": [0.4, 0.6, 0.6, 0.8], "b": [0.3, 0.5, 0.4, 0.6]}
+    runs = {
+        name: [make_run(tmp_path / f"{name}{i}", [0, 0, final]) for i, final in enumerate(row)]
+        for name, row in finals.items()
+    }
+    mean = make("mean_test_accuracy", "percent", runs["a"], seeds=[1, 2])
+    assert mean["values"] == pytest.approx([0.5, 0.7]) and mean["n"] == 2 and mean["best"] == pytest.approx([0.5, 0.7])
+    gain = make("mean_test_accuracy_gain", "pp", runs["a"], seeds=[1, 2], base_runs=runs["b"])
+    assert gain["values"] == pytest.approx([0.1, 0.2]) and gain["relative"] == "difference"
+    one_short = make("mean_test_accuracy", "percent", [*runs["a"][:3], str(tmp_path / "gone")], seeds=[1, 2])
+    assert one_short["status"] == "missing" and one_short["n"] == 1
+
+
+def test_times_come_from_the_timing_run_and_rounds_from_each_seed(make, tmp_path):
+    runs = [make_run(tmp_path / "a", [0.1, 0.9, 0.9]), make_run(tmp_path / "b", [0.1, 0.1, 0.9])]
+    path = timing(tmp_path / "t.json", 3.0, 5.0)
+    assert make("seconds_per_round", "s", runs, timing=path)["values"] == [5.0]
+    assert make("total_seconds", "s", runs, timing=path, target=0.5)["values"] == [10.0, 15.0]
+    assert make("compute_time_to_target", "minutes", runs, timing=path, target=0.5)["values"] == [6.0, 9.0]
+    base = {"base_runs": runs, "base_timing": timing(tmp_path / "u.json", 1.5, 10.0), "relative": "ratio"}
+    assert make("compute_time_to_target", "x", runs, timing=path, target=0.5, **base)["values"] == [2.0, 2.0]
+    assert make("seconds_per_round", "x", runs, timing=path, **{**base, "relative": "speedup"})["values"] == [2.0]
+
+
+def test_a_timing_that_was_not_made_says_what_makes_it(make, tmp_path):
+    runs = [make_run(tmp_path / "a", [0.1, 0.9, 0.9]), make_run(tmp_path / "b", [0.1, 0.1, 0.9])]
+    for metric, target in (("seconds_per_round", None), ("total_seconds", 0.5)):
+        cell = make(metric, "s", runs, timing=str(tmp_path / "timing.json"), target=target)
+        assert cell["status"] == "missing" and cell["value"] is None
+        assert len(cell["problems"]) == 1 and "undisturbed run of its own only: flatfed time" in cell["problems"][0]
+    base = {"base_runs": runs, "base_timing": timing(tmp_path / "u.json", 1, 1), "relative": "ratio", "target": 0.5}
+    assert make("total_seconds", "x", runs, timing=str(tmp_path / "timing.json"), **base)["status"] == "missing"
+
+
+def test_a_damaged_timing_is_named(make, tmp_path):
+    (tmp_path / "t.json").write_text('{"seconds_per_round": 1}')
+    with pytest.raises(DataError, match=r"t\.json: lacks the numbers seconds_per_round, training_seconds_per_round"):
+        make("seconds_per_round", "s", [], timing=str(tmp_path / "t.json"), seeds=[])
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "stored", "sent", "gradients"),
+    [("fedavg", 1, 1, 1), ("fedsam", 1, 1, 2), ("mofedsam", 2, 2, 2), ("fedsmoo", 4, 2, 2), ("fedgamma", 3, 2, 2),
+     ("fedlesam", 2, 1, 1), ("fedlesam_s", 4, 2, 1)],
+)  # fmt: skip
+def test_declared_costs_are_those_of_fedlesam_table_7(make, algorithm, stored, sent, gradients):
+    also = {"update": {"name": algorithm, "params": {}}, "base_update": {"name": "fedavg", "params": {}}}
+    for metric, printed in (
+        ("stored_memory", stored), ("communication_per_round", sent), ("backpropagation_per_local_step", gradients)
+    ):  # fmt: skip
+        paper = {"value": printed, "spread": None, "note": ""}
+        cell = make(metric, "x", [], relative="ratio", seeds=[], paper=paper, **also)
+        assert (cell["status"], cell["value"], cell["n"], cell["difference"]) == ("ok", printed, None, 0.0)
+
+
+def test_analyses_are_read_per_run_and_missing_where_they_are_not_made(make, tmp_path):
+    for name, number in (("a", 10.0), ("b", 14.0)):
+        (tmp_path / name).write_text(json.dumps({"top_eigenvalue": number, "trace": 100.0}))
+    paths = [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert make("hessian_top_eigenvalue", "number", ["x", "y"], analyses=paths)["value"] == 12.0
+    gone = make("hessian_trace", "number", ["x", "y"], analyses=[*paths[:1], str(tmp_path / "c")])
+    assert gone["status"] == "missing" and gone["values"] == [100.0, None]
+
+
+def test_given_facts_need_no_run(make):
+    cell = make("train_samples", "count", [], given=50000, seeds=[], paper={"value": 50000, "spread": None, "note": ""})
+    assert (cell["status"], cell["value"], cell["n"], cell["difference"]) == ("ok", 50000, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"relative": "ratoi"}, "unknown relative 'ratoi'; did you mean 'ratio'?"),
+        ({"relative": "ratio", "unit": "percent"}, "'percent' is not one of test_accuracy as a ratio; allowed: x, V"),
+        ({"relative": "ratio", "unit": "x"}, "test_accuracy, ratio to a base row, needs 'base_runs'"),
+        ({"relative": "ratio", "unit": "x", "base_runs": []}, "0 base runs for 1 runs"),
+        ({"compare": "order"}, "unknown compare 'order'; did you mean 'ordering'?"),
+        ({"seeds": [1, 2]}, "1 runs for 2 seeds"),
+    ],
+)
+def test_impossible_base_rows_are_refused(make, change, message):
+    with pytest.raises(DataError) as problem:
+        make("test_accuracy", **{"unit": "percent", "runs": ["a"], **change})
+    assert message in str(problem.value)
+
+
+def test_no_difference_is_taken_where_only_the_order_is_compared(make, tmp_path):
+    run = make_run(tmp_path / "a", [0.1, 0.2, 0.3])
+    paper = {"value": 79.5, "spread": None, "note": ""}
+    cell = make("test_accuracy", "percent", [run], paper=paper, compare="ordering")
+    assert cell["difference"] is None and cell["paper_value"] == 0.795
+
+
+def test_every_metric_can_be_printed_and_every_number_of_the_papers_has_a_metric():
+    stored = {unit for unit, _ in UNITS.values()}
+    for name, metric in METRICS.items():
+        assert {unit_of(name, relative) for relative in (None, *RELATIVES)} <= stored
+        assert metric.words[0].isupper()
+    printed = {metric.printed_as for metric in METRICS.values()}
+    for path in REFERENCE.glob("*.csv"):
+        used = {line.split(",")[2] for line in path.read_text(encoding="utf-8").splitlines()[1:]}
+        assert used <= printed, path.name
+
+
+@pytest.mark.parametrize(
+    ("value", "spread", "unit", "text"),
+    [
+        (0.7952, 0.0013, "percent", "79.52 ± 0.13"),
+        (259.0, None, "rounds", "259"),
+        (259.0, 1.5, "rounds", "259.0 ± 1.5"),
+        (50000, None, "count", "50000"),
+        (0.8661, None, "squared_l2", "0.866"),
+        (5280.0, None, "minutes", "88.0"),
+        (1.56e11, None, "GB_params", "156.0"),
+        (0.0005, None, "number", "0.0005"),
+        (None, None, "percent", ""),
+    ],
+)
+def test_numbers_are_written_in_printed_units(value, spread, unit, text):
+    assert written(value, spread, unit) == text
+
+
+def test_a_printed_zero_has_no_minus():
+    assert signed(-0.00004, "percent") == "+0.00" and signed(-0.0123, "pp") == "−1.23"

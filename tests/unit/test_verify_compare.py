@@ -1,0 +1,146 @@
+"""Ours against the paper's: intervals, marks, tolerances, claims, ranks, worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from flatfed.tables import compare
+
+
+def cell(values, paper=None, spread=None, note="", **changes):
+    """A cell of test accuracies by seed; ``paper`` as a fraction."""
+    there = [value for value in values if value is not None]
+    value = sum(there) / len(there) if len(there) == len(values) else None
+    own = (
+        math.sqrt(sum((v - value) ** 2 for v in there) / (len(there) - 1))
+        if value is not None and len(there) > 1
+        else None
+    )
+    found = {
+        "metric": "test_accuracy", "unit": "fraction", "printed_unit": "percent", "relative": None, "scale": "paper",
+        "status": "ok" if value is not None else "not_reached", "value": value, "values": values, "n": len(values),
+        "spread": own, "seeds": list(range(1, len(values) + 1)), "paper_value": paper, "paper_spread": spread,
+        "paper_note": note, "compare": "values",
+        "difference": None if value is None or paper is None else value - paper,
+    }  # fmt: skip
+    return {**found, **changes}
+
+
+def rounds(values, paper=None, note="", **changes):
+    return cell(values, paper, note=note, metric="rounds_to_target", unit="rounds", printed_unit="rounds", **changes)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (30, 2.0423)]
+)
+def test_student_quantiles_are_the_tabulated_ones(freedom, quantile):
+    assert compare.student(freedom) == pytest.approx(quantile, abs=5e-5)
+
+
+def test_the_paired_interval_by_hand():
+    """Differences 1, 2, 3: mean 2, deviation 1, half width 4.3027 / sqrt(3) = 2.4842."""
+    gap = compare.paired([2, 4, 6], [1, 2, 3])
+    assert (gap.mean, gap.low) == (2, pytest.approx(2 - 2.4842, abs=1e-4)) and not gap.excludes_zero
+    assert compare.paired([2.0, 4.0, 6.0], [1.0, 2.9, 5.1]).excludes_zero
+    assert not compare.paired([1.0], [0.0]).excludes_zero, "one seed knows no sign"
+    assert not compare.paired([1.0, 2.0], [1.0, 2.0]).excludes_zero
+
+
+def test_marks_need_a_lead_that_the_seeds_bear_out():
+    """Paired differences of a and b are 0.01 in each seed although the seeds are 0.2 apart; c is level with b."""
+    a, b, c = [0.5, 0.7, 0.6], [0.49, 0.69, 0.59], [0.5, 0.67, 0.59]
+    assert compare.marks({"c": cell(c), "a": cell(a), "b": cell(b)}) == {"a": "best"}
+    assert compare.marks({"a": cell(a), "b": cell(b), "d": cell([0.1, 0.3, 0.2])}) == {"a": "best", "b": "second"}
+    assert compare.marks({"a": cell(a[:1]), "b": cell(b[:1])}) == {}
+    assert compare.marks({"b": cell(b), "c": cell(c), "d": cell([0.1, 0.3, 0.2])}) == {}, "no second without a best"
+    assert compare.marks({"a": cell(a), "b": cell(b, seeds=[1, 2, 4])}) == {}, "other seeds are not paired"
+
+
+def test_fewer_rounds_are_better_and_a_speedup_turns_that_around():
+    few, many = rounds([10, 12, 14]), rounds([100, 102, 104])
+    assert compare.marks({"a": many, "b": few}) == {"b": "best"}
+    fast, slow = (one | {"relative": "speedup"} for one in (many, few))
+    assert compare.marks({"a": fast, "b": slow}) == {"a": "best"}
+    facts = {row: cell([n, n], metric="classes") for row, n in (("a", 1.0), ("b", 2.0))}
+    assert compare.marks(facts) == {}, "a number of classes is neither better nor worse"
+
+
+@pytest.mark.parametrize(
+    ("ours", "paper", "spread", "note", "expected"),
+    [
+        ([0.80, 0.80], 0.809, None, "", "agrees"),  # 0.9 points
+        ([0.80, 0.80], 0.811, None, "", "differs"),  # 1.1 points
+        ([0.80, 0.80], 0.811, 0.006, "std_kind=repeats (n=2)", "agrees"),  # 2 x 0.6 = 1.2 points
+        ([0.80, 0.80], 0.811, 0.006, "std_kind=unstated", "differs"),
+        ([0.80, 0.80], 0.811, 0.04, "std_kind=clients", "differs"),
+        ([0.79, 0.81], 0.819, None, "", "agrees"),  # deviation 1.414, 2 x 1.414 / sqrt(2) = 2 points
+        ([0.79, 0.81], 0.8201, None, "", "differs"),
+    ],
+)
+def test_tolerance_of_accuracies(ours, paper, spread, note, expected):
+    assert compare.agreement(cell(ours, paper, spread, note)) == expected
+
+
+def test_agreement_of_rounds_exact_numbers_and_targets_not_reached():
+    assert compare.agreement(rounds([220, 220], 200)) == "agrees"
+    assert compare.agreement(rounds([221, 221], 200)) == "differs"
+    exact = {"metric": "stored_memory", "unit": "ratio", "n": None}
+    assert compare.agreement(cell([3.0], 3.0, **exact)) == "agrees"
+    assert compare.agreement(cell([3.0], 4.0, **exact)) == "differs"
+    assert compare.agreement(rounds([None, None], None, "not reached")) == "agrees"
+    assert compare.agreement(rounds([700, 710], None, "not reached; flag:B1")) == "differs"
+    assert compare.agreement(rounds([None, 300], 300)) == "differs"
+
+
+def test_what_is_not_compared():
+    assert compare.agreement(None) == "missing"
+    assert compare.agreement(cell([0.8], 0.8, status="missing", value=None)) == "missing"
+    assert compare.agreement(cell([0.8], 0.8, scale="preview")) == ""
+    assert compare.agreement(cell([0.8], 0.8, compare="ordering")) == ""
+    assert compare.agreement(cell([0.8])) == ""
+    assert compare.agreement(cell([0.8], 0.8, status="diverged", value=None)) == "differs"
+
+
+def test_rank_correlation_by_hand():
+    """Ranks 1, 2, 3 against 1, 3, 2: 1 - 6 (0 + 1 + 1) / (3 x 8) = 0.5."""
+    column = {"a": cell([0.1], 0.5), "b": cell([0.2], 0.7), "c": cell([0.3], 0.6)}
+    assert compare.rank_correlation(column) == pytest.approx(0.5)
+    assert compare.rank_correlation({name: column[name] for name in "ab"}) is None
+    late = {"a": rounds([10], 100), "b": rounds([20], 200), "c": rounds([None], None, "not reached")}
+    assert compare.rank_correlation(late) == pytest.approx(1.0)
+    assert compare.ranks([3, 1, 3]) == [2.5, 1, 2.5]
+
+
+def test_claims_are_printed_leads_beyond_the_printed_spreads():
+    column = {
+        "a": cell([0.5], 0.80, 0.01), "b": cell([0.5], 0.77, 0.01), "c": cell([0.5], 0.755, 0.01),
+        "none": cell([0.5]),
+    }  # fmt: skip
+    assert set(compare.claims(column)) == {("a", "b"), ("a", "c")}, "b and c overlap"
+    clients = {row: one | {"paper_note": "std_kind=clients"} for row, one in column.items()}
+    assert ("b", "c") in compare.claims(clients), "a deviation over clients bounds no mean"
+    late = {"a": rounds([1], 700), "b": rounds([1], None, "not reached")}
+    assert compare.claims(late) == [("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (cell([0.51, 0.71, 0.61]), cell([0.5, 0.7, 0.6]), "held clearly"),
+        (cell([0.6, 0.5]), cell([0.5, 0.55]), "held"),
+        (cell([0.5, 0.55]), cell([0.6, 0.5]), "not held"),
+        (cell([0.5, 0.7, 0.6]), cell([0.51, 0.71, 0.61]), "reversed clearly"),
+        (cell([0.6]), cell([0.1]), "held"),
+        (rounds([100, 110]), rounds([None, None]), "held clearly"),
+        (rounds([100, None]), rounds([None, None]), "held"),
+        (rounds([None, None]), rounds([None, None]), "untested"),
+        (rounds([None, None]), rounds([100, 110]), "reversed clearly"),
+        (cell([0.5], status="missing"), cell([0.5]), "untested"),
+        (cell([0.5, 0.5]), cell([0.5]), "untested"),
+        (None, cell([0.5]), "untested"),
+    ],
+)  # fmt: skip
+def test_what_a_claim_comes_to(a, b, expected):
+    assert compare.outcome(a, b) == expected and expected in compare.OUTCOMES
