@@ -1,7 +1,15 @@
-"""``python -m flatfed``: see :mod:`flatfed.cli`."""
+"""``python -m flatfed``: see :mod:`flatfed.cli`. Jobs of a workflow that import torch fork from a process that has."""
 
+import os
 import sys
 
-from flatfed.cli import main
+status = None
+if "FLATFED_WARM" in os.environ:
+    from flatfed import warm
 
-sys.exit(main())
+    status = warm.run(sys.argv[1:])
+if status is None:
+    from flatfed.cli import main
+
+    status = main()
+sys.exit(status)

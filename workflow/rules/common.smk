@@ -1,8 +1,11 @@
+import atexit
 import functools
 import json
 import os
 import shlex
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import yaml
@@ -55,6 +58,14 @@ EXPERIMENT = told(experiment.load)(ROOT, config, results=RESULTS)
 if EXPERIMENT.algorithm_folders:
     os.environ[algorithms.VARIABLE] = os.pathsep.join(EXPERIMENT.algorithm_folders)
 DEVICE = gpus.resolve(config.get("device", "auto"))
+
+
+# Local training jobs fork from one process that has imported torch: see flatfed.warm.
+onstart:
+    if workflow.local_exec and workflow.is_main_process:
+        folder = tempfile.mkdtemp(prefix="flatfed-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        os.environ["FLATFED_WARM"] = f"{folder}:{os.getpid()}"
 
 
 # An id is anything between two slashes: an unknown one is then named by flatfed, with the nearest that exists.
