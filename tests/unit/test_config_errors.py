@@ -30,7 +30,7 @@ MISTAKES = {
     "unknown variant": (T1, "fedsmoo-cifar100", "fedsmoo-cifar10~cn", [T1, "did you mean 'fedsmoo-cifar10~cnn'?"]),
     "unknown metric": (T1, "test_accuracy", "test_acuracy", [T1, "did you mean 'test_accuracy'?"]),
     "unknown unit": (T1, "percent", "percents", [T1, "unit", "did you mean 'percent'?"]),
-    "unknown reference": (T1, "reference: fedsmoo2023_T1", "reference: fedsmoo2023_T2", [T1, "reference", "fedsmoo2023_T1"]),
+    "unknown reference": (T1, "reference: fedsmoo2023_T1", "reference: fedsmoo2022_T1", [T1, "reference", "did you mean 'fedsmoo2023_T1'?"]),
     "no reference, no reason": (T1, "reference: fedsmoo2023_T1", "reference: none", [T1, "'reason' is missing"]),
     "column twice": (T1, "path6-200", "path6-100", [T1, "columns[2]", "'cifar10-path6-100' is there twice"]),
     "targets missing": (T1, "test_accuracy", "rounds_to_target", [T1, "needs `targets:`"]),

@@ -189,8 +189,8 @@ def cell_of(wildcards):
     return EXPERIMENT.cell(wildcards.scale, wildcards.table, wildcards.column, wildcards.row)
 
 
-def cell_runs(wildcards):
-    return [f"{run.path}/{name}" for run in cell_of(wildcards).runs for name in ("metrics.csv", "run.json")]
+def cell_inputs(wildcards):
+    return cell_of(wildcards).inputs
 
 
 def cell_spec(wildcards):

@@ -1,6 +1,6 @@
 rule cell:
     input:
-        cell_runs,
+        cell_inputs,
     output:
         "<results>/{scale}/cells/{table}/{column}/{row}.json",
     log:

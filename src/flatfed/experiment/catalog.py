@@ -21,13 +21,14 @@ LABELLED = re.compile(rf"{PLAIN.pattern}(~{PLAIN.pattern})?")
 
 #: Partition scheme -> the keys of a split that it needs, and those it takes beside them.
 SCHEMES = {
-    "iid": ((), ("balanced",)),
-    "dirichlet": (("alpha",), ("replacement",)),
-    "pathological": (("classes_per_client",), ()),
-    "shards": (("shards_per_client",), ()),
-    "central": ((), ("steps_of",)),
+    "iid": (("clients",), ("balanced",)),
+    "dirichlet": (("clients", "alpha"), ("replacement",)),
+    "pathological": (("clients", "classes_per_client"), ()),
+    "shards": (("clients", "shards_per_client"), ()),
+    "domain": (("domain", "clients_per_domain"), ()),
+    "central": (("clients",), ("steps_of",)),
 }
-COMMON = ("label", "scheme", "clients", "participation", "sampling", "sampler", "topology", "neighbours")
+COMMON = ("label", "scheme", "participation", "sampling", "sampler", "topology", "neighbours")
 
 #: Kind of source -> the keys it needs, and those it takes beside them.
 SOURCES = {
@@ -154,7 +155,7 @@ def check_splits(splits: dict[str, dict[str, Any]]) -> None:
             raise ConfigError(f"{where}.participation: {split['participation']} is not 1, but sampling is all")
         if split.get("sampler") == "official":
             scheme, replacement = split["scheme"], split.get("replacement", True)
-            if scheme in ("shards", "central") or split.get("balanced") or not replacement:
+            if scheme in ("shards", "domain", "central") or split.get("balanced") or not replacement:
                 raise ConfigError(
                     f"{where}.sampler: official is not allowed; the official code deals iid without balance, dirichlet "
                     f"with replacement and pathological, nothing else: keyed"
@@ -206,7 +207,14 @@ def check_protocol(
             if name not in algorithms:
                 raise ConfigError(unknown("algorithm", name, algorithms, f"{where}algorithms"))
             settings.check_overrides(name.partition("~")[0], overrides, f"{where}algorithms.{name}")
-        for pattern in values["targets"]:
+        tried = (("searched", values.get("searched", {})), ("tune.grids", values.get("tune", {}).get("grids", {})))
+        for key, name, grids in [(key, name, grids) for key, all_ in tried for name, grids in all_.items()]:
+            if name not in algorithms:
+                raise ConfigError(unknown("algorithm", name, algorithms, f"{where}{key}"))
+            for parameter, values_tried in grids.items():
+                for value in values_tried:
+                    settings.check_overrides(name.partition("~")[0], {parameter: value}, f"{where}{key}.{name}")
+        for pattern in values.get("targets", {}):
             if not settings.matching(pattern, splits):
                 raise ConfigError(unknown("split", pattern, splits, f"{where}targets"))
         for key in ("every", "sets", "batch_size", "window"):

@@ -10,8 +10,8 @@ from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import catalog as catalogs
-from flatfed.experiment import selection, settings, tables, words
-from flatfed.experiment.model import Cell, Column, Figure, Run, Table
+from flatfed.experiment import cells, figures, fit, selection, settings, tables, words
+from flatfed.experiment.model import Cell, Figure, Run, Table
 from flatfed.experiment.strict_yaml import read
 
 
@@ -47,7 +47,7 @@ class Experiment:
             for name, document in self.catalog.tables.items()
         }
         self.figures: dict[str, Figure] = {
-            name: tables.figure(name, document, self.catalog) for name, document in self.catalog.figures.items()
+            name: figures.figure(name, document, self.catalog) for name, document in self.catalog.figures.items()
         }
         self._selected = selection.tables(config, self.tables)
         self._selected_figures = selection.figures(config, self.figures)
@@ -149,10 +149,10 @@ class Experiment:
         deal, sampling = self._deal(scale, protocol, split["steps_of"])
         return settings.steps_of(deal, sampling, training, self.catalog.datasets[deal["dataset"]]["train"])
 
-    def seeds(self, scale: str, protocol: str, own: list[int] | None = None) -> list[int]:
-        """Return the seeds of a table or figure: config.yaml's, else its ``own`` (paper scale), else the protocol's."""
+    def seeds(self, scale: str, protocol: str, own: dict[str, list[int]] | None = None) -> list[int]:
+        """Return the seeds of a table or figure: config.yaml's, else its ``own`` by scale, else the protocol's."""
         values = self._values(scale, protocol)
-        return self.config.get("seeds") or (own if own and scale == "paper" else values["seeds"])
+        return self.config.get("seeds") or (own or {}).get(scale) or values["seeds"]
 
     def table_runs(self, scale: str, table: str, columns: list[str] | None = None) -> list[Run]:
         """Return the runs of a table, or of some of its columns, each once."""
@@ -161,7 +161,8 @@ class Experiment:
     def cells(self, scale: str, table: str, columns: list[str] | None = None) -> list[Cell]:
         """Return the cells of a table, or of some of its columns, row by row."""
         found = self._table(table)
-        return [self.cell(scale, table, column, row) for row in found.rows for column in columns or found.columns]
+        chosen = [_get(found.columns, column, "column", f"table {table}") for column in columns or found.columns]
+        return [cells.cell(self, scale, found, column, row) for row in found.entries.values() for column in chosen]
 
     def cell(self, scale: str, table: str, column: str, row: str) -> Cell:
         """Return a cell; ``spec`` is what ``flatfed cell`` takes.
@@ -171,104 +172,33 @@ class Experiment:
         found = self._table(table)
         place = f"table {table}"
         col = _get(found.columns, column, "column", place)
-        if row not in found.rows:
-            raise ConfigError(unknown("row", row, found.rows, place))
-        seeds = self.seeds(scale, col.protocol, found.settings.get("seeds"))
-        runs = [self.run(scale, col.protocol, col.split, row, seed) for seed in seeds]
-        values = self._values(scale, col.protocol)
-        printed = None
-        if found.reference:
-            dataset = self.dataset_of("paper", col.protocol)
-            printed = self.references[found.reference].printed(
-                col.metric, dataset, self.catalog.splits[col.split], row, self._target("paper", col)
-            )
-        spec = {
-            **{"table": table, "column": column, "row": row, "scale": scale},
-            **{"metric": col.metric, "unit": col.unit, "target": self._target(scale, col)},
-            **{"window": values["evaluation"]["window"], "rounds": values["rounds"]},
-            **{"seeds": seeds, "runs": [run.path for run in runs], "base_runs": []},
-            "paper": printed,
-        }
-        return Cell(f"{self.results}/{scale}/cells/{table}/{column}/{row}.json", runs, spec)
+        return cells.cell(self, scale, found, col, _get(found.entries, row, "row", place))
 
     def table_spec(self, scale: str, table: str, columns: list[str] | None = None) -> dict[str, Any]:
         """Return what ``flatfed table`` takes: layout, titles, notes and the folder of the cells."""
         found = self._table(table)
         chosen = [_get(found.columns, column, "column", f"table {table}") for column in columns or found.columns]
-        return {
-            "table": table,
-            "scale": scale,
-            **{key: found.settings[key] for key in ("title", "paper", "unit")},
-            "setting": words.setting(self, scale, [(column.protocol, column.split) for column in chosen]),
-            "metric": found.settings.get("quantity", found.settings["metric"].replace("_", " ")),
-            "row_header": found.settings.get("row_header", "Algorithm"),
-            "rows": [{"id": row, "label": self.catalog.algorithms[row]["label"]} for row in found.rows],
-            "columns": [
-                {
-                    "id": column.id,
-                    "headers": list(column.headers),
-                    "part": column.part,
-                    "paper_target": self._target("paper", column),
-                }
-                for column in chosen
-            ],
-            "cells": f"{self.results}/{scale}/cells/{table}",
-            "notes": words.notes(self, scale, found, chosen),
-            "flags": found.settings.get("flags", {}),
-        }
-
-    def _target(self, scale: str, column: Column) -> float | None:
-        """Return the column's target accuracy at ``scale`` as a fraction, None where its metric has none."""
-        if column.target is None:
-            return None
-        return settings.target(self._values(scale, column.protocol), column.split, column.target, column.id)
+        return words.table(self, scale, found, chosen)
 
     def figure(self, scale: str, figure: str) -> dict[str, Any]:
         """Return {"kind", "inputs": paths, "spec": what ``flatfed figure`` takes}; ConfigError if there is none."""
-        found = _get(self.figures, figure, "figure", "config/figures")
-        document, protocol = found.settings, found.settings["protocol"]
-        panels, inputs = [], []
-        for split in document["splits"]:
-            title = ", ".join(self.catalog.splits[split]["label"])
-            if found.kind == "partition":
-                inputs.append(self.partition_path(scale, protocol, split, document["seed"]))
-                panels.append({"title": title, "partition": inputs[-1]})
-                continue
-            series = []
-            for row in document["rows"]:
-                seeds = self.seeds(scale, protocol, document.get("seeds"))
-                folders = [self.run(scale, protocol, split, row, seed).path for seed in seeds]
-                inputs += [f"{folder}/metrics.csv" for folder in folders]
-                series.append({"algorithm": row, "label": self.catalog.algorithms[row]["label"], "runs": folders})
-            panels.append({"title": title, "series": series})
-        spec = {
-            **{"figure": figure, "kind": found.kind, "scale": scale},
-            **{key: document[key] for key in ("title", "paper")},
-            "setting": words.setting(
-                self, scale, [(protocol, split) for split in document["splits"]], trained=found.kind == "curves"
-            ),
-            "panels": panels,
-        }
-        if found.kind == "curves":
-            spec |= {"metric": document["metric"], "smooth": document["smooth"][scale]}
-        return {"kind": found.kind, "inputs": inputs, "spec": spec}
+        return figures.specification(self, scale, _get(self.figures, figure, "figure", "config/figures"))
 
     def report_spec(self, scale: str) -> dict[str, Any]:
         """Return what ``flatfed report`` takes: the tables and figures that config.yaml asks for, and their runs."""
         runs = {run.path: None for name, columns in self._selected for run in self.table_runs(scale, name, columns)}
-        figures = []
+        drawn = []
         for name in self._selected_figures:
-            for panel in self.figure(scale, name)["spec"]["panels"]:
-                runs |= {folder: None for series in panel.get("series", []) for folder in series["runs"]}
+            runs |= dict.fromkeys(self.figure(scale, name)["runs"])
             document = self.figures[name].settings
             png = f"{self.results}/{scale}/figures/{name}.png"
-            figures.append(
+            drawn.append(
                 {"figure": name, "title": document["title"], "caption": document.get("caption", ""), "png": png}
             )
         return {
             "scale": scale,
             "tables": [self.table_spec(scale, name, columns) for name, columns in self._selected],
-            "figures": figures,
+            "figures": drawn,
             "runs": list(runs),
             "configuration": self.config,
         }
@@ -286,8 +216,8 @@ class Experiment:
         self._values(scale, protocol)
         _get(self.catalog.splits, split, "split", "config/splits.yaml")
         found = self.catalog.protocols[protocol]
-        tables.check_fit(found, split, self.catalog, f"{protocol}/{split}")
-        return tables.deal_of(found, split, scale, self.catalog)
+        fit.check(found, split, self.catalog, f"{protocol}/{split}")
+        return fit.deal_of(found, split, scale, self.catalog)
 
 
 def _get(known: dict[str, Any], name: str, kind: str, where: str) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 #: The two scales; their results never share a folder or a table.
@@ -30,29 +31,64 @@ class Run:
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of a table: ``spec`` is what ``flatfed cell`` takes, ``runs`` the runs it reads, one a seed."""
+    """One number of a table: ``spec`` is what ``flatfed cell`` takes, ``runs`` the runs it reads (the base row's too).
+
+    ``inputs`` are the files it cannot do without.
+    """
 
     path: str
     runs: list[Run]
     spec: dict[str, Any]
+    inputs: list[str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: an algorithm; in a descriptive table the ``settings`` of its entry say what else.
+
+    ``reference`` holds what the printed table says of the row otherwise than is said here.
+    """
+
+    id: str
+    label: str
+    algorithm: str | None
+    reference: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: a metric of one protocol and split.
+    """A column of a table: a metric of one protocol and split, or of the mean over several splits.
 
     ``headers`` are the paper's header levels, outermost first; ``part`` is the block of the table it stands in;
     ``target`` is the name of the target accuracy in the protocol (t1, t2), None where the metric has none.
+    ``relative`` says how a row is taken against its ``base`` row (an id, or ids by row). ``decentralised`` is the
+    split of decentralised rows, * standing for the column's. ``reference`` as in :class:`Row`; ``settings`` as in the
+    YAML, for descriptive tables.
     """
 
     id: str
-    protocol: str
-    split: str
+    protocol: str | None
+    splits: tuple[str, ...]
     metric: str
     unit: str
     target: str | None
     headers: tuple[str, ...]
     part: str | None
+    relative: str | None = None
+    base: str | Mapping[str, str] | None = None
+    decentralised: str = "*"
+    reference: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def split(self) -> str | None:
+        """The split, the first where there are several, None where there is none."""
+        return self.splits[0] if self.splits else None
+
+    def base_of(self, row: str) -> str | None:
+        """Return the id of the row that ``row`` is taken against, None where it is taken against none."""
+        return self.base.get(row) if isinstance(self.base, Mapping) else self.base
 
 
 @dataclass(frozen=True)
@@ -60,10 +96,15 @@ class Table:
     """A table: ``settings`` is its YAML, validated; ``reference`` the name of the printed numbers, or None."""
 
     id: str
-    rows: tuple[str, ...]
+    entries: Mapping[str, Row]
     columns: dict[str, Column]
     reference: str | None
     settings: dict[str, Any]
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The ids of the rows, in the paper's order."""
+        return tuple(self.entries)
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,23 @@ from typing import Any
 
 from flatfed.errors import ConfigError, unknown
 
-COLUMNS = (
-    *("metric", "dataset", "partition", "partition_param", "clients", "participation"),
-    *("algorithm", "target", "value", "std", "notes"),
+#: What a number is of. Numbers compare as numbers, whatever their decimals; everything else as text.
+KEYS = (
+    *("metric", "unit", "dataset", "partition", "partition_param", "clients", "participation"),
+    *("algorithm", "variant", "target"),
 )
+COLUMNS = (*KEYS, "value", "std", "notes")
 
-#: A scheme's name in a split -> the split's key that is the parameter in the reference files.
-PARAMETERS = {"dirichlet": "alpha", "pathological": "classes_per_client", "shards": "shards_per_client"}
+#: A printed hyper-parameter grid has several numbers under one key; they are told apart by their place.
+GRID = ";grid"
+
+#: A scheme's name in a split -> its name in the reference files, and the split's key that is the parameter there.
+PARTITIONS = {
+    "dirichlet": ("dirichlet", "alpha"),
+    "pathological": ("pathological", "classes_per_client"),
+    "shards": ("pathological", "shards_per_client"),  # DFedSAM, Table 3: shards of sorted labels, each of one class
+    "domain": ("domain", "domain"),
+}
 
 
 class Reference:
@@ -30,46 +40,59 @@ class Reference:
                     if column not in (reader.fieldnames or ()):
                         raise ConfigError(unknown("column", column, reader.fieldnames or (), name))
                 for row in reader:
-                    key = _key(row, row["target"])
-                    if key in self.numbers:
-                        raise ConfigError(f"{name}: line {reader.line_num}: this number is given twice: {key}")
-                    self.numbers[key] = {
-                        "value": _number(row["value"]),
-                        "spread": _number(row["std"]),
-                        "note": row["notes"],
-                    }
+                    self._add(row, f"{name}: line {reader.line_num}")
         except OSError as error:
             raise ConfigError(f"{name}: cannot be read: {error.strerror}") from None
         except ValueError as error:
             raise ConfigError(f"{name}: {error}") from None
 
-    def printed(
-        self, metric: str, dataset: str, split: dict[str, Any], algorithm: str, target: float | None
-    ) -> dict[str, Any] | None:
-        """Return {"value", "spread", "note"} in the printed unit, value None where "-" is printed; None: no such cell.
-
-        ``split`` is the split at the paper's scale, ``target`` a fraction.
-        """
-        scheme = split["scheme"]
-        row = {
-            "metric": metric,
-            "dataset": dataset,
-            "partition": scheme,
-            "partition_param": split.get(PARAMETERS.get(scheme, ""), ""),
-            "clients": split["clients"],
-            "participation": split["participation"],
-            "algorithm": algorithm,
+    def _add(self, row: dict[str, str], where: str) -> None:
+        if row["variant"].endswith(GRID):
+            place = 1
+            while _key({**row, "variant": f"{row['variant']};{place}"}) in self.numbers:
+                place += 1
+            row = {**row, "variant": f"{row['variant']};{place}"}
+        key = _key(row)
+        if key in self.numbers:
+            raise ConfigError(f"{where}: this number is given twice: {key}")
+        number = {
+            "value": float(row["value"]) if row["value"] else None,
+            "spread": float(row["std"]) if row["std"] else None,
+            "note": row["notes"],
         }
-        return self.numbers.get(_key(row, "" if target is None else 100 * target))
+        if row["value"]:
+            number["decimals"] = len(row["value"].partition(".")[2])
+        self.numbers[key] = number
+
+    def printed(self, what: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the number of ``what`` (a value for each of ``KEYS``, an absent one being empty), or None.
+
+        The number is {"value", "spread", "note", "decimals"} in the printed unit; where "-" is printed, the value is
+        None and there are no decimals.
+        """
+        return self.numbers.get(_key({**dict.fromkeys(KEYS, ""), **what}))
 
 
-def _key(row: dict[str, Any], target: Any) -> tuple:
-    """Return what identifies a number; numbers compare as numbers, whatever their decimals."""
-    numbers = [_number(row[name]) for name in ("partition_param", "clients", "participation")]
-    goal = _number(target)
-    names = [row[name] for name in ("metric", "dataset", "partition", "algorithm")]
-    return (*names, *numbers, None if goal is None else round(goal, 6))
+def of_split(split: dict[str, Any], clients: int) -> dict[str, Any]:
+    """Return the keys of the reference files that say how data are dealt to ``clients`` clients by a split's entry."""
+    partition, parameter = PARTITIONS.get(split["scheme"], (split["scheme"], ""))
+    return {
+        "partition": partition,
+        "partition_param": split.get(parameter, ""),
+        "clients": clients,
+        "participation": split["participation"],
+    }
 
 
-def _number(text: Any) -> float | None:
-    return None if text == "" else float(text)
+def _key(row: dict[str, Any]) -> tuple:
+    return tuple(_comparable(row[name]) for name in KEYS)
+
+
+def _comparable(value: Any) -> Any:
+    """Return a number as a float, rounded so that 100 times a fraction is the percentage; text as it is."""
+    if value in ("", None):
+        return ""
+    try:
+        return round(float(value), 9)
+    except ValueError:
+        return value

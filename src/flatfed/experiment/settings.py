@@ -102,23 +102,27 @@ def of_algorithm(
 
 
 def of_split(
-    split: dict[str, Any], values: dict[str, Any], classes: int, paper_classes: int
+    split: dict[str, Any], values: dict[str, Any], dataset: dict[str, Any], printed: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (partition spec without seed, client sampling) of ``split`` under a protocol's ``values`` at some scale.
+    """Return (partition spec without seed, client sampling) of ``split`` under a protocol's ``values`` at a scale.
 
-    At preview scale clients and participation are multiplied as the protocol says, and the classes per client shrink in
-    proportion to the classes: 10 of 100 are 2 of 20.
+    ``dataset`` is the entry of the dataset at that scale, ``printed`` of the one at paper scale. At preview scale
+    clients and participation are multiplied as the protocol says, the classes per client shrink in proportion to the
+    classes (10 of 100 are 2 of 20), and a domain is the one at the same place: the first stands for the first.
     """
     split = {**SPLIT_DEFAULTS, **split}
-    scheme = split["scheme"]
-    clients = split["clients"]
+    scheme, classes = split["scheme"], dataset["classes"]
+    clients = split["clients"] if scheme != "domain" else split["clients_per_domain"]
     if scheme != "central":
         clients = max(1, round(clients * values.get("clients_times", 1)))
     deal: dict[str, Any] = {"dataset": values["dataset"], "classes": classes, "scheme": scheme, "clients": clients}
+    if scheme == "domain":
+        deal |= {"clients": clients * (len(dataset["domains"]) - 1), "clients_per_domain": clients}
+        deal["held_out"] = printed["domains"].index(split["domain"])
     if scheme == "dirichlet":
         deal |= {"alpha": float(split["alpha"]), "replacement": split["replacement"]}
     elif scheme == "pathological":
-        shrunk = max(1, round(split["classes_per_client"] * classes / paper_classes))
+        shrunk = max(1, round(split["classes_per_client"] * classes / printed["classes"]))
         deal["classes_per_client"] = shrunk
     elif scheme == "iid":
         deal["balanced"] = split["balanced"]

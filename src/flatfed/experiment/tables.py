@@ -1,158 +1,272 @@
-"""Tables and figures: from the YAML that reads like the paper's to rows, columns and panels."""
+"""Tables: from the YAML that reads like the paper's to rows and columns."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from flatfed.engine import graphs
+from flatfed import algorithms as registry
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import settings
+from flatfed.experiment import fit, settings
 from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.model import Column, Figure, Table
-from flatfed.experiment.reference import Reference
-from flatfed.tables.cells import UNITS
-from flatfed.tables.metrics import METRICS
+from flatfed.experiment.model import Column, Row, Table
+from flatfed.experiment.reference import KEYS, Reference
+from flatfed.tables.metrics import METRICS, RELATIVES, unit_of
+from flatfed.tables.units import UNITS
 
-#: Keys of a figure that its kind needs, and those it takes beside them and beside the common ones.
+#: Kind of table -> the keys that say what a group of its columns is, and those of a row beside id and label.
 KINDS = {
-    "curves": (("rows", "metric", "smooth"), ("seeds",)),
-    "partition": (("seed",), ()),
+    "results": (("protocol", "splits", "decentralised", "mean", "id"), ()),
+    "datasets": (("protocol", "fact", "split", "id"), ("protocol",)),
+    "search": (("protocol", "algorithm", "id"), ("key", "metric", "reciprocal")),
 }
-COMMON = ("kind", "title", "paper", "caption", "protocol", "splits")
+EVERYWHERE = ("part", "header", "reference")
+ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
 
 
 def table(name: str, document: dict[str, Any], catalog: Catalog, references: dict[str, Reference]) -> Table:
     """Return the table declared in config/tables/<name>.yaml.
 
-    :raises ConfigError: a row, protocol, split, metric, unit, target or reference does not exist, or two columns have
-        the same id.
+    :raises ConfigError: a row, protocol, split, metric, unit, target or reference does not exist, two columns have
+        the same id, or a row cannot be trained where a column wants it.
     """
     where = f"config/tables/{name}.yaml"
-    for place, row in enumerate(document["rows"]):
-        if row not in catalog.algorithms:
-            raise ConfigError(unknown("algorithm", row, catalog.algorithms, f"{where}: rows[{place}]"))
+    kind = document.get("kind", "results")
+    rows = {}
+    for place, entry in enumerate(document["rows"]):
+        row = _row(entry, kind, catalog, f"{where}: rows[{place}]")
+        if row.id in rows:
+            raise ConfigError(f"{where}: rows: {row.id!r} is given twice")
+        rows[row.id] = row
     reference = None if document["reference"] == "none" else document["reference"]
     if reference is None and "reason" not in document:
         raise ConfigError(f"{where}: key 'reason' is missing; where reference is none, it says why")
     if reference is not None and reference not in references:
         raise ConfigError(unknown("reference", reference, ["none", *references], f"{where}: reference"))
-    groups = [{key: document[key] for key in ("metric", "unit")} | group for group in document["columns"]]
-    used = [protocol_of(group["protocol"], catalog, f"{where}: columns[{place}]") for place, group in enumerate(groups)]
-    several_datasets = len({protocol.scales["paper"]["dataset"] for protocol in used}) > 1
-    several_metrics = len({group["metric"] for group in groups}) > 1
     columns: dict[str, Column] = {}
-    for place, (group, protocol) in enumerate(zip(groups, used, strict=True)):
+    for place, group in enumerate(document["columns"]):
         at = f"{where}: columns[{place}]"
-        for column in _columns(group, protocol, catalog, at, several_datasets, several_metrics):
+        for key in group:
+            if key not in (*KINDS[kind][0], *EVERYWHERE, *(("metrics", *ONE_METRIC) if kind == "results" else ())):
+                raise ConfigError(unknown("key", key, (*KINDS[kind][0], *EVERYWHERE), f"{at} (kind {kind})"))
+        _check_reference(group.get("reference", {}), at)
+        for column in _BUILDERS[kind](document, group, catalog, at):
             if column.id in columns:
                 raise ConfigError(f"{at}: column {column.id!r} is there twice")
             columns[column.id] = column
-    return Table(name, tuple(document["rows"]), columns, reference, document)
+    _check_bases(columns.values(), rows, where)
+    found = Table(name, rows, columns, reference, document)
+    _check_pairs(found, catalog, where)
+    return found
 
 
-def _columns(
+def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
+    """Return a row: an algorithm by its id or a mapping with a label of its own; a thing described, by its id."""
+    if isinstance(entry, str):
+        entry = {"row": entry}
+    id_ = entry["row"]
+    for key in entry:
+        if key not in ("row", "label", "reference", *KINDS[kind][1]):
+            raise ConfigError(unknown("key", key, ("row", "label", "reference", *KINDS[kind][1]), where))
+    _check_reference(entry.get("reference", {}), where)
+    if kind == "results":
+        if id_ not in catalog.algorithms:
+            raise ConfigError(unknown("algorithm", id_, catalog.algorithms, where))
+        label = entry.get("label", catalog.algorithms[id_]["label"])
+        return Row(id_, label, id_, entry.get("reference", {}), entry)
+    if kind == "datasets":
+        fit.protocol_of(entry["protocol"], catalog, where)
+    elif entry["metric"] not in METRICS:
+        raise ConfigError(unknown("metric", entry["metric"], METRICS, where))
+    return Row(id_, entry.get("label", id_), None, entry.get("reference", {}), entry)
+
+
+def _check_reference(keys: dict[str, Any], where: str) -> None:
+    for key in keys:
+        if key not in KEYS:
+            raise ConfigError(unknown("key", key, KEYS, f"{where}: reference"))
+
+
+def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
+    """Return the columns of one group: split by split, metric by metric, target by target."""
+    if "protocol" not in group:
+        raise ConfigError(f"{where}: key 'protocol' is missing; an id of config/protocols")
+    protocol = fit.protocol_of(group["protocol"], catalog, where)
+    metrics = [{**_own(document), **one} for one in _own_metrics(group) or _own_metrics(document) or [{}]]
+    splits = group.get("splits", [])
+    for split in splits:
+        if split not in catalog.splits:
+            raise ConfigError(unknown("split", split, catalog.splits, f"{where}: splits"))
+        fit.check(protocol, split, catalog, where)
+    if group.get("mean"):
+        if "id" not in group:
+            raise ConfigError(f"{where}: key 'id' is missing; a mean over splits names its column")
+        places = [tuple(splits)]
+    else:
+        places = [(split,) for split in splits] or [()]
+    every = [one for other in document["columns"] for one in (_own_metrics(other) or _own_metrics(document) or [{}])]
+    kinds = {(one.get("metric", document.get("metric")), one.get("relative")) for one in every}
+    datasets = {_dataset(other, catalog) for other in document["columns"]} - {None}
+    columns = []
+    for place in places:
+        for one in metrics:
+            for target in _targets(one, protocol, place, where):
+                columns.append(
+                    _column(group, one, protocol, place, target, catalog, where, len(datasets) > 1, len(kinds) > 1)
+                )
+    return columns
+
+
+def _own(document: dict[str, Any]) -> dict[str, Any]:
+    return {key: document[key] for key in ("metric", "unit") if key in document}
+
+
+def _own_metrics(entry: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the metrics that a group (or a table) says it has, None where it leaves them to the table."""
+    if "metrics" in entry:
+        return entry["metrics"]
+    one = {key: entry[key] for key in ONE_METRIC if key in entry}
+    return [one] if one else None
+
+
+def _dataset(group: dict[str, Any], catalog: Catalog) -> str | None:
+    protocol = catalog.protocols.get(group.get("protocol", ""))
+    return protocol.scales["paper"]["dataset"] if protocol else None
+
+
+def _targets(one: dict[str, Any], protocol: settings.Protocol, splits: tuple[str, ...], where: str) -> list[str | None]:
+    """Return the names of the targets that a metric is wanted for, checked at both scales; [None] where it has none."""
+    metric, names = one.get("metric"), one.get("targets", [])
+    if metric not in METRICS:
+        raise ConfigError(unknown("metric", metric, METRICS, f"{where}: metric"))
+    if METRICS[metric].needs_target != bool(names):
+        wanted = "needs `targets:`, names of the protocol's" if not names else "has no targets"
+        raise ConfigError(f"{where}: metric {metric!r} {wanted}")
+    for name in names:
+        for scale, values in protocol.scales.items():
+            for split in splits:
+                settings.target(values, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
+    return names or [None]
+
+
+def _column(
     group: dict[str, Any],
+    one: dict[str, Any],
     protocol: settings.Protocol,
+    splits: tuple[str, ...],
+    target: str | None,
     catalog: Catalog,
     where: str,
     several_datasets: bool,
     several_metrics: bool,
-) -> list[Column]:
-    """Return the columns of one group: split by split, and target by target where the metric has targets.
+) -> Column:
+    """Return a column; its id is ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begins as the group's.
 
-    An id is ``[<dataset>-]<split>[.<metric>[-<target>]]``: a dataset or metric that all columns of the table share is
-    left out, unless there are targets.
+    A dataset or metric that all columns of the table share is left out, unless there are targets.
     """
-    metric, unit = group["metric"], group["unit"]
-    if metric not in METRICS:
-        raise ConfigError(unknown("metric", metric, METRICS, f"{where}: metric"))
+    metric, unit = one["metric"], one.get("unit", "")
+    relative = one.get("relative", METRICS[metric].relative)
     if unit not in UNITS:
         raise ConfigError(unknown("unit", unit, UNITS, f"{where}: unit"))
-    targets = group.get("targets", [])
-    if METRICS[metric].needs_target != bool(targets):
-        wanted = "needs `targets:`, names of the protocol's" if not targets else "has no targets"
-        raise ConfigError(f"{where}: metric {metric!r} {wanted}")
+    if UNITS[unit][0] != unit_of(metric, relative):
+        allowed = ", ".join(name for name, (stored, _) in UNITS.items() if stored == unit_of(metric, relative))
+        what = f"{metric} taken as a {relative}" if relative else metric
+        raise ConfigError(f"{where}: unit: {unit!r} is not one of {what}; allowed: {allowed}")
+    if relative and "base" not in one:
+        raise ConfigError(f"{where}: key 'base' is missing; {metric} as a {relative} is taken against a base row")
     dataset = protocol.scales["paper"]["dataset"]
     header = group.get("header", catalog.datasets[dataset]["label"])
+    stem = group.get("id") or ((f"{dataset}-" if several_datasets else "") + (splits[0] if splits else metric))
+    suffix = metric + (f"_{relative}" if relative and not METRICS[metric].relative else "")
+    if (several_metrics or target) and splits:
+        stem += f".{suffix}" + (f"-{target}" if target else "")
+    label = catalog.splits[splits[0]]["label"] if splits and not group.get("mean") else []
+    under = one.get("label", METRICS[metric].words if several_metrics else "")
+    if target:
+        goal = settings.target(protocol.scales["paper"], splits[0], target, where)
+        under = ", ".join(filter(None, (under, f"acc = {100 * goal:g}%")))
+    headers = (header, *([", ".join(label)] if under and label else label), *([under] if under else []))
+    return Column(
+        stem, protocol.id, splits, metric, unit, target, headers, group.get("part"), relative, one.get("base"),
+        group.get("decentralised", "*"), group.get("reference", {}), group,
+    )  # fmt: skip
+
+
+def _datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
+    """Return the column of a table that describes datasets: one fact of each row's."""
+    fact = group.get("fact")
+    if fact not in METRICS or METRICS[fact].source != "given":
+        given = [name for name, metric in METRICS.items() if metric.source == "given"]
+        raise ConfigError(unknown("fact", fact, given, f"{where}: fact"))
+    if "split" in group and group["split"] not in catalog.splits:
+        raise ConfigError(unknown("split", group["split"], catalog.splits, f"{where}: split"))
+    header = group.get("header", METRICS[fact].words)
+    return [
+        Column(
+            group.get("id", fact), None, (), fact, "count", None, (header,), group.get("part"),
+            reference=group.get("reference", {}), settings=group,
+        )
+    ]  # fmt: skip
+
+
+def _search(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
+    """Return the columns of a table of searched hyper-parameters: the grid's values, and the one chosen."""
+    protocol = fit.protocol_of(group["protocol"], catalog, where)
+    searched = protocol.scales["paper"].get("searched", {})
+    if group["algorithm"] not in searched:
+        raise ConfigError(unknown("algorithm", group["algorithm"], searched, f"{where}: algorithm"))
+    grids = searched[group["algorithm"]].values()
     columns = []
-    for split in group["splits"]:
-        if split not in catalog.splits:
-            raise ConfigError(unknown("split", split, catalog.splits, f"{where}: splits"))
-        check_fit(protocol, split, catalog, where)
-        stem = (f"{dataset}-" if several_datasets else "") + split
-        label = catalog.splits[split]["label"]
-        for name in targets or [None]:
-            id_ = stem + (f".{metric}" if name or several_metrics else "") + (f"-{name}" if name else "")
-            headers = (header, *label)
-            if name:
-                goals = {
-                    scale: settings.target(values, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
-                    for scale, values in protocol.scales.items()
-                }
-                headers = (header, ", ".join(label), f"acc = {100 * goals['paper']:g}%")
-            columns.append(Column(id_, protocol.id, split, metric, unit, name, headers, group.get("part")))
+    for place in [*range(1, max(map(len, grids)) + 1), 0]:
+        name, variant = (f"grid{place}", f"grid;{place}") if place else ("best", "best")
+        headers = (group.get("header", group["id"]), "Grid search" if place else "Best")
+        settings_ = {**group, "place": place}
+        variant = f"{group['reference']['variant']};{variant}"
+        columns.append(
+            Column(
+                f"{group['id']}.{name}", protocol.id, (), "", "number", None, headers, group.get("part"),
+                reference={"variant": variant}, settings=settings_,
+            )
+        )  # fmt: skip
     return columns
 
 
-def figure(name: str, document: dict[str, Any], catalog: Catalog) -> Figure:
-    """Return the figure declared in config/figures/<name>.yaml; ConfigError for what does not exist."""
-    where = f"config/figures/{name}.yaml"
-    kind = document["kind"]
-    needed, optional = KINDS[kind]
-    for key in needed:
-        if key not in document:
-            raise ConfigError(f"{where}: key {key!r} is missing; kind {kind} needs {', '.join(needed)}")
-    for key in document:
-        if key not in (*COMMON, *needed, *optional):
-            raise ConfigError(unknown("key", key, (*COMMON, *needed, *optional), f"{where} (kind {kind})"))
-    protocol = protocol_of(document["protocol"], catalog, where)
-    for place, row in enumerate(document.get("rows", [])):
-        if row not in catalog.algorithms:
-            raise ConfigError(unknown("algorithm", row, catalog.algorithms, f"{where}: rows[{place}]"))
-    for split in document["splits"]:
-        if split not in catalog.splits:
-            raise ConfigError(unknown("split", split, catalog.splits, f"{where}: splits"))
-        check_fit(protocol, split, catalog, where)
-    return Figure(name, kind, document)
+_BUILDERS = {"results": _results, "datasets": _datasets, "search": _search}
 
 
-def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
-    """Return the protocol or labelled variant ``name``; ConfigError naming ``where`` if there is none."""
-    if name not in catalog.protocols:
-        raise ConfigError(unknown("protocol", name, catalog.protocols, f"{where}: protocol"))
-    return catalog.protocols[name]
+def _check_bases(columns: Any, rows: dict[str, Row], where: str) -> None:
+    for column in columns:
+        if column.relative is not None and column.relative not in RELATIVES:
+            raise ConfigError(unknown("relative", column.relative, RELATIVES, f"{where}: {column.id}"))
+        bases = column.base.values() if isinstance(column.base, dict) else [column.base]
+        for base in bases:
+            if base is not None and base not in rows:
+                raise ConfigError(unknown("row", base, rows, f"{where}: base of {column.id}"))
 
 
-def check_fit(protocol: settings.Protocol, split: str, catalog: Catalog, where: str) -> None:
-    """Refuse a split that the protocol's dataset cannot be dealt by, at either scale; ``where`` asked for it."""
-    declared = catalog.splits[split]
-    for scale in ("paper", "preview"):
-        deal, _ = deal_of(protocol, split, scale, catalog)
-        dataset = catalog.datasets[deal["dataset"]]
-        place = f"config/splits.yaml: {split}"
-        there = f"of dataset {deal['dataset']!r} ({protocol.id}, {scale} scale; asked for in {where})"
-        if deal.get("classes_per_client", 0) > dataset["classes"]:
-            wrong = f"{place}.classes_per_client: {declared['classes_per_client']}"
-            raise ConfigError(f"{wrong} is not allowed; at most {dataset['classes']}, the classes {there}")
-        if "topology" in declared:
-            graphs.check(settings.topology_of(declared, protocol.scales[scale]), deal["clients"], f"{place}.topology")
-        parts = deal["clients"] * deal.get("shards_per_client", 1)
-        if parts > dataset["train"]:
-            kind = "shards" if "shards_per_client" in deal else "clients"
-            wrong = f"{place}.clients: {declared['clients']}"
-            most = f"at most {dataset['train']}, the training images {there}"
-            raise ConfigError(f"{wrong} is not allowed, they make {parts} {kind}; {most}")
+def split_of(column: Column, split: str, row: Row, catalog: Catalog, where: str) -> str:
+    """Return the split that ``row`` is trained on in a column of ``split``: decentralised rows may have their own."""
+    if row.algorithm is None or not registry.load(row.algorithm.partition("~")[0]).decentralised:
+        return split
+    own = column.decentralised.replace("*", split)
+    if own not in catalog.splits:
+        raise ConfigError(unknown("split", own, catalog.splits, f"{where}: decentralised"))
+    return own
 
 
-def deal_of(
-    protocol: settings.Protocol, split: str, scale: str, catalog: Catalog
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (partition spec without seed, client sampling) of ``split`` in ``protocol`` at ``scale``."""
-    values = protocol.scales[scale]
-    classes = catalog.datasets[values["dataset"]]["classes"]
-    paper_classes = catalog.datasets[protocol.scales["paper"]["dataset"]]["classes"]
-    return settings.of_split(catalog.splits[split], values, classes, paper_classes)
+def _check_pairs(found: Table, catalog: Catalog, where: str) -> None:
+    """Refuse a row that cannot be trained on a split it stands under."""
+    if found.settings.get("kind", "results") != "results":
+        return
+    seen = set()
+    for column in found.columns.values():
+        for split in column.splits:
+            for row in found.entries.values():
+                own = split_of(column, split, row, catalog, where)
+                pair = (column.protocol, own, row.algorithm)
+                if pair not in seen:
+                    seen.add(pair)
+                    fit.check_pair(*pair, catalog, where)
 
 
 def references(root: Path) -> dict[str, Reference]:

@@ -3,14 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flatfed import algorithms as registry
-from flatfed.experiment import settings
+from flatfed.experiment import cells, settings, tables
 from flatfed.experiment.model import Column, Table
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
+
+
+def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]) -> dict[str, Any]:
+    """Return what ``flatfed table`` takes: layout, titles, notes and the folder of the cells."""
+    document = found.settings
+    metrics = {column.metric or row.settings["metric"]: None for column in chosen for row in found.entries.values()}
+    first = next(iter(metrics))
+    return {
+        "table": found.id,
+        "scale": scale,
+        **{key: document[key] for key in ("title", "paper")},
+        "unit": document.get("unit", chosen[0].unit),
+        "setting": setting(experiment, scale, trained_in(experiment, found, chosen)),
+        "metric": document.get("quantity", first.replace("_", " ")),
+        "row_header": document.get("row_header", "Algorithm"),
+        "rows": [{"id": row.id, "label": row.label} for row in found.entries.values()],
+        "columns": [
+            {
+                "id": column.id,
+                "headers": list(column.headers),
+                "part": column.part,
+                "metric": column.metric or first,
+                "unit": column.unit,
+                "relative": column.relative,
+                "base": column.base,
+                "paper_target": cells.target(experiment, "paper", column),
+            }
+            for column in chosen
+        ],
+        "cells": f"{experiment.results}/{scale}/cells/{found.id}",
+        "notes": notes(experiment, scale, found, chosen),
+        "flags": document.get("flags", {}),
+    }
+
+
+def trained_in(experiment: Experiment, found: Table, columns: list[Column]) -> list[tuple[str, str]]:
+    """Return the (protocol, split) pairs that the rows of a table are trained in."""
+    where = f"config/tables/{found.id}.yaml"
+    pairs = [
+        (column.protocol, tables.split_of(column, split, row, experiment.catalog, where))
+        for column in columns
+        for split in column.splits
+        for row in found.entries.values()
+    ]
+    return list(dict.fromkeys(pairs))
 
 
 def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
@@ -31,6 +76,10 @@ def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], tr
                 values["model"]["name"],
                 f"{values['rounds']} rounds of {epochs}, batch {values['batch_size']}",
             ]
+            graph = settings.topology_of(experiment.catalog.splits[split], values)
+            if graph:
+                near = f" of {graph['neighbours']}" if "neighbours" in graph else ""
+                parts.append(f"decentralised rows: {graph['graph']}{near}")
         said[", ".join(parts)] = None
     return "; ".join(said)
 
@@ -40,14 +89,34 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     lines = list(table.settings.get("notes", []))
     if table.reference is None:
         lines.append(f"Nothing printed to compare with: {table.settings['reason']}.")
+    protocols = list(dict.fromkeys(column.protocol for column in columns if column.splits))
+    lines += untuned(experiment, scale, table, protocols)
     if scale == "paper":
         chosen: dict[str, None] = {}
-        for protocol in dict.fromkeys(column.protocol for column in columns):
+        for protocol in protocols:
             values = experiment.catalog.protocols[protocol].scales[scale]
             chosen |= {f"{key.replace('_', ' ')}: {text}": None for key, text in values["unstated"].items()}
         lines += [f"Not stated by the paper, {line}." for line in chosen]
-        lines += choices(experiment, scale, table.rows, [column.protocol for column in columns])
+        algorithms = [row.algorithm for row in table.entries.values() if row.algorithm]
+        lines += choices(experiment, scale, algorithms, protocols)
     return lines
+
+
+def untuned(experiment: Experiment, scale: str, table: Table, protocols: list[str]) -> list[str]:
+    """Return a line for what a paper tuned without saying what it chose, and for which one value is taken here."""
+    said: dict[str, dict[str, None]] = {}
+    for protocol in protocols:
+        values = experiment.catalog.protocols[protocol].scales[scale]
+        for row, grids in values.get("tune", {}).get("grids", {}).items():
+            if row not in table.rows:
+                continue
+            training, parameters = settings.of_algorithm(values, row, experiment.catalog.algorithms[row])
+            for key, grid in grids.items():
+                used = {**training, **parameters}[key]
+                tried = ", ".join(f"{value:.4g}" for value in grid)
+                line = f"{key.replace('_', ' ')} is {used:g}; the paper tried {tried} and does not say what it chose"
+                said.setdefault(line, {})[experiment.catalog.algorithms[row]["label"]] = None
+    return [f"Untuned, {', '.join(labels)}: {line}." for line, labels in said.items()]
 
 
 def choices(experiment: Experiment, scale: str, rows: Iterable[str], protocols: Iterable[str]) -> list[str]:

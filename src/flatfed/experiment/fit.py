@@ -1,0 +1,69 @@
+"""What fits what: a split and the dataset of a protocol, an algorithm and a split."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flatfed.engine import graphs
+from flatfed.errors import ConfigError, unknown
+from flatfed.experiment import settings
+from flatfed.experiment.catalog import Catalog
+
+
+def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
+    """Return the protocol or labelled variant ``name``; ConfigError naming ``where`` if there is none."""
+    if name not in catalog.protocols:
+        raise ConfigError(unknown("protocol", name, catalog.protocols, f"{where}: protocol"))
+    return catalog.protocols[name]
+
+
+def deal_of(
+    protocol: settings.Protocol, split: str, scale: str, catalog: Catalog
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (partition spec without seed, client sampling) of ``split`` in ``protocol`` at ``scale``."""
+    values = protocol.scales[scale]
+    dataset, printed = (catalog.datasets[each["dataset"]] for each in (values, protocol.scales["paper"]))
+    return settings.of_split(catalog.splits[split], values, dataset, printed)
+
+
+def check(protocol: settings.Protocol, split: str, catalog: Catalog, where: str) -> None:
+    """Refuse a split that the protocol's dataset cannot be dealt by, at either scale; ``where`` asked for it."""
+    declared = catalog.splits[split]
+    place = f"config/splits.yaml: {split}"
+    if declared["scheme"] == "domain":
+        name = protocol.scales["paper"]["dataset"]
+        domains = catalog.datasets[name].get("domains", [])
+        if declared["domain"] not in domains:
+            there = f"{place}.domain (dataset {name!r}, {protocol.id}; asked for in {where})"
+            raise ConfigError(unknown("domain", declared["domain"], domains, there))
+    for scale in ("paper", "preview"):
+        dataset = catalog.datasets[protocol.scales[scale]["dataset"]]
+        there = f"of dataset {protocol.scales[scale]['dataset']!r} ({protocol.id}, {scale} scale; asked for in {where})"
+        if declared["scheme"] == "domain":
+            wanted = len(catalog.datasets[protocol.scales["paper"]["dataset"]]["domains"])
+            if len(dataset.get("domains", [])) != wanted:
+                found = len(dataset.get("domains", []))
+                raise ConfigError(f"{place}: {wanted} domains are wanted {there}, which has {found}")
+        deal, _ = deal_of(protocol, split, scale, catalog)
+        if deal.get("classes_per_client", 0) > dataset["classes"]:
+            wrong = f"{place}.classes_per_client: {declared['classes_per_client']}"
+            raise ConfigError(f"{wrong} is not allowed; at most {dataset['classes']}, the classes {there}")
+        if "topology" in declared:
+            graphs.check(settings.topology_of(declared, protocol.scales[scale]), deal["clients"], f"{place}.topology")
+        parts = deal["clients"] * deal.get("shards_per_client", 1)
+        if parts > dataset["train"]:
+            kind = "shards" if "shards_per_client" in deal else "clients"
+            wrong = f"{place}.clients: {declared.get('clients', declared.get('clients_per_domain'))}"
+            most = f"at most {dataset['train']}, the training images {there}"
+            raise ConfigError(f"{wrong} is not allowed, they make {parts} {kind}; {most}")
+
+
+def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, where: str) -> None:
+    """Refuse an algorithm that cannot be trained on a split in a protocol, at either scale."""
+    for scale, values in catalog.protocols[protocol].scales.items():
+        _, parameters = settings.of_algorithm(values, algorithm, catalog.algorithms[algorithm])
+        content = catalog.splits[split]
+        topology = settings.topology_of(content, values)
+        deal, _ = deal_of(catalog.protocols[protocol], split, scale, catalog)
+        at = f"{where}: {protocol} ({scale} scale)"
+        settings.check_pair(algorithm, parameters, split, content, topology, deal["clients"], at)

@@ -1,0 +1,50 @@
+"""The printed numbers: untouched, and each of them looked up by one cell of its table."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+#: SHA-256 of the printed numbers: nobody improves them.
+PRINTED = {
+    "dfedsam2023_T1": "8a5ef3973e5b0fadc8b846928e91a3cf08fea4c7c757f9877ec3842d613e5f8d",
+    "dfedsam2023_T2": "bdd11daf11054798accf37da5130817a90de0b9cd9fa3fbfe7b001a4ed5800f9",
+    "dfedsam2023_T3": "b39895f9fd5c1201a9739625a4db2733ba9504949ba82dc0e1cfd2d6063c4d78",
+    "fedlesam2024_T2": "b1d7f2739f0414cc90a0bd5c5e00736fd8200abf07ccf125c22235f122324f62",
+    "fedlesam2024_T3": "5ad008ca301276d9f0897f92e66fc404e9d055af43216aa77f37c310b7e17f24",
+    "fedlesam2024_T4": "2d28c64cf454c07ebe46a9d5186507d0777d49aead830629588bad37066dbe60",
+    "fedlesam2024_T5": "2af4bae6fdc4257a0ac1c98e0bfd0077d51d70ec0bdbaebe0dc52dab91b0262e",
+    "fedlesam2024_T6": "ff01d10f4524ffad3b50f7e80a725d62b215c45ee612df21f8845e1b4c28fef6",
+    "fedlesam2024_T7": "c9b2b1081fb496bfa68e9ee699e003b3b58cbc28903847d8e6c0e70c8c26efdb",
+    "fedlesam2024_T8": "8b3b42ccd69bf591195a4e3d2674d7a777236fc915665d7a3fffb5272c94030c",
+    "fedlesam2024_T9": "50711361d5c2cf7bb6bde4f22e9cefcf2744190442cf917bebf9048799a2af5c",
+    "fedsam2022_T1": "e057a961d71b55ec8762eab0f132a6a0771bff397fe970004e3826068ee04850",
+    "fedsam2022_T2": "dc282c5c84a1c6986098cea101562cbc1d68b89ca10d7e27d3cf9fea9be158a9",
+    "fedsam2022_T3": "4ab6ddc8d9fc5bc055e8e1cc1c24d9d7ed6fc7d6fb39e61a66705b0beb31fa99",
+    "fedsam2022_T4": "032a1d7fb52244e8ac5008fb10c332eecb02643ffe953c60b7fd6d0ed5414c8e",
+    "fedsam2022_T5": "7ede1852df56548e226796785d773111b53972a35fb1c9cd5575bc3a88ca6325",
+    "fedsmoo2023_T1": "84b53a91e1cc7926443b023c2189e432ce685dc1c2bcb363b694ef033d7b0f63",
+    "fedsmoo2023_T2": "72190de7977af2269b669c20d2dd8d6607855d1e0d4b705a470f673f2ef1ecf7",
+    "fedsmoo2023_T3": "d86a6c1d7a31fd04100db7c26dd65c4700170cd1412b5c9ca926082791af33fe",
+    "fedsmoo2023_T4": "eec3c9f2299dade83cb5b024cb11a64727285b8b746e07d32398fc3dd20f28a5",
+    "fedsmoo2023_T5": "4e0a85ea46bc11fe07523b9f775ffcd75bf93afc86af7d81743291035f96b461",
+    "fedsmoo2023_T6": "d0c9f128fd71233b0f1d0a66c68a0a65b8e5e99fd29874a230246b4c8fb7a657",
+    "fedsmoo2023_T7": "bd9872e5060ccdf6f94c45b27ad288068c9f6c4c6983a24f6e55456696a2e7bf",
+    "fedsmoo2023_T8": "5eed1a9ce36732ecd3a5235a60685c6db5f529012a226f42d16dd49c885fbe29",
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_printed_numbers_are_untouched(name: str) -> None:
+    content = (ROOT / "config" / "reference" / f"{name}.csv").read_bytes()
+    assert hashlib.sha256(content).hexdigest() == PRINTED[name]
+
+
+def test_every_printed_table_is_there() -> None:
+    assert {path.stem for path in (ROOT / "config" / "reference").glob("*.csv")} == set(PRINTED)
+    tables = {"fedsam2022": (1, 5), "fedsmoo2023": (1, 8), "fedlesam2024": (2, 9), "dfedsam2023": (1, 3)}
+    assert {f"{paper}_T{n}" for paper, (first, last) in tables.items() for n in range(first, last + 1)} == set(PRINTED)
