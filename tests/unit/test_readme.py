@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import experiment
+from flatfed import algorithms, experiment
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -41,6 +41,9 @@ def test_published_runs_are_those_the_configuration_describes():
         record = json.loads(path.read_text(encoding="utf-8"))
         about = record["description"]
         key = [about[name] for name in ("scale", "protocol", "split", "algorithm", "seed")]
+        update = about["update"]
+        defaults = {name: one.default for name, one in algorithms.load(update["name"]).parameters().items()}
+        about["update"] = {**update, "params": {**defaults, **update["params"]}}  # parameters it had no choice of yet
         assert about == catalog.run(*key).description
         with (path.parent / "metrics.csv").open(encoding="utf-8", newline="") as file:
             last = list(csv.DictReader(file))[-1]
