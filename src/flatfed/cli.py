@@ -83,6 +83,12 @@ def evaluate(options: argparse.Namespace) -> None:
     print(json.dumps(scores, indent=1))
 
 
+def surface(options: argparse.Namespace) -> None:
+    from flatfed.commands import surface as surfaces
+
+    surfaces.surface(options)
+
+
 def cell(options: argparse.Namespace) -> None:
     from flatfed.tables import cells
 
@@ -130,6 +136,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "partition": partition,
     "train": train,
     "evaluate": evaluate,
+    "surface": surface,
     "cell": cell,
     "table": table,
     "figure": figure,

@@ -18,6 +18,8 @@ DEAL = (
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; building it takes milliseconds."""
+    from flatfed.commands import surface  # which is written with what stands below
+
     top = argparse.ArgumentParser(
         prog="python -m flatfed",
         description="The steps of the FlatFed workflow. `snakemake --cores all` calls them in order;\n"
@@ -28,6 +30,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _data(commands)
     _runs(commands)
+    surface.add(commands)
     _pages(commands)
     _elsewhere(commands)
     return top

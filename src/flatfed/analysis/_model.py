@@ -1,0 +1,172 @@
+"""A finished run as analyses see it: its model, the data it was trained on, and a seeded choice of images."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from torch import Tensor, nn
+
+from flatfed import models
+from flatfed.data.partition import Partition
+from flatfed.engine import train as engine
+from flatfed.engine.layout import Layout
+from flatfed.engine.local import Resident
+from flatfed.engine.simulation import DTYPES
+from flatfed.engine.streams import stream
+from flatfed.errors import DataError, unknown
+from flatfed.files import read_json
+
+MODEL = "model.safetensors"
+SETS = ("train", "test")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The weights ``row`` (parameters,) that a run ended with, and ``model``, in eval mode, to put them into.
+
+    ``record`` is run.json, ``partition`` and ``data`` what the run was trained on, ``digests`` the SHA-256 of what
+    decides every number taken from it: run description, model file, dataset, partition.
+    """
+
+    folder: Path
+    record: dict[str, Any]
+    model: nn.Module
+    layout: Layout
+    row: Tensor
+    data: Resident
+    partition: Partition
+    digests: dict[str, str]
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The run description."""
+        return self.record["description"]
+
+    @property
+    def name(self) -> str:
+        """``<protocol>/<split>/<algorithm>/seed<k>``."""
+        return "{protocol}/{split}/{algorithm}/seed{seed}".format(**self.description)
+
+    def choose(self, which: str, count: int | None, seed: int) -> Tensor:
+        """Return the positions (n,) of ``count`` images of the set ``which``, drawn without replacement, sorted.
+
+        ``train``: the images of all clients, those given twice counted twice, as a run evaluates them; ``test``: the
+        test images. All of them, in their own order, where ``count`` is None or not smaller. One seed draws the same
+        images from the same partition, whatever the model.
+
+        Raises DataError for another set, and where no image is asked for or there is none.
+        """
+        if which not in SETS:
+            raise DataError(unknown("set", which, SETS, str(self.folder)))
+        everything = self.partition.indices if which == "train" else self.partition.test
+        if not len(everything) or (count is not None and count < 1):
+            asked = "all" if count is None else count
+            raise DataError(f"{self.folder}: {asked} of its {len(everything)} {which} images: wanted is at least one")
+        if count is not None and count < len(everything):
+            everything = np.sort(stream(seed, "subset").choice(everything, count, replace=False))
+        return torch.from_numpy(everything).to(self.row.device)
+
+
+def load(
+    run: str | os.PathLike[str],
+    dataset: str | os.PathLike[str],
+    partition: str | os.PathLike[str],
+    *,
+    device: str = "auto",
+    threads: int = 1,
+    precision: str | None = None,
+) -> Trained:
+    """Return the finished run in folder ``run`` with its data; ``precision`` float32 or float64, the run's if None.
+
+    Raises DataError where the folder holds no finished run, the model file does not fit the model or holds a value
+    that is not finite, or dataset or partition are not those of the run; FlatFedError for a missing device.
+    """
+    engine._set_up(threads)  # as in training, TF32 included: losses are those that the run saw
+    run = Path(run)
+    record = read_record(run)
+    description = record["description"]
+    place = engine.pick_device(device)
+    data, dealt = engine._load(description, dataset, partition)
+    for key, found, path in (("dataset", data.digest, dataset), ("partition", dealt.digest, partition)):
+        if record[f"{key}_digest"] != found:
+            raise DataError(
+                f"{path}: not the {key} of {run} (digest {found[:12]}, but the run was made with "
+                f"{record[f'{key}_digest'][:12]})"
+            )
+    dtype = DTYPES[precision or description["precision"]]
+    spec, about = description["model"], description["dataset"]
+    model = models.build(spec["name"], tuple(about["shape"]), about["classes"], spec["options"])
+    model.to(place, dtype).eval().requires_grad_(False)
+    layout = Layout.of(model)
+    row, digest = weights(run, record, layout)
+    resident = Resident(
+        torch.from_numpy(np.asarray(data.images)).to(place),
+        torch.from_numpy(np.asarray(data.labels)).to(place),
+        torch.tensor(about["mean"], dtype=dtype, device=place),
+        torch.tensor(about["std"], dtype=dtype, device=place),
+        dtype,
+        "none",
+    )
+    digests = {
+        "run": record["description_digest"],
+        "model": digest,
+        "dataset": data.digest,
+        "partition": dealt.digest,
+    }
+    return Trained(run, record, model, layout, row.to(place, dtype), resident, dealt, digests)
+
+
+def read_record(run: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return run.json of the finished run in folder ``run``; DataError where there is none or it is damaged."""
+    path = Path(run) / "run.json"
+    try:
+        record = read_json(path)
+        if not {"description", "description_digest", "dataset_digest", "partition_digest"} <= record.keys():
+            raise ValueError("not the record of a run")
+    except FileNotFoundError:
+        raise DataError(f"{run}: not a finished run: it has no run.json") from None
+    except (OSError, ValueError, AttributeError) as error:
+        raise DataError(f"{path}: cannot be read ({error})") from error
+    return record
+
+
+def weights(run: str | os.PathLike[str], record: dict[str, Any], layout: Layout) -> tuple[Tensor, str]:
+    """Return the flat row (parameters,) of the run's model file, on the CPU, and the file's SHA-256.
+
+    Raises DataError where the file is absent or damaged, has other tensors than ``layout``, naming the first, or holds
+    a value that is not finite.
+    """
+    path = Path(run) / MODEL
+    try:
+        content = path.read_bytes()
+        found = load_tensors(content)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{path}: cannot be read as a model ({error})") from error
+    expected = dict(zip(layout.names, layout.shapes, strict=True))
+    model = record["description"]["model"]["name"]
+    for name in sorted(expected.keys() ^ found.keys()):
+        here, there = (path, f"model {model!r} of its run.json")
+        lacks, has = (here, there) if name in expected else (there, here)
+        raise DataError(f"{path}: does not fit its run: {lacks} has no tensor {name!r}, {has} has one")
+    for name, shape in expected.items():
+        if tuple(found[name].shape) != shape:
+            raise DataError(
+                f"{path}: does not fit its run: {name} has shape {list(found[name].shape)}, but {list(shape)} in "
+                f"model {model!r} of its run.json"
+            )
+        wrong = int((~found[name].isfinite()).sum())
+        if wrong:
+            when = record.get("diverged_at")
+            raise DataError(
+                f"{path}: {wrong} of {found[name].numel()} values of {name} are not finite"
+                + (f": the run diverged at round {when}" if when else "")
+            )
+    return torch.cat([found[name].reshape(-1) for name in layout.names]), hashlib.sha256(content).hexdigest()

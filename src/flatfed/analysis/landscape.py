@@ -1,0 +1,211 @@
+"""Loss surfaces around the models of finished runs, and the line between two of them.
+
+A surface is the loss at w + x d_1 + y d_2 on a grid of (x, y), for two directions d_1, d_2 (see
+:mod:`flatfed.analysis.landscape_directions`). Surfaces of one seed are along one draw of directions, scaled to the
+filters of the model each is of, so that they compare as Li et al. (2018) do; surfaces in one file, drawn in one frame,
+are all along the very same directions, scaled to the filters of the first.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flatfed.analysis import _model
+from flatfed.analysis import landscape_directions as directions
+from flatfed.analysis._model import Trained
+from flatfed.analysis.landscape_file import Landscape, Unfinished, write
+from flatfed.analysis.landscape_points import Points, choose
+from flatfed.engine.progress import duration
+from flatfed.errors import DataError, FlatFedError
+
+SAVED = 1.0  # seconds between two writes of unfinished points; one that takes longer is written at once
+SAID = 15.0  # seconds between two lines on standard error
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is evaluated: ``grid`` points along a direction, out to ``range`` times the filter norms on both sides.
+
+    ``set`` and ``images`` choose the data (None: all), ``seed`` draws images and directions, ``way`` is one of
+    ``flatfed.analysis.landscape_points.WAYS``, or auto.
+    """
+
+    grid: int = 51
+    range: float = 1.0
+    set: str = "train"
+    images: int | None = 4096
+    seed: int = 0
+    way: str = "auto"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The ``first`` run with its data, the weights ``rows`` (models, parameters) of all, and what is said of each."""
+
+    first: Trained
+    rows: Tensor
+    models: list[dict[str, Any]]
+
+
+def surface(
+    runs: Sequence[str | os.PathLike[str]],
+    dataset: str | os.PathLike[str],
+    partition: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    settings: Settings,
+    *,
+    device: str = "auto",
+    threads: int = 1,
+) -> None:
+    """Write the surfaces of all ``runs`` to ``out``; data and partition are those of the first.
+
+    A call that was stopped goes on when it is called again. Raises DataError for runs that do not fit their data or
+    each other, FlatFedError for a grid without points on both sides of the model or a range that is no length.
+    """
+    grid, reach = settings.grid, settings.range
+    if grid < 3 or grid % 2 == 0:
+        raise FlatFedError(f"grid: {grid} points: wanted is an odd number from 3, so that the model is one of them")
+    _check_range(reach, above=0.0)
+    frame = _frame(runs, dataset, partition, device, threads)
+    rows = frame.rows
+    along = np.arange(-(grid // 2), grid // 2 + 1) * (reach / (grid // 2))
+    first, second = directions.draw(frame.first.layout, rows[0], settings.seed)
+
+    def place(points: np.ndarray) -> Tensor:
+        models, x, y = np.unravel_index(points, (len(rows), grid, grid))
+        at = [torch.from_numpy(along[steps]).to(first)[:, None] for steps in (x, y)]
+        return rows[torch.from_numpy(models).to(rows.device)] + at[0] * first + at[1] * second
+
+    whose = "to the model's own filters" if len(rows) == 1 else "to the filters of the first model"
+    _make(frame, place, settings, out, "surface", (along, along), whose)
+
+
+def line(
+    runs: Sequence[str | os.PathLike[str]],
+    dataset: str | os.PathLike[str],
+    partition: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    settings: Settings,
+    *,
+    device: str = "auto",
+    threads: int = 1,
+) -> None:
+    """Write the losses on the line through the models of two ``runs`` to ``out``: (1 - x) w_0 + x w_1.
+
+    ``grid`` points from the one to the other, both included; beyond each, as far as ``range`` lengths of that way, at
+    the same distances. Else as :func:`surface`.
+    """
+    if len(runs) != 2:
+        raise FlatFedError(f"a line is between the models of two runs, not of {len(runs)}")
+    if settings.grid < 2:
+        raise FlatFedError(f"grid: {settings.grid} points: a line has at least its two ends")
+    _check_range(settings.range, above=None)
+    frame = _frame(runs, dataset, partition, device, threads)
+    beyond = int(settings.range * (settings.grid - 1) + 1e-9)
+    along = np.arange(-beyond, settings.grid + beyond) / (settings.grid - 1)
+
+    def place(points: np.ndarray) -> Tensor:
+        share = torch.from_numpy(along[points]).to(frame.rows)[:, None]
+        return torch.lerp(frame.rows[:1], frame.rows[1:], share)
+
+    _make(frame, place, settings, out, "line", (along, np.zeros(0)), "not at all")
+
+
+def _check_range(reach: float, *, above: float | None) -> None:
+    """Refuse a range that is no finite length, or not more than ``above``."""
+    if not np.isfinite(reach) or reach < 0 or reach == above:
+        wanted = "0 or more" if above is None else "more than 0"
+        raise FlatFedError(f"range: {reach}: wanted is a finite number, {wanted}")
+
+
+def _frame(runs: Sequence[str | os.PathLike[str]], dataset: Any, partition: Any, device: str, threads: int) -> Frame:
+    """Return the models of ``runs``; DataError for runs of other models or data than the first."""
+    first = _model.load(runs[0], dataset, partition, device=device, threads=threads)
+    rows, models = [first.row], [_about(first.record, first.digests)]
+    for run in runs[1:]:
+        record = _model.read_record(run)
+        if record["dataset_digest"] != first.digests["dataset"]:
+            raise DataError(f"{run}: was trained on other data than {runs[0]}: their losses do not compare")
+        for key in ("model", "dataset"):
+            ours, theirs = first.description[key], record["description"][key]
+            if ours != theirs:
+                raise DataError(f"{run}: {key} is {theirs}, but {ours} in {runs[0]}: no common frame")
+        row, digest = _model.weights(run, record, first.layout)
+        rows.append(row.to(first.row))
+        models.append(_about(record, {**first.digests, "run": record["description_digest"], "model": digest}))
+    return Frame(first, torch.stack(rows), models)
+
+
+def _about(record: dict[str, Any], digests: dict[str, str]) -> dict[str, Any]:
+    """Return what a file says of one of its models."""
+    description = record["description"]
+    return {
+        "name": "{protocol}/{split}/{algorithm}/seed{seed}".format(**description),
+        "algorithm": description["algorithm"],
+        "scale": description["scale"],
+        "digests": digests,
+    }
+
+
+def _make(
+    frame: Frame,
+    place: Callable[[np.ndarray], Tensor],
+    settings: Settings,
+    out: str | os.PathLike[str],
+    kind: str,
+    axes: tuple[np.ndarray, np.ndarray],
+    normalised: str,
+) -> None:
+    """Evaluate the weights ``place(points)`` of every point of the ``axes``, block by block, and write the file."""
+    trained = frame.first
+    index = trained.choose(settings.set, settings.images, settings.seed)
+    about = {
+        **asdict(settings),
+        "models": frame.models,
+        "images": len(index),
+        "device": trained.row.device.type,
+        "precision": str(trained.row.dtype).removeprefix("torch."),
+        "normalised": normalised,
+    }
+    shape = (len(frame.models), *map(len, axes)) if kind == "surface" else (len(axes[0]),)
+    unfinished = Unfinished(out, {"kind": kind, **about}, int(np.prod(shape)))
+    if not unfinished.way:
+        unfinished.way = choose(trained, index) if settings.way == "auto" else settings.way
+    points = Points(trained, index, unfinished.way)
+    _evaluate(points, place, unfinished, f"{trained.name}: {kind}, {points.way}")
+    loss, accuracy = unfinished.values.reshape(2, *shape)
+    write(out, Landscape(kind, {**about, "way": points.way}, *axes, loss, accuracy))
+    unfinished.discard()
+
+
+def _evaluate(points: Points, place: Callable[[np.ndarray], Tensor], unfinished: Unfinished, label: str) -> None:
+    """Evaluate what ``unfinished`` lacks. Blocks are the same whatever is done already, and so is their rounding."""
+    total = len(unfinished.done)
+    began = saved = said = time.monotonic()
+    before = int(unfinished.done.sum())
+    if before:
+        print(f"{label}: goes on, {before} of {total} points are done", file=sys.stderr)
+    for start in range(0, total, points.block):
+        block = np.arange(start, min(start + points.block, total))
+        if unfinished.done[block].all():
+            continue
+        unfinished.values[:, block] = points(place(block))
+        unfinished.done[block] = True
+        now = time.monotonic()
+        if now - saved > SAVED:
+            unfinished.save()
+            saved = now
+        if now - said > SAID:
+            done = int(unfinished.done.sum())
+            left = duration((now - began) / (done - before) * (total - done))
+            print(f"{label}: {done}/{total} points, {left} left", file=sys.stderr)
+            said = now

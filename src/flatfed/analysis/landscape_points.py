@@ -1,0 +1,97 @@
+"""Losses of many models at once: the points of a surface, or of the line between two models."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call, vmap
+from torch.nn.functional import cross_entropy
+
+from flatfed.analysis._model import Trained
+from flatfed.errors import ConfigError, unknown
+
+TOGETHER = 16  # points of one stacked forward pass
+FORWARD = 4096  # images of one stacked forward pass, all points counted
+KEPT = 1 << 30  # bytes of normalised images that are kept between points
+WAYS = ("sequential", "stacked")
+
+
+class Points:
+    """Evaluates flat rows of one model on the images ``index`` (n,), ``block`` rows in a call.
+
+    ``way``: ``sequential``, one model after another, in the batches and with the operations of a run's own evaluation,
+    so that a run's weights get its very loss; ``stacked``, ``block`` models in one forward pass over smaller batches,
+    by vmap, the same numbers but for rounding. Images are normalised once and kept where they fit.
+    """
+
+    def __init__(self, trained: Trained, index: Tensor, way: str):
+        if way not in WAYS:
+            raise ConfigError(unknown("way to evaluate", way, WAYS, "surface"))
+        self.trained, self.way = trained, way
+        self.block = TOGETHER if way == "stacked" else 1
+        size = trained.description["evaluation"]["batch_size"]
+        self.parts = index.split(min(size, FORWARD // TOGETHER) if way == "stacked" else size)
+        self.count = len(index)
+        pixels = trained.data.images[0].numel() * self.count
+        self.kept = [self._batch(part) for part in self.parts] if pixels * trained.row.itemsize <= KEPT else None
+        self._forward = vmap(self._output, in_dims=(0, None))
+
+    @torch.no_grad()
+    def __call__(self, rows: Tensor) -> np.ndarray:
+        """Return (2, rows): mean cross-entropy in nats and accuracy of ``rows`` (rows, parameters), in float64."""
+        sums = torch.zeros(2, len(rows), dtype=torch.float64, device=rows.device)
+        for images, labels in self.kept or map(self._batch, self.parts):
+            if self.way == "stacked":
+                outputs = self._forward(rows, images)
+                losses = cross_entropy(
+                    outputs.movedim(0, -1), labels[:, None].expand(-1, len(rows)), reduction="none"
+                ).sum(dim=0)
+                sums[0] += losses.double()
+                sums[1] += (outputs.argmax(dim=2) == labels).sum(dim=1)
+                continue
+            for row, total in zip(rows, sums.T, strict=True):
+                output = self._output(row, images)
+                total[0] += cross_entropy(output, labels, reduction="sum").double()
+                total[1] += (output.argmax(dim=1) == labels).sum()
+        return (sums / self.count).cpu().numpy()
+
+    def _output(self, row: Tensor, images: Tensor) -> Tensor:
+        """Return the logits (batch, classes) of one flat row."""
+        return functional_call(self.trained.model, self.trained.layout.views(row), (images,))
+
+    def _batch(self, part: Tensor) -> tuple[Tensor, Tensor]:
+        """Return normalised images and labels at the positions ``part``."""
+        images = self.trained.data.batch(part).contiguous(memory_format=torch.channels_last)
+        return images, self.trained.data.labels[part]
+
+
+def choose(trained: Trained, index: Tensor) -> str:
+    """Return the faster way to evaluate points on this device.
+
+    On a CPU that is ``sequential``, by measurement (benchmarks/surface.py): stacked convolutions become grouped ones,
+    which run two to five times slower there. On a GPU it depends on how much of it one model's batch fills, so both are
+    tried on one block; ``stacked`` must also fit into its memory.
+    """
+    if trained.row.device.type == "cpu":
+        return "sequential"
+    return fastest(trained, index)
+
+
+def fastest(trained: Trained, index: Tensor) -> str:
+    """Return the way that takes less time for one block of points, after one to warm up."""
+    rows = trained.row.expand(TOGETHER, -1)
+    seconds = {}
+    for way in WAYS:
+        try:
+            points = Points(trained, index, way)
+            for _ in range(2):
+                began = time.monotonic()
+                for part in rows.split(points.block):
+                    points(part)  # waits for the device: its result is on the host
+                seconds[way] = time.monotonic() - began
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+    return min(seconds, key=seconds.get)

@@ -1,0 +1,117 @@
+"""``flatfed surface``: the loss around the models of finished runs, and between two of them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from flatfed import gpus
+from flatfed.commands import arguments
+from flatfed.errors import FlatFedError
+
+#: How far a surface goes, in filter norms, and a line beyond either model, in lengths of the way between them.
+RANGES = {"surface": 1.0, "line": 0.25}
+
+DETAIL = """\
+Writes an .npz: loss (nats) and accuracy at w + x d1 + y d2 on a grid of (x, y), w the run's model. d1 and d2 are
+Gaussian, made orthogonal within every filter, then each filter is scaled to the norm of the model's own (Li et al.
+2018), so that x = 1 moves every filter by its own length; biases and normalisation layers stay as they are. Models to
+be compared take the same --seed: the draw is the same, each scaled to its own filters.
+
+--with puts more models into the file, each around itself, along the very same directions, scaled to the filters of
+RUN_FOLDER: for two models in one frame. --line-to evaluates the line from the model of RUN_FOLDER (x = 0) to another
+(x = 1) instead.
+
+At (0, 0), with --images all, stands the run's own evaluated loss. A call that was stopped goes on when it is made
+again: finished points wait in a hidden file beside the output."""
+
+
+def add(commands: Any) -> None:
+    """Add the sub-command to the command line."""
+    run = arguments.RUN
+    sub = arguments._add(
+        commands,
+        "surface",
+        "evaluate the loss around the model of a finished run",
+        DETAIL,
+        f"python -m flatfed surface {run} \\\n    --with {run.replace('/fedsmoo/', '/fedavg/')} \\\n"
+        f"    --dataset resources/digits --partition {arguments.PARTITION} --out surface.npz",
+    )
+    sub.add_argument("run", type=Path, metavar="RUN_FOLDER", help="a finished run")
+    other = sub.add_mutually_exclusive_group()
+    other.add_argument(
+        "--with",
+        dest="others",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="OTHER_RUN",
+        help="finished runs of the same model and data, put into the same frame",
+    )
+    other.add_argument("--line-to", type=Path, metavar="OTHER_RUN", help="the line to the model of this run instead")
+    arguments._add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
+    arguments._add_path(sub, "--partition", "NPZ", "file that `partition` made, RUN_FOLDER's own")
+    arguments._add_path(sub, "--out", "NPZ", "file to write")
+    sub.add_argument(
+        "--grid",
+        type=arguments.count,
+        default=51,
+        metavar="N",
+        help="points along a direction, odd (default: 51); of a line, points from model to model",
+    )
+    sub.add_argument(
+        "--range",
+        type=float,
+        metavar="R",
+        help="how far to go on both sides, in filter norms (default: 1.0); of a line, how far beyond both models, in "
+        "lengths of the way between them (default: 0.25)",
+    )
+    sub.add_argument("--set", choices=("train", "test"), default="train", help="which images (default: train)")
+    sub.add_argument(
+        "--images", type=images, default=4096, metavar="N", help="how many of them, drawn by the seed (default: 4096)"
+    )
+    sub.add_argument("--seed", type=seed, default=0, metavar="N", help="draws directions and images (default: 0)")
+    sub.add_argument(
+        "--way",
+        choices=("auto", "sequential", "stacked"),
+        default="auto",
+        help="one model after another or many in one pass; auto: one after another on a CPU, on a GPU what a short "
+        "trial finds faster",
+    )
+    arguments._add_device(sub)
+
+
+def images(text: str) -> int | None:
+    """Read a number of images, None for ``all``."""
+    return None if text == "all" else arguments.count(text)
+
+
+def seed(text: str) -> int:
+    """Read a seed of the random streams, a whole number in [0, 2^32)."""
+    if not text.isdigit() or int(text) >= 1 << 32:
+        raise argparse.ArgumentTypeError(f"{text!r}: a whole number from 0 to {(1 << 32) - 1} is wanted")
+    return int(text)
+
+
+def surface(options: argparse.Namespace) -> None:
+    """Make the surface or line that the command line asks for; FlatFedError for what cannot be made."""
+    if options.out.suffix != ".npz":
+        raise FlatFedError(f"--out {options.out}: a file name that ends in .npz is wanted")
+    device = gpus.resolve(options.device)
+    with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
+        from flatfed.analysis import landscape
+
+        kind, others = ("line", [options.line_to]) if options.line_to else ("surface", options.others)
+        settings = landscape.Settings(
+            options.grid,
+            RANGES[kind] if options.range is None else options.range,
+            options.set,
+            options.images,
+            options.seed,
+            options.way,
+        )
+        make = {"line": landscape.line, "surface": landscape.surface}[kind]
+        data = (options.dataset, options.partition, options.out)
+        make([options.run, *others], *data, settings, device=device, threads=options.threads)

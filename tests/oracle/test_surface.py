@@ -1,0 +1,299 @@
+"""Loss surfaces: every point against a forward pass by hand, directions by their definition, interruptions, ways."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from harness import Reference, description, write_problem
+from safetensors.torch import load_file
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import vector_to_parameters
+
+from flatfed import models
+from flatfed.analysis import landscape, landscape_points
+from flatfed.analysis.landscape import Settings
+from flatfed.analysis.landscape_directions import draw
+from flatfed.analysis.landscape_file import read
+from flatfed.analysis.landscape_points import Points
+from flatfed.engine.layout import Layout
+from flatfed.engine.train import train
+
+SRC = Path(__file__).parents[2] / "src"
+EVALUATION = {"every": 1, "sets": ["test", "train"], "batch_size": 7}
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory) -> Path:
+    """A folder with data, partition, and runs a and b in float64, single in float32."""
+    folder = tmp_path_factory.mktemp("surface")
+    write_problem(folder)
+    for name, algorithm, precision in (
+        ("a", "fedavg", "float64"),
+        ("b", "fedsam", "float64"),
+        ("single", "fedavg", "float32"),
+    ):
+        spec = description(algorithm, evaluation=EVALUATION, precision=precision)
+        train(spec, folder / "data", folder / "partition.npz", folder / name, device="cpu")
+    return folder
+
+
+def make(problem: Path, out: Path, *runs: str, kind: str = "surface", **settings):
+    """Make the surface or line of ``runs`` and read it."""
+    settings = Settings(**{"grid": 5, "range": 0.5, "images": None, **settings})
+    data = (problem / "data", problem / "partition.npz")
+    getattr(landscape, kind)([problem / run for run in runs], *data, out, settings, device="cpu")
+    return read(out)
+
+
+def row(problem: Path, run: str) -> torch.Tensor:
+    layout = Layout.of(models.build("cnn_tiny", (1, 8, 8), 3, {}))
+    found = load_file(problem / run / "model.safetensors")
+    return torch.cat([found[name].reshape(-1) for name in layout.names])
+
+
+def directions(problem: Path, run: str, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    return draw(Layout.of(models.build("cnn_tiny", (1, 8, 8), 3, {})), row(problem, run), seed)
+
+
+def by_hand(problem: Path, weights: torch.Tensor, index: np.ndarray) -> tuple[float, float]:
+    """Loss and accuracy by one forward pass of the whole set."""
+    reference = Reference(problem, description("fedavg", evaluation=EVALUATION))
+    vector_to_parameters(weights, reference.model.parameters())
+    with torch.no_grad():
+        logits, labels = reference.model(reference.x[index]), reference.y[index]
+    return cross_entropy(logits, labels).item(), (logits.argmax(dim=1) == labels).double().mean().item()
+
+
+@pytest.mark.parametrize("run", ["a", "single"])
+def test_the_middle_is_the_loss_that_the_run_evaluated(problem, tmp_path, run):
+    with open(problem / run / "metrics.csv", newline="") as file:
+        last = list(csv.DictReader(file))[-1]
+    for which, loss, accuracy in (
+        ("train", "full_train_loss", "train_accuracy"),
+        ("test", "test_loss", "test_accuracy"),
+    ):
+        found = make(problem, tmp_path / f"{which}.npz", run, set=which)
+        assert found.x[2] == found.y[2] == 0
+        assert found.loss[0, 2, 2] == pytest.approx(float(last[loss]), abs=1e-6)
+        assert found.accuracy[0, 2, 2] == float(last[accuracy])
+
+
+def test_every_point_by_hand(problem, tmp_path):
+    found = make(problem, tmp_path / "s.npz", "a", grid=3, seed=4)
+    dealt = np.load(problem / "partition.npz")["indices"]
+    first, second = directions(problem, "a", seed=4)
+    for i, x in enumerate((-0.5, 0.0, 0.5)):
+        for j, y in enumerate((-0.5, 0.0, 0.5)):
+            loss, accuracy = by_hand(problem, row(problem, "a") + x * first + y * second, dealt)
+            assert found.loss[0, i, j] == pytest.approx(loss, rel=1e-12)
+            assert found.accuracy[0, i, j] == pytest.approx(accuracy, abs=1e-15)
+    assert np.ptp(found.loss) > 0.01
+    assert found.about["images"] == len(dealt) and found.about["normalised"] == "to the model's own filters"
+
+
+def test_models_in_one_frame_move_along_the_directions_of_the_first(problem, tmp_path):
+    found = make(problem, tmp_path / "s.npz", "a", "b", grid=3, set="test")
+    test = np.load(problem / "partition.npz")["test"]
+    first, second = directions(problem, "a")
+    loss, _ = by_hand(problem, row(problem, "b") + 0.5 * first - 0.5 * second, test)
+    assert found.loss.shape == (2, 3, 3) and found.loss[1, 2, 0] == pytest.approx(loss, rel=1e-12)
+    assert found.loss[0].tolist() == make(problem, tmp_path / "alone.npz", "a", grid=3, set="test").loss[0].tolist()
+    assert [model["algorithm"] for model in found.about["models"]] == ["fedavg", "fedsam"]
+    assert found.about["normalised"] == "to the filters of the first model"
+
+
+def test_the_line_between_two_models_by_hand(problem, tmp_path):
+    found = make(problem, tmp_path / "l.npz", "a", "b", kind="line", set="test")
+    test = np.load(problem / "partition.npz")["test"]
+    np.testing.assert_allclose(found.x, np.arange(-2, 7) / 4, rtol=0)
+    for share, loss in zip(found.x, found.loss, strict=True):
+        weights = (1 - share) * row(problem, "a") + share * row(problem, "b")
+        assert loss == pytest.approx(by_hand(problem, weights, test)[0], rel=1e-12)
+    ends = [make(problem, tmp_path / "e.npz", run, grid=3, set="test").loss[0, 1, 1] for run in ("a", "b")]
+    assert [found.loss[2], found.loss[6]] == ends
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype"),
+    [("cnn_tiny", (1, 8, 8), torch.float64), ("resnet18_gn", (3, 8, 8), torch.float32)],
+)
+def test_directions_are_orthogonal_in_every_filter_and_as_long_as_it(name, shape, dtype):
+    model = models.build(name, shape, 10, {})
+    layout = Layout.of(model)
+    weights = models.initial_weights(model, torch.Generator().manual_seed(1)).to(dtype)
+    drawn = draw(layout, weights, 0)
+    assert all(direction.dtype == dtype for direction in drawn)
+    own, first, second = (layout.views(value.double()) for value in (weights, *drawn))
+    for tensor, shape_ in zip(layout.names, layout.shapes, strict=True):
+        a, b, w = (value[tensor].reshape(shape_[0], -1) for value in (first, second, own))
+        if len(shape_) == 1:
+            assert not a.any() and not b.any()
+            continue
+        norm = w.norm(dim=1)
+        for direction in (a, b):
+            torch.testing.assert_close(direction.norm(dim=1), norm, rtol=1e-6, atol=0)
+        assert ((a * b).sum(dim=1).abs() <= 1e-6 * norm.square()).all()
+
+
+def test_models_of_one_shape_see_the_same_draw():
+    layout = Layout.of(models.build("cnn_tiny", (1, 8, 8), 3, {}))
+    one, other = (
+        torch.randn(layout.size, dtype=torch.float64, generator=torch.Generator().manual_seed(s)) for s in (1, 2)
+    )
+    kernel = layout.slices()["conv2.weight"]
+
+    def unit(direction):
+        filters = direction[kernel].reshape(16, -1)
+        return filters / filters.norm(dim=1, keepdim=True)
+
+    for mine, theirs in zip(draw(layout, one, 7), draw(layout, other, 7), strict=True):
+        torch.testing.assert_close(unit(mine), unit(theirs))
+    assert not torch.allclose(unit(draw(layout, one, 7)[0]), unit(draw(layout, one, 8)[0]))
+
+
+def test_filters_without_length_or_room():
+    layout = Layout(("single", "rows"), ((3, 1), (2, 4)), (3, 8))
+    weights = torch.tensor([1.0, -2, 0, *[0.0] * 4, *[1.0] * 4])
+    first, second = draw(layout, weights, 0)
+    assert first[:3].abs().tolist() == [1, 2, 0] and second[:3].tolist() == [0, 0, 0]
+    assert not first[3:7].any() and not second[3:7].any()
+    assert first[7:].norm().item() == pytest.approx(2) and second[7:].norm().item() == pytest.approx(2)
+
+
+@pytest.mark.parametrize(("run", "tolerance"), [("a", 1e-12), ("single", 2e-6)])
+def test_ways_agree(problem, tmp_path, run, tolerance):
+    found = {way: make(problem, tmp_path / f"{way}.npz", run, way=way) for way in ("sequential", "stacked")}
+    assert found["stacked"].about["way"] == "stacked"
+    np.testing.assert_allclose(found["stacked"].loss, found["sequential"].loss, rtol=tolerance)
+    np.testing.assert_array_equal(found["stacked"].accuracy, found["sequential"].accuracy)
+
+
+def test_images_that_do_not_fit_are_normalised_again_for_every_point(problem, tmp_path, monkeypatch):
+    kept = make(problem, tmp_path / "kept.npz", "a")
+    monkeypatch.setattr(landscape_points, "KEPT", 0)
+    make(problem, tmp_path / "again.npz", "a")
+    assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "kept.npz").read_bytes()
+    assert np.isfinite(kept.loss).all()
+
+
+def test_a_subset_is_drawn_by_the_seed_alone(problem, tmp_path):
+    few = [make(problem, tmp_path / f"{run}.npz", run, images=9, grid=3, seed=2) for run in ("a", "b")]
+    assert [one.about["images"] for one in few] == [9, 9]
+    dealt = np.load(problem / "partition.npz")["indices"]
+    everything = by_hand(problem, row(problem, "a"), dealt)[0]
+    assert few[0].loss[0, 1, 1] != pytest.approx(everything, rel=1e-3)
+    other = make(problem, tmp_path / "other.npz", "a", images=9, grid=3, seed=3)
+    assert other.loss[0, 1, 1] != few[0].loss[0, 1, 1]
+    more = make(problem, tmp_path / "more.npz", "a", images=10_000, grid=3)
+    assert more.about["images"] == len(dealt)
+
+
+def hidden(folder: Path) -> list[Path]:
+    return list(folder.glob(".*.points"))
+
+
+@pytest.mark.parametrize(("way", "block"), [("sequential", 1), ("stacked", 16)])
+def test_an_interrupted_surface_goes_on_to_the_same_bytes(problem, tmp_path, monkeypatch, way, block):
+    (tmp_path / "one").mkdir()
+    make(problem, tmp_path / "one" / "s.npz", "a", "b", way=way)
+    monkeypatch.setattr(landscape, "SAVED", 0.0)
+    evaluated, call = [], Points.__call__
+
+    def counted(self, rows):
+        evaluated.append(len(rows))
+        return call(self, rows)
+
+    def stops(self, rows):
+        if len(evaluated) == 2:
+            raise KeyboardInterrupt
+        return counted(self, rows)
+
+    out = tmp_path / "two" / "s.npz"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Points, "__call__", stops)
+        make(problem, out, "a", "b", way=way)
+    assert not out.exists() and len(hidden(out.parent)) == 1
+    # Other settings neither take these points nor lose them.
+    make(problem, out, "a", "b", way=way, seed=1)
+    assert len(hidden(out.parent)) == 1
+    evaluated.clear()
+    monkeypatch.setattr(Points, "__call__", counted)
+    make(problem, out, "a", "b", way=way)
+    assert sum(evaluated) == 50 - 2 * block
+    assert out.read_bytes() == (tmp_path / "one" / "s.npz").read_bytes()
+    assert not hidden(out.parent)
+
+
+def test_damaged_unfinished_points_are_made_again(problem, tmp_path, monkeypatch):
+    whole = make(problem, tmp_path / "s.npz", "a")
+    monkeypatch.setattr(landscape, "SAVED", 0.0)
+    monkeypatch.setattr(landscape, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        make(problem, tmp_path / "s.npz", "a")
+    (left,) = hidden(tmp_path)
+    left.write_bytes(left.read_bytes()[:100])
+    monkeypatch.undo()
+    assert make(problem, tmp_path / "s.npz", "a").loss.tolist() == whole.loss.tolist()
+
+
+def test_a_killed_process_loses_a_second_at_most(problem, tmp_path):
+    def call(out: str) -> list[str]:
+        data = ["--dataset", str(problem / "data"), "--partition", str(problem / "partition.npz")]
+        settings = ["--grid", "41", "--range", "0.5", "--images", "all", "--device", "cpu"]
+        return [sys.executable, "-m", "flatfed", "surface", str(problem / "a"), *data, *settings, "--out", out]
+
+    environment = {"PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
+    job = subprocess.Popen(call(str(tmp_path / "k" / "s.npz")), env=environment, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while not hidden(tmp_path / "k") and time.monotonic() < until:
+        time.sleep(0.02)
+    job.send_signal(signal.SIGKILL)
+    job.wait()
+    assert not (tmp_path / "k" / "s.npz").exists(), "killed before the end"
+    done = subprocess.run(call(str(tmp_path / "k" / "s.npz")), env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "goes on" in done.stderr
+    make(problem, tmp_path / "s.npz", "a", grid=41)
+    assert (tmp_path / "k" / "s.npz").read_bytes() == (tmp_path / "s.npz").read_bytes()
+    assert [path.name for path in (tmp_path / "k").iterdir()] == ["s.npz"]
+
+
+def test_on_other_devices_the_faster_way_that_fits_is_chosen(problem, monkeypatch):
+    from flatfed.analysis import _model
+
+    trained = _model.load(problem / "a", problem / "data", problem / "partition.npz", device="cpu")
+    index = trained.choose("test", None, 0)
+    assert landscape_points.choose(trained, index) == "sequential"
+    call = Points.__call__
+
+    def slow(self, rows):
+        time.sleep(0.01 if self.way == "sequential" else 0)
+        return call(self, rows)
+
+    def full(self, rows):
+        if self.way == "stacked":
+            raise torch.OutOfMemoryError
+        return slow(self, rows)
+
+    monkeypatch.setattr(Points, "__call__", slow)
+    assert landscape_points.fastest(trained, index) == "stacked"
+    monkeypatch.setattr(Points, "__call__", full)
+    assert landscape_points.fastest(trained, index) == "sequential"
+
+
+def test_what_is_written_says_what_it_is(problem, tmp_path):
+    make(problem, tmp_path / "s.npz", "a")
+    with np.load(tmp_path / "s.npz", allow_pickle=False) as file:
+        about = json.loads(str(file["about"]))
+    model = about["models"][0]
+    assert model["name"] == "problem/test/fedavg/seed3" and len(model["digests"]["model"]) == 64
+    assert (about["set"], about["grid"], about["range"], about["seed"]) == ("train", 5, 0.5, 0)
+    assert (about["way"], about["device"], about["precision"]) == ("sequential", "cpu", "float64")

@@ -1,0 +1,182 @@
+"""What no loss surface can be made of: one clear message each, and nothing written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from harness import description, write_problem
+from safetensors.torch import load_file, save_file
+
+from flatfed import cli
+from flatfed.analysis import _model, landscape, landscape_file
+from flatfed.analysis.landscape import Settings
+from flatfed.engine.train import train
+from flatfed.errors import DataError, FlatFedError
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("refusals")
+    write_problem(folder)
+    spec = description("fedavg", rounds=1)
+    train(spec, folder / "data", folder / "partition.npz", folder / "run", device="cpu")
+    return folder
+
+
+@pytest.fixture
+def problem(trained, tmp_path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copytree(trained, tmp_path / "problem"))
+
+
+def change_model(run: Path, change) -> None:
+    tensors = load_file(run / "model.safetensors")
+    change(tensors)
+    save_file(tensors, run / "model.safetensors")
+
+
+def change_record(run: Path, change) -> None:
+    record = json.loads((run / "run.json").read_text())
+    change(record)
+    (run / "run.json").write_text(json.dumps(record))
+
+
+def refused(problem: Path, message: str, *others: str, kind: str = "surface", **settings) -> None:
+    """Assert that the call is refused with ``message`` and leaves no file."""
+    out = problem / "out" / "s.npz"
+    runs = [problem / "run", *(problem / other for other in others)]
+    data = (problem / "data", problem / "partition.npz", out)
+    with pytest.raises(FlatFedError, match=message):
+        getattr(landscape, kind)(runs, *data, Settings(**{"grid": 3, **settings}), device="cpu")
+    assert not out.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.pop("conv1.bias"), r"model.safetensors has no tensor 'conv1.bias', model 'cnn_tiny' .* has one"),
+        (lambda t: t.update(extra=torch.ones(1)), r"has no tensor 'extra', .*model.safetensors has one"),
+        (
+            lambda t: t.update({"dense.weight": torch.ones(3, 5, dtype=torch.float64)}),
+            r"dense.weight has shape \[3, 5\], but \[3, 64\]",
+        ),
+        (lambda t: t["conv2.weight"][0].fill_(torch.nan), "72 of 1152 values of conv2.weight are not finite"),
+    ],
+    ids=["lacks", "has another", "shape", "nan"],
+)
+def test_a_model_file_that_does_not_fit(problem, change, message):
+    change_model(problem / "run", change)
+    refused(problem, message)
+
+
+def test_a_diverged_run_is_called_so(problem):
+    change_model(problem / "run", lambda t: t["dense.bias"].fill_(torch.inf))
+    change_record(problem / "run", lambda record: record.update(diverged_at=7))
+    refused(problem, "3 of 3 values of dense.bias are not finite: the run diverged at round 7")
+
+
+def test_files_that_are_absent_or_damaged(problem):
+    model = problem / "run" / "model.safetensors"
+    model.write_bytes(model.read_bytes()[:-10])
+    refused(problem, "model.safetensors: cannot be read as a model")
+    model.unlink()
+    refused(problem, "model.safetensors: cannot be read as a model")
+    (problem / "run" / "run.json").write_text("{")
+    refused(problem, "run.json: cannot be read")
+    (problem / "run" / "run.json").write_text("[]")
+    refused(problem, "run.json: cannot be read")
+    (problem / "run" / "run.json").unlink()
+    refused(problem, "not a finished run: it has no run.json")
+
+
+@pytest.mark.parametrize("key", ["dataset", "partition"])
+def test_data_of_another_run(problem, key):
+    change_record(problem / "run", lambda record: record.update({f"{key}_digest": "0" * 64}))
+    refused(problem, f"not the {key} of .*run was made with 000000000000")
+
+
+def test_runs_without_a_common_frame(problem):
+    shutil.copytree(problem / "run", problem / "other")
+    refused(problem, "a line is between the models of two runs, not of 1", kind="line")
+    change_record(problem / "other", lambda record: record["description"]["model"].update(name="cnn"))
+    refused(problem, "other: model is {'name': 'cnn'.* no common frame", "other")
+    change_record(problem / "other", lambda record: record.update(dataset_digest="0" * 64))
+    refused(problem, "other: was trained on other data than .*run", "other")
+    refused(problem, "nowhere: not a finished run", "nowhere", kind="line")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"grid": 1}, "grid: 1 points: wanted is an odd number from 3"),
+        ({"grid": 10}, "grid: 10 points: wanted is an odd number from 3"),
+        ({"range": 0.0}, "range: 0.0: wanted is a finite number, more than 0"),
+        ({"range": -1.0}, "range: -1.0: wanted"),
+        ({"range": float("nan")}, "range: nan: wanted"),
+        ({"images": 0}, "0 of its 49 train images: wanted is at least one"),
+        ({"set": "trian"}, "unknown set 'trian'; did you mean 'train'"),
+        ({"way": "stack"}, "unknown way to evaluate 'stack'; did you mean 'stacked'"),
+        ({"grid": 1, "kind": "line"}, "grid: 1 points: a line has at least its two ends"),
+        ({"range": -0.1, "kind": "line"}, "range: -0.1: wanted is a finite number, 0 or more"),
+    ],
+)
+def test_settings_that_mean_nothing(problem, settings, message):
+    refused(problem, message, *(["run"] if settings.get("kind") else []), **settings)
+
+
+def test_a_partition_without_test_images(problem):
+    found = _model.load(problem / "run", problem / "data", problem / "partition.npz", device="cpu")
+    empty = replace(found, partition=replace(found.partition, test=np.zeros(0, dtype=np.int64)))
+    with pytest.raises(DataError, match="all of its 0 test images: wanted is at least one"):
+        empty.choose("test", None, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--out", "s.png"], "s.png: a file name that ends in .npz is wanted"),
+        (["--out", "s.npz", "--images", "0"], "'0': a whole number above 0 is wanted"),
+        (["--out", "s.npz", "--seed", "-1"], "'-1': a whole number from 0 to"),
+        (["--out", "s.npz", "--with", "a", "--line-to", "b"], "not allowed with argument --with"),
+    ],
+)
+def test_the_command_line_refuses(problem, words, message, capsys, monkeypatch):
+    monkeypatch.chdir(problem)
+    call = ["surface", "run", "--dataset", "data", "--partition", "partition.npz", "--grid", "3", *words]
+    try:
+        status = cli.main(call)
+    except SystemExit as end:
+        status = end.code
+    assert status == 2 and message in capsys.readouterr().err
+    assert not list(problem.glob("*.npz.*")) and not (problem / "s.npz").exists()
+
+
+def test_the_command_line_makes_surface_and_line(problem, monkeypatch):
+    monkeypatch.chdir(problem)
+    data = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
+    assert cli.main(["surface", "run", *data, "--with", "run", "--grid", "3", "--out", "s.npz", "--images", "all"]) == 0
+    found = landscape_file.read("s.npz")
+    assert found.loss.shape == (2, 3, 3) and found.x.tolist() == [-1, 0, 1] and found.about["images"] == 49
+    assert cli.main(["surface", "run", *data, "--line-to", "run", "--grid", "5", "--out", "l.npz"]) == 0
+    assert landscape_file.read("l.npz").x.tolist() == [-0.25, 0, 0.25, 0.5, 0.75, 1, 1.25]
+
+
+def test_damaged_surfaces_are_named(tmp_path):
+    path = tmp_path / "s.npz"
+    with pytest.raises(DataError, match=r"s.npz: no such loss surface"):
+        landscape_file.read(path)
+    path.write_bytes(b"no")
+    with pytest.raises(DataError, match=r"s.npz: cannot be read as a loss surface"):
+        landscape_file.read(path)
+    about = {"models": [{}]}
+    landscape_file.write(
+        path, landscape_file.Landscape("surface", about, *[np.zeros(3)] * 2, *[np.zeros((2, 3, 3))] * 2)
+    )
+    with pytest.raises(DataError, match=r"s.npz: a surface with losses of shape \(2, 3, 3\), not \(1, 3, 3\)"):
+        landscape_file.read(path)
