@@ -24,14 +24,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         _own_algorithms()
-        COMMANDS[options.command](options)
+        return COMMANDS[options.command](options) or 0
     except FlatFedError as error:
         print(f"flatfed {options.command}: {error}", file=sys.stderr)
         return REFUSED
     except KeyboardInterrupt:
         print(f"flatfed {options.command}: interrupted", file=sys.stderr)
         return INTERRUPTED
-    return 0
 
 
 def _own_algorithms() -> None:
@@ -131,7 +130,27 @@ def check(options: argparse.Namespace) -> None:
     checks.check(options.config)
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
+def errata(options: argparse.Namespace) -> None:
+    from flatfed.commands import errata as pages
+
+    pages.write(options.out)
+
+
+def verify(options: argparse.Namespace) -> int:
+    from flatfed.commands import verify as verification
+
+    return verification.report(
+        options.tables,
+        options.config,
+        scale=options.scale,
+        point=options.point,
+        every=options.claims,
+        strict=options.strict,
+        out=options.json,
+    )
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "fetch": fetch,
     "partition": partition,
     "train": train,
@@ -144,4 +163,6 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "describe": describe,
     "import": import_runs,
     "check": check,
+    "errata": errata,
+    "verify": verify,
 }

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from flatfed.commands import compare_arguments
+
 RUN = "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1"
 PARTITION = "results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz"
 DIGITS = '{"name": "digits", "classes": 10, "shape": [1, 8, 8], "source": {"source": "sklearn", "test": 500}}'
@@ -33,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     surface.add(commands)
     _pages(commands)
     _elsewhere(commands)
+    compare_arguments.add_all(commands, _add, _add_config)
     return top
 
 

@@ -1,0 +1,53 @@
+"""What the sub-commands about the papers' numbers take, and their help."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Add = Callable[..., argparse.ArgumentParser]
+
+
+def add_all(commands: Any, add: Add, add_config: Callable[[argparse.ArgumentParser], None]) -> None:
+    """Add the sub-commands; ``add`` makes one with its page of help."""
+    sub = add(
+        commands,
+        "errata",
+        "show where the papers contradict themselves",
+        "Every entry of config/errata.yaml, with what its check finds in the printed numbers of config/reference:\n"
+        "tables that disagree, errors that are not train minus test, means that are not those of their cells.",
+        "python -m flatfed errata --out results/errata.html",
+    )
+    sub.add_argument("--out", type=Path, metavar="FILE", help="write a .md or .html file instead of printing Markdown")
+
+    sub = add(
+        commands,
+        "verify",
+        "hold tables against the papers'",
+        "Reads the cells that `snakemake` has made and says, column by column:\n"
+        "  agrees    |ours - paper's| <= max(1 point, 2 sqrt(s^2 / n + s_paper^2)): s our deviation over n seeds,\n"
+        "            s_paper the printed one where it is over repeats (rounds, costs, times: a tenth of the printed\n"
+        "            number in place of the point; declared costs and facts: exactly)\n"
+        "  differs   it does not; missing: a run or cell is not there\n"
+        "  claims    a printed number ahead of another by more than their printed spreads is a claim that one row\n"
+        "            beats the other. Held: ours is ahead too, seed against seed; clearly: the 95 % interval of the\n"
+        "            paired differences excludes zero (it takes two seeds at least)\n"
+        "  order     Spearman's rank correlation of the rows, ours against the paper's\n"
+        "At preview scale, and where a table's set-up is not the paper's, the order alone is compared.",
+        "python -m flatfed verify fedsmoo2023_T1 --scale paper --strict",
+    )
+    sub.add_argument(
+        "tables", nargs="*", metavar="TABLE", help="ids of config/tables (default: those of the configuration)"
+    )
+    sub.add_argument("--scale", choices=("preview", "paper"), help="the scale (default: the configuration's)")
+    sub.add_argument("--point", type=float, default=1.0, metavar="P", help="percentage points allowed (default: 1.0)")
+    sub.add_argument("--claims", action="store_true", help="list every claim, held ones too")
+    sub.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with status 1 unless every printed number is there and\nagrees and no claim is clearly reversed",
+    )
+    sub.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON, too")
+    add_config(sub)

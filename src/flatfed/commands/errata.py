@@ -1,0 +1,28 @@
+"""``flatfed errata``: the papers' own contradictions, recomputed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from flatfed.commands.configuration import HOME
+from flatfed.errors import DataError, unknown
+from flatfed.files import write_whole
+from flatfed.tables.errata import Errata, page
+
+
+def write(out: Path | None) -> None:
+    """Write the page of the errata to ``out``, Markdown or HTML by its suffix; None prints it as Markdown.
+
+    :raises ConfigError: config/errata.yaml is malformed.
+    :raises DataError: the suffix is another one.
+    """
+    errata = Errata(HOME)
+    if out is None:
+        sys.stdout.write(page.markdown(errata))
+        return
+    if out.suffix not in page.FORMATS:
+        raise DataError(unknown("suffix", out.suffix, page.FORMATS, str(out)))
+    text = page.FORMATS[out.suffix](errata)
+    with write_whole(out, "w") as file:
+        file.write(text)

@@ -1,0 +1,86 @@
+"""The papers' own contradictions, as data: config/errata.yaml, recomputed from config/reference.
+
+Nothing is corrected in the reference numbers. An erratum says which tables it concerns; where the printed numbers show
+it, a check of ``flatfed.tables.errata.checks`` finds it in them again. A note ``flag:B1`` beside a printed number names
+the erratum of that cell; an erratum that no number is flagged with stands under its tables as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flatfed.errors import ConfigError, unknown
+from flatfed.experiment import schemas
+from flatfed.experiment.strict_yaml import read as read_yaml
+from flatfed.tables.errata import checks
+from flatfed.tables.errata.numbers import Numbers
+from flatfed.tables.notes import FLAG
+
+WHERE = "config/errata.yaml"
+
+
+@dataclass(frozen=True)
+class Erratum:
+    """One entry: ``says`` in one line, ``tables`` it concerns (ids), ``kind`` of schema, ``check`` that recomputes it.
+
+    ``found`` is what the check found in the printed numbers, None where nothing can be recomputed.
+    """
+
+    id: str
+    paper: str
+    kind: str
+    tables: tuple[str, ...]
+    says: str
+    found: checks.Finding | None
+
+
+class Errata:
+    """All entries of config/errata.yaml under ``root``, in the file's order."""
+
+    def __init__(self, root: str | Path):
+        """Read and check the entries.
+
+        :raises ConfigError: an entry is malformed, or names a table or check that does not exist.
+        """
+        self.document: dict[str, dict[str, Any]] = read_yaml(Path(root) / WHERE, WHERE)
+        schemas.validate(self.document, "errata", WHERE)
+        self.numbers = Numbers(root)
+        for name, entry in self.document.items():
+            for place, table in enumerate(entry["tables"]):
+                if table not in self.numbers.tables:
+                    raise ConfigError(unknown("table", table, self.numbers.tables, f"{WHERE}: {name}.tables[{place}]"))
+            kind = entry.get("check", {}).get("name")
+            if kind is not None and kind not in checks.CHECKS:
+                raise ConfigError(unknown("check", kind, checks.CHECKS, f"{WHERE}: {name}.check"))
+
+    def entries(self) -> list[Erratum]:
+        """Return all errata, recomputed."""
+        result = []
+        for name, entry in self.document.items():
+            check = dict(entry.get("check", {}))
+            kind = check.pop("name", None)
+            found = checks.CHECKS[kind](self.numbers, **check) if kind else None
+            result.append(Erratum(name, entry["paper"], entry["kind"], tuple(entry["tables"]), entry["says"], found))
+        return result
+
+    def flags(self, table: str) -> dict[str, str]:
+        """Return id -> line of the errata that single numbers of ``table`` are flagged with."""
+        flagged = self._flagged(table)
+        for name in flagged:
+            if name not in self.document:
+                raise ConfigError(unknown("erratum", name, self.document, f"config/reference/{table}.csv: flag"))
+        return {name: self.document[name]["says"] for name in self.document if name in flagged}
+
+    def notes(self, table: str) -> list[str]:
+        """Return the lines of the errata that concern ``table`` as a whole; agreements found are none."""
+        flagged = self._flagged(table)
+        return [
+            f"{name}: {entry['says']}"
+            for name, entry in self.document.items()
+            if table in entry["tables"] and name not in flagged and entry["kind"] != "agreement"
+        ]
+
+    def _flagged(self, table: str) -> set[str]:
+        return {flag for row in self.numbers.tables.get(table, ()) for flag in FLAG.findall(row["notes"])}

@@ -1,0 +1,116 @@
+"""``flatfed verify`` on cells written by hand: two columns of FedSMOO's Table 1 beside the printed numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flatfed import cli
+from flatfed.commands import configuration
+
+UPPER = ["cifar10-dir0.6-100", "cifar10-path3-100"]
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    return configuration.load(None)
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch, experiment):
+    """Return write(column, scale, {row: values}): cells of two seeds beside the printed numbers."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.yaml").write_text(
+        "scale: paper\ntables:\n  - {table: fedsmoo2023_T1, columns: [" + ", ".join(UPPER) + "]}\nfigures: []\n"
+    )
+
+    def write_column(column: str, scale: str, values: dict[str, list[float]]) -> None:
+        for row, each in values.items():
+            cell = experiment.cell(scale, "fedsmoo2023_T1", column, row)
+            value, paper = sum(each) / 2, cell.spec["paper"]
+            content = {
+                **{key: cell.spec[key] for key in ("table", "column", "row", "scale", "metric", "target", "window")},
+                "unit": "fraction", "printed_unit": "percent", "relative": None, "base": None, "compare": "values",
+                "status": "ok", "value": value, "spread": abs(each[0] - each[1]) / 2**0.5, "n": 2, "values": each,
+                "seeds": [1, 2], "paper_value": paper["value"] / 100, "paper_spread": paper["spread"] / 100,
+                "paper_note": paper["note"], "problems": [], "reached": None, "rounds": 800,
+                "difference": round(value - paper["value"] / 100, 10) if scale == "paper" else None,
+            }  # fmt: skip
+            Path(cell.path).parent.mkdir(parents=True, exist_ok=True)
+            Path(cell.path).write_text(json.dumps(content))
+
+    return write_column
+
+
+#: The paper's Dirichlet 0.6 column (79.52, 77.08, 81.81, 82.97, 83.22, 80.10, 84.13, 84.55), each within half a point,
+#: seeds a tenth apart and alike for all rows.
+CLOSE = {
+    row: [number + 0.003, number + 0.004]
+    for row, number in zip(
+        ("fedavg", "fedadam", "scaffold", "fedcm", "feddyn", "fedsam", "mofedsam", "fedsmoo"),
+        (0.7952, 0.7708, 0.8181, 0.8297, 0.8322, 0.8010, 0.8413, 0.8455),
+        strict=True,
+    )
+}
+
+
+def verify(*arguments: str) -> int:
+    return cli.main(["verify", "--config", "config.yaml", *arguments])
+
+
+def test_a_column_that_agrees_and_one_that_is_missing(write, capsys):
+    write(UPPER[0], "paper", CLOSE)
+    assert verify() == 0
+    said = capsys.readouterr().out
+    assert "fedsmoo2023_T1, paper scale: 8 of 8 cells agree, 0 differ, 8 missing" in said
+    assert f"  {UPPER[0]}: 8 of 8 agree; rank correlation 1.00; 27 of 27 claims held (27 clearly)" in said
+    assert "missing  fedcm: its cell has not been made" in said
+    assert verify("--strict") == 1, "a missing cell does not stand"
+
+
+def test_a_cell_that_differs_and_a_claim_that_is_reversed(write, capsys):
+    """FedSMOO two points low: below FedDyn and MoFedSAM in both seeds, by the same in each, so clearly."""
+    values = {**CLOSE, "fedsmoo": [0.8255 + 0.003, 0.8255 + 0.004]}
+    for column in UPPER:
+        write(column, "paper", CLOSE)
+    write(UPPER[0], "paper", values)
+    assert verify("--json", "out.json") == 0
+    said = capsys.readouterr().out
+    line = "differs  fedsmoo: ours 82.90 ± 0.07 (n = 2), paper 84.55 ± 0.14: −1.65, allowed 1.00"
+    assert line in said
+    assert "reversed clearly fedsmoo > mofedsam" in said and "reversed clearly fedsmoo > fedcm" in said
+    table = json.loads(Path("out.json").read_text())[0]
+    assert table["columns"][0]["agree"] == 7 and not table["stands"]
+    assert {"better": "fedsmoo", "worse": "feddyn", "outcome": "reversed clearly"} in table["columns"][0]["claims"]
+    assert verify("--strict", "--point", "2") == 1, "two points allow the value, not the order"
+
+
+def test_strict_passes_a_table_that_stands(write):
+    for column, close in ((UPPER[0], CLOSE),):
+        write(column, "paper", close)
+    Path("config.yaml").write_text(Path("config.yaml").read_text().replace(f", {UPPER[1]}", ""))
+    assert verify("--strict") == 0
+
+
+def test_preview_compares_the_order_alone(write, capsys):
+    write(UPPER[0], "preview", {row: [value - 0.3 for value in values] for row, values in CLOSE.items()})
+    assert verify("--scale", "preview") == 0
+    said = capsys.readouterr().out
+    assert "values are not compared" in said and "rank correlation 1.00" in said and "differs" not in said
+
+
+def test_held_claims_are_listed_when_asked_for(write, capsys):
+    write(UPPER[0], "paper", CLOSE)
+    verify()
+    assert "fedsmoo > fedavg" not in capsys.readouterr().out
+    verify("--claims")
+    assert "held clearly     fedsmoo > fedavg" in capsys.readouterr().out
+
+
+def test_tables_without_printed_numbers_and_unknown_ones(write, capsys):
+    assert verify("cifar10_cnn") == 0
+    assert "nothing printed to compare with" in capsys.readouterr().out
+    assert verify("fedsmoo2023_T11") == 2
+    assert "unknown table 'fedsmoo2023_T11'; did you mean 'fedsmoo2023_T1'?" in capsys.readouterr().err
