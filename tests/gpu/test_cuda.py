@@ -1,0 +1,66 @@
+"""On a GPU: the same numbers as on the CPU in float64, the same bytes again, resumed runs. Skipped without one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
+from harness import description, needs, simulation, sizes, write_problem
+
+from flatfed import algorithms
+from flatfed.data import dataset as datasets
+from flatfed.data import partition as partitions
+from flatfed.engine import checkpoint
+from flatfed.engine.simulation import Simulation
+from flatfed.engine.train import _set_up
+
+EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
+NAMES = pytest.mark.parametrize("name", algorithms.names())
+
+
+def on_gpu(folder: Path, spec: dict, executor: str) -> Simulation:
+    _set_up(threads=1)
+    data, dealt = datasets.load(folder / "data"), partitions.load(folder / "partition.npz")
+    return Simulation(spec, data, dealt, torch.device("cuda"), executor)
+
+
+def weights(run: Simulation, rounds: int) -> torch.Tensor:
+    for _ in range(rounds):
+        run.advance()
+    return run.server["w"].cpu().clone()
+
+
+@NAMES
+@EXECUTORS
+def test_equals_the_cpu_in_float64(tmp_path, name, executor):
+    write_problem(tmp_path, sizes(name))
+    spec = description(name, **needs(name))
+    expected = weights(simulation(tmp_path, spec, "sequential"), 4)
+    assert (weights(on_gpu(tmp_path, spec, executor), 4) - expected).abs().max() < 1e-11
+
+
+@NAMES
+@EXECUTORS
+def test_same_seed_same_bytes_in_float32(tmp_path, name, executor):
+    """cuDNN is asked for deterministic algorithms; what torch adds up atomically would show here."""
+    write_problem(tmp_path, sizes(name))
+    spec = description(name, **{**needs(name), "precision": "float32"})
+    assert torch.equal(weights(on_gpu(tmp_path, spec, executor), 4), weights(on_gpu(tmp_path, spec, executor), 4))
+
+
+@NAMES
+def test_resumed_from_a_checkpoint(tmp_path, name):
+    write_problem(tmp_path, sizes(name))
+    spec = description(name, **{**needs(name), "precision": "float32"})
+    whole = weights(on_gpu(tmp_path, spec, "stacked"), 4)
+    first = on_gpu(tmp_path, spec, "stacked")
+    weights(first, 2)
+    path = tmp_path / checkpoint.NAME
+    checkpoint.write(path, {"run": "a"}, first, {})
+    second = on_gpu(tmp_path, spec, "stacked")
+    checkpoint.restore(path, second)
+    assert second.state.home == "device" and torch.equal(weights(second, 2), whole)
