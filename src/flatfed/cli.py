@@ -150,6 +150,21 @@ def verify(options: argparse.Namespace) -> int:
     )
 
 
+def time(options: argparse.Namespace) -> None:
+    from flatfed.commands import time_run
+
+    time_run.write(
+        options.run,
+        options.dataset,
+        options.partition,
+        options.out,
+        rounds=options.rounds,
+        warm_up=options.warm_up,
+        device=options.device,
+        threads=options.threads,
+    )
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "fetch": fetch,
     "partition": partition,
@@ -165,4 +180,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "check": check,
     "errata": errata,
     "verify": verify,
+    "time": time,
 }

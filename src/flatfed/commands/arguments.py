@@ -7,8 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from flatfed.commands import compare_arguments
-
 RUN = "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1"
 PARTITION = "results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz"
 DIGITS = '{"name": "digits", "classes": 10, "shape": [1, 8, 8], "source": {"source": "sklearn", "test": 500}}'
@@ -20,7 +18,7 @@ DEAL = (
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; building it takes milliseconds."""
-    from flatfed.commands import surface  # which is written with what stands below
+    from flatfed.commands import compare_arguments, surface  # which are written with what stands below
 
     top = argparse.ArgumentParser(
         prog="python -m flatfed",
@@ -35,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
     surface.add(commands)
     _pages(commands)
     _elsewhere(commands)
-    compare_arguments.add_all(commands, _add, _add_config)
+    compare_arguments.add(commands)
     return top
 
 

@@ -1,18 +1,21 @@
-"""What the sub-commands about the papers' numbers take, and their help."""
+"""What the sub-commands about the papers' numbers and their costs take, and their help."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-Add = Callable[..., argparse.ArgumentParser]
+from flatfed.commands.arguments import _add, _add_config, _add_device, _add_path, _add_spec, count
 
 
-def add_all(commands: Any, add: Add, add_config: Callable[[argparse.ArgumentParser], None]) -> None:
-    """Add the sub-commands; ``add`` makes one with its page of help."""
-    sub = add(
+def add(commands: Any) -> None:
+    """Add the sub-commands to the command line."""
+    _compare(commands)
+    _time(commands)
+
+
+def _compare(commands: Any) -> None:
+    sub = _add(
         commands,
         "errata",
         "show where the papers contradict themselves",
@@ -22,7 +25,7 @@ def add_all(commands: Any, add: Add, add_config: Callable[[argparse.ArgumentPars
     )
     sub.add_argument("--out", type=Path, metavar="FILE", help="write a .md or .html file instead of printing Markdown")
 
-    sub = add(
+    sub = _add(
         commands,
         "verify",
         "hold tables against the papers'",
@@ -50,4 +53,23 @@ def add_all(commands: Any, add: Add, add_config: Callable[[argparse.ArgumentPars
         help="exit with status 1 unless every printed number is there and\nagrees and no claim is clearly reversed",
     )
     sub.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON, too")
-    add_config(sub)
+    _add_config(sub)
+
+
+def _time(commands: Any) -> None:
+    sub = _add(
+        commands,
+        "time",
+        "measure the seconds of a round, alone on the device",
+        "Trains a few rounds of a run, throws the model away and writes timing.json: seconds of a round, of its\n"
+        "training and of its evaluation. Tables of wall-clock times read it and nothing else: seconds of trainings\n"
+        "that ran beside others say nothing about an algorithm. Leave the machine alone meanwhile.",
+        "python -m flatfed time --run run.json --dataset resources/digits --partition seed1.npz --out timing.json",
+    )
+    _add_spec(sub, "--run", "the run description, as `describe` prints it")
+    _add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
+    _add_path(sub, "--partition", "NPZ", "file that `partition` made")
+    _add_path(sub, "--out", "FILE", "file to write")
+    sub.add_argument("--rounds", type=count, default=5, metavar="N", help="rounds measured (default: 5)")
+    sub.add_argument("--warm-up", type=count, default=1, metavar="N", help="rounds before them (default: 1)")
+    _add_device(sub)

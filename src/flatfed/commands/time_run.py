@@ -1,0 +1,90 @@
+"""``flatfed time``: seconds of a round, measured by a run of its own that is thrown away.
+
+Seconds of trainings that ran beside others, or were stacked with them, say nothing about an algorithm. This trains a
+few rounds alone, leaves the first ones out (allocations, compilation, cold caches), and writes ``timing.json``; what
+stands in it is listed in ``flatfed.tables.readings``.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import statistics
+import sys
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from flatfed.errors import FlatFedError
+from flatfed.files import read_json, write_json
+
+#: Rounds measured and rounds before them, unless said otherwise.
+ROUNDS, WARM_UP = 5, 1
+
+
+def write(
+    description: dict[str, Any],
+    dataset: Path,
+    partition: Path,
+    out: Path,
+    *,
+    rounds: int = ROUNDS,
+    warm_up: int = WARM_UP,
+    device: str = "auto",
+    threads: int = 1,
+) -> None:
+    """Train ``warm_up`` + ``rounds`` rounds of ``description`` and write the seconds of a round to ``out``.
+
+    Evaluation is measured every round and counted as often as the protocol evaluates. Other processes that keep the
+    machine busy are reported, not waited for.
+
+    :raises DataError: data or partition do not fit the description.
+    :raises FlatFedError: the run diverged.
+    """
+    from flatfed import gpus, provenance
+    from flatfed.engine import train as engine
+
+    load = os.getloadavg()[0]
+    if load > os.cpu_count() * 0.75:
+        busy = f"the machine is busy (load {load:.1f} on {os.cpu_count()} cores)"
+        print(f"{busy}: these seconds will be long", file=sys.stderr)
+    total = warm_up + rounds
+    short = {
+        **{key: value for key, value in description.items() if key != "probe"},
+        **{"rounds": total, "checkpoint_every": total + 1},
+        "evaluation": {**description["evaluation"], "every": 1},
+    }
+    with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
+        engine.train(short, dataset, partition, folder, device=gpus.resolve(device), threads=threads)
+        record = read_json(Path(folder) / "run.json")
+        with open(Path(folder) / "metrics.csv", newline="", encoding="utf-8") as file:
+            clock = [0.0, *(float(line["seconds"]) for line in csv.DictReader(file))]
+    if record["diverged_at"] is not None:
+        raise FlatFedError(f"the run diverged in round {record['diverged_at']}; seconds of a broken run say nothing")
+    each = [after - before for before, after in pairwise(clock[warm_up:])]
+    training = statistics.fmean(each)
+    evaluation = record["seconds_evaluation"] / total / description["evaluation"]["every"]
+    write_json(
+        out,
+        {
+            "format": 1,
+            "description": description,
+            "rounds": len(each),
+            "warm_up": warm_up,
+            "seconds_per_round": round(training + evaluation, 6),
+            "training_seconds_per_round": round(training, 6),
+            "evaluation_seconds_per_round": round(evaluation, 6),
+            "training_seconds": [round(seconds, 6) for seconds in each],
+            "load_before": round(load, 2),
+            "code_digest": provenance.run_digest(description),
+            **{key: record[key] for key in KEPT},
+        },
+    )
+
+
+#: What timing.json takes over from the run.json of the run that was thrown away.
+KEPT = (
+    *("device", "threads", "executor", "precision", "host", "versions", "parameters"),
+    *("peak_memory_bytes", "peak_device_memory_bytes"),
+)

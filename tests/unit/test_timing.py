@@ -1,0 +1,77 @@
+"""``flatfed time``: what timing.json makes of the clock of a short run, and that the cells of a table can read it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flatfed import cli
+from flatfed.engine import train as engine
+from flatfed.tables import cells
+from flatfed.tables.metrics import METRICS
+from flatfed.tables.readings import found
+
+#: Seconds of training at the end of rounds 1 to 4: the first round takes 5, the others 1, 2 and 3.
+CLOCK = [5.0, 6.0, 8.0, 11.0]
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Have the engine pretend a run with that clock, evaluations taking half a second; return what it is told."""
+    told = {}
+
+    def train(description, dataset, partition, out, *, device, threads):
+        told.update(description)
+        rounds = description["rounds"]
+        lines = [f"{number + 1},{CLOCK[number]}" for number in range(rounds)]
+        Path(out, "metrics.csv").write_text("\n".join(["round,seconds", *lines]) + "\n")
+        record = {
+            "diverged_at": told.get("break"), "seconds_evaluation": 0.5 * rounds, "device": device, "threads": threads,
+            "executor": "stacked", "precision": "float32", "host": {}, "versions": {}, "parameters": 10,
+            "peak_memory_bytes": 1, "peak_device_memory_bytes": None,
+        }  # fmt: skip
+        Path(out, "run.json").write_text(json.dumps(record))
+
+    monkeypatch.setattr(engine, "train", train)
+    return told
+
+
+RUN = {
+    "rounds": 800, "checkpoint_every": 10, "evaluation": {"every": 5, "sets": ["test"]}, "probe": {"every": 1},
+    "update": {"name": "fedavg", "params": {}}, "model": {"name": "cnn_tiny", "options": {}},
+}  # fmt: skip
+
+
+def time(tmp_path, description=RUN, *more):
+    place = ["--dataset", str(tmp_path), "--partition", str(tmp_path / "p.npz"), "--out", str(tmp_path / "timing.json")]
+    return cli.main(["time", "--run", json.dumps(description), *place, "--device", "cpu", *more])
+
+
+def test_warm_up_is_left_out_and_evaluation_counts_as_often_as_the_protocol_evaluates(tmp_path, short):
+    assert time(tmp_path, RUN, "--rounds", "3") == 0
+    timing = json.loads((tmp_path / "timing.json").read_text())
+    assert timing["training_seconds"] == [1.0, 2.0, 3.0] and timing["training_seconds_per_round"] == 2.0
+    assert timing["evaluation_seconds_per_round"] == 0.1, "half a second every fifth round"
+    assert timing["seconds_per_round"] == 2.1
+    assert timing["description"] == RUN, "the run that the seconds are of"
+
+
+def test_the_short_run_writes_no_checkpoint_and_probes_nothing(tmp_path, short):
+    assert time(tmp_path, RUN, "--rounds", "2", "--warm-up", "2") == 0
+    assert short["rounds"] == 4 and short["checkpoint_every"] > 4 and "probe" not in short
+    assert json.loads((tmp_path / "timing.json").read_text())["training_seconds"] == [2.0, 3.0]
+
+
+def test_a_cell_reads_it(tmp_path, short):
+    time(tmp_path, RUN, "--rounds", "3")
+    spec = {"window": 1, "target": None, "timing": str(tmp_path / "timing.json")}
+    (one,) = found(METRICS["seconds_per_round"], spec)
+    assert one.reading.timing == {"seconds_per_round": 2.1, "training_seconds_per_round": 2.0}
+    assert "timing" in cells.READ
+
+
+def test_a_run_that_diverges_has_no_seconds(tmp_path, short, capsys):
+    assert time(tmp_path, {**RUN, "break": 2}, "--rounds", "3") == 2
+    assert "diverged in round 2" in capsys.readouterr().err and not (tmp_path / "timing.json").exists()
