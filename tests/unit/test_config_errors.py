@@ -126,7 +126,7 @@ CONFIGURATIONS = {
     "key": ({"tabels": []}, ["'tabels'", "did you mean 'tables'?"]),
     "scale": ({"scale": "papr"}, ["scale", "did you mean 'paper'?"]),
     "device": ({"device": "gpu"}, ["device", "'gpu'", "known: auto, cpu, cuda"]),
-    "table": ({"tables": ["fedsmoo2023_T3"]}, ["tables[0]", "'fedsmoo2023_T3'", "known:"]),
+    "table": ({"tables": ["fedsmoo2023_T9"]}, ["tables[0]", "'fedsmoo2023_T9'", "did you mean 'fedsmoo2023_T"]),
     "table twice": ({"tables": ["cifar10_cnn", "cifar10_cnn"]}, ["tables[1]", "given twice"]),
     "tables as text": ({"tables": "cifar10_cnn"}, ["tables", "is a text", "a list is wanted"]),
     "column": (

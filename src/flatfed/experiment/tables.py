@@ -17,7 +17,7 @@ from flatfed.tables.units import UNITS
 #: Kind of table -> the keys that say what a group of its columns is, and those of a row beside id and label.
 KINDS = {
     "results": (("protocol", "splits", "decentralised", "mean", "id"), ()),
-    "datasets": (("protocol", "fact", "split", "id"), ("protocol",)),
+    "datasets": (("fact", "label", "split", "id"), ("protocol",)),
     "search": (("protocol", "algorithm", "id"), ("key", "metric", "reciprocal")),
 }
 EVERYWHERE = ("part", "header", "reference")
@@ -200,10 +200,10 @@ def _datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog,
         raise ConfigError(unknown("fact", fact, given, f"{where}: fact"))
     if "split" in group and group["split"] not in catalog.splits:
         raise ConfigError(unknown("split", group["split"], catalog.splits, f"{where}: split"))
-    header = group.get("header", METRICS[fact].words)
+    headers = tuple(group[key] for key in ("header", "label") if key in group) or (METRICS[fact].words,)
     return [
         Column(
-            group.get("id", fact), None, (), fact, "count", None, (header,), group.get("part"),
+            group.get("id", fact), None, (), fact, "count", None, headers, group.get("part"),
             reference=group.get("reference", {}), settings=group,
         )
     ]  # fmt: skip
