@@ -228,5 +228,10 @@ def test_numbers_are_written_in_printed_units(value, spread, unit, text):
     assert written(value, spread, unit) == text
 
 
+def test_a_number_without_decimals_of_its_own_takes_the_papers():
+    assert written(0.99995, None, "number", 5) == "0.99995" and written(0.99995, None, "number") == "1"
+    assert signed(-0.25, "number", 2) == "−0.25" and written(0.5, None, "percent", 0) == "50.00"
+
+
 def test_a_printed_zero_has_no_minus():
     assert signed(-0.00004, "percent") == "+0.00" and signed(-0.0123, "pp") == "−1.23"

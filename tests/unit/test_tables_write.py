@@ -25,7 +25,7 @@ def make_cell(folder: Path, column: str, row: str, **changes) -> None:
         "status": "ok", "value": 0.8108, "spread": 0.0012, "spread_kind": "seeds", "n": 2,
         "values": [0.81, 0.8116], "best": [0.82, 0.83], "reached": None, "target": None, "window": 1, "rounds": 800,
         "seeds": [1, 2], "runs": ["a", "b"], "base_runs": [], "paper_value": 0.7952, "paper_spread": 0.0013,
-        "paper_note": "", "difference": 0.0156, "problems": [],
+        "paper_decimals": None, "paper_note": "", "difference": 0.0156, "problems": [],
     }  # fmt: skip
     path = folder / column / f"{row}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -275,7 +275,7 @@ def test_the_sum_under_a_table_of_paper_scale_says_what_agrees(tmp_path):
     assert "1 of 2 cells agree with the paper's within the tolerance; 1 of 1 printed claims" in " ".join(table.notes)
 
 
-def test_a_table_of_several_metrics_names_each_with_its_unit(tmp_path):
+def test_a_table_of_several_units_names_them(tmp_path):
     make_cell(tmp_path / "cells", "x", "fedavg")
     make_cell(
         tmp_path / "cells", "y", "fedavg", metric="rounds_to_target", unit="ratio", printed_unit="x", base="fedavg",
@@ -284,9 +284,7 @@ def test_a_table_of_several_metrics_names_each_with_its_unit(tmp_path):
     columns = [{"id": name, "headers": [name], "part": None} for name in "xy"]
     rows = [{"id": "fedavg", "label": "FedAvg"}]
     table = layout.read(specify(tmp_path / "cells", columns=columns, rows=rows))
-    assert table.notes[0].startswith(
-        "Test accuracy in percent; Rounds to target as the base row's divided by it, final round."
-    )
+    assert table.notes[0].startswith("Test accuracy (in percent, as a ratio, column by column), final round.")
     entry = table.blocks[0].rows[0][1][1]
     assert (entry.ours, entry.paper, entry.difference) == ("1.36", "1.40", "−0.04")
     assert any("Against a base row (fedavg)" in note for note in table.notes)

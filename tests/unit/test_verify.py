@@ -9,6 +9,8 @@ import pytest
 
 from flatfed import cli
 from flatfed.commands import configuration
+from flatfed.commands.verify import lines
+from flatfed.tables.verify import table
 
 UPPER = ["cifar10-dir0.6-100", "cifar10-path3-100"]
 
@@ -35,7 +37,7 @@ def write(tmp_path, monkeypatch, experiment):
                 "unit": "fraction", "printed_unit": "percent", "relative": None, "base": None, "compare": "values",
                 "status": "ok", "value": value, "spread": abs(each[0] - each[1]) / 2**0.5, "n": 2, "values": each,
                 "seeds": [1, 2], "paper_value": paper["value"] / 100, "paper_spread": paper["spread"] / 100,
-                "paper_note": paper["note"], "problems": [], "reached": None, "rounds": 800,
+                "paper_decimals": None, "paper_note": paper["note"], "problems": [], "reached": None, "rounds": 800,
                 "difference": round(value - paper["value"] / 100, 10) if scale == "paper" else None,
             }  # fmt: skip
             Path(cell.path).parent.mkdir(parents=True, exist_ok=True)
@@ -81,9 +83,9 @@ def test_a_cell_that_differs_and_a_claim_that_is_reversed(write, capsys):
     line = "differs  fedsmoo: ours 82.90 ± 0.07 (n = 2), paper 84.55 ± 0.14: −1.65, allowed 1.00"
     assert line in said
     assert "reversed clearly fedsmoo > mofedsam" in said and "reversed clearly fedsmoo > fedcm" in said
-    table = json.loads(Path("out.json").read_text())[0]
-    assert table["columns"][0]["agree"] == 7 and not table["stands"]
-    assert {"better": "fedsmoo", "worse": "feddyn", "outcome": "reversed clearly"} in table["columns"][0]["claims"]
+    (written,) = json.loads(Path("out.json").read_text())
+    assert written["columns"][0]["agree"] == 7 and not written["stands"]
+    assert {"better": "fedsmoo", "worse": "feddyn", "outcome": "reversed clearly"} in written["columns"][0]["claims"]
     assert verify("--strict", "--point", "2") == 1, "two points allow the value, not the order"
 
 
@@ -109,8 +111,13 @@ def test_held_claims_are_listed_when_asked_for(write, capsys):
     assert "held clearly     fedsmoo > fedavg" in capsys.readouterr().out
 
 
-def test_tables_without_printed_numbers_and_unknown_ones(write, capsys):
-    assert verify("cifar10_cnn") == 0
-    assert "nothing printed to compare with" in capsys.readouterr().out
+def test_a_table_of_which_nothing_is_printed_says_so(write, experiment):
+    write(UPPER[0], "paper", CLOSE)
+    result = table(experiment.table_spec("paper", "fedsmoo2023_T1", UPPER), set())
+    assert list(lines(result, every=False)) == ["fedsmoo2023_T1, paper scale: nothing printed to compare with"]
+    assert result.stands
+
+
+def test_an_unknown_table_is_named(write, capsys):
     assert verify("fedsmoo2023_T11") == 2
     assert "unknown table 'fedsmoo2023_T11'; did you mean 'fedsmoo2023_T1'?" in capsys.readouterr().err

@@ -22,7 +22,7 @@ def cell(values, paper=None, spread=None, note="", **changes):
         "metric": "test_accuracy", "unit": "fraction", "printed_unit": "percent", "relative": None, "scale": "paper",
         "status": "ok" if value is not None else "not_reached", "value": value, "values": values, "n": len(values),
         "spread": own, "seeds": list(range(1, len(values) + 1)), "paper_value": paper, "paper_spread": spread,
-        "paper_note": note, "compare": "values",
+        "paper_decimals": None, "paper_note": note, "compare": "values",
         "difference": None if value is None or paper is None else value - paper,
     }  # fmt: skip
     return {**found, **changes}
@@ -119,7 +119,7 @@ def test_claims_are_printed_leads_beyond_the_printed_spreads():
         "none": cell([0.5]),
     }  # fmt: skip
     assert set(compare.claims(column)) == {("a", "b"), ("a", "c")}, "b and c overlap"
-    clients = {row: one | {"paper_note": "std_kind=clients"} for row, one in column.items()}
+    clients = {row: one | {"paper_decimals": None, "paper_note": "std_kind=clients"} for row, one in column.items()}
     assert ("b", "c") in compare.claims(clients), "a deviation over clients bounds no mean"
     late = {"a": rounds([1], 700), "b": rounds([1], None, "not reached")}
     assert compare.claims(late) == [("a", "b")]
@@ -144,3 +144,13 @@ def test_claims_are_printed_leads_beyond_the_printed_spreads():
 )  # fmt: skip
 def test_what_a_claim_comes_to(a, b, expected):
     assert compare.outcome(a, b) == expected and expected in compare.OUTCOMES
+
+
+def test_rows_of_different_quantities_are_in_no_order():
+    """FedSMOO, Table 2: a row a metric."""
+    column = {
+        "consistency": cell([0.5, 0.6], 0.8, metric="consistency"),
+        "trace": cell([5.0, 6.0], 8.0, metric="hessian_trace"),
+        "top": cell([0.1, 0.1], 0.2, metric="hessian_top_eigenvalue"),
+    }
+    assert compare.marks(column) == {} and compare.claims(column) == [] and compare.rank_correlation(column) is None

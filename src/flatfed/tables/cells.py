@@ -10,7 +10,7 @@ Cell specification (JSON, from ``flatfed.experiment``)::
      "rounds": 800,                                         # rounds a finished run has
      "seeds": [1, 2], "runs": ["results/.../seed1", ...],   # the run folders, in the order of seeds; where a seed has
                                                             # several (a mean over splits), they stand together
-     "paper": {"value": 224, "spread": null, "note": "printed OUR; flag:B1"} | null,   # value null: printed "-"
+     "paper": {"value": 224, "spread": null, "note": "printed OUR; flag:B1", "decimals": 0} | null,   # value null: "-"
      # optional from here
      "relative": "ratio" | "speedup" | "difference",        # against a base row, seed by seed
      "base": "fedavg", "base_runs": [...],                  # that row's id, and its runs as in `runs`
@@ -24,7 +24,8 @@ No runs (files, declarations) at all make the cell not_applicable: a combination
 
 Cell (JSON, ``results/<scale>/cells/<table>/<column>/<row>.json``): table, column, row, scale, metric, unit,
 printed_unit, relative, base, status, value, spread, spread_kind, n, values, base_values, best, reached, target, window,
-rounds, seeds, runs, base_runs, paper_value, paper_spread, paper_note, difference, compare, problems. ``unit`` is the
+rounds, seeds, runs, base_runs, paper_value, paper_spread, paper_decimals, paper_note,
+difference, compare, problems. ``unit`` is the
 *stored* unit ("fraction" for what is printed in percent) and holds for value, spread, values, paper_value,
 paper_spread and difference alike; ``base_values`` are in the metric's own stored unit; ``best`` is each seed's best
 test accuracy over all rounds, a fraction, an extra that no table prints as its value. ``values`` has null where a seed
@@ -103,6 +104,7 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
         "base_runs": spec.get("base_runs", []),
         "paper_value": paper_value,
         "paper_spread": paper_spread,
+        "paper_decimals": (spec["paper"] or {}).get("decimals"),
         "paper_note": (spec["paper"] or {}).get("note") or "",
         "difference": difference,
         "compare": spec.get("compare", "values"),

@@ -77,6 +77,11 @@ def higher(cell: Cell) -> bool | None:
     return not direction if direction is not None and cell["relative"] == "speedup" else direction
 
 
+def one_quantity(cells: Mapping[str, Cell | None]) -> bool:
+    """Return whether all rows of a column hold the same quantity, so that one can be ahead of another."""
+    return len({(cell["metric"], cell["relative"]) for cell in cells.values() if cell}) == 1
+
+
 def marks(cells: Mapping[str, Cell | None]) -> dict[str, str]:
     """Return {row: "best"}, and "second", of one column's cells by row.
 
@@ -84,7 +89,7 @@ def marks(cells: Mapping[str, Cell | None]) -> dict[str, str]:
     second is marked only where the best is.
     """
     able = {row: cell for row, cell in cells.items() if cell and cell["status"] == "ok" and cell["n"]}
-    if not able or higher(next(iter(able.values()))) is None:
+    if not one_quantity(able) or higher(next(iter(able.values()))) is None:
         return {}
     sign = 1 if higher(next(iter(able.values()))) else -1
     order = sorted(able, key=lambda row: -sign * able[row]["value"])
@@ -137,10 +142,13 @@ def agreement(cell: Cell | None, point: float = POINT, part: float = PART) -> st
 
 
 def rank_correlation(cells: Mapping[str, Cell | None]) -> float | None:
-    """Return Spearman's correlation of ours and the paper's over one column's rows; None under three rows or no order.
+    """Return Spearman's correlation of ours and the paper's over one column's rows.
 
-    A target not reached ranks behind every number.
+    A target not reached ranks behind every number. None under three rows, and where one side has no order or the rows
+    hold different quantities.
     """
+    if not one_quantity(cells):
+        return None
     pairs = [(_place(cell), _printed_place(cell)) for cell in cells.values() if cell]
     pairs = [pair for pair in pairs if None not in pair]
     if len(pairs) < 3:
@@ -175,6 +183,8 @@ def claims(cells: Mapping[str, Cell | None]) -> list[tuple[str, str]]:
     """
     known = {row: cell for row, cell in cells.items() if cell and _printed_place(cell) is not None}
     found = []
+    if not one_quantity(cells):
+        return found
     for a, first in known.items():
         for b, second in known.items():
             direction = higher(first)

@@ -197,17 +197,17 @@ def entry(cell: dict | None, usual: int | None, rank: str = "") -> Entry:
     """Write a cell's numbers as text. ``usual`` is the table's usual number of seeds; another one is written out."""
     if cell is None:
         return Entry("", "", "", "missing")
-    unit = cell["printed_unit"]
-    paper = written(cell["paper_value"], cell["paper_spread"], unit)
+    unit, decimals = cell["printed_unit"], cell["paper_decimals"]
+    paper = written(cell["paper_value"], cell["paper_spread"], unit, decimals)
     if not paper and compare.not_reached(cell):
         paper = "–"
     late = f">{cell['rounds']}" if unit == "rounds" else "not reached"
     ours = {"not_reached": late, "diverged": "diverged", "not_applicable": "n/a"}.get(cell["status"], "")
     if cell["status"] == "ok":
-        ours = written(cell["value"], cell["spread"], unit)
+        ours = written(cell["value"], cell["spread"], unit, decimals)
         ours += "" if cell["n"] in (usual, None) else f" ({cell['n']})"
     elif cell["status"] == "not_reached" and not cell["reached"].startswith("0/"):
         ours += f" ({cell['reached']})"
-    difference = "" if cell["difference"] is None else signed(cell["difference"], unit)
+    difference = "" if cell["difference"] is None else signed(cell["difference"], unit, decimals)
     marks = flags(cell) if paper else ()
     return Entry(ours, paper, difference, cell["status"], marks, rank, compare.agreement(cell))

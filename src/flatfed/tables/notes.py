@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from flatfed.tables import compare
-from flatfed.tables.metrics import METRICS, RELATIVES
 from flatfed.tables.units import PRINTED
 
 FLAG = re.compile(r"flag:([A-Z]\d+)")
@@ -60,15 +59,11 @@ def reading(spec: dict[str, Any], cells: list[dict], usual: int | None, differen
 
 
 def quantities(spec: dict[str, Any], cells: list[dict]) -> str:
-    """Say what the numbers are and in which units: in the table's own words where it has one metric."""
-    kinds = {(cell["metric"], cell["printed_unit"], cell["relative"]): None for cell in cells}
-    if len(kinds) < 2:
-        return spec["metric"] + PRINTED[spec["unit"]].said
-    said = []
-    for metric, unit, relative in kinds:
-        words = METRICS[metric].words + (f" {RELATIVES[relative][1]}" if relative and unit != "V" else "")
-        said.append(words + ("" if unit == "x" else PRINTED[unit].said))
-    return "; ".join(said)
+    """Say in the table's own words what the numbers are, and in which units."""
+    units = list(dict.fromkeys(PRINTED[cell["printed_unit"]].said for cell in cells)) or [PRINTED[spec["unit"]].said]
+    if len(units) == 1:
+        return spec["metric"] + units[0]
+    return f"{spec['metric']} ({', '.join(unit.strip(' ,') for unit in units if unit)}, column by column)"
 
 
 def symbols(cells: list[dict]) -> list[str]:

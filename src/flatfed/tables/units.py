@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Unit:
     """A printed unit: the unit that cells store, how many printed ones make one stored, and how it is written.
 
-    ``decimals`` are those of the papers' tables, None for four significant figures; ``said`` follows "Test accuracy".
+    ``decimals`` are those of the papers' tables; None: the paper's own, else four significant figures. ``said`` follows
+    "Test accuracy".
     """
 
     stored: str
@@ -41,28 +42,32 @@ UNITS = {name: (unit.stored, unit.factor) for name, unit in PRINTED.items()}
 WHOLE = ("rounds", "count")
 
 
-def written(value: float | None, spread: float | None, unit: str) -> str:
+def written(value: float | None, spread: float | None, unit: str, decimals: int | None = None) -> str:
     """Write a stored value in the printed ``unit``: "79.52 ± 0.13", "79.52" without a spread, "" without a value.
 
-    Whole rounds that are no mean have no decimals: "259".
+    ``decimals`` are those of the paper's number, for a unit that has none of its own. Whole rounds that are no mean
+    have no decimals: "259".
     """
     if value is None:
         return ""
-    texts = [_one(value, unit, whole=spread is None)]
-    return " ± ".join([*texts, *([] if spread is None else [_one(spread, unit, whole=False)])])
+    texts = [_one(value, unit, decimals, whole=spread is None)]
+    return " ± ".join([*texts, *([] if spread is None else [_one(spread, unit, decimals, whole=False)])])
 
 
-def signed(value: float, unit: str) -> str:
+def signed(value: float, unit: str, decimals: int | None = None) -> str:
     """Write a stored difference with its sign; a printed zero has "+", never a sign that its figures do not show."""
-    how = PRINTED[unit]
-    number = value * how.factor
-    text = f"{number:+.4g}" if how.decimals is None else f"{round(number, how.decimals) + 0.0:+.{how.decimals}f}"
+    number, places = value * PRINTED[unit].factor, _places(unit, decimals)
+    text = f"{number:+.4g}" if places is None else f"{round(number, places) + 0.0:+.{places}f}"
     return text.replace("-", "−")
 
 
-def _one(value: float, unit: str, whole: bool) -> str:
-    how = PRINTED[unit]
-    number = value * how.factor
-    if how.decimals is None:
+def _one(value: float, unit: str, decimals: int | None, whole: bool) -> str:
+    number, places = value * PRINTED[unit].factor, _places(unit, decimals)
+    if places is None:
         return f"{number:.4g}"
-    return f"{number:.{0 if whole and unit in WHOLE and number == int(number) else how.decimals}f}"
+    return f"{number:.{0 if whole and unit in WHOLE and number == int(number) else places}f}"
+
+
+def _places(unit: str, decimals: int | None) -> int | None:
+    own = PRINTED[unit].decimals
+    return decimals if own is None else own

@@ -123,13 +123,15 @@ def _result(row: str, cell: dict[str, Any] | None, state: str, point: float, par
     """Put a cell that does not agree into words."""
     if cell is None:
         return CellResult(row, state, "", "", "its cell has not been made")
-    unit = cell["printed_unit"]
-    ours = written(cell["value"], cell["spread"], unit) or cell["status"].replace("_", " ")
-    paper = written(cell["paper_value"], cell["paper_spread"], unit) or "–"
+    unit, decimals = cell["printed_unit"], cell["paper_decimals"]
+    ours = written(cell["value"], cell["spread"], unit, decimals) or cell["status"].replace("_", " ")
+    paper = written(cell["paper_value"], cell["paper_spread"], unit, decimals) or "–"
     if state == "missing":
         return CellResult(row, state, "", paper, "; ".join(cell["problems"]))
     if cell["difference"] is None:
         return CellResult(row, state, ours, paper, "one has a number and the other none")
     allowed = written(compare.tolerance(cell, point, part), None, unit)
     seeds = "" if cell["n"] is None else f" (n = {cell['n']})"
-    return CellResult(row, state, ours + seeds, paper, f"{signed(cell['difference'], unit)}, allowed {allowed}")
+    return CellResult(
+        row, state, ours + seeds, paper, f"{signed(cell['difference'], unit, decimals)}, allowed {allowed}"
+    )
