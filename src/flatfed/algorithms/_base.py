@@ -37,16 +37,16 @@ class Algorithm:
 
     ``client_state``: names of vectors every client keeps between rounds, zero at first: ``ctx.client[name]``.
     ``server_state``: names of vectors the server keeps beside the model, zero at first: ``ctx.server[name]``.
-    ``scratch``: names of row matrices that live for one round, zero at its start: ``ctx.scratch[name]``.
-    ``remembers``: every client keeps the model it last received: ``ctx.previous``.
-    ``communication``: (download, upload) in model sizes, of one active client in one round; decentralised, both ends of
-    one link in one gossip step.
+    ``scratch``: names of row matrices that live for one round, zero at its start: ``ctx.scratch[name]``. ``remembers``:
+    every client keeps the model it last received: ``ctx.previous``. ``communication``: (download, upload) in model
+    sizes, of one active client in one round; decentralised, both ends of one link in one gossip step.
     ``gradients_per_step``: gradient evaluations of one local step; ``full_passes``: gradients on all of a client's data
-    that it takes in a round beside them.
-    ``central``: trains on one client that has all data, in a split of scheme central, and nowhere else.
-    ``decentralised``: no server; every client keeps a model of its own and mixes it with its neighbours' after local
-    training, or before it where ``mix_first``; ``gossip_steps`` mixes a round.
-    ``claims``: what the contract test holds it to.
+    that it takes in a round beside them. ``central``: trains on one client that has all data, in a split of scheme
+    central, and nowhere else. ``decentralised``: no server; every client keeps a model of its own and mixes it with its
+    neighbours' after local training, or before it where ``mix_first``; ``gossip_steps`` mixes a round. ``alike``: all
+    weights are treated alike, by sums, scalings, norms and inner products of whole rows, none coordinate by coordinate.
+    Only what the class itself says counts, never a base: a wrong "yes" would be silent. ``claims``: what the contract
+    test holds it to.
     """
 
     client_state: tuple[str, ...] = ()
@@ -60,6 +60,7 @@ class Algorithm:
     decentralised: bool = False
     gossip_steps: Whole | int = 1
     mix_first: bool = False
+    alike: bool = False
     claims: Claims = Claims()
 
     def __init__(self, **values: Any):

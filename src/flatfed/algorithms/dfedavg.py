@@ -17,4 +17,5 @@ class DFedAvg(Algorithm):
     """Local SGD and gossip."""
 
     decentralised = True
+    alike = True
     claims = Claims((Reduction({}, "fedavg", when=FULL),), ends_at="fixed point")

@@ -29,6 +29,7 @@ class FedDyn(Algorithm):
     client_state = ("h",)
     server_state = ("h",)
     scratch = ("dual",)
+    alike = True
     claims = Claims(ends_at="optimum")
 
     @property

@@ -20,4 +20,5 @@ class FedLESAMD(LocallyEstimated, FedDyn):
     rho = Number(0.1, "radius of the perturbation; 0 is FedDyn", minimum=0)
     server_state = ("h", "step")
     scratch = ("dual", "e")
+    alike = True
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)

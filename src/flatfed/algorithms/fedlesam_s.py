@@ -36,6 +36,7 @@ class FedLESAMS(LocallyEstimated, Scaffold):
     )
     server_state = ("c", "step")
     scratch = ("correction", "e")
+    alike = True
     claims = Claims((Reduction({"rho": 0.0}, "scaffold"),), ends_at="optimum", per_rho=4.0)
 
     def start(self, w: Tensor, ctx: Context) -> None:

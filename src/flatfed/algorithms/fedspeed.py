@@ -33,6 +33,7 @@ class FedSpeed(SharpnessAware, FedDyn):
         "h enters as the mean over all, or over active clients",
         "FedSMOO's ablation was made with the official code",
     )
+    alike = True
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:

@@ -9,11 +9,15 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Layout:
-    """Names, shapes and sizes of a model's parameters, in the order of the flat row (that of ``parameters()``)."""
+    """Names, shapes and sizes of a model's parameters, in the order of the flat row (that of ``parameters()``).
+
+    ``extra`` coordinates at the end of the row belong to no tensor (see :mod:`flatfed.engine.taps`).
+    """
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     sizes: tuple[int, ...]
+    extra: int = 0
 
     @classmethod
     def of(cls, module: nn.Module) -> Layout:
@@ -27,8 +31,8 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Number of parameters."""
-        return sum(self.sizes)
+        """Length of a row: the number of parameters, and the extra coordinates."""
+        return sum(self.sizes) + self.extra
 
     def slices(self) -> dict[str, slice]:
         """Return name -> slice of the flat row."""
@@ -40,5 +44,5 @@ class Layout:
 
     def views(self, row: Tensor) -> dict[str, Tensor]:
         """Return name -> view of the flat ``row`` (parameters,), shaped as the model's tensor."""
-        parts = row.split(self.sizes)
+        parts = row[: len(row) - self.extra].split(self.sizes)
         return {n: p.view(s) for n, p, s in zip(self.names, parts, self.shapes, strict=True)}

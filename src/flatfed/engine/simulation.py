@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flatfed import algorithms, models
+from flatfed import algorithms
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
 from flatfed.engine import batches, fit
@@ -18,12 +18,12 @@ from flatfed.engine.context import Context
 from flatfed.engine.cost import Cost
 from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.executors import executor
-from flatfed.engine.layout import Layout
 from flatfed.engine.local import LocalTraining, Resident
 from flatfed.engine.probe import Probe
 from flatfed.engine.sampling import active_clients
-from flatfed.engine.streams import stream, torch_seed
+from flatfed.engine.streams import stream
 from flatfed.engine.topology import Topology
+from flatfed.engine.weights import Weights
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -52,11 +52,8 @@ class Simulation:
         update = description["update"]
         self.algorithm = algorithm or algorithms.load(update["name"])(**update["params"])
 
-        spec, shape = description["model"], tuple(description["dataset"]["shape"])
-        self.model = models.build(spec["name"], shape, description["dataset"]["classes"], spec["options"])
-        models.refuse_buffers(self.model)
-        self.model.to(device, self.dtype).requires_grad_(False)
-        self.layout = Layout.of(self.model)
+        self.weights = Weights(description, self.algorithm, device, self.dtype)
+        self.model, self.layout = self.weights.model, self.weights.layout
 
         self.data = Resident(
             torch.from_numpy(np.asarray(dataset.images)).to(device),
@@ -76,7 +73,7 @@ class Simulation:
         steps = description.get("local_steps")
         self.schedule = batches.Schedule(description["batch_size"], description["local_epochs"], steps)
 
-        self.private = self.algorithm.private_size(shape)
+        self.private = self.algorithm.private_size(tuple(description["dataset"]["shape"]))
         fit.check(self.algorithm, description, self.clients, self.private)
         self.topology = None
         if self.algorithm.decentralised:
@@ -91,13 +88,11 @@ class Simulation:
             float(description["weight_decay"]),
             description["clip_norm"],
         )
-        self._start(torch_seed(self.seed, "weights"))
+        self._start(self.weights.initial)
         self.probe = Probe(description["probe"], self) if "probe" in description else None
 
-    def _start(self, weight_seed: int) -> None:
-        """Set the state before the first round: common initial weights, all other vectors zero."""
-        generator = torch.Generator().manual_seed(weight_seed)
-        initial = models.initial_weights(self.model, generator).to(self.device, self.dtype)
+    def _start(self, initial: Tensor) -> None:
+        """Set the state before the first round: common ``initial`` weights, all other vectors zero."""
         zero = torch.zeros(1, self.layout.size, dtype=self.dtype, device=self.device)
         self.server: dict[str, Tensor] = {"w": initial[None].clone()}
         self.server.update({name: zero.clone() for name in self.algorithm.server_state})
@@ -111,7 +106,7 @@ class Simulation:
         if self.algorithm.remembers:
             self.received = Received(self.clients, self.layout.size, self.dtype, self.device)
         self.round = 0
-        self.cost = Cost(self.algorithm, self.schedule, self.layout.size * self.dtype.itemsize)
+        self.cost = Cost(self.algorithm, self.schedule, self.weights.parameters * self.dtype.itemsize)
         self.probes: list[dict[str, Any]] = []
         self.seconds = {"training": 0.0, "evaluation": 0.0}
         if self.algorithm.decentralised:

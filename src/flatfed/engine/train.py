@@ -190,7 +190,7 @@ def _write(
         writer.writeheader()
         writer.writerows(lines)
     models = simulation.algorithm.evaluated(simulation.server)
-    weights = simulation.layout.views(next(iter(models.values()))[0])
+    weights = simulation.weights.tensors(next(iter(models.values()))[0])
     with write_whole(out / "model.safetensors") as file:
         file.write(save({name: value.cpu().contiguous() for name, value in weights.items()}))
     also = {}
@@ -209,7 +209,7 @@ def _write(
         "probes": simulation.probes,
         "executor": simulation.executor.name,
         "precision": description["precision"],
-        "parameters": simulation.layout.size,
+        "parameters": simulation.weights.parameters,
         "local_steps": simulation.cost.counts["local_steps"],
         "gradient_evaluations": simulation.cost.counts["gradient_evaluations"],
         "stored_vectors": simulation.algorithm.stored_vectors(),
@@ -243,5 +243,4 @@ def evaluate(
     data, dealt = _load(description, dataset, partition)
     simulation = Simulation(description, data, dealt, place, "sequential")
     weights = load_file(run / "model.safetensors")
-    row = torch.cat([weights[name].reshape(-1) for name in simulation.layout.names]).to(place, simulation.dtype)
-    return simulation.evaluate(row)
+    return simulation.evaluate(simulation.weights.row(weights))

@@ -1,0 +1,165 @@
+"""Taps of convolutions that only ever see padding, carried as one coordinate instead of millions.
+
+With the 7x7 stem, ResNet-18's last stage has images of one pixel: of its 3x3 kernels the middle tap alone meets
+anything but padding, and 62 % of all weights get no gradient from the loss. An algorithm that treats all weights alike
+moves such weights along their initial value u only: whatever it adds, scales, averages or normalises, their part of
+every vector is a number times u. That number times ||u|| is one coordinate, and norms, clips and inner products stay
+what they were.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv2d, pad
+
+from flatfed.engine.layout import Layout
+
+CHECKED = 2  # random images on which both forms of a model are compared
+ALIKE = 1e-4  # largest difference of their float32 outputs, relative to the largest output
+
+
+class Cropped(nn.Conv2d):
+    """A convolution without its dead taps: the kernel's live window, over the input padded or cut to fit it."""
+
+    def __init__(self, full: nn.Conv2d, window: tuple[slice, slice], size: tuple[int, int]):
+        kernel = tuple(part.stop - part.start for part in window)
+        super().__init__(
+            full.in_channels,
+            full.out_channels,
+            kernel,
+            full.stride,
+            groups=full.groups,
+            bias=full.bias is not None,
+        )
+        self.border: tuple[int, ...] = ()
+        for side, part, width, step, low, taps in zip(
+            size, window, kernel, full.stride, full.padding, full.kernel_size, strict=True
+        ):
+            outputs = (side + 2 * low - taps) // step + 1
+            before = low - part.start
+            after = (outputs - 1) * step + width - side - before
+            self.border = (before, after, *self.border)  # torch's pad begins with the last dimension
+        left, right, top, bottom = self.border
+        self.even = left == right >= 0 and top == bottom >= 0
+        if self.even:
+            self.padding = (top, left)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the full kernel's convolution of ``images`` (batch, C, H, W)."""
+        if self.even:
+            return conv2d(images, self.weight, self.bias, self.stride, self.padding, groups=self.groups)
+        return conv2d(pad(images, self.border), self.weight, self.bias, self.stride, groups=self.groups)
+
+
+@dataclass(frozen=True)
+class LiveTaps:
+    """A model without dead taps, and the way between its rows and those of the full model.
+
+    ``model`` the cropped module; ``layout`` of its rows, with one coordinate more than it has parameters; ``full`` the
+    layout of the full model; ``windows`` name -> live window of a cropped kernel; ``dead`` (n,) the dead weights'
+    initial values, in the order of the full row.
+    """
+
+    model: nn.Module
+    layout: Layout
+    full: Layout
+    windows: dict[str, tuple[slice, slice]]
+    dead: Tensor
+
+    def reduce(self, row: Tensor) -> Tensor:
+        """Return the row (live + 1,) of a full ``row`` (parameters,) whose dead weights are a multiple of ``dead``."""
+        parts = []
+        for name, value in self.full.views(row).items():
+            parts.append((value[(..., *self.windows[name])] if name in self.windows else value).reshape(-1))
+        norm = self.dead.double().norm().clamp(min=torch.finfo(torch.float64).tiny)
+        along = (row[self._mask(row.device)].double() @ self.dead.to(row.device).double() / norm.to(row.device)).to(row)
+        return torch.cat([*parts, along[None]])
+
+    def expand(self, row: Tensor) -> Tensor:
+        """Return the full row (parameters,) of a reduced ``row`` (live + 1,)."""
+        norm = self.dead.double().norm().clamp(min=torch.finfo(torch.float64).tiny)
+        whole = torch.empty(self.full.size, dtype=row.dtype, device=row.device)
+        mask = self._mask(row.device)
+        whole[~mask] = row[:-1]
+        whole[mask] = (self.dead.to(row.device).double() * (row[-1].double() / norm.to(row.device))).to(row)
+        return whole
+
+    def _mask(self, device: torch.device) -> Tensor:
+        """Return (parameters,) True where a weight is dead."""
+        mask = torch.zeros(self.full.size, dtype=torch.bool)
+        views = self.full.views(mask)
+        for name, window in self.windows.items():
+            views[name].fill_(True)[(..., *window)] = False
+        return mask.to(device)
+
+
+def find(model: nn.Module, shape: tuple[int, int, int], initial: Tensor) -> LiveTaps | None:
+    """Return ``model`` without the taps that images of ``shape`` (C, H, W) never reach; None where there are none.
+
+    ``initial`` (parameters,) are its initial weights. A model whose cropped form gives other outputs, or whose dead
+    weights get a gradient after all (weights used outside their convolution), is left as it is.
+    """
+    sizes = _sizes(model, shape)
+    windows = {name: _window(layer, sizes[name]) for name, layer in model.named_modules() if name in sizes}
+    windows = {
+        name: window
+        for name, window in windows.items()
+        if [part.stop - part.start for part in window] != list(model.get_submodule(name).kernel_size)
+    }
+    if not windows:
+        return None
+    small = copy.deepcopy(model)
+    for name, window in windows.items():
+        parent, _, last = name.rpartition(".")
+        setattr(small.get_submodule(parent), last, Cropped(model.get_submodule(name), window, sizes[name]))
+    full, reduced = Layout.of(model), Layout.of(small)
+    layout = Layout(reduced.names, reduced.shapes, reduced.sizes, extra=1)
+    taps = LiveTaps(small, layout, full, {f"{name}.weight": window for name, window in windows.items()}, torch.empty(0))
+    taps = LiveTaps(small, layout, full, taps.windows, initial.cpu()[taps._mask(torch.device("cpu"))])
+    return taps if _same(model, taps, shape, initial) else None
+
+
+def _sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, tuple[int, int]]:
+    """Return name -> (H, W) of the images that reach every plain convolution, left out where several sizes do."""
+    seen: dict[str, set[tuple[int, int]]] = {}
+    handles = []
+    for name, layer in model.named_modules():
+        plain = type(layer) is nn.Conv2d and layer.padding_mode == "zeros" and layer.dilation == (1, 1)
+        if plain and not isinstance(layer.padding, str):
+
+            def note(_, inputs, name=name):
+                seen.setdefault(name, set()).add(tuple(inputs[0].shape[-2:]))
+
+            handles.append(layer.register_forward_pre_hook(note))
+    reference = next(model.parameters())
+    with torch.no_grad():
+        model(torch.zeros(1, *shape, dtype=reference.dtype, device=reference.device))
+    for handle in handles:
+        handle.remove()
+    return {name: found.pop() for name, found in seen.items() if len(found) == 1}
+
+
+def _window(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[slice, slice]:
+    """Return the live window of a kernel over images of ``size`` (H, W): taps that meet a pixel at some position."""
+    parts = []
+    for side, taps, step, low in zip(size, layer.kernel_size, layer.stride, layer.padding, strict=True):
+        outputs = (side + 2 * low - taps) // step + 1
+        live = [tap for tap in range(taps) if any(0 <= out * step - low + tap < side for out in range(outputs))]
+        parts.append(slice(live[0], live[-1] + 1))
+    return parts[0], parts[1]
+
+
+def _same(model: nn.Module, taps: LiveTaps, shape: tuple[int, int, int], initial: Tensor) -> bool:
+    """Return whether both forms give the same outputs and dead weights no gradient, on random images."""
+    images = torch.randn(CHECKED, *shape, generator=torch.Generator().manual_seed(0))
+    row = initial.detach().cpu().float().clone().requires_grad_()
+    outputs = torch.func.functional_call(copy.deepcopy(model).cpu().float(), taps.full.views(row), (images,))
+    (gradient,) = torch.autograd.grad(outputs.square().sum(), row)
+    small = taps.layout.views(taps.reduce(row.detach()))
+    others = torch.func.functional_call(copy.deepcopy(taps.model).cpu().float(), small, (images,))
+    close = (outputs - others).abs().max() <= ALIKE * outputs.abs().max()
+    return bool(close) and not gradient[taps._mask(row.device)].any()
