@@ -1,0 +1,226 @@
+"""Pictures of loss surfaces: what is drawn where, what is said, what is refused; pages that fetch nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.text import Text
+
+from flatfed.analysis.landscape_file import Landscape, write
+from flatfed.errors import DataError
+from flatfed.tables import figures
+from flatfed.tables.figures import contour, surface, surface_page
+
+AXIS = np.linspace(-1, 1, 5)
+BOWL = 0.5 + 2 * AXIS[:, None] ** 2 + AXIS[None, :]  # tilted: the first coordinate is not the second
+
+
+def about(names, **changes):
+    models = [{"name": name, "algorithm": name} for name in names]
+    own = "to the model's own filters" if len(names) == 1 else "to the filters of the first model"
+    return {"models": models, "normalised": own, "seed": 0, "set": "train", "images": 1290, **changes}
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Files: one of model a, two of models b and a, wild with values that are not finite, line."""
+    wild = BOWL.copy()
+    wild[0, 0], wild[4, 4] = np.inf, np.nan
+    for name, models, losses in (
+        ("one", ["a"], [BOWL]),
+        ("two", ["b", "a"], [BOWL, 2 * BOWL + 4]),
+        ("wild", ["a"], [wild]),
+    ):
+        losses = np.stack(losses)
+        write(tmp_path / f"{name}.npz", Landscape("surface", about(models), AXIS, AXIS, losses, losses / 20))
+    along = np.linspace(-0.25, 1.25, 7)
+    between = Landscape("line", about(["a", "b"]), along, np.zeros(0), along**2, 1 - along**2 / 2)
+    write(tmp_path / "line.npz", between)
+    return tmp_path
+
+
+@pytest.fixture
+def spec(files):
+    """Panels: a alone, b and a in one frame, one that is not made."""
+    panels = [
+        ("A", [("A", "one.npz", 0)]),
+        ("A over B", [("B", "two.npz", 0), ("A", "two.npz", 1)]),
+        ("C", [("C", "none.npz", 0)]),
+    ]
+    return {
+        "figure": "f", "kind": "surface", "scale": "preview", "title": "Surfaces", "paper": "P, Figure 3",
+        "panels": [
+            {
+                "title": title,
+                "surfaces": [{"label": n, "surface": str(files / file), "model": m} for n, file, m in entries],
+            }
+            for title, entries in panels
+        ],
+    }  # fmt: skip
+
+
+def texts(figure) -> str:
+    return " ".join(t.get_text().replace("\n", " ") for t in figure.findobj(Text))
+
+
+def flat(spec, kind="contour", panel=0):
+    return {**spec, "kind": kind, "panels": [spec["panels"][panel]]}
+
+
+def corners(axis) -> np.ndarray:
+    """Corners (faces, 4, 3) of what a panel shows."""
+    (collection,) = axis.collections
+    return np.asarray(collection._faces)
+
+
+def test_surface_shows_every_cell_at_its_place_with_shared_axes(spec):
+    figure = surface.draw(spec)
+    alone, framed, absent = figure.axes
+    assert alone.get_zlim() == framed.get_zlim() == absent.get_zlim() == (-0.5, 11.0)
+    assert alone.get_xlim() == framed.get_ylim() == absent.get_xlim() == (-1, 1)
+    assert alone.get_zlabel() == "Loss (nats)"
+    found = corners(alone)
+    assert found.shape == (16, 4, 3)
+    x, y, z = found.reshape(-1, 3).T
+    np.testing.assert_allclose(z, 0.5 + 2 * x**2 + y)
+    assert len(corners(framed)) == 32
+    colours = framed.collections[0].get_facecolor()
+    assert (colours[:, 3] == 1).sum() == (colours[:, 3] == 0).sum() == 16, "one filled, the other a mesh"
+    assert not absent.collections
+
+
+def test_surface_says_what_it_is(spec):
+    said = texts(surface.draw(spec))
+    assert "Preview scale, not the paper's data: Surfaces" in said and "P, Figure 3" in said
+    assert "surface: B, mesh: A" in said and "not made" in said and "Missing surfaces: 1." in said
+    assert "scaled to the filters of B, each model around itself or the model's own filters" in said
+    assert "two random directions (draw 0)" in said and "On 1,290 training images." in said
+    alone = texts(surface.draw({**spec, "panels": spec["panels"][:1]}))
+    assert "mesh" not in alone and "Missing" not in alone and "Cut" not in alone
+
+
+def test_a_surface_is_cut_where_it_is_asked_for(spec):
+    figure = surface.draw({**flat(spec, "surface"), "top": 1.0})
+    found = corners(figure.axes[0])
+    assert found[:, :, 2].max() == 1.0 and figure.axes[0].get_zlim()[1] == 1.0
+    assert len(found) == sum(
+        min(BOWL[i, j], BOWL[i + 1, j], BOWL[i, j + 1], BOWL[i + 1, j + 1]) < 1 for i in range(4) for j in range(4)
+    )
+    assert "Cut at 1." in texts(figure)
+
+
+def test_values_that_are_not_finite_are_left_out_and_counted(spec, files):
+    entry = {"label": "A", "surface": str(files / "wild.npz")}
+    figure = surface.draw({**spec, "panels": [{"title": "A", "surfaces": [entry]}]})
+    assert len(corners(figure.axes[0])) == 14
+    assert "2 points without a finite value are left out" in texts(figure)
+
+
+def test_accuracy_is_in_percent(spec):
+    figure = surface.draw({**spec, "metric": "accuracy"})
+    assert figure.axes[0].get_zlabel() == "Accuracy (%)"
+    np.testing.assert_allclose(figure.axes[0].get_zlim(), (-2.5, 55))
+
+
+def test_contour_has_the_model_in_the_middle_and_one_scale(spec, files):
+    entries = [{"label": "A", "surface": str(files / "two.npz"), "model": m} for m in (0, 1)]
+    panels = [{"title": "A", "surfaces": [entry]} for entry in (*entries, spec["panels"][2]["surfaces"][0])]
+    figure = contour.draw({**spec, "kind": "contour", "panels": panels})
+    filled = [axis.collections[0] for axis in figure.axes[:2]]
+    np.testing.assert_allclose(filled[0].levels, np.linspace(-0.5, 11, 13))
+    np.testing.assert_array_equal(filled[0].levels, filled[1].levels)
+    middle = [line for line in figure.axes[0].get_lines() if line.get_marker() == "+"]
+    assert [np.asarray(line.get_data()).ravel().tolist() for line in middle] == [[0, 0]]
+    assert "Cross: the model." in texts(figure) and "not made" in texts(figure)
+
+
+def test_contours_of_a_loss_are_multiples(spec, files):
+    steep = np.exp(3 * BOWL)[None]
+    write(files / "one.npz", Landscape("surface", about(["a"]), AXIS, AXIS, steep, steep))
+    filled = contour.draw(flat(spec)).axes[0].collections[0]
+    np.testing.assert_allclose(np.diff(np.log(filled.levels)), np.log(steep.max() / steep.min()) / 12)
+
+
+def test_lines_between_models(files):
+    lines = [{"label": "a to b", "line": str(files / "line.npz")}, {"label": "gone", "line": str(files / "no.npz")}]
+    spec = {"figure": "f", "kind": "line", "scale": "paper", "title": "T", "metric": "accuracy"}
+    figure = contour.draw_line({**spec, "panels": [{"title": "P", "lines": lines}]})
+    axis = figure.axes[0]
+    x, y = axis.get_lines()[0].get_data()
+    np.testing.assert_allclose(y, 100 - 50 * x**2)
+    assert axis.get_ylabel() == "Accuracy (%)" and "Missing lines: 1." in texts(figure)
+    assert [float(line.get_xdata()[0]) for line in axis.get_lines()[1:]] == [0, 1]
+
+
+def test_what_cannot_be_drawn_is_refused_by_name(spec, files):
+    with pytest.raises(DataError, match="figure f: unknown metric 'los'; did you mean 'loss'"):
+        surface.draw({**spec, "metric": "los"})
+    with pytest.raises(DataError, match="figure f: top: -1 cuts everything"):
+        surface.draw({**spec, "top": -1})
+    with pytest.raises(DataError, match="A over B: 2 surfaces, not one surface"):
+        contour.draw(flat(spec, panel=1))
+    with pytest.raises(DataError, match="A: 0 surfaces, not one or two"):
+        surface.draw({**spec, "panels": [{"title": "A", "surfaces": []}]})
+    for entry, message in (
+        ({"surface": str(files / "one.npz"), "model": 1}, "one.npz: no model 1: it holds 1"),
+        ({"surface": str(files / "line.npz")}, "line.npz: is a line, but a surface is wanted"),
+    ):
+        with pytest.raises(DataError, match=message):
+            surface.draw({**spec, "panels": [{"title": "A", "surfaces": [{"label": "A", **entry}]}]})
+
+
+@pytest.mark.parametrize("kind", ["surface", "contour", "line"])
+def test_the_same_inputs_give_the_same_bytes(kind, spec, files):
+    draw = {"surface": surface.draw, "contour": contour.draw, "line": contour.draw_line}[kind]
+    if kind != "surface":
+        spec = flat(spec, kind)
+        spec["panels"][0] = {**spec["panels"][0], "lines": [{"label": "L", "line": str(files / "line.npz")}]}
+    for suffix, options in figures.FORMATS.items():
+        written = []
+        for _ in range(2):
+            figure, file = draw(spec), io.BytesIO()
+            figure.savefig(file, format=suffix, **{**options, "dpi": 40} if suffix == "png" else options)
+            pyplot.close(figure)
+            written.append(file.getvalue())
+        assert written[0] == written[1] and len(written[0]) > 1000
+
+
+def content(page: str) -> dict:
+    return json.loads(re.search(r'<script type="application/json">(.*?)</script>', page, re.S)[1])
+
+
+def test_the_page_holds_the_numbers_and_fetches_nothing(spec):
+    page = surface_page.page(spec)
+    data = content(page)
+    np.testing.assert_allclose(data["panels"][0]["sheets"][0]["z"], BOWL.ravel(), rtol=1e-4)
+    assert data["limits"] == [-0.5, 11.0] and [len(panel["sheets"]) for panel in data["panels"]] == [1, 2, 0]
+    assert "f: Preview scale, not the paper&#39;s data: Surfaces" in page
+    assert "has not been made" in page and page.count("<canvas") == 2 and page.count('type="checkbox"') == 2
+    assert "A, 0.5 in the middle" in page and "surface: B, mesh: A" in page
+    assert not re.search(r"https?:|(src|href)=|import\b|fetch\(|url\(", page)
+    assert page == surface_page.page(spec)
+
+
+def test_a_label_cannot_break_the_page(spec, files):
+    spec["panels"][0]["title"] = spec["panels"][0]["surfaces"][0]["label"] = "</script><b>&"
+    page = surface_page.page(spec)
+    assert "</script><b>" not in page
+    assert content(page)["panels"][0]["title"] == "</script><b>&"
+
+
+def test_the_page_leaves_out_what_is_not_finite_and_survives_a_plain(spec, files):
+    entry = {"label": "A", "surface": str(files / "wild.npz")}
+    data = content(surface_page.page({**spec, "panels": [{"title": "A", "surfaces": [entry]}]}))
+    assert [place for place, z in enumerate(data["panels"][0]["sheets"][0]["z"]) if z is None] == [0, 24]
+    plain = np.ones((1, 5, 5))
+    write(files / "wild.npz", Landscape("surface", about(["a"]), AXIS, AXIS, plain, plain))
+    plain_spec = {**spec, "panels": [{"title": "A", "surfaces": [entry]}]}
+    assert content(surface_page.page(plain_spec))["limits"] == [1.0, 2.0]
+    for draw in (surface.draw, contour.draw):
+        figure = draw({**plain_spec, "kind": draw.__module__.rpartition(".")[2]})
+        figure.savefig(io.BytesIO(), format="png", dpi=20)
