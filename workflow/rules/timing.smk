@@ -11,13 +11,31 @@ def timed_run(wildcards):
     return EXPERIMENT.run(*ids, wildcards.split, wildcards.algorithm, EXPERIMENT.seeds(*ids)[0])
 
 
+def timed_manifest(wildcards):
+    return f"{RESOURCES}/{timed_run(wildcards).dataset}/dataset.json"
+
+
+def timed_arrays(wildcards):
+    return [f"{RESOURCES}/{timed_run(wildcards).dataset}/{array}.npy" for array in ("images", "labels")]
+
+
+def timed_partition(wildcards):
+    return timed_run(wildcards).partition
+
+
+def timed_description(wildcards):
+    return as_json(timed_run(wildcards).description)
+
+
+def timed_code(wildcards):
+    return provenance.run_digest(timed_run(wildcards).description)
+
+
 rule timing:
     input:
-        manifest=lambda wildcards: f"{RESOURCES}/{timed_run(wildcards).dataset}/dataset.json",
-        arrays=lambda wildcards: ancient(
-            [f"{RESOURCES}/{timed_run(wildcards).dataset}/{array}.npy" for array in ("images", "labels")]
-        ),
-        partition=lambda wildcards: timed_run(wildcards).partition,
+        manifest=timed_manifest,
+        arrays=ancient(timed_arrays),
+        partition=timed_partition,
     output:
         "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/timing.json",
     log:
@@ -31,10 +49,10 @@ rule timing:
         gpu=1 if DEVICE == "cuda" else 0,
         device=DEVICE,
     params:
-        run=lambda wildcards: as_json(timed_run(wildcards).description),
+        run=timed_description,
         dataset=subpath(input.manifest, parent=True),
         threads=run_threads,
-        code=lambda wildcards: provenance.run_digest(timed_run(wildcards).description),
+        code=timed_code,
     message:
         "Seconds of a round of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, alone"
     shell:
