@@ -13,6 +13,7 @@ from flatfed.experiment import catalog as catalogs
 from flatfed.experiment import cells, figures, fit, selection, settings, tables, words
 from flatfed.experiment.model import Cell, Figure, Run, Table
 from flatfed.experiment.strict_yaml import read
+from flatfed.tables.errata import Errata
 
 
 def load(root: str | Path, config: dict[str, Any] | None = None, results: str = "results") -> Experiment:
@@ -34,7 +35,7 @@ class Experiment:
 
     def __init__(self, root: Path, config: dict[str, Any], results: str):
         selection.check(config)
-        self.config, self.results = config, results
+        self.root, self.config, self.results = root, config, results
         self.algorithm_folders = registry.look_in(
             config.get("algorithm_folders", []), f"{selection.WHERE}: algorithm_folders"
         )
@@ -72,6 +73,16 @@ class Experiment:
     def datasets(self) -> list[str]:
         """Ids of the datasets."""
         return list(self.catalog.datasets)
+
+    @cached_property
+    def missing_figures(self) -> list[str]:
+        """Ids of the figures that are declared but need what no rule makes (see ``figures.MISSING``)."""
+        return [name for name, found in self.figures.items() if found.kind in figures.MISSING]
+
+    @cached_property
+    def errata(self) -> Errata:
+        """The papers' contradictions: config/errata.yaml."""
+        return Errata(self.root)
 
     def selected(self) -> list[tuple[str, list[str]]]:
         """Return the tables that config.yaml asks for, each with the ids of its columns."""

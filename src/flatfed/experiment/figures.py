@@ -147,7 +147,8 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
         spec["metric"] = document["metric"]
     if found.kind == "curves":
         spec |= {"smooth": document["smooth"][scale], "across": document.get("across", "rounds")}
-    inputs += [f"{path}/metrics.csv" for path in runs]
+    names = ("metrics.csv",) if found.kind == "curves" else ("metrics.csv", "run.json")
+    inputs += [f"{path}/{name}" for path in runs for name in names]
     return {"kind": found.kind, "inputs": list(dict.fromkeys(inputs)), "runs": list(runs), "spec": spec}
 
 
@@ -185,7 +186,7 @@ def _sweep(experiment: Experiment, scale: str, document: dict[str, Any], panel: 
             runs = _runs(experiment, scale, document, point, variant)
             used += runs
             value = round(function(runs[0].description), 10)
-            points[row].append({"x": value, "runs": _by_seed(runs, point.get("splits") or splits)})
+            points[row].append({"x": value, **_final(runs, point.get("splits") or splits)})
     labels = experiment.catalog.algorithms
     series = [
         {"algorithm": row, "label": labels[row]["label"], "points": sorted(found, key=lambda point: point["x"])}
@@ -195,7 +196,7 @@ def _sweep(experiment: Experiment, scale: str, document: dict[str, Any], panel: 
     for row in panel.get("levels", []):
         runs = _runs(experiment, scale, document, common, row)
         used += runs
-        levels.append({"algorithm": row, "label": labels[row]["label"], "runs": _by_seed(runs, splits)})
+        levels.append({"algorithm": row, "label": labels[row]["label"], **_final(runs, splits)})
     return {"axis": axis, "log": panel.get("log", False), "series": series, "levels": levels}, [], used
 
 
@@ -206,7 +207,8 @@ def _bars(experiment: Experiment, scale: str, document: dict[str, Any], panel: d
         runs = _runs(experiment, scale, document, panel, row)
         used += runs
         label = experiment.catalog.algorithms[row]["label"]
-        bars.append({"algorithm": row, "label": label, "runs": [run.path for run in runs]})
+        rounds = runs[0].description["rounds"]
+        bars.append({"algorithm": row, "label": label, "rounds": rounds, "runs": [run.path for run in runs]})
     return {"bars": bars}, [], used
 
 
@@ -243,7 +245,11 @@ def _runs(experiment: Experiment, scale: str, document: dict[str, Any], entry: d
     return [experiment.run(scale, entry["protocol"], split, row, seed) for seed in seeds for split in splits]
 
 
-def _by_seed(runs: list[Run], splits: list[str] | None) -> list[list[str]]:
+def _final(runs: list[Run], splits: list[str] | None) -> dict[str, Any]:
+    """Return what a figure needs for a final number: the rounds of a finished run, and a list of folders per seed."""
     each = len(splits or [None])
     paths = [run.path for run in runs]
-    return [paths[place : place + each] for place in range(0, len(paths), each)]
+    return {
+        "rounds": runs[0].description["rounds"],
+        "runs": [paths[place : place + each] for place in range(0, len(paths), each)],
+    }

@@ -42,7 +42,7 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
         ],
         "cells": f"{experiment.results}/{scale}/cells/{found.id}",
         "notes": notes(experiment, scale, found, chosen),
-        "flags": document.get("flags", {}),
+        "flags": experiment.errata.flags(found.reference) if found.reference else {},
     }
 
 
@@ -89,6 +89,8 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     lines = list(table.settings.get("notes", []))
     if table.reference is None:
         lines.append(f"Nothing printed to compare with: {table.settings['reason']}.")
+    else:
+        lines += experiment.errata.notes(table.reference)
     protocols = list(dict.fromkeys(column.protocol for column in columns if column.splits))
     lines += untuned(experiment, scale, table, protocols)
     if scale == "paper":

@@ -13,6 +13,16 @@ Figure specification (JSON, from ``flatfed.experiment``)::
     {"figure": "fedsmoo2023_F5", "kind": "partition", "scale": ..., "title": ..., "paper": ..., "setting": ...,
      "panels": [{"title": "Dirichlet, u = 0.6", "partition": "results/.../seed1.npz"}, ...]}
 
+    "kind": "histogram", "panels": [{"title": ..., "partitions": [{"label": "replaced", "partition": FILE}, ...]}]
+    "kind": "sweep", with "metric": "panels": [{"title": ..., "axis": "Local epochs", "log": false,
+        "series": [{"algorithm": ..., "label": ..., "points": [{"x": 5, "rounds": 800, "runs": RUNS}, ...]}, ...],
+        "levels": [{"algorithm": ..., "label": ..., "rounds": 800, "runs": RUNS}, ...]}]
+    "kind": "bars", with "metric": "panels": [{"title": ..., "bars": [{"algorithm": ..., "label": ..., "rounds": 800,
+        "runs": ["results/.../seed1", ...]}, ...]}, ...]
+
+RUNS is a list per seed of the run folders whose mean is that seed's number. Curves may have ``"across":
+"communications"``, and then ``"steps"`` in each series, by which its rounds are multiplied.
+
 ``make`` writes ``<figure>.png`` (200 dpi) and ``<figure>.pdf``; the same inputs give the same bytes.
 """
 
@@ -29,11 +39,17 @@ from matplotlib import pyplot
 
 from flatfed.errors import DataError, unknown
 from flatfed.files import write_whole
-from flatfed.tables.figures import curves, partition
+from flatfed.tables.figures import bars, curves, histogram, partition, sweep
 from flatfed.tables.figures.paper import STYLE
 
 #: Kind -> function of the specification that returns a matplotlib figure.
-KINDS = {"curves": curves.draw, "partition": partition.draw}
+KINDS = {
+    "curves": curves.draw,
+    "sweep": sweep.draw,
+    "bars": bars.draw,
+    "partition": partition.draw,
+    "histogram": histogram.draw,
+}
 
 #: Format -> what keeps the date and the library's version out of the file: the same inputs give the same
 #: bytes.

@@ -17,17 +17,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flatfed.errors import DataError, unknown
-from flatfed.tables.figures.palette import style
-from flatfed.tables.figures.paper import WIDTH, caption
+from flatfed.tables.figures.palette import styles
+from flatfed.tables.figures.paper import QUANTITIES, WIDTH, caption, legend
 from flatfed.tables.readings import read_metrics
 
-#: Column of metrics.csv -> (axis label with unit, printed units in one stored unit).
-QUANTITIES = {
-    "test_accuracy": ("Test accuracy (%)", 100.0),
-    "test_loss": ("Test loss (nats)", 1.0),
-    "train_loss": ("Training loss (nats)", 1.0),
-    "consistency": ("Consistency $\\frac{1}{n}\\sum\\|w_i-w^{t+1}\\|^2$", 1.0),
-}
+#: What is on the horizontal axis -> its label.
+ACROSS = {"rounds": "Communication round", "communications": "Local communications (rounds x gossip steps)"}
 
 
 def draw(spec: dict[str, Any]) -> Figure:
@@ -55,28 +50,20 @@ def draw(spec: dict[str, Any]) -> Figure:
         if place >= len(panels):
             axis.set_visible(False)
             continue
-        for series in panels[place]["series"]:
+        lines = panels[place]["series"]
+        for series, look in zip(lines, styles([line["algorithm"] for line in lines]), strict=True):
             runs = [run for run in map(lambda folder: _read(folder, metric), series["runs"]) if run]
             absent += len(series["runs"]) - len(runs)
             seeds.add(len(runs))
             lasts |= {max(run, default=0) for run in runs}
-            entries[series["label"]] = _line(axis, series["algorithm"], runs, window, factor)
+            runs = [{series.get("steps", 1) * number: value for number, value in run.items()} for run in runs]
+            entries[series["label"]] = _line(axis, look, runs, window, factor)
         _cut(axis)
         axis.set_title(panels[place]["title"])
-        axis.set_xlabel("Communication round")
+        axis.set_xlabel(ACROSS[spec.get("across", "rounds")])
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylabel(label)
-    columns = max(4, math.ceil(len(entries) / 2))
-    foot = 0.2 * math.ceil(len(entries) / columns) / figure.get_figheight()
-    figure.get_layout_engine().set(rect=(0, foot, 1, 1 - foot))
-    # Anchored through transFigure: the figure's own box moves when the file is cut to what is drawn.
-    place = {
-        "loc": "lower center",
-        "bbox_to_anchor": (0.5, 0),
-        "bbox_transform": figure.transFigure,
-        "borderaxespad": 0,
-    }
-    figure.legend(entries.values(), entries.keys(), ncols=columns, frameon=False, **place)
+    legend(figure, entries)
     caption(figure, spec, _reading(window, seeds, absent, len(lasts) > 1))
     return figure
 
@@ -106,9 +93,9 @@ def _read(folder: str, metric: str) -> dict[int, float] | None:
     return {number: value for number, value in pairs if math.isfinite(value)}
 
 
-def _line(axis: Axes, algorithm: str, runs: list[dict[int, float]], window: int, factor: float) -> Any:
+def _line(axis: Axes, look: tuple[str, object], runs: list[dict[int, float]], window: int, factor: float) -> Any:
     """Draw band, raw mean and smoothed mean over the rounds that every run has; return the line for the legend."""
-    colour, dashes = style(algorithm)
+    colour, dashes = look
     rounds = sorted(set.intersection(*map(set, runs))) if runs else []
     values = factor * np.array([[run[number] for number in rounds] for run in runs]).reshape(len(runs), len(rounds))
     if not rounds:

@@ -9,6 +9,7 @@ test measures that, with a model of colour blindness.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 SOLID, DASHED, DOTTED, DASHDOT = "-", (0, (4.5, 1.4)), (0, (1.2, 1.2)), (0, (5, 1.4, 1.2, 1.4))
 
@@ -52,6 +53,27 @@ def style(algorithm: str) -> tuple[str, object]:
     base, _, label = algorithm.partition("~")
     colour, dashes = STYLES.get(base) or (_pick(base, OTHERS), SOLID)
     return colour, (_pick(label, VARIANTS) if label else dashes)
+
+
+def styles(algorithms: Sequence[str]) -> list[tuple[str, object]]:
+    """Return the looks of the lines of one panel, in their order.
+
+    An algorithm with several lines (a parameter's values) keeps its hue: they go from light to its own colour, the last
+    one with its own dash pattern.
+    """
+    bases = [algorithm.partition("~")[0] for algorithm in algorithms]
+    looks = []
+    for place, algorithm in enumerate(algorithms):
+        lines = [other for other, base in enumerate(bases) if base == bases[place]]
+        if len(lines) == 1:
+            looks.append(style(algorithm))
+            continue
+        colour, dashes = style(bases[place])
+        rank = lines.index(place)
+        white = 0.62 * (1 - rank / (len(lines) - 1))
+        mixed = "#" + "".join(f"{round((1 - white) * part + white * 255):02x}" for part in bytes.fromhex(colour[1:]))
+        looks.append((mixed, dashes if rank == len(lines) - 1 else VARIANTS[rank % len(VARIANTS)]))
+    return looks
 
 
 def _pick(name: str, choices: tuple) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from typing import Any
 
@@ -25,6 +26,17 @@ STYLE = {
     "svg.hashsalt": "flatfed",
 }
 
+#: Column of metrics.csv -> (axis label with unit, printed units in one stored unit).
+QUANTITIES = {
+    "test_accuracy": ("Test accuracy (%)", 100.0),
+    "train_accuracy": ("Train accuracy (%)", 100.0),
+    "client_train_accuracy": ("Train accuracy, mean over clients (%)", 100.0),
+    "client_test_accuracy": ("Test accuracy, mean over clients (%)", 100.0),
+    "test_loss": ("Test loss (nats)", 1.0),
+    "train_loss": ("Training loss (nats)", 1.0),
+    "consistency": ("Consistency $\\frac{1}{n}\\sum\\|w_i-w^{t+1}\\|^2$", 1.0),
+}
+
 #: Width of a figure across two columns of a conference page, inches.
 WIDTH = 7.0
 
@@ -43,3 +55,18 @@ def caption(figure: Figure, spec: dict[str, Any], reading: str) -> None:
     figure.text(
         0.005, -0.008, textwrap.fill(foot, 150), fontsize=6.5, color="#555555", ha="left", va="top", linespacing=1.4
     )
+
+
+def legend(figure: Figure, entries: dict[str, Any]) -> None:
+    """Put the legend of the whole figure under its panels, in up to two rows of four or more."""
+    columns = max(4, math.ceil(len(entries) / 2))
+    foot = 0.2 * math.ceil(len(entries) / columns) / figure.get_figheight()
+    figure.get_layout_engine().set(rect=(0, foot, 1, 1 - foot))
+    # Anchored through transFigure: the figure's own box moves when the file is cut to what is drawn.
+    place = {
+        "loc": "lower center",
+        "bbox_to_anchor": (0.5, 0),
+        "bbox_transform": figure.transFigure,
+        "borderaxespad": 0,
+    }
+    figure.legend(entries.values(), entries.keys(), ncols=columns, frameon=False, **place)

@@ -21,6 +21,9 @@ from flatfed.tables.figures.paper import WIDTH, caption
 #: Up to this many clients a panel is half a page wide.
 FEW_CLIENTS = 40
 
+#: With more panels than this they stand two across in any case: one below the other they are taller than a page.
+MANY_PANELS = 4
+
 #: Light to dark in one family of hues, beginning where even a single image stands out from white.
 COLOURS = ListedColormap(seaborn.color_palette("mako_r", 256).as_hex()[20:225])
 
@@ -34,7 +37,8 @@ def draw(spec: dict[str, Any]) -> Figure:
     """
     counts = [read_counts(panel["partition"]) for panel in spec["panels"]]
     most = max(int(count.max()) for count in counts)
-    across = 2 if len(counts) > 1 and max(len(count) for count in counts) <= FEW_CLIENTS else 1
+    narrow = max(len(count) for count in counts) <= FEW_CLIENTS
+    across = 2 if len(counts) > 1 and (narrow or len(counts) > MANY_PANELS) else 1
     down = -(-len(counts) // across)
     height = [
         max(_height(count.shape[1]) for count in counts[row * across : (row + 1) * across]) for row in range(down)

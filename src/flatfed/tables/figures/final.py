@@ -1,0 +1,52 @@
+"""Final numbers of runs for figures that plot one value per run: read as a table's cells are, and counted if absent."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flatfed.tables.readings import read_run
+
+
+@dataclass
+class Final:
+    """Reads the final ``metric`` of runs that have ``rounds`` rounds, and counts those that are not there."""
+
+    metric: str
+    absent: int = 0
+    diverged: int = 0
+    seeds: set[int] = field(default_factory=set)
+
+    def of(self, runs: list[list[str]], rounds: int) -> tuple[float, float | None] | None:
+        """Return (mean over seeds, sample deviation or None for one seed) of ``runs``, a list of run folders per seed.
+
+        A seed's number is the mean over its folders; a seed without all of them is left out. None where none is left.
+
+        :raises DataError: a run.json or metrics.csv is damaged.
+        """
+        numbers = []
+        for folders in runs:
+            values = [self._final(folder, rounds) for folder in folders]
+            if None not in values:
+                numbers.append(statistics.fmean(values))
+        if not numbers:
+            return None
+        self.seeds.add(len(numbers))
+        return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None
+
+    def _final(self, folder: str, rounds: int) -> float | None:
+        history, diverged, _ = read_run(Path(folder), rounds, (self.metric,))
+        self.diverged += diverged
+        self.absent += history is None
+        return None if history is None or diverged else history[self.metric][-1]
+
+    def reading(self, mark: str) -> str:
+        """Say what a ``mark`` is, how many seeds it stands for, and what is not there."""
+        most = max(self.seeds, default=0)
+        said = f"{mark}: final round, " + ("mean over seeds" if most > 1 else "one seed")
+        said += "; bar: ± one sample standard deviation over seeds" if most > 1 else ""
+        numbers = " or ".join(str(number) for number in sorted(self.seeds))
+        said += f" (n = {numbers})." if numbers else "."
+        said += f" {self.absent} runs are missing." if self.absent else ""
+        return said + (f" {self.diverged} runs diverged and are left out." if self.diverged else "")

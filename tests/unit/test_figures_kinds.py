@@ -1,0 +1,124 @@
+"""Sweeps, bars and histograms: the values by hand, and what is said where runs are missing."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from flatfed.errors import DataError
+from flatfed.tables import figures
+from flatfed.tables.figures import bars, curves, histogram, palette, sweep
+
+
+def make_run(folder, accuracies, rounds=None):
+    folder.mkdir(parents=True)
+    lines = ["round,test_accuracy", *(f"{i + 1},{accuracy}" for i, accuracy in enumerate(accuracies))]
+    (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
+    about = {"rounds_done": rounds or len(accuracies), "diverged_at": None}
+    (folder / "run.json").write_text(json.dumps(about))
+    return str(folder)
+
+
+def texts(figure) -> str:
+    return " ".join(
+        text.get_text().replace("\n", " ") for text in figure.findobj(match=lambda a: hasattr(a, "get_text"))
+    )
+
+
+@pytest.fixture
+def sweep_spec(tmp_path):
+    """One algorithm at two values: two seeds of two splits each at the first, one unfinished run at the second."""
+    at_1 = [
+        [make_run(tmp_path / f"{seed}{split}", [0.1, final]) for split, final in zip("ab", finals, strict=True)]
+        for seed, finals in ((1, (0.5, 0.7)), (2, (0.6, 0.8)))
+    ]
+    late = [[make_run(tmp_path / "late", [0.9], rounds=1)]]
+    level = [[make_run(tmp_path / "level", [0.2, 0.4])]]
+    points = [{"x": 0.01, "rounds": 2, "runs": at_1}, {"x": 1.0, "rounds": 2, "runs": late}]
+    panel = {
+        "title": "(c) radius", "axis": r"$\rho$", "log": True,
+        "series": [{"algorithm": "fedsam", "label": "FedSAM", "points": points}],
+        "levels": [{"algorithm": "fedavg", "label": "FedAvg", "rounds": 2, "runs": level}],
+    }  # fmt: skip
+    return {
+        "figure": "fedsam2022_F3", "kind": "sweep", "scale": "preview", "title": "Radius", "metric": "test_accuracy",
+        "panels": [panel],
+    }  # fmt: skip
+
+
+def test_a_sweep_draws_means_over_splits_then_seeds(sweep_spec):
+    figure = sweep.draw(sweep_spec)
+    axis = figure.axes[0]
+    line = next(line for line in axis.get_lines() if line.get_marker() == "o")
+    np.testing.assert_allclose(line.get_xdata(), [0.01])
+    np.testing.assert_allclose(line.get_ydata(), [65.0])
+    assert line.get_color() == palette.STYLES["fedsam"][0]
+    level = next(line for line in axis.get_lines() if line.get_color() == palette.STYLES["fedavg"][0])
+    np.testing.assert_allclose(level.get_ydata(), [40.0, 40.0])
+    assert axis.get_xscale() == "log" and list(axis.get_xticks()) == [0.01, 1.0]
+    said = texts(figure)
+    assert "Test accuracy (%)" in said and "final round, mean over seeds" in said
+    assert "n = 1 or 2" in said and "1 runs are missing" in said
+
+
+def test_bars_begin_at_zero_and_say_their_value(tmp_path):
+    runs = [make_run(tmp_path / "1", [0.2, 0.5]), make_run(tmp_path / "2", [0.2, 0.6])]
+    panel = {
+        "title": "Ring",
+        "bars": [
+            {"algorithm": "dfedavg", "label": "DFedAvg", "rounds": 2, "runs": runs},
+            {"algorithm": "dfedsam", "label": "DFedSAM", "rounds": 2, "runs": [str(tmp_path / "none")]},
+        ],
+    }
+    spec = {
+        "figure": "dfedsam2023_F5", "kind": "bars", "scale": "paper", "title": "T", "metric": "test_accuracy",
+        "panels": [panel],
+    }  # fmt: skip
+    figure = bars.draw(spec)
+    heights = [patch.get_height() for patch in figure.axes[0].patches]
+    np.testing.assert_allclose(heights, [55.0, 0.0])
+    assert figure.axes[0].get_ylim()[0] == 0
+    said = texts(figure)
+    assert "55.0" in said and "0.0 " not in said and "1 runs are missing" in said
+
+
+def test_a_histogram_sums_over_clients_and_says_the_deviation(tmp_path):
+    np.savez(tmp_path / "with.npz", class_counts=np.array([[3, 0, 1], [1, 2, 5]]))
+    np.savez(tmp_path / "without.npz", class_counts=np.array([[2, 2, 2], [2, 2, 2]]))
+    partitions = [{"label": name, "partition": str(tmp_path / f"{name}.npz")} for name in ("with", "without")]
+    panels = [{"title": "Dirichlet", "partitions": partitions}]
+    spec = {"figure": "fedsmoo2023_F2", "kind": "histogram", "scale": "paper", "title": "T", "panels": panels}
+    figure = histogram.draw(spec)
+    outlines = [patch.get_data().values for patch in figure.axes[0].patches]
+    np.testing.assert_array_equal(outlines, [[4, 2, 6], [4, 4, 4]])
+    assert "with: 1.63" in texts(figure) and "without: 0.00" in texts(figure)
+
+
+def test_lines_of_one_algorithm_keep_its_hue_and_differ():
+    names = ["dfedsam", "dfedsam~rho0.1", "dfedsam~rho1"]
+    looks = palette.styles(["fedavg", *names])
+    assert looks[0] == palette.style("fedavg")
+    assert looks[-1] == palette.style("dfedsam")
+    assert len({colour for colour, _ in looks}) == 4
+
+
+def test_communications_are_rounds_times_gossip_steps(tmp_path):
+    run = make_run(tmp_path / "run", [0.1, 0.2, 0.3])
+    series = [{"algorithm": "dfedsam_mgs", "label": "Q = 4", "runs": [run], "steps": 4}]
+    spec = {
+        "figure": "dfedsam2023_F4", "kind": "curves", "scale": "paper", "title": "T", "metric": "test_accuracy",
+        "across": "communications", "smooth": 0, "panels": [{"title": "Ring", "series": series}],
+    }  # fmt: skip
+    figure = curves.draw(spec)
+    np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_xdata(), [4, 8, 12])
+    assert "gossip steps" in texts(figure)
+
+
+def test_damaged_runs_and_unknown_metrics_are_named(sweep_spec, tmp_path):
+    (tmp_path / "1a" / "metrics.csv").write_text("round,test_accuracy\n1,0.1\n2,high\n")
+    with pytest.raises(DataError, match=r"1a/metrics\.csv: line 3: test_accuracy: 'high'"):
+        figures.make(sweep_spec, tmp_path)
+    with pytest.raises(DataError, match="unknown metric 'accuracy'"):
+        figures.make({**sweep_spec, "metric": "accuracy"}, tmp_path)
