@@ -165,6 +165,21 @@ def time(options: argparse.Namespace) -> None:
     )
 
 
+def plan(options: argparse.Namespace) -> None:
+    from flatfed.commands import plan as plans
+
+    plans.plan(
+        options.tables,
+        options.config,
+        scale=options.scale,
+        every=options.all,
+        cells=options.cells,
+        calibrate=options.calibrate,
+        keep_models=options.keep_models,
+        out=options.json,
+    )
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "fetch": fetch,
     "partition": partition,
@@ -181,4 +196,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "errata": errata,
     "verify": verify,
     "time": time,
+    "plan": plan,
 }

@@ -12,6 +12,7 @@ def add(commands: Any) -> None:
     """Add the sub-commands to the command line."""
     _compare(commands)
     _time(commands)
+    _plan(commands)
 
 
 def _compare(commands: Any) -> None:
@@ -73,3 +74,34 @@ def _time(commands: Any) -> None:
     sub.add_argument("--rounds", type=count, default=5, metavar="N", help="rounds measured (default: 5)")
     sub.add_argument("--warm-up", type=count, default=1, metavar="N", help="rounds before them (default: 1)")
     _add_device(sub)
+
+
+def _plan(commands: Any) -> None:
+    sub = _add(
+        commands,
+        "plan",
+        "say what tables need and what that will cost, before anything runs",
+        "For each table, and for all together (a run that several share counts once): runs to make and runs there;\n"
+        "hours, from the seconds per round of finished runs and timings on this kind of device, scaled by the images\n"
+        "a round sees where the very run was not measured; disk; memory. Trains nothing without --calibrate.\n"
+        "  there    finished        begun    has a checkpoint or an unfinished record, and goes on\n"
+        "  stale    made from another description than the configuration's: it will be made again",
+        "python -m flatfed plan fedsmoo2023_T1 fedsmoo2023_T6 --scale paper",
+    )
+    sub.add_argument("tables", nargs="*", metavar="TABLE", help="ids of config/tables (default: the configuration's)")
+    sub.add_argument("--all", action="store_true", help="all tables")
+    sub.add_argument("--scale", choices=("preview", "paper"), help="the scale (default: the configuration's)")
+    sub.add_argument("--cells", action="store_true", help="list the cells, table/column/row, instead")
+    sub.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="first time two rounds of one run of every kind (model, images, batch) that was never measured here",
+    )
+    sub.add_argument(
+        "--keep-models",
+        choices=("all", "needed"),
+        default="all",
+        help="count the disk of all models, or of those that an analysis reads (default: all)",
+    )
+    sub.add_argument("--json", type=Path, metavar="FILE", help="write the numbers as JSON, too")
+    _add_config(sub)

@@ -1,0 +1,183 @@
+"""``flatfed plan``: what tables need and what it will cost, before anything runs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flatfed import gpus
+from flatfed.commands import configuration
+from flatfed.commands.plan_costs import Costs, measured
+from flatfed.experiment import Cell, Experiment, Run
+from flatfed.files import write_json
+
+GB = 1e9
+
+
+@dataclass
+class Need:
+    """What a table, or several, need: runs by path, those whose model an analysis reads, timings by path."""
+
+    cells: int = 0
+    runs: dict[str, Run] = field(default_factory=dict)
+    analysed: set[str] = field(default_factory=set)
+    timings: dict[str, Run] = field(default_factory=dict)
+
+    def add(self, cells: Iterable[Cell], experiment: Experiment) -> None:
+        """Add what ``cells`` read."""
+        for cell in cells:
+            self.cells += 1
+            self.runs |= {run.path: run for run in cell.runs}
+            if "analyses" in cell.spec:
+                self.analysed |= {run.path for run in cell.runs}
+            for path in (path for path in cell.inputs if path.endswith("/timing.json")):
+                scale, _, protocol, split, algorithm = Path(path).parts[-6:-1]
+                seed = experiment.seeds(scale, protocol)[0]
+                self.timings[path] = experiment.run(scale, protocol, split, algorithm, seed)
+
+    def join(self, other: Need) -> None:
+        """Add another need; runs that both share count once."""
+        self.cells += other.cells
+        self.runs |= other.runs
+        self.analysed |= other.analysed
+        self.timings |= other.timings
+
+
+def state(run: Run) -> str:
+    """Return what is there of a run: "finished", "begun", "missing", or "stale", made from another description."""
+    folder = Path(run.path)
+    try:
+        about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        if about["description"] != run.description:
+            return "stale"
+        whole = about["rounds_done"] >= run.description["rounds"] or about["diverged_at"] is not None
+        return "finished" if whole else "begun"
+    except (OSError, ValueError, KeyError):
+        return "begun" if folder.is_dir() and any(folder.iterdir()) else "missing"
+
+
+def plan(
+    tables: list[str],
+    config: Path | None,
+    *,
+    scale: str | None,
+    every: bool,
+    cells: bool,
+    calibrate: bool,
+    keep_models: str,
+    out: Path | None,
+) -> None:
+    """Print what ``tables`` (none: those of config.yaml; ``every``: all) need and what that costs.
+
+    ``cells`` lists their cells instead. ``calibrate`` first times one run of every kind that was never measured on this
+    machine. ``keep_models``: "all", or "needed", those alone that an analysis reads. ``out``: a JSON file, too.
+
+    :raises ConfigError: there is no such table.
+    :raises DataError: a run's record is damaged, or a calibration lacks its data.
+    """
+    experiment = configuration.load(config)
+    scale = scale or experiment.scale
+    asked = [(name, None) for name in tables or (experiment.tables if every else [])] or experiment.selected()
+    if cells:
+        for name, columns in asked:
+            for cell in experiment.cells(scale, name, columns):
+                made = "made" if Path(cell.path).exists() else "not made"
+                print(f"{name}/{cell.spec['column']}/{cell.spec['row']}  {made}")
+        return
+    needs: dict[str, Need] = {}
+    for name, columns in asked:
+        needs[name] = Need()
+        needs[name].add(experiment.cells(scale, name, columns), experiment)
+    total = Need()
+    for need in needs.values():
+        total.join(need)
+    costs = known(experiment, scale)
+    if calibrate:
+        from flatfed.commands.calibrate import calibrate as measure
+
+        if measure(experiment, costs, [run for run in total.runs.values() if state(run) != "finished"]):
+            costs = known(experiment, scale)
+    states = {path: state(run) for path, run in total.runs.items()}
+    sums = {name: summary(need, states, costs, keep_models) for name, need in needs.items()}
+    sums["total"] = summary(total, states, costs, keep_models)
+    for name, numbers in sums.items():
+        if name != "total" or len(needs) > 1:
+            print("\n".join(lines(name if name == "total" else f"{name}, {scale} scale", numbers, costs)))
+    if sums["total"]["unknown"]:
+        print(
+            "unknown: nothing like these runs was measured on this kind of device; --calibrate times one of each kind"
+        )
+    if out is not None:
+        write_json(out, {"scale": scale, "device": costs.device, "machines": costs.machines(), "plan": sums})
+
+
+def known(experiment: Experiment, scale: str) -> Costs:
+    """Return the costs that are known at ``scale`` for the configuration's device."""
+    training = {name: dataset["train"] for name, dataset in experiment.catalog.datasets.items()}
+    device = gpus.resolve(experiment.config.get("device", "auto"))
+    return Costs(measured(Path(experiment.results, scale)), device, training)
+
+
+def summary(need: Need, states: dict[str, str], costs: Costs, keep_models: str) -> dict[str, Any]:
+    """Return the numbers of a need: runs by state, seconds to train, bytes of disk and memory; plain data."""
+    waiting = [run for path, run in need.runs.items() if states[path] != "finished"]
+    timed = {path: run for path, run in need.timings.items() if not Path(path).exists()}
+    seconds, how = 0.0, Counter()
+    for run, rounds in [(run, run.description["rounds"]) for run in waiting] + [(run, 6) for run in timed.values()]:
+        each, kind = costs.seconds(run)
+        seconds += rounds * (each or 0.0)
+        how[kind] += 1
+    kept = need.runs if keep_models == "all" else need.analysed
+    sizes = [costs.disk(run, path in kept) for path, run in need.runs.items()]
+    stores = [costs.state(run) for run in waiting]
+    peaks = [costs.memory(run) for run in waiting]
+    return {
+        "cells": need.cells,
+        "runs": len(need.runs),
+        **{name: sum(states[path] == name for path in need.runs) for name in ("finished", "begun", "stale", "missing")},
+        "timings": len(timed),
+        "seconds": round(seconds, 1),
+        **{kind: how[kind] for kind in ("measured", "scaled", "unknown")},
+        "disk_bytes": sum(size or 0 for size in sizes),
+        "disk_unknown": sum(size is None for size in sizes),
+        "models": len(kept),
+        "client_state_bytes": max((size or 0 for size in stores), default=0),
+        "host_memory_bytes": max((host for host, _ in peaks), default=0),
+        "device_memory_bytes": max((device for _, device in peaks), default=0),
+    }
+
+
+def lines(name: str, numbers: dict[str, Any], costs: Costs) -> list[str]:
+    """Return what is said of one table, or of all, line by line."""
+    there = f"{numbers['finished']} there"
+    there += "".join(f", {numbers[key]} {key}" for key in ("begun", "stale") if numbers[key])
+    waiting = numbers["runs"] - numbers["finished"]
+    said = [f"{name}: {numbers['cells']} cells, {numbers['runs']} runs: {there}, {waiting} to make"]
+    if waiting or numbers["timings"]:
+        unit = "GPU-hours" if costs.device == "cuda" else "hours of one job on the CPU"
+        parts = [f"{numbers[kind]} {kind}" for kind in ("measured", "scaled", "unknown") if numbers[kind]]
+        hours = f"{numbers['seconds'] / 3600:.2f} {unit}" if numbers["seconds"] else "unknown"
+        where = f"; on {', '.join(costs.machines())}" if costs.machines() else ""
+        timings = f", {numbers['timings']} timings among them" if numbers["timings"] else ""
+        said.append(f"  time    {hours} ({', '.join(parts)}{where}){timings}")
+    disk = f"  disk    {_size(numbers['disk_bytes'])}, {numbers['models']} models kept"
+    said.append(disk + (f"; {numbers['disk_unknown']} of unknown size" if numbers["disk_unknown"] else ""))
+    if waiting:
+        peaks = [("host", numbers["host_memory_bytes"]), ("device", numbers["device_memory_bytes"])]
+        taken = ", ".join(f"{word} {_size(size)}" for word, size in peaks if size) or "none measured yet"
+        said.append(
+            f"  memory  of one run: {taken}; state of its clients at most {_size(numbers['client_state_bytes'])}"
+        )
+    return said
+
+
+def _size(count: float) -> str:
+    """Write bytes in a unit of three figures or so."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count / 1e3:.0f} kB"

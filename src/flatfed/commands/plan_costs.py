@@ -1,0 +1,179 @@
+"""What runs will cost, from what was measured: seconds of a round, memory, size on disk.
+
+A run is measured where one of the same protocol, split and algorithm is finished or timed on the same kind of device.
+Else its seconds are scaled from runs of the same model, images and batch size, in proportion to the images that a
+round's gradients see: of the same algorithm if there is one. Where nothing like it was measured, nothing is claimed.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from flatfed import algorithms
+from flatfed.errors import DataError
+from flatfed.experiment import Run
+
+#: Bytes of a number as it is kept and sent (float32).
+FLOAT = 4
+
+#: Bytes of a line of metrics.csv and of a run.json, about.
+LINE, RECORD = 160, 6000
+
+
+#: Where measurements lie under results/<scale>.
+PLACES = ("runs/*/*/*/seed*/run.json", "analysis/*/*/*/timing.json", "analysis/*/*/*/calibration.json")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One finished or timed run on some device; memory in bytes, None where it was not measured."""
+
+    description: dict[str, Any]
+    seconds_per_round: float
+    device: str
+    machine: str
+    parameters: int
+    memory: int | None
+    device_memory: int | None
+
+
+def measured(folder: Path) -> list[Measured]:
+    """Return what was measured under ``folder``, results/<scale>: all finished runs, timings and calibrations.
+
+    :raises DataError: a run.json or timing.json is damaged.
+    """
+    found = []
+    for path in [path for pattern in PLACES for path in folder.glob(pattern)]:
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+            each = about.get("seconds_per_round") or _mean(about)
+            if each is None:
+                continue
+            host = about["host"]
+            machine = host["gpu"] if about["device"] == "cuda" else host["processor"]
+            memory = about["peak_memory_bytes"], about.get("peak_device_memory_bytes")
+            found.append(Measured(about["description"], each, about["device"], machine, about["parameters"], *memory))
+        except (ValueError, KeyError, TypeError) as problem:
+            raise DataError(f"{path}: not the record of a run ({problem!r})") from None
+    return found
+
+
+def _mean(about: dict[str, Any]) -> float | None:
+    """Return the seconds of a round of a finished run, None where it diverged: broken numbers may be slow ones."""
+    done = about["rounds_done"]
+    return about["seconds"] / done if done and about["diverged_at"] is None else None
+
+
+def images_seen(description: dict[str, Any], training: int) -> float:
+    """Return how many images the gradients of one round see, twice for two gradients a step; about, by expectation.
+
+    ``training``: images in the training set.
+    """
+    kind = algorithms.load(description["update"]["name"])
+    clients, sampling = description["partition"]["clients"], description["sampling"]
+    active = clients if sampling["scheme"] == "all" else max(1.0, clients * sampling["fraction"])
+    if "local_steps" in description:
+        seen = active * description["local_steps"] * description["batch_size"]
+    else:
+        seen = active * training / clients * description["local_epochs"]
+    return seen * kind.gradients_per_step + kind.full_passes * active * training / clients
+
+
+class Costs:
+    """Estimates for runs on one kind of ``device`` ("cpu", "cuda"), from ``known`` measurements of any.
+
+    ``training``: dataset name -> images in its training set.
+    """
+
+    def __init__(self, known: Iterable[Measured], device: str, training: dict[str, int]):
+        self.training = training
+        self.device = device
+        self.known = list(known)
+        self.here = [one for one in self.known if one.device == device]
+
+    def machines(self) -> list[str]:
+        """Return the names of the machines that the seconds were measured on."""
+        return sorted({one.machine for one in self.here if one.machine})
+
+    def seconds(self, run: Run) -> tuple[float | None, str]:
+        """Return (seconds of a round or None, how that is known: "measured", "scaled", "unknown")."""
+        same = [one for one in self.here if _ids(one.description) == _ids(run.description)]
+        if same:
+            return statistics.fmean(one.seconds_per_round for one in same), "measured"
+        alike = [one for one in self.here if kind_of(one.description) == kind_of(run.description)]
+        own = [one for one in alike if one.description["update"]["name"] == run.description["update"]["name"]]
+        rates = [one.seconds_per_round / self._images(one.description) for one in own or alike]
+        if not rates:
+            return None, "unknown"
+        return statistics.fmean(rates) * self._images(run.description), "scaled"
+
+    def parameters(self, run: Run) -> int | None:
+        """Return the number of parameters of a run's model: from a run of it, else by building it with torch."""
+        wanted = _model(run.description)
+        for one in self.known:
+            if _model(one.description) == wanted:
+                return one.parameters
+        return _built(*wanted)
+
+    def disk(self, run: Run, model: bool) -> int | None:
+        """Return the bytes of a finished run's folder, with its ``model`` or without; None where that is unknown."""
+        lines = run.description["rounds"] / run.description["evaluation"]["every"]
+        rest = round(LINE * lines) + RECORD
+        if not model:
+            return rest
+        size = self.parameters(run)
+        return None if size is None else FLOAT * size + rest
+
+    def state(self, run: Run) -> int | None:
+        """Return the bytes of all clients' state, at most: on the device, in memory or on disk, wherever it fits."""
+        size = self.parameters(run)
+        kind = algorithms.load(run.description["update"]["name"])
+        vectors = len(kind.client_state) + kind.decentralised + kind.remembers
+        return None if size is None else FLOAT * size * vectors * run.description["partition"]["clients"]
+
+    def memory(self, run: Run) -> tuple[int, int]:
+        """Return the largest (host, device) memory in bytes that runs of this model took, 0 where none was measured."""
+        alike = [one for one in self.known if _model(one.description) == _model(run.description)]
+        host = max((one.memory or 0 for one in alike), default=0)
+        return host, max((one.device_memory or 0 for one in alike), default=0)
+
+    def images(self, run: Run) -> float:
+        """Return how many images the gradients of a round of ``run`` see."""
+        return self._images(run.description)
+
+    def _images(self, description: dict[str, Any]) -> float:
+        return images_seen(description, self.training[description["dataset"]["name"]])
+
+
+def _ids(description: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(description[key] for key in ("scale", "protocol", "split", "algorithm"))
+
+
+def _model(description: dict[str, Any]) -> tuple[str, str, tuple[int, ...], int]:
+    model, data = description["model"], description["dataset"]
+    return model["name"], json.dumps(model["options"], sort_keys=True), tuple(data["shape"]), data["classes"]
+
+
+def kind_of(description: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what decides the seconds of an image: the model, the batch, the precision."""
+    return (*_model(description), description["batch_size"], description["precision"])
+
+
+@cache
+def _built(name: str, options: str, shape: tuple[int, ...], classes: int) -> int | None:
+    """Return the number of parameters of a model that is built without memory; None where torch is not installed."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        return None
+    from flatfed import models
+
+    with torch.device("meta"):
+        module = models.build(name, shape, classes, json.loads(options))
+    return sum(parameter.numel() for parameter in module.parameters())

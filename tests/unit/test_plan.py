@@ -1,0 +1,177 @@
+"""``flatfed plan``: runs counted once, costs worked out by hand from runs that were measured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flatfed import cli
+from flatfed.commands import calibrate, configuration, plan_costs, time_run
+from flatfed.commands.plan_costs import Costs, Measured, images_seen
+
+PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
+COLUMNS = "cifar10-dir0.6-100, cifar10-dir0.6-200"
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    return configuration.load(None)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty folder with a configuration of two columns of one table at paper scale, on the CPU."""
+    monkeypatch.chdir(tmp_path)
+    text = f"scale: paper\ndevice: cpu\ntables:\n  - {{table: fedsmoo2023_T1, columns: [{COLUMNS}]}}\nfigures: []\n"
+    Path("config.yaml").write_text(text)
+    return tmp_path
+
+
+def record(run, seconds: float, **changes) -> None:
+    """Write the record of a finished run that took so many seconds a round."""
+    rounds = run.description["rounds"]
+    about = {
+        "description": run.description, "rounds_done": rounds, "diverged_at": None, "seconds": seconds * rounds,
+        "device": "cpu", "host": {"gpu": None, "processor": "test machine"}, "parameters": 1000,
+        "peak_memory_bytes": 3_000_000, "peak_device_memory_bytes": None,
+    }  # fmt: skip
+    path = Path(run.path, "run.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**about, **changes}))
+
+
+def plan(*arguments: str) -> dict:
+    assert cli.main(["plan", "--config", "config.yaml", "--json", "plan.json", *arguments]) == 0
+    return json.loads(Path("plan.json").read_text())["plan"]
+
+
+def test_images_of_a_round_by_hand(experiment):
+    """100 clients of 500 images, ten active, 5 epochs: 25,000. 200 at 5 % are as many with half the images."""
+    seen = {
+        (split, row): images_seen(experiment.run("paper", PROTOCOL, split, row, 1).description, 50_000)
+        for split in (SPLIT, "dir0.6-200")
+        for row in ("fedavg", "fedsam")
+    }
+    assert seen == {
+        (SPLIT, "fedavg"): 25_000, (SPLIT, "fedsam"): 50_000,
+        ("dir0.6-200", "fedavg"): 12_500, ("dir0.6-200", "fedsam"): 25_000,
+    }  # fmt: skip
+
+
+def test_seconds_are_measured_scaled_or_unknown(experiment):
+    def run(split, row, protocol=PROTOCOL):
+        return experiment.run("paper", protocol, split, row, 2)
+
+    other = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
+    known = [Measured(other.description, 4.0, "cpu", "m", 1000, None, None)]
+    costs = Costs(known, "cpu", {"cifar10": 50_000, "cifar100": 50_000})
+    assert costs.seconds(run(SPLIT, "fedavg")) == (4.0, "measured"), "another seed of the same"
+    assert costs.seconds(run(SPLIT, "fedsam")) == (8.0, "scaled")
+    assert costs.seconds(run("dir0.6-200", "fedavg")) == (2.0, "scaled")
+    assert costs.seconds(run(SPLIT, "fedavg", "fedsmoo-cifar100")) == (None, "unknown"), "other classes and batch"
+    assert Costs(known, "cuda", costs.training).seconds(run(SPLIT, "fedavg")) == (None, "unknown")
+    own = [*known, Measured(run(SPLIT, "fedsam").description, 6.0, "cpu", "m", 1000, None, None)]
+    found, how = Costs(own, "cpu", costs.training).seconds(run("dir0.6-200", "fedsam"))
+    assert (found, how) == (3.0, "scaled"), "from the same algorithm where there is one"
+
+
+def test_a_plan_by_hand(here, experiment, capsys):
+    """Sixteen cells, two seeds: 32 runs. FedAvg's two on 100 clients are done at 1 s a round, one run is of old."""
+    rows = experiment.tables["fedsmoo2023_T1"].rows
+    for seed in (1, 2):
+        record(experiment.run("paper", PROTOCOL, SPLIT, "fedavg", seed), 1.0)
+    old = experiment.run("paper", PROTOCOL, SPLIT, "fedcm", 1)
+    record(old, 1.0, description={**old.description, "rounds": 10})
+    begun = experiment.run("paper", PROTOCOL, SPLIT, "feddyn", 1)
+    Path(begun.path).mkdir(parents=True)
+    Path(begun.path, "checkpoint.part").touch()
+    total = plan()["total"]
+    assert (total["cells"], total["runs"]) == (16, 32)
+    assert [total[key] for key in ("finished", "begun", "stale", "missing")] == [2, 1, 1, 28]
+    # Rounds of 1 s on 100 clients and half a second on 200, twice that for the three rows with two gradients a step.
+    double = {"fedsam", "mofedsam", "fedsmoo"}
+    by_hand = sum((2 if row in double else 1) * (1.0 + 0.5) * 2 * 800 for row in rows) - 2 * 800
+    assert total["seconds"] == pytest.approx(by_hand)
+    assert (total["measured"], total["scaled"], total["unknown"]) == (2, 28, 0), "FedCM's two seeds"
+    rest = 160 * 800 + 6000
+    assert total["disk_bytes"] == 32 * (4 * 1000 + rest) and total["models"] == 32
+    assert total["client_state_bytes"] == 2 * 200 * 4 * 1000, "FedSMOO: two vectors for each of 200 clients"
+    assert total["host_memory_bytes"] == 3_000_000
+    assert "32 runs: 2 there, 1 begun, 1 stale, 30 to make" in capsys.readouterr().out
+    assert plan("--keep-models", "needed")["total"]["disk_bytes"] == 32 * rest, "no analysis reads a model"
+
+
+def test_runs_that_tables_share_count_once(here, capsys):
+    both = plan("fedsmoo2023_T1", "fedsmoo2023_T6")
+    assert both["fedsmoo2023_T1"]["runs"] == both["total"]["runs"] == 256
+    assert both["total"]["cells"] == 256 and both["total"]["seconds"] == 0
+    said = capsys.readouterr().out
+    assert "time    unknown (256 unknown)" in said and "--calibrate" in said
+
+
+def test_a_diverged_run_is_there_and_measures_nothing(here, experiment):
+    run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
+    record(run, 1.0, diverged_at=7, rounds_done=6)
+    total = plan()["total"]
+    assert total["finished"] == 1 and total["unknown"] == 31
+
+
+def test_a_damaged_record_is_named(here, experiment, capsys):
+    run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
+    record(run, 1.0, host=None)
+    assert cli.main(["plan", "--config", "config.yaml"]) == 2
+    assert f"{run.path}/run.json: not the record of a run" in capsys.readouterr().err
+
+
+def test_cells_are_listed_by_id(here, capsys, experiment):
+    path = Path(experiment.cell("paper", "fedsmoo2023_T1", "cifar10-dir0.6-200", "fedcm").path)
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert cli.main(["plan", "--config", "config.yaml", "--cells"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert len(listed) == 16 and "fedsmoo2023_T1/cifar10-dir0.6-200/fedcm  made" in listed
+    assert "fedsmoo2023_T1/cifar10-dir0.6-100/fedcm  not made" in listed
+
+
+def test_calibration_times_the_cheapest_run_of_each_unknown_kind(here, experiment, monkeypatch, capsys):
+    assert cli.main(["plan", "--config", "config.yaml", "--calibrate"]) == 2
+    assert "is needed to time results/paper/runs/fedsmoo-cifar10/dir0.6-200/fed" in capsys.readouterr().err
+    told = []
+
+    def write(description, dataset, partition, out, **place):
+        told.append((description["split"], description["update"]["name"], place["rounds"]))
+        timing = {"seconds_per_round": 0.5, "device": "cpu", "host": {"gpu": None, "processor": "m"}}
+        out.parent.mkdir(parents=True)
+        more = {"description": description, "parameters": 10, "peak_memory_bytes": 1}
+        out.write_text(json.dumps({**timing, **more}))
+
+    monkeypatch.setattr(time_run, "write", write)
+    manifest, seed = (
+        Path("resources/cifar10/dataset.json"),
+        experiment.partition_path("paper", PROTOCOL, "dir0.6-200", 1),
+    )
+    for path in (manifest, Path(seed)):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    total = plan("--calibrate")["total"]
+    assert len(told) == 1 and told[0][0] == "dir0.6-200" and told[0][2] == 2
+    assert total["unknown"] == 0 and total["seconds"] > 0
+    assert not list(Path("results").glob("**/timing.json")), "a table of times never reads a calibration"
+    assert calibrate.chosen(Costs(plan_costs.measured(Path("results/paper")), "cpu", {"cifar10": 50_000}), []) == []
+
+
+def test_planning_what_was_measured_imports_no_torch(here, experiment):
+    record(experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1), 1.0)
+    script = (
+        "import sys; from flatfed import cli; cli.main(['plan', '--config', 'config.yaml']); "
+        "print('torch' in sys.modules)"
+    )
+    source = str(Path(cli.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={"PYTHONPATH": source}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "False"
