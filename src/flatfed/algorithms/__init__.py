@@ -9,6 +9,7 @@ config.yaml, which the workflow hands to its jobs as the environment variable FL
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Iterable
@@ -54,6 +55,12 @@ def names() -> list[str]:
 
 def load(name: str) -> type[Algorithm]:
     """Return the class of algorithm ``name``; ConfigError if there is no such file or no such class in it."""
+    return _load(name, tuple(__path__))
+
+
+@functools.cache
+def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
+    """Load from ``folders``, once: a configuration asks thousands of times, and listing folders takes long."""
     if name not in names():
         raise ConfigError(unknown("algorithm", name, names(), "algorithms"))
     module = importlib.import_module(f"{__name__}.{name}")

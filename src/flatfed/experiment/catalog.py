@@ -64,8 +64,9 @@ def load(root: Path) -> Catalog:
     algorithms = _entries(root, "algorithms", LABELLED)
     for name in registry.names():
         algorithms.setdefault(name, {"label": registry.load(name).__name__})  # a file alone is enough for a row
+    files = registry.names()
     for name, entry in algorithms.items():
-        check_algorithm(name, entry, algorithms)
+        check_algorithm(name, entry, algorithms, files)
     protocols: dict[str, settings.Protocol] = {}
     for name, document in _files(root, "protocols", "protocol").items():
         for label in document.get("variants", {}):
@@ -169,12 +170,12 @@ def check_splits(splits: dict[str, dict[str, Any]]) -> None:
         seen[same] = name
 
 
-def check_algorithm(name: str, entry: dict[str, Any], algorithms: dict[str, dict[str, Any]]) -> None:
-    """Refuse an algorithm without a file, and a variant without a base or with a key that means nothing."""
+def check_algorithm(name: str, entry: dict[str, Any], algorithms: dict[str, dict[str, Any]], files: list[str]) -> None:
+    """Refuse an algorithm without one of ``files``, and a variant without a base or with a key that means nothing."""
     where = f"config/algorithms.yaml: {name}"
     base, _, label = name.partition("~")
-    if base not in registry.names():
-        raise ConfigError(unknown("algorithm", base, registry.names(), where))
+    if base not in files:
+        raise ConfigError(unknown("algorithm", base, files, where))
     if not label and "set" in entry:
         raise ConfigError(f"{where}.set: only a variant ({name}~label) has this key; {name} has its file's defaults")
     if label and base not in algorithms:
