@@ -135,7 +135,7 @@ CONFIGURATIONS = {
     ),
     "table entry's key": ({"tables": [{"table": "fedsmoo2023_T1", "column": ["x"]}]}, ["tables[0]", "column"]),
     "figure": ({"figures": ["fedsmoo2023_F11"]}, ["figures[0]", "did you mean 'fedsmoo2023_F"]),
-    "figure that nothing can draw yet": ({"figures": ["fedsmoo2023_F3"]}, ["figures[0]", "needs loss surfaces"]),
+    "figure that nothing can draw yet": ({"figures": ["fedlesam2024_F2"]}, ["figures[0]", "needs sharpness"]),
     "seeds": ({"seeds": [1, 0]}, ["seeds[1]", "0", "at least 1"]),
     "seed twice": ({"seeds": [1, 1]}, ["seeds", "1 is given twice"]),
     "threads": ({"threads": 0}, ["threads", "at least 1"]),
