@@ -23,8 +23,9 @@ for name, folder in ("PYTHONPATH", ROOT / "src"), ("PATH", Path(sys.executable).
 src = shlex.quote(str(ROOT / "src"))
 shell.prefix(f"set -euo pipefail; export PYTHONPATH=${{{{PYTHONPATH:-{src}}}}}; ")
 
-from flatfed import algorithms, experiment, gpus, provenance
+from flatfed import algorithms, experiment, files, gpus, provenance
 from flatfed.errors import FlatFedError
+from flatfed.experiment import analyses
 
 RESULTS = workflow.pathvars.apply("<results>")
 RESOURCES = workflow.pathvars.apply("<resources>")
@@ -75,6 +76,8 @@ wildcard_constraints:
     protocol="[^/]+",
     split="[^/]+",
     algorithm="[^/]+",
+    other="[^/+]+",
+    other_split="[^/+]+",
     seed=r"\d+",
     table="[^/]+",
     column="[^/]+",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import fit, words
+from flatfed.experiment import analyses, fit, words
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Figure, Run
 
@@ -20,7 +20,7 @@ KINDS = {
     "bars": (("metric", "protocol", "splits", "rows"), ("seeds",)),
     "partition": (("seed",), ("protocol", "splits", "panels")),
     "histogram": (("seed", "panels"), ("protocol",)),
-    "surface": (("panels",), ("protocol", "seed")),
+    "surface": (("panels",), ("protocol", "seed", "metric")),
     "eigenvalues": (("protocol", "splits", "rows"), ("seeds",)),
     "drift": (("protocol", "splits", "rows"), ("seeds",)),
 }
@@ -28,7 +28,6 @@ COMMON = ("kind", "title", "paper", "caption")
 
 #: Kinds that need what no rule makes: they are declared, counted as missing, and not drawn.
 MISSING = {
-    "surface": "loss surfaces",
     "eigenvalues": "eigenvalues of the Hessian",
     "drift": "sharpness and perturbation drift along the way",
 }
@@ -143,7 +142,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
         "setting": words.setting(experiment, scale, list(dict.fromkeys(pairs)), trained=trained),
         "panels": drawn,
     }
-    if trained:
+    if "metric" in document:
         spec["metric"] = document["metric"]
     if found.kind == "curves":
         spec |= {"smooth": document["smooth"][scale], "across": document.get("across", "rounds")}
@@ -224,7 +223,21 @@ def _partitions(experiment: Experiment, scale: str, document: dict[str, Any], pa
     return {"partitions": shown}, files, []
 
 
+def _surfaces(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
+    """Return (panel of surfaces, files, runs): one model, or two in one frame scaled to the first's filters."""
+    used, labels = [], []
+    for entry in _entries(panel):
+        seed = document.get("seed") or experiment.seeds(scale, entry["protocol"])[0]
+        for row in _rows(entry):
+            used.append(experiment.run(scale, entry["protocol"], entry["split"], row, seed))
+            labels.append(entry.get("label", experiment.catalog.algorithms[row]["label"]))
+    path = analyses.surface_path(used[0], experiment.results, *used[1:])
+    shown = [{"label": label, "surface": path, "model": place} for place, label in enumerate(labels)]
+    return {"surfaces": shown}, [path], []
+
+
 _DRAWN = {
+    "surface": _surfaces,
     "curves": _curves,
     "sweep": _sweep,
     "bars": _bars,

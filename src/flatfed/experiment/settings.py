@@ -18,7 +18,7 @@ OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_e
 SPLIT_DEFAULTS = {"balanced": False, "replacement": True, "sampling": "bernoulli", "sampler": "keyed"}
 
 #: Keys of a protocol whose mappings are merged key by key where something overrides them; other values are replaced.
-MERGED = ("evaluation", "probe", "executor", "unstated")
+MERGED = ("evaluation", "probe", "analysis", "executor", "unstated")
 
 
 @dataclass(frozen=True)

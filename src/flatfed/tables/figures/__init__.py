@@ -39,7 +39,7 @@ from matplotlib import pyplot
 
 from flatfed.errors import DataError, unknown
 from flatfed.files import write_whole
-from flatfed.tables.figures import bars, curves, histogram, partition, sweep
+from flatfed.tables.figures import bars, curves, histogram, partition, surface, sweep
 from flatfed.tables.figures.paper import STYLE
 
 #: Kind -> function of the specification that returns a matplotlib figure.
@@ -49,6 +49,7 @@ KINDS = {
     "bars": bars.draw,
     "partition": partition.draw,
     "histogram": histogram.draw,
+    "surface": surface.draw,
 }
 
 #: Format -> what keeps the date and the library's version out of the file: the same inputs give the same

@@ -1,0 +1,34 @@
+"""Analyses of finished runs: where they lie, and how they are made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flatfed.experiment.experiment import Experiment
+    from flatfed.experiment.model import Run
+
+#: Kind of analysis -> its settings where a protocol's ``analysis:`` says nothing, by scale.
+DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
+    "surface": {
+        "paper": {"grid": 51, "range": 1.0, "set": "train", "images": 4096},
+        "preview": {"grid": 21, "range": 1.0, "set": "train", "images": 500},
+    },
+}
+
+
+def folder(run: Run, results: str) -> str:
+    """Return the folder of the analyses of ``run``."""
+    return f"{results}/{run.scale}/analysis/{run.protocol}/{run.split}/{run.algorithm}/seed{run.seed}"
+
+
+def surface_path(run: Run, results: str, other: Run | None = None) -> str:
+    """Return the path of the loss surface of ``run``, or of it and ``other`` in one frame, scaled to its filters."""
+    beside = f"+{other.split}+{other.algorithm}" if other else ""
+    return f"{folder(run, results)}/surface{beside}.npz"
+
+
+def settings(experiment: Experiment, kind: str, scale: str, protocol: str) -> dict[str, Any]:
+    """Return the settings of analysis ``kind`` in ``protocol`` at ``scale``."""
+    values = experiment.catalog.protocols[protocol].scales[scale]
+    return {**DEFAULTS[kind][scale], **values.get("analysis", {}).get(kind, {})}

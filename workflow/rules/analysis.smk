@@ -1,0 +1,77 @@
+@told
+def surface_settings(wildcards):
+    """The command line's options for a surface, from the protocol."""
+    chosen = analyses.settings(EXPERIMENT, "surface", wildcards.scale, wildcards.protocol)
+    return " ".join(f"--{name} {value}" for name, value in chosen.items())
+
+
+def run_folder(wildcards, split, algorithm):
+    return f"{RESULTS}/{wildcards.scale}/runs/{wildcards.protocol}/{split}/{algorithm}/seed{wildcards.seed}"
+
+
+def analysed_beside(wildcards):
+    folder = run_folder(wildcards, wildcards.other_split, wildcards.other)
+    return [f"{folder}/{name}" for name in ("run.json", "model.safetensors")]
+
+
+def in_one_frame(wildcards):
+    return f"--with {run_folder(wildcards, wildcards.other_split, wildcards.other)}"
+
+
+# The loss around the model of a run. A call that was stopped goes on from what waits in a hidden file beside the output.
+rule surface:
+    input:
+        manifest=run_manifest,
+        arrays=ancient(run_arrays),
+        partition=run_partition,
+        run="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json",
+        model="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors",
+    output:
+        "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/seed{seed}/surface.npz",
+    log:
+        "<logs>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}.log",
+    benchmark:
+        "<benchmarks>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: run_threads
+    resources:
+        gpu=1 if DEVICE == "cuda" else 0,
+        device=DEVICE,
+    params:
+        dataset=subpath(input.manifest, parent=True),
+        folder=subpath(input.run, parent=True),
+        beside="",
+        settings=surface_settings,
+        code=code("flatfed.analysis.landscape"),
+    message:
+        "Loss surface of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
+    shell:
+        "python -m flatfed surface {params.folder} {params.beside} --dataset {params.dataset}"
+        " --partition {input.partition} --out {output} {params.settings} --device {resources.device}"
+        " --threads {threads} > {log} 2>&1"
+
+
+# Two models in one frame: both along the directions scaled to the first one's filters.
+use rule surface as surface_frame with:
+    input:
+        manifest=run_manifest,
+        arrays=ancient(run_arrays),
+        partition=run_partition,
+        run="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json",
+        model="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors",
+        other=analysed_beside,
+    output:
+        "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/seed{seed}/surface+{other_split}+{other}.npz",
+    log:
+        "<logs>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}+{other_split}+{other}.log",
+    benchmark:
+        "<benchmarks>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}+{other_split}+{other}.tsv"
+    params:
+        dataset=subpath(input.manifest, parent=True),
+        folder=subpath(input.run, parent=True),
+        beside=in_one_frame,
+        settings=surface_settings,
+        code=code("flatfed.analysis.landscape"),
+    message:
+        "Loss surfaces of {wildcards.algorithm} and {wildcards.other} on {wildcards.split} of {wildcards.protocol}"
