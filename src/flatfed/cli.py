@@ -180,6 +180,12 @@ def plan(options: argparse.Namespace) -> None:
     )
 
 
+def export(options: argparse.Namespace) -> None:
+    from flatfed.commands import export_runs as exports
+
+    exports.pack(options.wanted, options.config, options.out, scale=options.scale)
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "fetch": fetch,
     "partition": partition,
@@ -191,6 +197,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "figure": figure,
     "report": report,
     "describe": describe,
+    "export": export,
     "import": import_runs,
     "check": check,
     "errata": errata,

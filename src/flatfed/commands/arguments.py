@@ -182,10 +182,12 @@ def _elsewhere(commands: Any) -> None:
         "accept runs that were made elsewhere",
         "Checks that each run is finished and was made from the description, data, partition and code that the\n"
         "configuration asks for here, then moves its folder into results/, where Snakemake finds it done. Nothing\n"
-        "is moved unless every run passes.",
+        "is moved unless every run passes. What `export` made, a folder or a .tar, is held against its digests first.",
         "python -m flatfed import from-gpu-host/results/preview/runs",
     )
-    sub.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a run folder, or one that holds some")
+    sub.add_argument(
+        "folders", nargs="+", type=Path, metavar="FOLDER", help="a run folder, one that holds some, or an export"
+    )
     sub.add_argument("--replace", action="store_true", help="put them in place of runs that are already there")
     sub.add_argument("--other-code", action="store_true", help="accept runs that other source code trained")
     _add_config(sub)

@@ -13,6 +13,7 @@ def add(commands: Any) -> None:
     _compare(commands)
     _time(commands)
     _plan(commands)
+    _export(commands)
 
 
 def _compare(commands: Any) -> None:
@@ -104,4 +105,24 @@ def _plan(commands: Any) -> None:
         help="count the disk of all models, or of those that an analysis reads (default: all)",
     )
     sub.add_argument("--json", type=Path, metavar="FILE", help="write the numbers as JSON, too")
+    _add_config(sub)
+
+
+def _export(commands: Any) -> None:
+    sub = _add(
+        commands,
+        "export",
+        "pack finished runs for another machine",
+        "Copies metrics, models and records of the finished runs into a new folder, or an archive if its name ends in\n"
+        ".tar, .tar.gz or .tgz, with the SHA-256 of every file. `import` checks them there and puts the runs in place.",
+        "python -m flatfed export fedsmoo2023_T1 --scale paper --out fedsmoo.tar",
+    )
+    sub.add_argument(
+        "wanted",
+        nargs="*",
+        metavar="TABLE|RUN_FOLDER",
+        help="tables or run folders (default: the configuration's tables)",
+    )
+    _add_path(sub, "--out", "FOLDER|FILE", "where to write; must not exist")
+    sub.add_argument("--scale", choices=("preview", "paper"), help="the scale of tables (default: the configuration's)")
     _add_config(sub)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,21 +13,27 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import provenance
-from flatfed.commands import configuration
+from flatfed.commands import bundle, configuration
+from flatfed.commands.bundle import FILES
 from flatfed.errors import DataError
 from flatfed.experiment import Experiment, Run
 from flatfed.files import read_json
-
-FILES = ("metrics.csv", "model.safetensors", "run.json")
 
 
 def accept(folders: Iterable[Path], config: Path | None, *, replace: bool, other_code: bool) -> None:
     """Check every finished run under ``folders`` against the configuration, then move all of them into results/.
 
-    Nothing is moved unless every run passes.
+    A folder or archive that ``flatfed export`` made is held against its manifest first. Nothing is moved unless every
+    run passes.
 
-    :raises DataError: none is found, one is unfinished, or was made from another description, data, partition or code.
+    :raises DataError: none is found, a file is not the one of the manifest, a run is unfinished, or was made from
+        another description, data, partition or code.
     """
+    with contextlib.ExitStack() as stack:
+        _accept([stack.enter_context(bundle.opened(path)) for path in folders], config, replace, other_code)
+
+
+def _accept(folders: list[Path], config: Path | None, replace: bool, other_code: bool) -> None:
     experiment = configuration.load(config)
     found = [path.parent for folder in folders for path in sorted(folder.rglob("run.json"))]
     if not found:

@@ -1,0 +1,150 @@
+"""Runs packed on one machine and taken on another: whole, by digest, or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from flatfed import cli, provenance
+from flatfed.commands import configuration
+from flatfed.files import read_json
+
+PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
+COLUMN = "cifar10-dir0.6-100"
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    return configuration.load(None)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory, experiment):
+    """A folder with the digits and the partition of seed 1, as both machines have them."""
+    root = tmp_path_factory.mktemp("data")
+    spec = json.dumps(experiment.dataset_spec("digits"))
+    assert cli.main(["fetch", "--spec", spec, "--out", str(root / "resources/digits")]) == 0
+    partition = experiment.partition_path("preview", PROTOCOL, SPLIT, 1)
+    deal = json.dumps(experiment.partition_spec("preview", PROTOCOL, SPLIT, 1))
+    place = ["--dataset", str(root / "resources/digits"), "--out", str(root / partition)]
+    assert cli.main(["partition", "--spec", deal, *place]) == 0
+    return root
+
+
+@pytest.fixture
+def machines(data, tmp_path, monkeypatch, experiment):
+    """Return (here, there): folders with data; here has two finished runs of seed 1, and is where we are."""
+    for name in ("here", "there"):
+        shutil.copytree(data, tmp_path / name)
+        text = f"scale: preview\nseeds: [1]\ntables:\n  - {{table: fedsmoo2023_T1, columns: [{COLUMN}]}}\nfigures: []\n"
+        (tmp_path / name / "config.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path / "here")
+    from flatfed.data import partition as partitions
+
+    digests = {
+        "dataset_digest": read_json("resources/digits/dataset.json")["digest"],
+        "partition_digest": partitions.load(Path(experiment.partition_path("preview", PROTOCOL, SPLIT, 1))).digest,
+    }
+    for row in ("fedavg", "fedsmoo"):
+        run = experiment.run("preview", PROTOCOL, SPLIT, row, 1)
+        folder = Path(run.path)
+        folder.mkdir(parents=True)
+        (folder / "metrics.csv").write_text(f"round\n{row}\n")
+        (folder / "model.safetensors").write_bytes(row.encode() * 100)
+        code = {"code_digest": provenance.run_digest(run.description)}
+        done = {"rounds_done": run.description["rounds"], "diverged_at": None}
+        (folder / "run.json").write_text(json.dumps({"description": run.description, **digests, **code, **done}))
+    return tmp_path / "here", tmp_path / "there"
+
+
+def flatfed(*arguments: str) -> int:
+    return cli.main([arguments[0], "--config", "config.yaml", *arguments[1:]])
+
+
+def run_folder(row: str) -> str:
+    return f"results/preview/runs/{PROTOCOL}/{SPLIT}/{row}/seed1"
+
+
+@pytest.mark.parametrize("name", ["bundle", "bundle.tar", "bundle.tar.gz"])
+def test_what_is_exported_is_imported(machines, monkeypatch, capsys, name):
+    here, there = machines
+    assert flatfed("export", "fedsmoo2023_T1", "--out", f"../{name}") == 0
+    said = capsys.readouterr().out
+    assert "2 runs" in said and "are not finished" in said
+    monkeypatch.chdir(there)
+    assert flatfed("import", f"../{name}") == 0
+    for row in ("fedavg", "fedsmoo"):
+        for file in ("metrics.csv", "model.safetensors", "run.json"):
+            assert (there / run_folder(row) / file).read_bytes() == (here / run_folder(row) / file).read_bytes()
+    assert flatfed("import", f"../{name}") == 2, "nothing is put over what is there"
+
+
+def test_single_runs_are_exported_by_their_folders(machines):
+    assert flatfed("export", run_folder("fedsmoo"), "--out", "one.tar") == 0
+    with tarfile.open("one.tar") as archive:
+        assert sorted(archive.getnames()) == [
+            "flatfed-export.json",
+            *(f"{run_folder('fedsmoo')}/{file}" for file in ("metrics.csv", "model.safetensors", "run.json")),
+        ]
+
+
+@pytest.mark.parametrize("file", ["metrics.csv", "model.safetensors", "run.json"])
+def test_a_file_that_changed_on_the_way_is_named_and_nothing_is_taken(machines, monkeypatch, capsys, file):
+    _, there = machines
+    flatfed("export", "--out", "../bundle")
+    path = there.parent / "bundle" / run_folder("fedsmoo") / file
+    path.write_bytes(path.read_bytes()[:-1] + b" ")
+    monkeypatch.chdir(there)
+    assert flatfed("import", "../bundle") == 2
+    said = capsys.readouterr().err
+    assert f"{run_folder('fedsmoo')}/{file}: SHA-256 is " in said and "copy it again" in said
+    assert not (there / "results/preview/runs").exists() and path.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda root: (root / run_folder("fedavg") / "model.safetensors").unlink(),
+            "is missing, but flatfed-export.json",
+        ),
+        (lambda root: (root / "flatfed-export.json").write_text("{}"), "not the manifest of an export"),
+        (
+            lambda root: shutil.copytree(root / run_folder("fedavg"), root / "results/other/seed9"),
+            "flatfed-export.json does not list it",
+        ),
+    ],
+)
+def test_a_bundle_that_is_not_whole_is_refused(machines, monkeypatch, capsys, change, words):
+    _, there = machines
+    flatfed("export", "--out", "../bundle")
+    change(there.parent / "bundle")
+    monkeypatch.chdir(there)
+    assert flatfed("import", "../bundle") == 2
+    assert words in capsys.readouterr().err and not (there / "results/preview/runs").exists()
+
+
+def test_a_cut_archive_is_refused(machines, monkeypatch, capsys):
+    _, there = machines
+    flatfed("export", "--out", "../bundle.tar.gz")
+    path = there.parent / "bundle.tar.gz"
+    path.write_bytes(path.read_bytes()[:200])
+    monkeypatch.chdir(there)
+    assert flatfed("import", "../bundle.tar.gz") == 2
+    assert "cannot be read as an archive" in capsys.readouterr().err
+
+
+def test_exports_that_cannot_be_are_refused(machines, capsys):
+    Path("there").mkdir()
+    assert flatfed("export", "--out", "there") == 2
+    assert "exists already" in capsys.readouterr().err
+    assert flatfed("export", run_folder("fedcm"), "--out", "nothing") == 2
+    assert "none of 1 runs is finished" in capsys.readouterr().err
+    (Path(run_folder("fedavg")) / "model.safetensors").unlink()
+    assert flatfed("export", "--out", "half.tar") == 2
+    assert "model.safetensors is missing" in capsys.readouterr().err
+    assert not Path("half.tar").exists() and not Path("nothing").exists()
