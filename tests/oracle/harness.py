@@ -1,4 +1,4 @@
-"""A small federated problem in float64, and a slow, obvious second implementation of every algorithm.
+"""A small federated problem in float64, for the engine and as plain tensors.
 
 The problem has what breaks careless code: clients of unequal size, ragged last batches, partial participation, a clip
 that is active, weight decay, a falling learning rate, several local epochs.
@@ -18,7 +18,6 @@ from flatfed import algorithms, models
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine import batches
-from flatfed.engine.sampling import active_clients
 from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_arrays
 
@@ -127,10 +126,9 @@ def weights(folder: Path, spec: dict, executor: str = "stacked", rounds: int | N
 
 
 class Reference:
-    """Every algorithm again, one client after another on one vector, written from the papers' formulas.
+    """The problem of a description as plain tensors: ``w`` the initial weights, ``m`` clients with their ``members``.
 
-    Shares with flatfed: the initial weights, who is active, the batches, and the model's forward pass. Momentum, duals
-    and control variates are dictionaries client -> vector.
+    Shares with flatfed: the initial weights, the batches, and the model's forward pass.
     """
 
     def __init__(self, folder: Path, spec: dict):
@@ -138,8 +136,8 @@ class Reference:
             write_problem(folder)
         run = simulation(folder, spec)
         self.spec = spec
-        self.w = run.server["w"][0].clone()
-        self.members, self.sizes = run.members, run.sizes
+        self.w = run.weights.initial.clone()
+        self.members = run.members
         self.m = len(self.members)
         data = np.load(folder / "data" / "images.npy"), np.load(folder / "data" / "labels.npy")
         mean, std = spec["dataset"]["mean"][0], spec["dataset"]["std"][0]
@@ -147,11 +145,6 @@ class Reference:
         self.y = torch.from_numpy(data[1])
         model = spec["model"]
         self.model = models.build(model["name"], tuple(spec["dataset"]["shape"]), 3, model["options"]).double()
-        zero = torch.zeros_like(self.w)
-        self.c, self.h, self.s, self.delta, self.first, self.second = (zero.clone() for _ in range(6))
-        self.c_i = {i: zero.clone() for i in range(self.m)}
-        self.h_i = {i: zero.clone() for i in range(self.m)}
-        self.mu_i = {i: zero.clone() for i in range(self.m)}
 
     def gradient(self, w: torch.Tensor, index: np.ndarray) -> torch.Tensor:
         """Gradient of the mean cross-entropy on images ``index``."""
@@ -173,71 +166,3 @@ class Reference:
             augmented=False,
         )
         return [dealt.index[0, k][dealt.weight[0, k] > 0] for k in range(dealt.length)]
-
-    def run(self, name: str, p: dict, rounds: int) -> torch.Tensor:
-        """Run ``rounds`` rounds of algorithm ``name`` with all its parameters ``p``; return the server's model."""
-        for t in range(rounds):
-            eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
-            active = active_clients(self.spec["sampling"], self.m, self.spec["seed"], t)
-            self.round(name, p, t, eta, [int(i) for i in active])
-        return self.w
-
-    def round(self, name: str, p: dict, t: int, eta: float, active: list[int]) -> None:
-        """One round."""
-        n, w_t = len(active), self.w
-        local, steps, c_change, sent_mu = {}, {}, torch.zeros_like(w_t), torch.zeros_like(w_t)
-        for i in active:
-            x, dealt, e = w_t.clone(), self.batches(i, t), None
-            for index in dealt:
-                e, g = self.ascend(name, p, x, i, index)
-                if name == "scaffold":
-                    g = g - self.c_i[i] + self.c
-                if name in ("fedcm", "mofedsam"):
-                    g = p["alpha"] * g + (1 - p["alpha"]) * self.delta
-                quadratic = self.spec["weight_decay"]
-                if name in ("feddyn", "fedsmoo"):
-                    g = g + p["penalty"] * (self.h_i[i] - w_t)
-                    quadratic += p["penalty"]
-                if self.spec["clip_norm"] is not None:
-                    g = g * min(1.0, self.spec["clip_norm"] / (float(torch.linalg.norm(g)) + 1e-6))
-                x = x - eta * (g + quadratic * x)
-            local[i], steps[i] = x, len(dealt)
-            if name == "scaffold":
-                new = self.c_i[i] - self.c + (w_t - x) / (len(dealt) * eta)
-                c_change += (new - self.c_i[i]) / self.m
-                self.c_i[i] = new
-            if name in ("feddyn", "fedsmoo"):
-                self.h_i[i] = self.h_i[i] + x - w_t
-            if name == "fedsmoo":
-                sent_mu += (self.mu_i[i] - (e if p["s"] == "paper" else 0)) / n
-        mean = sum(local.values()) / n
-        self.serve(name, p, w_t, mean)
-        self.delta = -sum((local[i] - w_t) / steps[i] for i in active) / (n * eta)
-        self.c = self.c + c_change
-        if name == "fedsmoo":
-            self.s = p["rho"] * sent_mu / (torch.linalg.norm(sent_mu) + 1e-7)
-
-    def ascend(self, name: str, p: dict, x: torch.Tensor, i: int, index: np.ndarray):
-        """Return (perturbation or None, gradient at the perturbed point)."""
-        g = self.gradient(x, index)
-        if name in ("fedsam", "mofedsam"):
-            e = p["rho"] * g / (torch.linalg.norm(g) + 1e-7)
-        elif name == "fedsmoo":
-            u = g - self.mu_i[i] - self.s
-            e = p["rho"] * u / (torch.linalg.norm(u) + 1e-7)
-            self.mu_i[i] = self.mu_i[i] + e - self.s
-        else:
-            return None, g
-        return e, self.gradient(x + e, index)
-
-    def serve(self, name: str, p: dict, w_t: torch.Tensor, mean: torch.Tensor) -> None:
-        """The server's step."""
-        change = mean - w_t
-        if name in ("feddyn", "fedsmoo"):
-            self.w = mean + sum(self.h_i.values()) / self.m
-        elif name == "fedadam":
-            self.first = p["beta1"] * self.first + (1 - p["beta1"]) * change
-            self.second = p["beta2"] * self.second + (1 - p["beta2"]) * change**2
-            self.w = w_t + p["server_learning_rate"] * self.first / (self.second.sqrt() + p["tau"])
-        else:
-            self.w = w_t + p["server_learning_rate"] * change

@@ -1,0 +1,295 @@
+"""Every algorithm again, one client after another on one vector, written from the papers' formulas.
+
+Shares with flatfed: the initial weights, who is active, the batches, the forward pass, mixing matrices and the draws of
+DisPFL's masks. Control variates, duals, momenta and old models are dictionaries client -> vector.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from harness import Reference
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from flatfed.engine.sampling import active_clients
+
+SAM = ("fedsam", "mofedsam", "fedgamma", "fedspeed", "centralised_sam")
+LESAM = ("fedlesam", "fedlesam_s", "fedlesam_d")
+VARIANCE_REDUCED = ("scaffold", "fedgamma", "fedlesam_s")
+DYNAMIC = ("feddyn", "fedspeed", "fedsmoo", "fedlesam_d")
+MOMENTUM = ("fedcm", "mofedsam")
+
+
+def unit(v: torch.Tensor) -> torch.Tensor:
+    return v / (torch.linalg.norm(v) + 1e-7)
+
+
+class Server(Reference):
+    """Algorithms with a server."""
+
+    def __init__(self, folder, spec):
+        super().__init__(folder, spec)
+        zero = torch.zeros_like(self.w)
+        self.zero = zero
+        self.c, self.s, self.delta, self.first, self.second, self.momentum, self.step = (zero.clone() for _ in range(7))
+        self.c_i, self.h_i, self.mu_i = ({i: zero.clone() for i in range(self.m)} for _ in range(3))
+        self.old: dict[int, torch.Tensor] = {}
+        self.private: dict[int, torch.Tensor] = {}
+
+    def run(self, name: str, p: dict, rounds: int) -> torch.Tensor:
+        """Run ``rounds`` rounds of algorithm ``name`` with all its parameters ``p``; return the server's model."""
+        for t in range(rounds):
+            eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
+            active = active_clients(self.spec["sampling"], self.m, self.spec["seed"], t)
+            self.round(name, p, t, eta, [int(i) for i in active])
+        return self.w
+
+    def clipped(self, g: torch.Tensor) -> torch.Tensor:
+        if self.spec["clip_norm"] is None:
+            return g
+        return g * min(1.0, self.spec["clip_norm"] / (float(torch.linalg.norm(g)) + 1e-6))
+
+    def round(self, name: str, p: dict, t: int, eta: float, active: list[int]) -> None:
+        """One round."""
+        w_t, local, count, fresh, mu = self.w, {}, {}, {}, {}
+        for i in active:
+            x, e = w_t.clone(), None
+            index_list = self.batches(i, t)
+            nominal = self.spec["local_epochs"] * len(self.members[i]) / self.spec["batch_size"]
+            count[i] = nominal if p.get("steps") == "official_code" else len(index_list)
+            if name == "fedrobust":
+                x = self.robust_client(p, i, x, index_list, eta)
+                index_list = []
+            for index in index_list:
+                e, g = self.perturbed(name, p, t, i, x, w_t, index)
+                if name in VARIANCE_REDUCED:
+                    factor = 0.1 if p.get("correction") == "official_code" else 1.0
+                    g = g + factor * (self.c - self.c_i[i])
+                if name in MOMENTUM:
+                    g = p["alpha"] * g + (1 - p["alpha"]) * self.delta
+                if name == "mimelite":
+                    g = p["alpha"] * g + (1 - p["alpha"]) * self.momentum
+                quadratic = self.spec["weight_decay"]
+                if name in DYNAMIC:
+                    g = g + p["penalty"] * (self.h_i[i] - w_t)
+                    quadratic += p["penalty"]
+                if name == "fedprox":
+                    g = g - p["mu"] * w_t
+                    quadratic += p["mu"]
+                x = x - eta * (self.clipped(g) + quadratic * x)
+            local[i] = x
+            if name in VARIANCE_REDUCED:
+                fresh[i] = self.c_i[i] - self.c + (w_t - x) / (count[i] * eta)
+            if name in DYNAMIC:
+                self.h_i[i] = self.h_i[i] + (x - w_t)
+            if name == "fedsmoo":
+                mu[i] = self.mu_i[i] - (e if p["s"] == "paper" else 0)
+        self.serve(name, p, eta, w_t, local, count, fresh, mu)
+        for i in active:
+            self.old[i] = w_t
+        self.step = self.w - w_t
+
+    def perturbed(self, name, p, t, i, x, w_t, index):
+        """Return (perturbation or None, gradient at the perturbed point)."""
+        if name in LESAM:
+            if p["direction"] == "official_code":
+                away = -self.step
+            elif i in self.old:
+                away = self.old[i] - w_t
+            else:
+                away = -w_t if p["first"] == "paper" else self.zero
+            e = p["rho"] * unit(away)
+        elif name in SAM:
+            e = p["rho"] * unit(self.gradient(x, index))
+        elif name == "fedsmoo":
+            e = p["rho"] * unit(self.gradient(x, index) - self.mu_i[i] - self.s)
+            self.mu_i[i] = self.mu_i[i] + e - self.s
+        else:
+            return None, self.gradient(x, index)
+        return e, self.gradient(x + e, index)
+
+    def robust_client(self, p, i, x, index_list, eta):
+        """FedRobust's client: simultaneous descent in the model and ascent in scale and shift."""
+        shape = self.x.shape[1:] if p["affine"] == "diagonal" else (self.x.shape[1], 1, 1)
+        a, b = self.private.get(i, (torch.zeros(shape).double(), torch.zeros(shape).double()))
+        for index in index_list:
+            a.requires_grad_(), b.requires_grad_()
+            vector_to_parameters(x, self.model.parameters())
+            for parameter in self.model.parameters():
+                parameter.requires_grad_()
+            loss = cross_entropy(self.model((1 + a) * self.x[index] + b), self.y[index])
+            *grads, g_a, g_b = torch.autograd.grad(loss, [*self.model.parameters(), a, b])
+            g = parameters_to_vector([one.contiguous() for one in grads])
+            rise = p["ascent"] * eta
+            a = (a + rise * (g_a - 2 * p["scale_penalty"] * a)).detach()
+            b = (b + rise * (g_b - 2 * p["shift_penalty"] * b)).detach()
+            x = x - eta * (self.clipped(g) + self.spec["weight_decay"] * x)
+        self.private[i] = (a.detach(), b.detach())
+        return x
+
+    def serve(self, name, p, eta, w_t, local, count, fresh, mu) -> None:
+        """The server's step."""
+        n = len(local)
+        mean = sum(local.values()) / n
+        change = mean - w_t
+        eta_g = p.get("server_learning_rate", 1.0)
+        direction = -sum((local[i] - w_t) / (count[i] * eta) for i in local) / n
+        if name == "fedspeed" and p["average"] == "paper":
+            self.w = sum(local[i] + self.h_i[i] for i in local) / n
+        elif name in DYNAMIC:
+            self.w = mean + sum(self.h_i.values()) / self.m
+        elif name == "fedadam":
+            self.first = p["beta1"] * self.first + (1 - p["beta1"]) * change
+            self.second = p["beta2"] * self.second + (1 - p["beta2"]) * change**2
+            self.w = w_t + eta_g * self.first / (self.second.sqrt() + p["tau"])
+        elif name in MOMENTUM and p["scaling"] == "paper":
+            self.w = w_t - eta_g * direction
+        else:
+            self.w = w_t + eta_g * change
+        self.delta = direction
+        for i, new in fresh.items():
+            self.c = self.c + (new - self.c_i[i]) / self.m
+            self.c_i[i] = new
+        if name == "mimelite":
+            full = sum(self.gradient(w_t, self.members[i]) for i in local) / n
+            self.momentum = p["alpha"] * full + (1 - p["alpha"]) * self.momentum
+        if name == "fedsmoo":
+            self.s = p["rho"] * unit(sum(mu.values()) / n)
+
+
+class Peers(Server):
+    """Algorithms without a server: every node has a model of its own, ``x_i``; ``w`` is their mean."""
+
+    def run(self, name: str, p: dict, rounds: int) -> torch.Tensor:
+        """Run ``rounds`` rounds; return the mean of the nodes' models."""
+        from flatfed.engine.topology import Topology
+
+        graph = Topology(self.spec["topology"], self.m, self.spec["seed"])
+        self.x_i = {i: self.w.clone() for i in range(self.m)}
+        if name == "dispfl":
+            self.first_masks(p)
+        for t in range(rounds):
+            eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
+            active = [int(i) for i in active_clients(self.spec["sampling"], self.m, self.spec["seed"], t)]
+            if name == "dispfl":
+                self.masked_mix(graph.mixing(t))
+            elif name == "dpsgd" and p["order"] == "official_code":
+                self.mix(graph.mixing(t))
+            before = dict(self.x_i)
+            for i in active:
+                self.x_i[i] = self.node(name, p, i, t, eta, rounds)
+            if name == "dpsgd" and p["order"] == "paper":
+                steps = {i: self.x_i[i] - before[i] for i in self.x_i}
+                self.x_i = before
+                self.mix(graph.mixing(t))
+                self.x_i = {i: self.x_i[i] + steps[i] for i in self.x_i}
+            elif name not in ("dpsgd", "dispfl"):
+                for q in range(p.get("gossip_steps", 1)):
+                    self.mix(graph.mixing(t, q))
+        self.w = sum(self.x_i.values()) / self.m
+        return self.w
+
+    def mix(self, matrix: np.ndarray) -> None:
+        """x_i <- sum_l w_il x_l."""
+        self.x_i = {i: sum(matrix[i, j] * self.x_i[j] for j in range(self.m) if matrix[i, j]) for i in range(self.m)}
+
+    def node(self, name, p, i, t, eta, rounds):
+        """Return node i's model after its local steps."""
+        x, velocity, g = self.x_i[i].clone(), self.zero.clone(), None
+        for index in self.batches(i, t):
+            g = self.gradient(x, index)
+            if name in ("dfedsam", "dfedsam_mgs"):
+                g = self.gradient(x + p["rho"] * unit(g), index)
+            d = self.clipped(g) + self.spec["weight_decay"] * x
+            if name == "dfedavgm":
+                velocity = p["momentum"] * velocity + d
+                d = velocity
+            x = x - eta * d
+            if name == "dispfl":
+                x = x * self.mask[i]
+        if name == "dispfl":
+            x = self.prune_and_regrow(p, i, t, x, g, rounds)
+        return x
+
+    def layers(self):
+        """Return (first, last, shape) of every tensor in the vector."""
+        found, end = [], 0
+        for parameter in self.model.parameters():
+            found.append((end, end + parameter.numel(), tuple(parameter.shape)))
+            end += parameter.numel()
+        return found
+
+    def kept(self, p) -> dict[int, int]:
+        """Return layer -> weights kept, for sparse layers: densities proportional to sum(shape) / prod(shape), <= 1."""
+        layers = self.layers()
+        raw = {k: sum(shape) / math.prod(shape) for k, (_, _, shape) in enumerate(layers) if len(shape) > 1}
+        size = {k: last - first for k, (first, last, _) in enumerate(layers)}
+        sparse = dict(raw)
+        while sparse:
+            dense = sum(size[k] for k in size if k not in sparse)
+            scale = max(0.0, p["density"] * sum(size.values()) - dense) / sum(raw[k] * size[k] for k in sparse)
+            over = [k for k in sparse if scale * raw[k] >= 1]
+            if not over:
+                break
+            for k in over:
+                del sparse[k]
+        return {k: int(scale * raw[k] * size[k]) for k in sparse}
+
+    def uniform(self, i: int, t: int, draw: int, size: int) -> torch.Tensor:
+        from flatfed.engine.streams import stream
+
+        return torch.from_numpy(stream(self.spec["seed"], "algorithm", t, i, draw).random((size,)))
+
+    def first_masks(self, p) -> None:
+        """Random masks of the layers' densities; the weights with the smallest draws stay."""
+        self.mask = {i: torch.ones_like(self.w) for i in range(self.m)}
+        layers = self.layers()
+        for place, (k, kept) in enumerate(self.kept(p).items()):
+            first, last, _ = layers[k]
+            draws = {i: self.uniform(i, 0, place, last - first) for i in range(self.m)}
+            if p["masks"] == "same":
+                least = torch.stack(list(draws.values())).amin(dim=0)
+                draws = dict.fromkeys(draws, least)
+            for i in range(self.m):
+                dropped = draws[i].argsort(descending=True)[: last - first - kept]
+                self.mask[i][first + dropped] = 0
+        self.x_i = {i: self.x_i[i] * self.mask[i] for i in range(self.m)}
+
+    def masked_mix(self, matrix: np.ndarray) -> None:
+        """x_i <- m_i * (sum_j x_j / sum_j m_j) over the neighbours and oneself, 0 where nobody has the weight."""
+        new = {}
+        for i in range(self.m):
+            near = [j for j in range(self.m) if matrix[i, j] > 0]
+            having = sum(self.mask[j] for j in near)
+            mean = torch.where(having > 0, sum(self.x_i[j] for j in near) / having.clamp(min=1), self.zero)
+            new[i] = self.mask[i] * mean
+        self.x_i = new
+
+    def prune_and_regrow(self, p, i, t, x, g, rounds):
+        """Prune the smallest weights of every sparse layer and regrow as many elsewhere."""
+        share = p["anneal"] / 2 * (1 + math.cos(math.pi * t / self.spec["rounds"]))
+        layers, sparse = self.layers(), self.kept(p)
+        for place, (k, kept) in enumerate(sparse.items()):
+            first, last, _ = layers[k]
+            mask = self.mask[i][first:last]
+            moved = math.ceil(share * kept)
+            own = [j for j in range(last - first) if mask[j] > 0]
+            for j in sorted(own, key=lambda j: abs(float(x[first + j])))[:moved]:
+                mask[j] = 0
+            score = (
+                self.uniform(i, t, len(sparse) + place, last - first)
+                if p["regrow"] == "random"
+                else g[first:last].abs()
+            )
+            free = [j for j in range(last - first) if mask[j] == 0]
+            for j in sorted(free, key=lambda j: -float(score[j]))[:moved]:
+                mask[j] = 1
+        return x * self.mask[i]
+
+
+def implementation(name: str) -> type[Server]:
+    """Return the class that implements algorithm ``name``."""
+    return Peers if name.startswith("d") else Server
