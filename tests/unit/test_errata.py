@@ -98,6 +98,10 @@ def test_costs_and_ratios(found):
         "fedlesam_s": (1.39, 1.42), "fedlesam_d": (0.97, 1.80),
     }  # fmt: skip
     assert len(found["C4"].lines) == 12
+    assert found["C13"].compared == 24
+    assert pairs(found["C13"]) == {
+        "fedlesam_d, stored_memory": ("4", "3"), "fedlesam_d, communication_per_round": ("2", "1"),
+    }  # fmt: skip
 
 
 def test_text_against_tables(found):

@@ -60,7 +60,7 @@ def lines(result: TableResult, every: bool) -> Iterator[str]:
     compared = counts["agrees"] + counts["differs"]
     values = f"{counts['agrees']} of {compared} cells agree, {counts['differs']} differ"
     if not compared and counts["missing"] < result.printed:
-        values = "values are not compared (another set-up than the paper's), the order of the rows is"
+        values = "values are not compared (not the paper's set-up), the order of the rows is"
     yield f"{name}: {values}, {counts['missing']} missing"
     for column in result.columns:
         yield f"  {column.column}: {_column(column)}"

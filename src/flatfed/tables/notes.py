@@ -83,7 +83,8 @@ def symbols(cells: list[dict]) -> list[str]:
         notes.append("–: printed by the paper for a target not reached.")
     if any(cell["relative"] for cell in cells):
         bases = ", ".join(dict.fromkeys(cell["base"] for cell in cells if cell["relative"] and cell["base"]))
-        notes.append(f"Against a base row ({bases}): taken seed by seed, then averaged.")
+        seeds = ": taken seed by seed, then averaged" if any(cell["relative"] and cell["n"] for cell in cells) else ""
+        notes.append(f"Against a base row ({bases}){seeds}.")
     if any("std_kind=clients" in cell["paper_note"] and cell["paper_spread"] is not None for cell in cells):
         notes.append("The paper's ± is a deviation over clients, ours one over seeds: the two say different things.")
     return notes

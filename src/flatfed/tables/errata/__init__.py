@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import schemas
-from flatfed.experiment.strict_yaml import read as read_yaml
 from flatfed.tables.errata import checks
 from flatfed.tables.errata.numbers import Numbers
 from flatfed.tables.notes import FLAG
@@ -44,6 +42,10 @@ class Errata:
 
         :raises ConfigError: an entry is malformed, or names a table or check that does not exist.
         """
+        # flatfed.experiment asks this module about the flags of its tables: imported first, it would meet itself here.
+        from flatfed.experiment import schemas
+        from flatfed.experiment.strict_yaml import read as read_yaml
+
         self.document: dict[str, dict[str, Any]] = read_yaml(Path(root) / WHERE, WHERE)
         schemas.validate(self.document, "errata", WHERE)
         self.numbers = Numbers(root)

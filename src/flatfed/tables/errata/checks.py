@@ -14,6 +14,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.tables.errata.numbers import Numbers, Row, named, printed, setting
+from flatfed.tables.metrics import METRICS, Reading
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,19 @@ def counts_for_ratios(numbers: Numbers, table: str, base: str) -> Finding:
             ratio = _relative_rounds(numbers, table, row, base)
             lines.append(Line(named(row), row["value"], f"{ratio:.2f}x"))
     return Finding(tuple(lines), len(lines), f"ratio to {base}")
+
+
+@check
+def declared_costs(numbers: Numbers, table: str, base: str) -> Finding:
+    """Compare printed relative costs with what the algorithms of FlatFed declare of themselves, over ``base``'s."""
+    lines, compared = [], 0
+    for row in numbers.rows(table):
+        metric = METRICS[row["metric"]].function
+        own, of_base = (metric(Reading(algorithm=registry.load(name)())) for name in (row["algorithm"], base))
+        compared += 1
+        if own / of_base != float(row["value"]):
+            lines.append(Line(named(row, "metric"), row["value"], f"{own / of_base:g}"))
+    return Finding(tuple(lines), compared, "what the listing sends, stores and computes")
 
 
 @check
