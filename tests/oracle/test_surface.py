@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
-from flatfed import models
+from flatfed import cli, models
 from flatfed.analysis import landscape, landscape_points
 from flatfed.analysis.landscape import Settings
 from flatfed.analysis.landscape_directions import draw
@@ -245,25 +245,41 @@ def test_damaged_unfinished_points_are_made_again(problem, tmp_path, monkeypatch
     assert make(problem, tmp_path / "s.npz", "a").loss.tolist() == whole.loss.tolist()
 
 
-def test_a_killed_process_loses_a_second_at_most(problem, tmp_path):
-    def call(out: str) -> list[str]:
-        data = ["--dataset", str(problem / "data"), "--partition", str(problem / "partition.npz")]
-        settings = ["--grid", "41", "--range", "0.5", "--images", "all", "--device", "cpu"]
-        return [sys.executable, "-m", "flatfed", "surface", str(problem / "a"), *data, *settings, "--out", out]
+HALTS = """
+import sys, time
+from flatfed import cli
+from flatfed.analysis import landscape
+landscape.SAVED, call, calls = 0.0, landscape.Points.__call__, []
+def halts(self, rows):
+    calls.append(len(rows))
+    if len(calls) > 12:
+        time.sleep(600)
+    return call(self, rows)
+landscape.Points.__call__ = halts
+cli.main(sys.argv[1:])
+"""
 
+
+def test_a_killed_process_leaves_its_points_to_the_next(problem, tmp_path, capfd):
+    whole, out = tmp_path / "s.npz", tmp_path / "killed" / "s.npz"
+    make(problem, whole, "a")
+    data = ["--dataset", str(problem / "data"), "--partition", str(problem / "partition.npz"), "--out", str(out)]
+    call = ["surface", str(problem / "a"), *data, "--grid", "5", "--range", "0.5", "--images", "all", "--device", "cpu"]
     environment = {"PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
-    job = subprocess.Popen(call(str(tmp_path / "k" / "s.npz")), env=environment, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 60
-    while not hidden(tmp_path / "k") and time.monotonic() < until:
+    job = subprocess.Popen([sys.executable, "-c", HALTS, *call], env=environment)
+    until, done = time.monotonic() + 100, 0
+    while done < 12 and time.monotonic() < until and job.poll() is None:
         time.sleep(0.02)
+        for path in hidden(out.parent):
+            with np.load(path) as file:
+                done = file["done"].sum()
     job.send_signal(signal.SIGKILL)
     job.wait()
-    assert not (tmp_path / "k" / "s.npz").exists(), "killed before the end"
-    done = subprocess.run(call(str(tmp_path / "k" / "s.npz")), env=environment, capture_output=True, text=True)
-    assert done.returncode == 0 and "goes on" in done.stderr
-    make(problem, tmp_path / "s.npz", "a", grid=41)
-    assert (tmp_path / "k" / "s.npz").read_bytes() == (tmp_path / "s.npz").read_bytes()
-    assert [path.name for path in (tmp_path / "k").iterdir()] == ["s.npz"]
+    assert done == 12 and not out.exists()
+    assert cli.main(call) == 0
+    assert "goes on, 12 of 25 points are done" in capfd.readouterr().err
+    assert out.read_bytes() == whole.read_bytes()
+    assert [path.name for path in out.parent.iterdir()] == ["s.npz"]
 
 
 def test_on_other_devices_the_faster_way_that_fits_is_chosen(problem, monkeypatch):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import time
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -15,6 +17,7 @@ from flatfed.errors import ConfigError, unknown
 
 TOGETHER = 16  # points of one stacked forward pass
 FORWARD = 4096  # images of one stacked forward pass, all points counted
+CACHED = 256  # images of one forward pass on a CPU: what larger batches save in calls they lose in caches
 KEPT = 1 << 30  # bytes of normalised images that are kept between points
 WAYS = ("sequential", "stacked")
 
@@ -22,57 +25,80 @@ WAYS = ("sequential", "stacked")
 class Points:
     """Evaluates flat rows of one model on the images ``index`` (n,), ``block`` rows in a call.
 
-    ``way``: ``sequential``, one model after another, in the batches and with the operations of a run's own evaluation,
-    so that a run's weights get its very loss; ``stacked``, ``block`` models in one forward pass over smaller batches,
-    by vmap, the same numbers but for rounding. Images are normalised once and kept where they fit.
+    ``way``: ``sequential``, one model after another; ``stacked``, ``block`` models in one forward pass, by vmap. Both
+    give what a run's own evaluation gives, but for rounding. Images are normalised once and kept where they fit.
     """
 
     def __init__(self, trained: Trained, index: Tensor, way: str):
         if way not in WAYS:
             raise ConfigError(unknown("way to evaluate", way, WAYS, "surface"))
-        self.trained, self.way = trained, way
+        self.trained, self.way, self.count = trained, way, len(index)
         self.block = TOGETHER if way == "stacked" else 1
         size = trained.description["evaluation"]["batch_size"]
-        self.parts = index.split(min(size, FORWARD // TOGETHER) if way == "stacked" else size)
-        self.count = len(index)
+        if way == "stacked":
+            size = min(size, FORWARD // TOGETHER)
+        elif index.device.type == "cpu":
+            size = min(size, CACHED)
+        self.parts = index.split(size)
         pixels = trained.data.images[0].numel() * self.count
         self.kept = [self._batch(part) for part in self.parts] if pixels * trained.row.itemsize <= KEPT else None
+        # A module whose parameters are one flat row: a point is put into it by a single copy.
+        self.model, self.weights = copy.deepcopy(trained.model), trained.row.clone()
+        for parameter, view in zip(self.model.parameters(), trained.layout.views(self.weights).values(), strict=True):
+            parameter.data = view
         self._forward = vmap(self._output, in_dims=(0, None))
 
     @torch.no_grad()
     def __call__(self, rows: Tensor) -> np.ndarray:
         """Return (2, rows): mean cross-entropy in nats and accuracy of ``rows`` (rows, parameters), in float64."""
-        sums = torch.zeros(2, len(rows), dtype=torch.float64, device=rows.device)
-        for images, labels in self.kept or map(self._batch, self.parts):
-            if self.way == "stacked":
-                outputs = self._forward(rows, images)
-                losses = cross_entropy(
-                    outputs.movedim(0, -1), labels[:, None].expand(-1, len(rows)), reduction="none"
-                ).sum(dim=0)
-                sums[0] += losses.double()
-                sums[1] += (outputs.argmax(dim=2) == labels).sum(dim=1)
-                continue
-            for row, total in zip(rows, sums.T, strict=True):
-                output = self._output(row, images)
-                total[0] += cross_entropy(output, labels, reduction="sum").double()
-                total[1] += (output.argmax(dim=1) == labels).sum()
+        sums = self._stacked(rows) if self.way == "stacked" else torch.stack([self._one(row) for row in rows], dim=1)
         return (sums / self.count).cpu().numpy()
+
+    def _one(self, row: Tensor) -> Tensor:
+        """Return (2,): the sums of losses and of right answers of one ``row`` (parameters,)."""
+        self.weights.copy_(row)
+        sums = torch.zeros(2, dtype=torch.float64, device=row.device)
+        for images, labels in self._batches():
+            output = self.model(images)
+            sums[0] += cross_entropy(output, labels, reduction="sum").double()
+            sums[1] += (output.argmax(dim=1) == labels).sum()
+        return sums
+
+    def _stacked(self, rows: Tensor) -> Tensor:
+        """Return (2, rows): the sums of losses and of right answers of all ``rows`` (rows, parameters)."""
+        sums = torch.zeros(2, len(rows), dtype=torch.float64, device=rows.device)
+        for images, labels in self._batches():
+            outputs = self._forward(rows, images)
+            every = labels[:, None].expand(-1, len(rows))
+            sums[0] += cross_entropy(outputs.movedim(0, -1), every, reduction="none").sum(dim=0).double()
+            sums[1] += (outputs.argmax(dim=2) == labels).sum(dim=1)
+        return sums
 
     def _output(self, row: Tensor, images: Tensor) -> Tensor:
         """Return the logits (batch, classes) of one flat row."""
         return functional_call(self.trained.model, self.trained.layout.views(row), (images,))
 
+    def _batches(self) -> Iterable[tuple[Tensor, Tensor]]:
+        """Return normalised images and labels, batch by batch."""
+        return map(self._batch, self.parts) if self.kept is None else self.kept
+
     def _batch(self, part: Tensor) -> tuple[Tensor, Tensor]:
-        """Return normalised images and labels at the positions ``part``."""
+        """Return normalised images and labels at the positions ``part``.
+
+        Channels come last in memory, which is faster by up to a half; said in the strides as well, or torch takes
+        images of one channel for ordinary ones.
+        """
         images = self.trained.data.batch(part).contiguous(memory_format=torch.channels_last)
-        return images, self.trained.data.labels[part]
+        _, channels, height, width = images.shape
+        strides = (height * width * channels, 1, width * channels, channels)
+        return images.as_strided(images.shape, strides), self.trained.data.labels[part]
 
 
 def choose(trained: Trained, index: Tensor) -> str:
     """Return the faster way to evaluate points on this device.
 
     On a CPU that is ``sequential``, by measurement (benchmarks/surface.py): stacked convolutions become grouped ones,
-    which run two to five times slower there. On a GPU it depends on how much of it one model's batch fills, so both are
+    which take about twice as long there. On a GPU it depends on how much of it one model's batch fills, so both are
     tried on one block; ``stacked`` must also fit into its memory.
     """
     if trained.row.device.type == "cpu":
