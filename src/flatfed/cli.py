@@ -106,6 +106,12 @@ def figure(options: argparse.Namespace) -> None:
     figures.make(options.spec, options.out_dir)
 
 
+def specify(options: argparse.Namespace) -> None:
+    from flatfed.commands import specify as specifications
+
+    specifications.specify(options.configuration, options.scale, options.results, options.out)
+
+
 def report(options: argparse.Namespace) -> None:
     from flatfed.tables import report as reports
 
@@ -195,6 +201,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "cell": cell,
     "table": table,
     "figure": figure,
+    "specify": specify,
     "report": report,
     "describe": describe,
     "export": export,

@@ -1,6 +1,26 @@
+# Through a file: with every table, the specification is longer than a shell takes.
+rule report_spec:
+    output:
+        "<results>/{scale}/report.json",
+    log:
+        "<logs>/{scale}/report_spec.log",
+    conda:
+        "../../environment.yml"
+    params:
+        configuration=as_json(config),
+        results=RESULTS,
+        spec=report_digest,
+    message:
+        "What the report of the {wildcards.scale} scale holds"
+    shell:
+        "python -m flatfed specify --configuration {params.configuration:q} --scale {wildcards.scale}"
+        " --results {params.results:q} --out {output} > {log} 2>&1"
+
+
 rule report:
     input:
         report_inputs,
+        spec="<results>/{scale}/report.json",
     output:
         "<results>/{scale}/report.html",
     log:
@@ -10,9 +30,8 @@ rule report:
     conda:
         "../../environment.yml"
     params:
-        spec=report_spec,
         code=code("flatfed.tables.report"),
     message:
         "Report of the {wildcards.scale} scale"
     shell:
-        "python -m flatfed report --spec {params.spec:q} --out {output} > {log} 2>&1"
+        "python -m flatfed report --spec {input.spec} --out {output} > {log} 2>&1"

@@ -160,6 +160,19 @@ def _pages(commands: Any) -> None:
         _add_spec(sub, "--spec", "what to make")
         _add_path(sub, option, metavar, meaning)
 
+    sub = _add(
+        commands,
+        "specify",
+        "write what a report holds",
+        "The specification that `report` takes: with every table it is longer than a shell's argument may be.",
+        """python -m flatfed specify --scale preview --out report.json \\
+    --configuration '{"scale": "preview", "tables": ["fedsmoo2023_T1"], "figures": []}'""",
+    )
+    _add_spec(sub, "--configuration", "the content of config.yaml, as merged with the command line")
+    sub.add_argument("--scale", choices=("preview", "paper"), required=True, help="the scale")
+    sub.add_argument("--results", default="results", metavar="DIR", help="folder of results (default: results)")
+    _add_path(sub, "--out", "FILE", "file to write")
+
 
 def _elsewhere(commands: Any) -> None:
     sub = _add(
