@@ -64,9 +64,13 @@ def lines(result: TableResult, every: bool) -> Iterator[str]:
     yield f"{name}: {values}, {counts['missing']} missing"
     for column in result.columns:
         yield f"  {column.column}: {_column(column)}"
+        missing = [cell for cell in column.cells if cell.state == "missing"]
+        if missing:
+            more = ", and so on" if len({cell.why for cell in missing}) > 1 else ""
+            yield f"    missing  {', '.join(cell.row for cell in missing)}: {missing[0].why}{more}"
         for cell in column.cells:
-            between = f"ours {cell.ours}, paper {cell.paper}: " if cell.state == "differs" else ""
-            yield f"    {cell.state:8} {cell.row}: {between}{cell.why}"
+            if cell.state == "differs":
+                yield f"    differs  {cell.row}: ours {cell.ours}, paper {cell.paper}: {cell.why}"
         for claim in column.claims:
             if every or claim.outcome in ("not held", "reversed clearly"):
                 yield f"    {claim.outcome:16} {claim.better} > {claim.worse}"

@@ -127,7 +127,7 @@ def _result(row: str, cell: dict[str, Any] | None, state: str, point: float, par
     ours = written(cell["value"], cell["spread"], unit, decimals) or cell["status"].replace("_", " ")
     paper = written(cell["paper_value"], cell["paper_spread"], unit, decimals) or "–"
     if state == "missing":
-        return CellResult(row, state, "", paper, "; ".join(cell["problems"]))
+        return CellResult(row, state, "", paper, cell["problems"][0] if cell["problems"] else "no run")
     if cell["difference"] is None:
         return CellResult(row, state, ours, paper, "one has a number and the other none")
     allowed = written(compare.tolerance(cell, point, part), None, unit)
