@@ -1,0 +1,133 @@
+"""Two nodes, two local steps, two rounds on a quadratic, worked out in NumPy; and centralised training: two steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from quadratic import after, quadratic
+from test_by_hand_server import CLIP, DECAY, ETA, EXECUTORS, W0, A, T, clip, engine, grad, same, unit
+
+from flatfed import algorithms
+
+
+def local_sgd(i, x, rho=None):
+    """Two steps of SGD, or SAM, on node i."""
+    for _ in range(2):
+        e = rho * unit(grad(i, x)) if rho else 0
+        x = x - ETA * (clip(grad(i, x + e)) + DECAY * x)
+    return x
+
+
+@EXECUTORS
+@pytest.mark.parametrize("order", ["paper", "official_code"])
+def test_dpsgd(executor, order):
+    """x_i <- sum_l w_il x_l + local step at x_i; the official code trains from the mixed model."""
+    x = [W0, W0]
+    for _ in range(2):
+        mixed = (x[0] + x[1]) / 2
+        if order == "paper":
+            x = [mixed + (local_sgd(i, x[i]) - x[i]) for i in range(2)]
+        else:
+            x = [local_sgd(i, mixed) for i in range(2)]
+    same(engine("dpsgd", executor, order=order), (x[0] + x[1]) / 2)
+
+
+@EXECUTORS
+@pytest.mark.parametrize(("name", "rho"), [("dfedavg", None), ("dfedsam", 0.3), ("dfedsam_mgs", 0.3)])
+def test_train_then_mix(executor, name, rho):
+    """On two nodes one gossip step reaches the mean, and more leave it there."""
+    x = [W0, W0]
+    for _ in range(2):
+        z = [local_sgd(i, x[i], rho) for i in range(2)]
+        x = [(z[0] + z[1]) / 2] * 2
+    same(engine(name, executor, **({"rho": rho} if rho else {})), x[0])
+
+
+@EXECUTORS
+def test_gossip_steps_on_a_ring_of_four(executor):
+    """Three gossip steps with weights 1/3 for oneself and both neighbours."""
+    a, t = np.array([[1.0], [2.0], [0.5], [3.0]]), np.array([[4], [9], [1], [7]])
+    run = quadratic(
+        t[:, None].tolist(),
+        a.tolist(),
+        [2.0],
+        "dfedsam_mgs",
+        {"rho": 0.3, "gossip_steps": 3},
+        executor,
+        topology={"graph": "ring"},
+    )
+    after(2, run)
+    ring = np.array([[1, 1, 0, 1], [1, 1, 1, 0], [0, 1, 1, 1], [1, 0, 1, 1]]) / 3
+    x = np.full((4, 1), 2.0)
+    for _ in range(2):
+        for _ in range(2):
+            g = a * (x - t)
+            x = x - ETA * a * (x + 0.3 * g / (np.abs(g) + 1e-7) - t)
+        x = ring @ ring @ ring @ x
+    assert np.abs(run.state.store["model"].numpy() - x).max() < 1e-12
+
+
+@EXECUTORS
+def test_dfedavgm(executor):
+    x, theta = [W0, W0], 0.5
+    for _ in range(2):
+        z = []
+        for i in range(2):
+            y, v = x[i], np.zeros(2)
+            for _ in range(2):
+                v = theta * v + clip(grad(i, y)) + DECAY * y
+                y = y - ETA * v
+            z.append(y)
+        x = [(z[0] + z[1]) / 2] * 2
+    same(engine("dfedavgm", executor, momentum=theta), x[0])
+
+
+@EXECUTORS
+def test_dispfl(executor):
+    """One of two weights a node. Each round it is pruned, being the smallest, and the larger gradient's grows."""
+    params = {"density": 0.5, "anneal": 1.0, "regrow": "gradient"}
+    run = quadratic(
+        T[:, None].tolist(), A.tolist(), W0.tolist(), "dispfl", params, executor, weight_decay=DECAY, clip_norm=CLIP
+    )
+    m = run.state.store["mask"].numpy().copy()
+    assert m.sum(axis=1).tolist() == [1, 1]
+    x = [W0 * m[0], W0 * m[1]]
+    for _ in range(2):
+        having = m[0] + m[1]
+        mean = np.where(having > 0, (x[0] + x[1]) / np.maximum(having, 1), 0)
+        x = [m[i] * mean for i in range(2)]
+        for i in range(2):
+            for _ in range(2):
+                g = grad(i, x[i])
+                x[i] = (x[i] - ETA * (clip(g) + DECAY * x[i])) * m[i]
+            m[i] = np.eye(2)[np.abs(g).argmax()]
+            x[i] = x[i] * m[i]
+    found = after(2, run)
+    assert (run.state.store["mask"].numpy() == m).all()
+    assert np.abs(found - (x[0] + x[1]) / 2).max() < 1e-12
+
+
+@EXECUTORS
+@pytest.mark.parametrize(("name", "rho"), [("centralised_sgd", None), ("centralised_sam", 0.3)])
+def test_centralised(executor, name, rho):
+    """Two rounds of two steps."""
+    params = {"rho": rho} if rho else {}
+    run = quadratic(
+        [[T[1].tolist()]],
+        [A[1].tolist()],
+        W0.tolist(),
+        name,
+        params,
+        executor,
+        weight_decay=DECAY,
+        clip_norm=CLIP,
+        local_steps=2,
+    )
+    same(after(2, run), local_sgd(1, local_sgd(1, W0, rho), rho))
+
+
+def test_every_algorithm_is_worked_out():
+    from pathlib import Path
+
+    text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_by_hand_*.py"))
+    assert not [name for name in algorithms.names() if f'"{name}"' not in text]
