@@ -1,7 +1,7 @@
 """A federated quadratic in float64, run by the engine: small enough to be worked out by hand.
 
-Client i has the loss 1/2 sum_j a_ij (w_j - x_j)^2, averaged over its samples x (whole numbers from 0 to 255, an image of
-1 x 1 x d pixels each); its curvature a_i is looked up by the samples' label, which is i.
+Client i has the loss 1/2 sum_j a_ij (w_j - x_j)^2, averaged over its samples x (whole numbers from 0 to 255, an image
+of 1 x 1 x d pixels each); its curvature a_i is looked up by the samples' label, which is i.
 """
 
 from __future__ import annotations
