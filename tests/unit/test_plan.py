@@ -11,6 +11,7 @@ import pytest
 
 from flatfed import cli
 from flatfed.commands import calibrate, configuration, plan_costs, time_run
+from flatfed.commands import plan as plans
 from flatfed.commands.plan_costs import Costs, Measured, images_seen
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
@@ -111,6 +112,22 @@ def test_runs_that_tables_share_count_once(here, capsys):
     assert both["total"]["cells"] == 256 and both["total"]["seconds"] == 0
     said = capsys.readouterr().out
     assert "time    unknown (256 unknown)" in said and "--calibrate" in said
+
+
+def test_figures_are_planned_too_and_an_unknown_name_is_neither(here, capsys):
+    both = plan("fedsmoo2023_T1", "fedsmoo2023_F7")
+    assert (both["fedsmoo2023_F7"]["cells"], both["fedsmoo2023_F7"]["runs"]) == (0, 64)
+    assert both["total"]["runs"] == 256, "Figure 7 is drawn from runs of Table 1"
+    surfaces = plan("fedlesam2024_F3", "--keep-models", "needed")["total"]
+    assert surfaces["models"] == surfaces["runs"] > 0, "a loss surface needs the model"
+    frame = "results/paper/analysis/p/dir0.1-100/fedavg/seed1/surface+path3-100+fedsmoo~rho0.1.npz"
+    assert plans.models_of(frame) == [
+        "results/paper/runs/p/dir0.1-100/fedavg/seed1", "results/paper/runs/p/path3-100/fedsmoo~rho0.1/seed1"
+    ]  # fmt: skip
+    assert plans.models_of("results/paper/analysis/p/dir0.1-100/fedavg/timing.json") == []
+    capsys.readouterr()
+    assert cli.main(["plan", "--config", "config.yaml", "fedsmoo2023_F77"]) == 2
+    assert "unknown table or figure 'fedsmoo2023_F77'; did you mean 'fedsmoo2023_F7'?" in capsys.readouterr().err
 
 
 def test_a_diverged_run_is_there_and_measures_nothing(here, experiment):

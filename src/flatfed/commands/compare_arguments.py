@@ -81,16 +81,16 @@ def _plan(commands: Any) -> None:
     sub = _add(
         commands,
         "plan",
-        "say what tables need and what that will cost, before anything runs",
-        "For each table, and for all together (a run that several share counts once): runs to make and runs there;\n"
+        "say what tables and figures need and what that will cost, before anything runs",
+        "For each, and for all together (a run that several share counts once): runs to make and runs there;\n"
         "hours, from the seconds per round of finished runs and timings on this kind of device, scaled by the images\n"
         "a round sees where the very run was not measured; disk; memory. Trains nothing without --calibrate.\n"
         "  there    finished        begun    has a checkpoint or an unfinished record, and goes on\n"
         "  stale    made from another description than the configuration's: it will be made again",
         "python -m flatfed plan fedsmoo2023_T1 fedsmoo2023_T6 --scale paper",
     )
-    sub.add_argument("tables", nargs="*", metavar="TABLE", help="ids of config/tables (default: the configuration's)")
-    sub.add_argument("--all", action="store_true", help="all tables")
+    sub.add_argument("tables", nargs="*", metavar="TABLE|FIGURE", help="their ids (default: the configuration's)")
+    sub.add_argument("--all", action="store_true", help="all tables and figures")
     sub.add_argument("--scale", choices=("preview", "paper"), help="the scale (default: the configuration's)")
     sub.add_argument("--cells", action="store_true", help="list the cells, table/column/row, instead")
     sub.add_argument(

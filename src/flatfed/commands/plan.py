@@ -1,8 +1,9 @@
-"""``flatfed plan``: what tables need and what it will cost, before anything runs."""
+"""``flatfed plan``: what tables and figures need and what it will cost, before anything runs."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from typing import Any
 from flatfed import gpus
 from flatfed.commands import configuration
 from flatfed.commands.plan_costs import Costs, measured
+from flatfed.commands.run_folder import run_of
+from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import Cell, Experiment, Run
 from flatfed.files import write_json
 
@@ -20,7 +23,7 @@ GB = 1e9
 
 @dataclass
 class Need:
-    """What a table, or several, need: runs by path, those whose model an analysis reads, timings by path."""
+    """What a table or figure, or several, need: runs by path, those whose model an analysis reads, timings by path."""
 
     cells: int = 0
     runs: dict[str, Run] = field(default_factory=dict)
@@ -39,12 +42,34 @@ class Need:
                 seed = experiment.seeds(scale, protocol)[0]
                 self.timings[path] = experiment.run(scale, protocol, split, algorithm, seed)
 
+    def add_figure(self, figure: dict[str, Any], experiment: Experiment) -> None:
+        """Add what a figure, as ``Experiment.figure`` returns it, reads."""
+        read = {folder for path in figure["inputs"] for folder in models_of(path)}
+        self.analysed |= read
+        self.runs |= {path: run_of(experiment, path) for path in {*figure["runs"], *read}}
+
     def join(self, other: Need) -> None:
         """Add another need; runs that both share count once."""
         self.cells += other.cells
         self.runs |= other.runs
         self.analysed |= other.analysed
         self.timings |= other.timings
+
+
+def models_of(path: str) -> list[str]:
+    """Return the run folders whose models the analysis in ``path`` is of; none where it is no analysis of a run.
+
+    A file of two models in one frame names the other one's split and algorithm behind its own.
+    """
+    file = Path(path)
+    if "/analysis/" not in path or not file.parent.name.startswith("seed"):
+        return []
+    folder = str(file.parent).replace("/analysis/", "/runs/", 1)
+    found = [folder]
+    for split, algorithm in re.findall(r"\+([^+]+)\+([^+]+)", file.stem):
+        protocol, seed = Path(folder).parents[2], file.parent.name
+        found.append(f"{protocol}/{split}/{algorithm}/{seed}")
+    return found
 
 
 def state(run: Run) -> str:
@@ -71,27 +96,28 @@ def plan(
     keep_models: str,
     out: Path | None,
 ) -> None:
-    """Print what ``tables`` (none: those of config.yaml; ``every``: all) need and what that costs.
+    """Print what ``tables`` and figures (none: those of config.yaml; ``every``: all) need and what that costs.
 
     ``cells`` lists their cells instead. ``calibrate`` first times one run of every kind that was never measured on this
     machine. ``keep_models``: "all", or "needed", those alone that an analysis reads. ``out``: a JSON file, too.
 
-    :raises ConfigError: there is no such table.
+    :raises ConfigError: there is no such table or figure.
     :raises DataError: a run's record is damaged, or a calibration lacks its data.
     """
     experiment = configuration.load(config)
     scale = scale or experiment.scale
-    asked = [(name, None) for name in tables or (experiment.tables if every else [])] or experiment.selected()
+    asked, figures = wanted(experiment, tables, every)
     if cells:
         for name, columns in asked:
             for cell in experiment.cells(scale, name, columns):
                 made = "made" if Path(cell.path).exists() else "not made"
                 print(f"{name}/{cell.spec['column']}/{cell.spec['row']}  {made}")
         return
-    needs: dict[str, Need] = {}
+    needs: dict[str, Need] = {name: Need() for name in [*(name for name, _ in asked), *figures]}
     for name, columns in asked:
-        needs[name] = Need()
         needs[name].add(experiment.cells(scale, name, columns), experiment)
+    for name in figures:
+        needs[name].add_figure(experiment.figure(scale, name), experiment)
     total = Need()
     for need in needs.values():
         total.join(need)
@@ -113,6 +139,26 @@ def plan(
         )
     if out is not None:
         write_json(out, {"scale": scale, "device": costs.device, "machines": costs.machines(), "plan": sums})
+
+
+def wanted(
+    experiment: Experiment, names: list[str], every: bool
+) -> tuple[list[tuple[str, list[str] | None]], list[str]]:
+    """Return (tables with their columns, figures) of the ``names``, of config.yaml, or ``every`` one that can be made.
+
+    :raises ConfigError: a name is neither a table's nor a figure's.
+    """
+    for name in names:
+        if name not in experiment.tables and name not in experiment.figures:
+            known_ids = [*experiment.tables, *experiment.figures]
+            raise ConfigError(unknown("table or figure", name, known_ids, "plan"))
+    if not names and not every:
+        return experiment.selected(), experiment.selected_figures()
+    missing = experiment.missing_figures
+    chosen = names or [*experiment.tables, *experiment.figures]
+    tables = [(name, None) for name in dict.fromkeys(chosen) if name in experiment.tables]
+    figures = [name for name in dict.fromkeys(chosen) if name in experiment.figures]
+    return tables, [name for name in figures if name in names or name not in missing]
 
 
 def known(experiment: Experiment, scale: str) -> Costs:
@@ -156,7 +202,8 @@ def lines(name: str, numbers: dict[str, Any], costs: Costs) -> list[str]:
     there = f"{numbers['finished']} there"
     there += "".join(f", {numbers[key]} {key}" for key in ("begun", "stale") if numbers[key])
     waiting = numbers["runs"] - numbers["finished"]
-    said = [f"{name}: {numbers['cells']} cells, {numbers['runs']} runs: {there}, {waiting} to make"]
+    cells = f"{numbers['cells']} cells, " if numbers["cells"] else ""
+    said = [f"{name}: {cells}{numbers['runs']} runs: {there}, {waiting} to make"]
     if waiting or numbers["timings"]:
         unit = "GPU-hours" if costs.device == "cuda" else "hours of one job on the CPU"
         parts = [f"{numbers[kind]} {kind}" for kind in ("measured", "scaled", "unknown") if numbers[kind]]
