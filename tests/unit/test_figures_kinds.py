@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from flatfed.errors import DataError
+from flatfed.experiment import figures as declared
 from flatfed.tables import figures
-from flatfed.tables.figures import bars, curves, histogram, palette, sweep
+from flatfed.tables.figures import bars, curves, histogram, palette, paper, sweep
 
 
 def make_run(folder, accuracies, rounds=None):
@@ -114,6 +115,32 @@ def test_communications_are_rounds_times_gossip_steps(tmp_path):
     figure = curves.draw(spec)
     np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_xdata(), [4, 8, 12])
     assert "gossip steps" in texts(figure)
+
+
+def test_what_the_configuration_can_ask_for_can_be_drawn():
+    assert set(declared.METRICS["curves"]) == set(curves.KNOWN)
+    assert set(declared.METRICS["sweep"]) == set(declared.METRICS["bars"]) == set(paper.QUANTITIES)
+    assert set(declared.KINDS) - set(declared.MISSING) <= set(figures.KINDS)
+
+
+def test_probes_are_read_from_run_json(tmp_path):
+    run = tmp_path / "run"
+    make_run(run, [0.1, 0.2])
+    probes = [{"round": 0, "sharpness": 0.5, "perturbation_drift": None}, {"round": 2, "sharpness": 0.25}]
+    (run / "run.json").write_text(json.dumps({"probes": [probes[0], {**probes[1], "perturbation_drift": 0.75}]}))
+    series = [{"algorithm": "fedsam", "label": "FedSAM", "runs": [str(run)]}]
+    panels = [{"title": name, "metric": name, "series": series} for name in ("perturbation_drift", "sharpness")]
+    spec = {
+        "figure": "fedlesam2024_F2", "kind": "curves", "scale": "paper", "title": "T", "metric": "sharpness",
+        "smooth": 0, "panels": panels,
+    }  # fmt: skip
+    figure = curves.draw(spec)
+    drift, sharp = (axis.get_lines()[0].get_xydata().tolist() for axis in figure.axes)
+    assert drift == [[2, 0.75]] and sharp == [[0, 0.5], [2, 0.25]]
+    assert "Perturbation drift (0 to 1)" in texts(figure) and "(nats)" in texts(figure)
+    (run / "run.json").write_text("{}")
+    with pytest.raises(DataError, match=r"run\.json: holds no probes with perturbation_drift"):
+        curves.draw(spec)
 
 
 def test_damaged_runs_and_unknown_metrics_are_named(sweep_spec, tmp_path):

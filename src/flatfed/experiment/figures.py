@@ -21,15 +21,30 @@ KINDS = {
     "partition": (("seed",), ("protocol", "splits", "panels")),
     "histogram": (("seed", "panels"), ("protocol",)),
     "surface": (("panels",), ("protocol", "seed", "metric")),
-    "eigenvalues": (("protocol", "splits", "rows"), ("seeds",)),
-    "drift": (("protocol", "splits", "rows"), ("seeds",)),
+    "eigenvalues": (("panels",), ("protocol", "rows", "seeds")),
 }
 COMMON = ("kind", "title", "paper", "caption")
 
 #: Kinds that need what no rule makes: they are declared, counted as missing, and not drawn.
 MISSING = {
     "eigenvalues": "eigenvalues of the Hessian",
-    "drift": "sharpness and perturbation drift along the way",
+}
+
+#: Measures of curves that a run has where its protocol has a ``probe``, in run.json.
+PROBES = ("perturbation_drift", "sharpness", "m_sharpness")
+
+#: Columns of metrics.csv that figures show.
+COLUMNS = (
+    *("test_accuracy", "train_accuracy", "client_train_accuracy", "client_test_accuracy"),
+    *("test_loss", "train_loss", "consistency"),
+)
+
+#: Kind -> the metrics it can show.
+METRICS = {
+    "curves": (*COLUMNS, *PROBES),
+    "sweep": COLUMNS,
+    "bars": COLUMNS,
+    "surface": ("loss", "accuracy"),
 }
 
 #: What a sweep can vary -> (its value in a run's description, the axis).
@@ -62,6 +77,9 @@ def figure(name: str, document: dict[str, Any], catalog: Catalog) -> Figure:
     for key in document:
         if key not in (*COMMON, *needed, *optional):
             raise ConfigError(unknown("key", key, (*COMMON, *needed, *optional), f"{where} (kind {kind})"))
+    for metric in [entry["metric"] for entry in (document, *panels(document)) if "metric" in entry]:
+        if metric not in METRICS.get(kind, ()):
+            raise ConfigError(unknown("metric", metric, METRICS.get(kind, ()), f"{where}: metric (kind {kind})"))
     for place, row in enumerate(document.get("rows", [])):
         if row not in catalog.algorithms:
             raise ConfigError(unknown("algorithm", row, catalog.algorithms, f"{where}: rows[{place}]"))
@@ -90,6 +108,8 @@ def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catal
             if key not in one:
                 raise ConfigError(f"{where}: key {key!r} is missing; an id of config/{key}s")
         protocol = fit.protocol_of(one["protocol"], catalog, where)
+        if panel.get("metric") in PROBES and "probe" not in protocol.scales["paper"]:
+            raise ConfigError(f"{where}: metric {panel['metric']!r} needs a probe, which {protocol.id} does not have")
         splits = one.get("splits") or ([one["split"]] if "split" in one else [])
         if not splits:
             raise ConfigError(f"{where}: key 'split' is missing; an id of config/splits.yaml")
@@ -146,7 +166,8 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
         spec["metric"] = document["metric"]
     if found.kind == "curves":
         spec |= {"smooth": document["smooth"][scale], "across": document.get("across", "rounds")}
-    names = ("metrics.csv",) if found.kind == "curves" else ("metrics.csv", "run.json")
+    probed = any(panel.get("metric") in PROBES for panel in panels(document))
+    names = ("metrics.csv",) if found.kind == "curves" and not probed else ("metrics.csv", "run.json")
     inputs += [f"{path}/{name}" for path in runs for name in names]
     return {"kind": found.kind, "inputs": list(dict.fromkeys(inputs)), "runs": list(runs), "spec": spec}
 
@@ -170,7 +191,7 @@ def _curves(experiment: Experiment, scale: str, document: dict[str, Any], panel:
             if document.get("across") == "communications":
                 line["steps"] = runs[0].description["update"]["params"].get("gossip_steps", 1)
             series.append(line)
-    return {"series": series}, [], used
+    return {"metric": panel["metric"], "series": series}, [], used
 
 
 def _sweep(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):

@@ -6,6 +6,7 @@ deviation over seeds.
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ from matplotlib.figure import Figure
 
 from flatfed.errors import DataError, unknown
 from flatfed.tables.figures.palette import styles
-from flatfed.tables.figures.paper import QUANTITIES, WIDTH, caption, legend
+from flatfed.tables.figures.paper import PROBES, QUANTITIES, WIDTH, caption, legend
 from flatfed.tables.readings import read_metrics
+
+#: What a curve can show: a column of metrics.csv, or a measure of a run's probes.
+KNOWN = {**QUANTITIES, **PROBES}
 
 #: What is on the horizontal axis -> its label.
 ACROSS = {"rounds": "Communication round", "communications": "Local communications (rounds x gossip steps)"}
@@ -31,12 +35,8 @@ def draw(spec: dict[str, Any]) -> Figure:
     A run that is absent is left out and counted in the foot; an algorithm with none keeps its place in the
     legend.
 
-    :raises DataError: the metric is unknown, or a metrics.csv is damaged.
+    :raises DataError: the metric is unknown, or a metrics.csv or run.json is damaged.
     """
-    metric = spec.get("metric", "test_accuracy")
-    if metric not in QUANTITIES:
-        raise DataError(unknown("metric", metric, QUANTITIES, f"figure {spec['figure']}"))
-    label, factor = QUANTITIES[metric]
     panels, window = spec["panels"], spec.get("smooth", 0)
     across = min(len(panels), 2)
     down = math.ceil(len(panels) / across)
@@ -45,12 +45,16 @@ def draw(spec: dict[str, Any]) -> Figure:
             down, across, figsize=(WIDTH, 2.25 * down + 0.6), squeeze=False, layout="constrained"
         )
     entries: dict[str, Any] = {}
-    seeds, lasts, absent = set(), set(), 0
+    seeds, absent, early = set(), 0, False
     for place, axis in enumerate(axes.flat):
         if place >= len(panels):
             axis.set_visible(False)
             continue
-        lines = panels[place]["series"]
+        lines, lasts = panels[place]["series"], set()
+        metric = panels[place].get("metric", spec["metric"])
+        if metric not in KNOWN:
+            raise DataError(unknown("metric", metric, KNOWN, f"figure {spec['figure']}"))
+        label, factor = KNOWN[metric]
         for series, look in zip(lines, styles([line["algorithm"] for line in lines]), strict=True):
             runs = [run for run in map(lambda folder: _read(folder, metric), series["runs"]) if run]
             absent += len(series["runs"]) - len(runs)
@@ -58,13 +62,14 @@ def draw(spec: dict[str, Any]) -> Figure:
             lasts |= {max(run, default=0) for run in runs}
             runs = [{series.get("steps", 1) * number: value for number, value in run.items()} for run in runs]
             entries[series["label"]] = _line(axis, look, runs, window, factor)
+        early = early or len(lasts) > 1
         _cut(axis)
         axis.set_title(panels[place]["title"])
         axis.set_xlabel(ACROSS[spec.get("across", "rounds")])
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylabel(label)
     legend(figure, entries)
-    caption(figure, spec, _reading(window, seeds, absent, len(lasts) > 1))
+    caption(figure, spec, _reading(window, seeds, absent, early))
     return figure
 
 
@@ -84,13 +89,25 @@ def hanning(values: np.ndarray, window: int) -> np.ndarray:
 
 
 def _read(folder: str, metric: str) -> dict[int, float] | None:
-    """Return round -> finite value of a run, None where it has no metrics.csv."""
-    path = Path(folder) / "metrics.csv"
+    """Return round -> finite value of a run, None where it has no metrics.csv (for a probe's measure, no run.json)."""
+    path = Path(folder) / ("run.json" if metric in PROBES else "metrics.csv")
     if not path.is_file():
         return None
-    history = read_metrics(path, ("round", metric))
-    pairs = zip(history["round"], history[metric], strict=True)
+    if metric in PROBES:
+        pairs = _probes(path, metric)
+    else:
+        history = read_metrics(path, ("round", metric))
+        pairs = list(zip(history["round"], history[metric], strict=True))
     return {number: value for number, value in pairs if math.isfinite(value)}
+
+
+def _probes(path: Path, metric: str) -> list[tuple[int, float]]:
+    """Return (finished rounds, value) of a run's probes; a measure that an algorithm does not have is left out."""
+    try:
+        probes = json.loads(path.read_text(encoding="utf-8"))["probes"]
+        return [(int(one["round"]), float(one[metric])) for one in probes if one[metric] is not None]
+    except (ValueError, KeyError, TypeError) as problem:
+        raise DataError(f"{path}: holds no probes with {metric} ({problem!r})") from None
 
 
 def _line(axis: Axes, look: tuple[str, object], runs: list[dict[int, float]], window: int, factor: float) -> Any:

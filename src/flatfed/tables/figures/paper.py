@@ -37,6 +37,13 @@ QUANTITIES = {
     "consistency": ("Consistency $\\frac{1}{n}\\sum\\|w_i-w^{t+1}\\|^2$", 1.0),
 }
 
+#: Measure taken along the way (``probes`` of run.json) -> as above.
+PROBES = {
+    "perturbation_drift": ("Perturbation drift (0 to 1)", 1.0),
+    "sharpness": ("Sharpness on the global data (nats)", 1.0),
+    "m_sharpness": ("m-sharpness on the global data (nats)", 1.0),
+}
+
 #: Width of a figure across two columns of a conference page, inches.
 WIDTH = 7.0
 
