@@ -32,6 +32,8 @@ def size(name, shape, classes, **options):
         ("resnet18_gn", (3, 32, 32), 100, {"stem": "cifar", "groups": 32}, 11_220_132),
         ("cnn", (1, 28, 28), 62, {}, 1_206_590),
         ("cnn_tiny", (1, 8, 8), 10, {}, 1_898),
+        ("vgg11_gn", (3, 32, 32), 10, {}, 9_231_114),
+        ("vgg11_gn", (3, 32, 32), 100, {}, 9_277_284),
     ],
 )
 def test_parameter_counts(name, shape, classes, options, expected):
@@ -58,9 +60,43 @@ def test_resnet_is_torchvisions_tensor_by_tensor(stem, groups):
     assert (ours.double()(x) - theirs.double().eval()(x)).abs().max() < 1e-12
 
 
+@pytest.mark.parametrize("height", [32, 64])
+def test_vgg_is_configuration_a_with_group_norm(height):
+    """Written out layer by layer, after Simonyan and Zisserman's table 1; weights go over in order."""
+    layers: list[nn.Module] = []
+    inputs = 3
+    for outputs in (64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"):
+        if outputs == "M":
+            layers.append(nn.MaxPool2d(2, 2))
+        else:
+            layers += [nn.Conv2d(inputs, outputs, 3, 1, 1), nn.GroupNorm(32, outputs), nn.ReLU()]
+            inputs = outputs
+    plain = nn.Sequential(*layers, nn.Flatten(), nn.Linear(512 * height // 32, 10)).double()
+    ours = models.build("vgg11_gn", (3, height, 32), 10, {}).double()
+    with torch.no_grad():
+        for mine, theirs in zip(ours.parameters(), plain.parameters(), strict=True):
+            theirs.copy_(mine)
+        x = torch.randn(2, 3, height, 32, dtype=torch.float64)
+        assert (ours(x) - plain(x)).abs().max() < 1e-12
+
+
+def test_vgg_starts_from_torchvisions_distributions():
+    model = models.build("vgg11_gn", (3, 32, 32), 10, {})
+    drawn = Layout.of(model).views(models.initial_weights(model, torch.Generator().manual_seed(1)))
+    for name, value in drawn.items():
+        if name.endswith("bias"):
+            assert not value.any(), name
+        elif value.dim() == 1:
+            assert (value == 1).all(), name
+        else:
+            expected = 0.01 if value.dim() == 2 else math.sqrt(2 / (value.shape[0] * 9))
+            assert value.std().item() == pytest.approx(expected, rel=6 / math.sqrt(value.numel())), name
+
+
 @pytest.mark.parametrize("name", models.names())
 def test_vmapped_gradients_equal_a_loop(name):
-    shape = (3, 16, 16)
+    side = max(16, models.card(name).smallest)
+    shape = (3, side, side)
     model = models.build(name, shape, 4, {}).double().requires_grad_(False)
     layout = Layout.of(model)
     rows = torch.stack([models.initial_weights(model, torch.Generator().manual_seed(k)) for k in (1, 2)]).double()
@@ -123,7 +159,13 @@ def test_bad_names_options_and_shapes_are_refused():
 
 @pytest.mark.parametrize(
     ("name", "side", "options"),
-    [("cnn", 8, {}), ("cnn", 10, {"pooling": "each"}), ("cnn_tiny", 4, {}), ("resnet18_gn", 8, {})],
+    [
+        ("cnn", 8, {}),
+        ("cnn", 10, {"pooling": "each"}),
+        ("cnn_tiny", 4, {}),
+        ("resnet18_gn", 8, {}),
+        ("vgg11_gn", 32, {}),
+    ],
 )
 def test_the_smallest_images_allowed_really_pass(name, side, options):
     models.check_shape(name, (1, side, side), options=options)

@@ -48,6 +48,7 @@ _CARDS = {
             "groups": Choice(2, (1, 2, 4, 8, 16, 32, 64), "groups of every GroupNorm: 2, or 32 with the cifar stem"),
         },
     ),
+    "vgg11_gn": Card(32, {"groups": Choice(32, (1, 2, 4, 8, 16, 32, 64), "groups of every GroupNorm")}),
 }
 
 
@@ -98,26 +99,28 @@ def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[st
 def initial_weights(module: nn.Module, generator: torch.Generator) -> torch.Tensor:
     """Return initial weights as one flat row (parameters,) in float32, drawn from ``generator`` on the CPU.
 
-    torch's own rules: uniform within 1/sqrt(fan_in) for convolutions and dense layers, one and zero for norms; a module
-    with ``he_normal_convolutions`` takes He et al.'s normal over fan_out for convolutions, as torchvision's ResNet.
+    torch's own rules: uniform within 1/sqrt(fan_in) for convolutions and dense layers, one and zero for norms. A model
+    with rules of its own has a method ``initial(name, value, generator) -> bool`` that fills ``value``, or returns
+    False to leave the parameter to the rules here.
     """
     import torch
     from torch import nn
 
+    own = getattr(module, "initial", lambda *_: False)
     drawn = {}
     for prefix, layer in module.named_modules():
         for name, parameter in layer.named_parameters(recurse=False):
-            value = torch.empty(parameter.shape)
-            if isinstance(layer, nn.GroupNorm):
+            full, value = f"{prefix}.{name}" if prefix else name, torch.empty(parameter.shape)
+            drawn[full] = value.reshape(-1)
+            if own(full, value, generator):
+                continue
+            if isinstance(layer, nn.GroupNorm | nn.LayerNorm):
                 value.fill_(1.0 if name == "weight" else 0.0)
-            elif isinstance(layer, nn.Conv2d) and name == "weight" and getattr(module, "he_normal_convolutions", False):
-                nn.init.kaiming_normal_(value, mode="fan_out", nonlinearity="relu", generator=generator)
             elif isinstance(layer, nn.Conv2d | nn.Linear):
                 bound = layer.weight[0].numel() ** -0.5
                 value.uniform_(-bound, bound, generator=generator)
             else:
-                raise ConfigError(f"no rule for the initial weights of {prefix}.{name} ({type(layer).__name__})")
-            drawn[f"{prefix}.{name}" if prefix else name] = value.reshape(-1)
+                raise ConfigError(f"no rule for the initial weights of {full} ({type(layer).__name__})")
     return torch.cat([drawn[name] for name, _ in module.named_parameters()])
 
 

@@ -35,8 +35,6 @@ class BasicBlock(nn.Module):
 class ResNet18(nn.Module):
     """Stem, four stages of two blocks, mean over the image, one dense layer."""
 
-    he_normal_convolutions = True
-
     def __init__(self, channels: int, classes: int, stem: str, groups: int):
         super().__init__()
         self.dropout: list[tuple[tuple[int, ...], float]] = []
@@ -58,6 +56,12 @@ class ResNet18(nn.Module):
             x = max_pool2d(x, 3, 2, 1)
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return self.fc(torch.flatten(adaptive_avg_pool2d(x, 1), 1))
+
+    def initial(self, name: str, value: Tensor, generator: torch.Generator) -> bool:
+        """Torchvision's rule for ResNet: He et al.'s normal over fan_out for convolutions; the rest is torch's own."""
+        if value.dim() == 4:
+            nn.init.kaiming_normal_(value, mode="fan_out", nonlinearity="relu", generator=generator)
+        return value.dim() == 4
 
 
 def build(shape: tuple[int, int, int], classes: int, stem: str, groups: int) -> ResNet18:
