@@ -10,7 +10,7 @@ from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import catalog as catalogs
-from flatfed.experiment import cells, figures, fit, selection, settings, tables, words
+from flatfed.experiment import cells, figure_specs, figures, fit, selection, settings, tables, words
 from flatfed.experiment.model import Cell, Figure, Run, Table
 from flatfed.experiment.strict_yaml import read
 from flatfed.tables.errata import Errata
@@ -193,7 +193,7 @@ class Experiment:
 
     def figure(self, scale: str, figure: str) -> dict[str, Any]:
         """Return {"kind", "inputs": paths, "spec": what ``flatfed figure`` takes}; ConfigError if there is none."""
-        return figures.specification(self, scale, _get(self.figures, figure, "figure", "config/figures"))
+        return figure_specs.specification(self, scale, _get(self.figures, figure, "figure", "config/figures"))
 
     def report_spec(self, scale: str) -> dict[str, Any]:
         """Return what ``flatfed report`` takes: the tables and figures that config.yaml asks for, and their runs."""

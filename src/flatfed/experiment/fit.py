@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flatfed import algorithms as registry
 from flatfed.engine import graphs
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import settings
@@ -67,3 +68,16 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
         deal, _ = deal_of(catalog.protocols[protocol], split, scale, catalog)
         at = f"{where}: {protocol} ({scale} scale)"
         settings.check_pair(algorithm, parameters, split, content, topology, deal["clients"], at)
+
+
+def own_split(split: str, algorithm: str, pattern: str, catalog: Catalog, where: str) -> str:
+    """Return the split that ``algorithm`` is trained on where others are on ``split``.
+
+    Decentralised ones have a topology, and so a split of their own: ``pattern``, in which * stands for the others'.
+    """
+    if not registry.load(algorithm.partition("~")[0]).decentralised:
+        return split
+    own = pattern.replace("*", split)
+    if own not in catalog.splits:
+        raise ConfigError(unknown("split", own, catalog.splits, f"{where}: decentralised"))
+    return own

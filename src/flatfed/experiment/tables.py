@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flatfed import algorithms as registry
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import fit, settings
 from flatfed.experiment.catalog import Catalog
@@ -246,12 +245,9 @@ def _check_bases(columns: Any, rows: dict[str, Row], where: str) -> None:
 
 def split_of(column: Column, split: str, row: Row, catalog: Catalog, where: str) -> str:
     """Return the split that ``row`` is trained on in a column of ``split``: decentralised rows may have their own."""
-    if row.algorithm is None or not registry.load(row.algorithm.partition("~")[0]).decentralised:
+    if row.algorithm is None:
         return split
-    own = column.decentralised.replace("*", split)
-    if own not in catalog.splits:
-        raise ConfigError(unknown("split", own, catalog.splits, f"{where}: decentralised"))
-    return own
+    return fit.own_split(split, row.algorithm, column.decentralised, catalog, where)
 
 
 def _check_pairs(found: Table, catalog: Catalog, where: str) -> None:

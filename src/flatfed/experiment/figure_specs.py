@@ -1,0 +1,170 @@
+"""What a figure draws: its panels, the runs and the files that they need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flatfed.errors import ConfigError
+from flatfed.experiment import analyses, figures, fit, words
+from flatfed.experiment.model import Figure, Run
+
+if TYPE_CHECKING:
+    from flatfed.experiment.experiment import Experiment
+
+
+def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str, Any]:
+    """Return {"kind", "inputs": paths, "runs": run folders, "spec": what ``flatfed figure`` takes}.
+
+    :raises ConfigError: the figure needs what nothing makes.
+    """
+    if found.kind in figures.MISSING:
+        raise ConfigError(
+            f"config/figures/{found.id}.yaml: kind {found.kind} is declared and counted as missing; it needs "
+            f"{figures.MISSING[found.kind]}, which no rule makes"
+        )
+    document = found.settings
+    drawn, inputs, runs, pairs = [], [], {}, []
+    for panel in figures.panels(document):
+        shown, files, panel_runs = _DRAWN[found.kind](experiment, scale, document, panel)
+        drawn.append({"title": _title(experiment, panel), **shown})
+        inputs += files
+        runs |= {run.path: run for run in panel_runs}
+        pairs += [(run.protocol, run.split) for run in panel_runs] or [
+            (one["protocol"], split) for one in figures.entries(panel) for split in one.get("splits") or [one["split"]]
+        ]
+    trained = found.kind not in ("partition", "histogram")
+    spec = {
+        **{"figure": found.id, "kind": found.kind, "scale": scale},
+        **{key: document[key] for key in ("title", "paper")},
+        "setting": words.setting(experiment, scale, list(dict.fromkeys(pairs)), trained=trained),
+        "panels": drawn,
+    }
+    if "metric" in document:
+        spec["metric"] = document["metric"]
+    if found.kind == "curves":
+        spec |= {"smooth": document["smooth"][scale], "across": document.get("across", "rounds")}
+    probed = any(panel.get("metric") in figures.PROBES for panel in figures.panels(document))
+    names = ("metrics.csv",) if found.kind == "curves" and not probed else ("metrics.csv", "run.json")
+    inputs += [f"{path}/{name}" for path in runs for name in names]
+    return {"kind": found.kind, "inputs": list(dict.fromkeys(inputs)), "runs": list(runs), "spec": spec}
+
+
+def _title(experiment: Experiment, panel: dict[str, Any]) -> str:
+    return panel["title"] if "title" in panel else ", ".join(experiment.catalog.splits[panel["split"]]["label"])
+
+
+def _curves(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
+    """Return (panel of a curves figure, files, runs): one line a row, or one a series."""
+    series, used = [], []
+    for entry in _shown(figures.entries(panel), scale):
+        for row in figures.rows(entry):
+            runs = _runs(experiment, scale, document, entry, row)
+            used += runs
+            line = {
+                "algorithm": row,
+                "label": entry.get("label", experiment.catalog.algorithms[row]["label"]),
+                "runs": [run.path for run in runs],
+            }
+            if document.get("across") == "communications":
+                line["steps"] = runs[0].description["update"]["params"].get("gossip_steps", 1)
+            series.append(line)
+    return {"metric": panel["metric"], "series": series}, [], used
+
+
+def _sweep(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
+    """Return (panel of a sweep, files, runs): a line a row, a point a value, a level line a row of ``levels``."""
+    function, axis = figures.PARAMETERS[panel["parameter"]]
+    splits = panel.get("splits")
+    points: dict[str, list[dict[str, Any]]] = {row: [] for row in panel["rows"]}
+    used: list[Run] = []
+    common = {key: panel[key] for key in figures.SHARED if key in panel}
+    for point in _shown([{**common, **point} for point in panel["points"]], scale):
+        for row, variant in zip(panel["rows"], figures.rows(point), strict=True):
+            runs = _runs(experiment, scale, document, point, variant)
+            used += runs
+            value = round(function(runs[0].description), 10)
+            points[row].append({"x": value, **_final(runs, point.get("splits") or splits)})
+    labels = experiment.catalog.algorithms
+    series = [
+        {"algorithm": row, "label": labels[row]["label"], "points": sorted(found, key=lambda point: point["x"])}
+        for row, found in points.items()
+    ]
+    levels = []
+    for row in panel.get("levels", []):
+        runs = _runs(experiment, scale, document, common, row)
+        used += runs
+        levels.append({"algorithm": row, "label": labels[row]["label"], **_final(runs, splits)})
+    return {"axis": axis, "log": panel.get("log", False), "series": series, "levels": levels}, [], used
+
+
+def _bars(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
+    """Return (group of bars, files, runs): one bar a row."""
+    bars, used = [], []
+    for row in panel["rows"]:
+        runs = _runs(experiment, scale, document, panel, row)
+        used += runs
+        label = experiment.catalog.algorithms[row]["label"]
+        rounds = runs[0].description["rounds"]
+        bars.append({"algorithm": row, "label": label, "rounds": rounds, "runs": [run.path for run in runs]})
+    return {"bars": bars}, [], used
+
+
+def _partitions(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
+    """Return (panel of a partition or a histogram, files, no runs)."""
+    shown = []
+    for entry in figures.entries(panel):
+        path = experiment.partition_path(scale, entry["protocol"], entry["split"], document["seed"])
+        shown.append({"label": entry.get("label", ""), "partition": path})
+    files = [entry["partition"] for entry in shown]
+    if document["kind"] == "partition":
+        return {"partition": files[0]}, files, []
+    return {"partitions": shown}, files, []
+
+
+def _surfaces(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
+    """Return (panel of surfaces, files, runs): one model, or two in one frame scaled to the first's filters."""
+    used, labels = [], []
+    for entry in figures.entries(panel):
+        seed = document.get("seed") or experiment.seeds(scale, entry["protocol"])[0]
+        for row in figures.rows(entry):
+            used.append(experiment.run(scale, entry["protocol"], entry["split"], row, seed))
+            labels.append(entry.get("label", experiment.catalog.algorithms[row]["label"]))
+    path = analyses.surface_path(used[0], experiment.results, *used[1:])
+    shown = [{"label": label, "surface": path, "model": place} for place, label in enumerate(labels)]
+    return {"surfaces": shown}, [path], []
+
+
+_DRAWN = {
+    "surface": _surfaces,
+    "curves": _curves,
+    "sweep": _sweep,
+    "bars": _bars,
+    "partition": _partitions,
+    "histogram": _partitions,
+}
+
+
+def _shown(entries: list[dict[str, Any]], scale: str) -> list[dict[str, Any]]:
+    """Return the entries that a scale shows; ``preview: false`` leaves one to the paper scale."""
+    return [entry for entry in entries if scale == "paper" or entry.get("preview", True)]
+
+
+def _runs(experiment: Experiment, scale: str, document: dict[str, Any], entry: dict[str, Any], row: str) -> list[Run]:
+    """Return the runs of ``row``, seed by seed, those of a seed's several splits together."""
+    pattern = entry.get("decentralised", "*")
+    splits = [
+        fit.own_split(split, row, pattern, experiment.catalog, "decentralised")
+        for split in entry.get("splits") or [entry["split"]]
+    ]
+    seeds = experiment.seeds(scale, entry["protocol"], document.get("seeds"))
+    return [experiment.run(scale, entry["protocol"], split, row, seed) for seed in seeds for split in splits]
+
+
+def _final(runs: list[Run], splits: list[str] | None) -> dict[str, Any]:
+    """Return what a figure needs for a final number: the rounds of a finished run, and a list of folders per seed."""
+    each = len(splits or [None])
+    paths = [run.path for run in runs]
+    return {
+        "rounds": runs[0].description["rounds"],
+        "runs": [paths[place : place + each] for place in range(0, len(paths), each)],
+    }
