@@ -117,7 +117,7 @@ def selected_outputs():
     scale = EXPERIMENT.scale
     tables = [file for table, _ in EXPERIMENT.selected() for file in table_files(scale, table)]
     figures = [file for figure in EXPERIMENT.selected_figures() for file in figure_files(scale, figure)]
-    return [*tables, *figures, f"{RESULTS}/{scale}/report.html"]
+    return [*tables, *figures, f"{RESULTS}/{scale}/report.html", f"{RESULTS}/errata.html"]
 
 
 def every_output():
@@ -125,7 +125,7 @@ def every_output():
     tables = [file for table in EXPERIMENT.tables for file in table_files(scale, table)]
     drawn = [figure for figure in EXPERIMENT.figures if figure not in EXPERIMENT.missing_figures]
     figures = [file for figure in drawn for file in figure_files(scale, figure)]
-    return [*tables, *figures]
+    return [*tables, *figures, f"{RESULTS}/errata.html"]
 
 
 @told

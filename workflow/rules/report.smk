@@ -35,3 +35,25 @@ rule report:
         "Report of the {wildcards.scale} scale"
     shell:
         "python -m flatfed report --spec {input.spec} --out {output} > {log} 2>&1"
+
+
+# What Snakemake compares of the errata, as they have no input of their own.
+def errata_digest(wildcards):
+    return files.digest_json([EXPERIMENT.errata.document, EXPERIMENT.errata.numbers.tables])
+
+
+# Of no scale: it is about what the papers printed.
+rule errata:
+    output:
+        report("<results>/errata.html", category="Errata", labels={"page": "Errata of the four papers"}),
+    log:
+        "<logs>/errata.log",
+    conda:
+        "../../environment.yml"
+    params:
+        content=errata_digest,
+        code=code("flatfed.tables.errata.page"),
+    message:
+        "Where the papers contradict themselves"
+    shell:
+        "python -m flatfed errata --out {output} > {log} 2>&1"
