@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from flatfed.data import dataset as datasets
+from flatfed.data.domains import leave_one_out
 from flatfed.data.schemes import SCHEMES
+from flatfed.engine.streams import stream
 from flatfed.errors import DataError, unknown
 from flatfed.files import digest_arrays, write_whole
 
@@ -23,7 +25,7 @@ SAMPLERS = ("keyed", "official")
 class Partition:
     """``indices`` (total,) image positions, client after client; ``offsets`` (clients + 1,); ``test`` (n,) positions
     of the test images; ``class_counts`` (clients, classes); ``spec`` what it was made from; ``client_test`` for every
-    client positions of test images drawn to its label distribution, where the partition has them."""
+    client positions of test images drawn to its label distribution (:func:`draw_client_test`), None without them."""
 
     indices: np.ndarray
     offsets: np.ndarray
@@ -42,11 +44,12 @@ class Partition:
 def deal(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     """Return every client's training positions; ``labels`` (n,) of the training images, ``spec`` a partition spec.
 
+    Scheme ``domain`` deals by domains instead: see :func:`flatfed.data.domains.leave_one_out`.
     Raises DataError for an unknown scheme and for what cannot be dealt, with both numbers.
     """
     scheme, clients, sampler = spec["scheme"], int(spec.get("clients", 1)), spec.get("sampler", "keyed")
     if scheme not in SCHEMES:
-        raise DataError(unknown("scheme", scheme, SCHEMES, "partition"))
+        raise DataError(unknown("scheme", scheme, [*SCHEMES, "domain"], "partition"))
     if sampler not in SAMPLERS:
         raise DataError(unknown("sampler", sampler, SAMPLERS, "partition"))
     if clients < 1:
@@ -58,6 +61,26 @@ def deal(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     return SCHEMES[scheme](labels, spec)
 
 
+def draw_client_test(labels: np.ndarray, parts: list[np.ndarray], test: np.ndarray, seed: int) -> list[np.ndarray]:
+    """Return for every client positions of test images that follow the label distribution of its training images.
+
+    A client gets as many images of each class as it trains on, drawn with replacement from the ``test`` images of that
+    class: the size of its training set, in its proportions exactly. FedSAM reports accuracies over clients without
+    saying how their test sets were made; this is our reading. Every client has a random stream of its own.
+    Raises DataError for a class that clients train on and no test image has.
+    """
+    pools = {int(c): test[labels[test] == c] for c in np.unique(labels[np.concatenate(parts)])}
+    absent = [c for c, pool in pools.items() if not len(pool)]
+    if absent:
+        raise DataError(f"partition: client_test: clients train on class {absent[0]}, but no test image is of it")
+    drawn = []
+    for client, part in enumerate(parts):
+        rng = stream(seed, "client_test", client)
+        classes, counts = np.unique(labels[part], return_counts=True)
+        drawn.append(np.concatenate([rng.choice(pools[int(c)], n) for c, n in zip(classes, counts, strict=True)]))
+    return drawn
+
+
 def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
     """Deal the dataset in folder ``dataset`` as ``spec`` says and write the .npz file ``out``, whole."""
     data = datasets.load(dataset)
@@ -65,15 +88,24 @@ def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.Pa
         raise DataError(f"{dataset}: holds dataset {data.name!r}, but the partition is of {spec['dataset']!r}")
     if spec.get("classes", data.classes) != data.classes:
         raise DataError(f"{dataset}: holds {data.classes} classes, but the partition is of {spec['classes']}")
-    parts = deal(data.labels[: data.train], spec)
+    if spec["scheme"] == "domain":
+        parts, test = leave_one_out(data.domains, data.domain_names, spec)
+    else:
+        parts = deal(data.labels[: data.train], spec)
+        test = np.arange(data.train, data.train + data.test, dtype=np.int64)
+    optional = {}
+    if spec.get("client_test", False):
+        drawn = draw_client_test(data.labels, parts, test, int(spec["seed"]))
+        optional["client_test"] = np.concatenate(drawn).astype(np.int64)
     counts = np.stack([np.bincount(data.labels[part], minlength=data.classes) for part in parts])
     with write_whole(out) as file:
         np.savez(
             file,
             indices=np.concatenate(parts).astype(np.int64),
             offsets=np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64),
-            test=np.arange(data.train, data.train + data.test, dtype=np.int64),
+            test=test.astype(np.int64),
             class_counts=counts.astype(np.int64),
+            **optional,
             spec=np.array(json.dumps({**spec, "dataset_digest": data.digest}, sort_keys=True)),
         )
 
@@ -84,6 +116,7 @@ def load(path: str | os.PathLike[str]) -> Partition:
         with np.load(path, allow_pickle=False) as file:
             indices, offsets, test = file["indices"], file["offsets"], file["test"]
             counts, spec = file["class_counts"], json.loads(str(file["spec"]))
+            drawn = file["client_test"] if "client_test" in file.files else None
     except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path}: cannot be read as a partition ({error}); delete it to make it again") from error
     sizes = np.diff(offsets)
@@ -91,4 +124,9 @@ def load(path: str | os.PathLike[str]) -> Partition:
         raise DataError(f"{path}: offsets do not fit its {len(indices)} indices; delete it to make it again")
     if counts.ndim != 2 or len(counts) != len(sizes) or (counts.sum(axis=1) != sizes).any():
         raise DataError(f"{path}: class_counts do not fit its {len(sizes)} clients; delete it to make it again")
-    return Partition(indices, offsets, test, counts, spec, digest_arrays(indices=indices, offsets=offsets, test=test))
+    arrays, own = {"indices": indices, "offsets": offsets, "test": test}, None
+    if drawn is not None:
+        if drawn.shape != indices.shape or not np.isin(drawn, test).all():
+            raise DataError(f"{path}: client_test does not fit its test images; delete it to make it again")
+        arrays["client_test"], own = drawn, np.split(drawn, offsets[1:-1])
+    return Partition(indices, offsets, test, counts, spec, digest_arrays(**arrays), own)

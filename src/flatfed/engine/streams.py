@@ -21,6 +21,7 @@ PURPOSES = {
     "subset": 9,  # subsets of the data for analysis
     "directions": 10,  # loss-surface directions, Hessian probes
     "validation": 11,  # validation part of the training clients
+    "client_test": 12,  # a client's own test images: client
 }
 
 

@@ -1,0 +1,63 @@
+"""Leaving one domain out: its images are the test set, the others' are dealt to clients (FedLESAM section 6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flatfed.engine.streams import stream
+from flatfed.errors import DataError
+
+
+def leave_one_out(
+    numbers: np.ndarray | None, names: Sequence[str], spec: dict[str, Any]
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return every client's training positions and the test positions.
+
+    ``numbers`` (n,) the domain of every image, an index into ``names``; ``spec`` the partition spec with ``held_out``,
+    the index of the test domain, and ``clients_per_domain``. Clients follow the order of domains. A domain's images,
+    those its data set calls training and test images alike, are dealt at random, as evenly as possible: sizes of one
+    domain differ by at most one, nothing is left over. A domain is dealt alike whichever one is held out.
+    Raises DataError for a data set without domains and for what does not fit ``names``.
+    """
+    if numbers is None:
+        raise DataError(
+            f"partition: scheme: domain, but dataset {spec['dataset']!r} has no domains; "
+            f"its entry in config/datasets.yaml must list them under `domains`"
+        )
+    if spec.get("sampler", "keyed") != "keyed":
+        raise DataError("partition: sampler: the official code of FedLESAM has no domains; allowed here: keyed")
+    held_out, each = int(spec["held_out"]), int(spec["clients_per_domain"])
+    if not 0 <= held_out < len(names):
+        raise DataError(
+            f"partition: held_out: {held_out} is no domain of dataset {spec['dataset']!r}; "
+            f"its {len(names)} domains, from 0: {', '.join(names)}"
+        )
+    if len(names) < 2:
+        raise DataError(
+            f"partition: dataset {spec['dataset']!r} has only the domain {names[0]!r}; none is left to train"
+        )
+    if each < 1:
+        raise DataError(f"partition: clients_per_domain: {each} must be at least 1")
+    clients = each * (len(names) - 1)
+    if int(spec.get("clients", clients)) != clients:
+        raise DataError(
+            f"partition: clients: {spec['clients']}, but {len(names) - 1} training domains with "
+            f"clients_per_domain: {each} make {clients}"
+        )
+    rng, parts = stream(spec["seed"], "partition"), []
+    for number, name in enumerate(names):
+        own = rng.permutation(np.flatnonzero(numbers == number))
+        if not len(own):
+            raise DataError(f"partition: domain {name!r} of dataset {spec['dataset']!r} holds no image")
+        if number == held_out:
+            continue
+        if len(own) < each:
+            raise DataError(
+                f"partition: clients_per_domain: {each}, but domain {name!r} of dataset {spec['dataset']!r} "
+                f"has {len(own)} images"
+            )
+        parts += np.array_split(own, each)
+    return parts, np.flatnonzero(numbers == held_out)
