@@ -238,3 +238,39 @@ def report_inputs(wildcards):
 def report_digest(wildcards):
     """What Snakemake compares: the specification itself is as long as a file."""
     return files.digest_json(EXPERIMENT.report_spec(wildcards.scale))
+
+
+def errata_digest(wildcards):
+    """What Snakemake compares of the errata, which have no input of their own."""
+    return files.digest_json([EXPERIMENT.errata.document, EXPERIMENT.errata.numbers.tables])
+
+
+def all_cores(wildcards):
+    return workflow.cores or 1
+
+
+@told
+def timed_run(wildcards):
+    """The first seed's run: the seconds of a round do not depend on the seed."""
+    ids = (wildcards.scale, wildcards.protocol)
+    return EXPERIMENT.run(*ids, wildcards.split, wildcards.algorithm, EXPERIMENT.seeds(*ids)[0])
+
+
+def timed_manifest(wildcards):
+    return f"{RESOURCES}/{timed_run(wildcards).dataset}/dataset.json"
+
+
+def timed_arrays(wildcards):
+    return [f"{RESOURCES}/{timed_run(wildcards).dataset}/{array}.npy" for array in ("images", "labels")]
+
+
+def timed_partition(wildcards):
+    return timed_run(wildcards).partition
+
+
+def timed_description(wildcards):
+    return as_json(timed_run(wildcards).description)
+
+
+def timed_code(wildcards):
+    return provenance.run_digest(timed_run(wildcards).description)

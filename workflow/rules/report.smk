@@ -37,11 +37,6 @@ rule report:
         "python -m flatfed report --spec {input.spec} --out {output} > {log} 2>&1"
 
 
-# What Snakemake compares of the errata, as they have no input of their own.
-def errata_digest(wildcards):
-    return files.digest_json([EXPERIMENT.errata.document, EXPERIMENT.errata.numbers.tables])
-
-
 # Of no scale: it is about what the papers printed.
 rule errata:
     output:

@@ -1,36 +1,5 @@
 # Seconds of a round, for tables of wall-clock times. A run of its own that has the machine to itself: it takes all cores, so
 # that no other job runs beside it. Where jobs go to other hosts, `--set-threads timing=N` says how many cores it asks for.
-def all_cores(wildcards):
-    return workflow.cores or 1
-
-
-@told
-def timed_run(wildcards):
-    """The first seed's run: the seconds of a round do not depend on the seed."""
-    ids = (wildcards.scale, wildcards.protocol)
-    return EXPERIMENT.run(*ids, wildcards.split, wildcards.algorithm, EXPERIMENT.seeds(*ids)[0])
-
-
-def timed_manifest(wildcards):
-    return f"{RESOURCES}/{timed_run(wildcards).dataset}/dataset.json"
-
-
-def timed_arrays(wildcards):
-    return [f"{RESOURCES}/{timed_run(wildcards).dataset}/{array}.npy" for array in ("images", "labels")]
-
-
-def timed_partition(wildcards):
-    return timed_run(wildcards).partition
-
-
-def timed_description(wildcards):
-    return as_json(timed_run(wildcards).description)
-
-
-def timed_code(wildcards):
-    return provenance.run_digest(timed_run(wildcards).description)
-
-
 rule timing:
     input:
         manifest=timed_manifest,
