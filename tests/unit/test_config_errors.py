@@ -49,7 +49,7 @@ MISTAKES = {
     "unknown model": (CIFAR10, "{name: resnet18_gn", "{name: resnet18_bn", [CIFAR10, "model", "did you mean 'resnet18_gn'?"]),
     "unknown option": (CIFAR10, "groups: 2", "group: 2", [CIFAR10, "model", "did you mean 'groups'?"]),
     "bad option": (CIFAR10, "stem: imagenet", "stem: imagnet", [CIFAR10, "stem", "did you mean 'imagenet'?"]),
-    "images too small": ("datasets.yaml", "shape: [1, 8, 8]", "shape: [1, 2, 2]", [CIFAR10, "preview.model", "cnn_tiny", "at least", "2 x 2"]),
+    "images too small": ("datasets.yaml", "shape: [1, 8, 8]", "shape: [1, 2, 2]", ["config/protocols", "preview.model", "cnn_tiny", "at least", "2 x 2"]),
     "images too small for an option": (CIFAR10, "model: {name: cnn_tiny}", "model: {name: cnn, options: {pooling: each}}", [CIFAR10, "preview.model", "at least 10 x 10", "8 x 8"]),
     "official deal that is none": ("splits.yaml", "alpha: 0.6, clients: 100,", "alpha: 0.6, replacement: false, sampler: official, clients: 100,", ["dir0.6-100.sampler", "official is not allowed", "keyed"]),
     "unknown algorithm": (CIFAR10, "  fedcm: {", "  fedcn: {", [CIFAR10, "algorithms", "did you mean 'fedcm'?"]),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
+
+from flatfed import experiment
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,3 +51,82 @@ def test_every_printed_table_is_there() -> None:
     assert {path.stem for path in (ROOT / "config" / "reference").glob("*.csv")} == set(PRINTED)
     tables = {"fedsam2022": (1, 5), "fedsmoo2023": (1, 8), "fedlesam2024": (2, 9), "dfedsam2023": (1, 3)}
     assert {f"{paper}_T{n}" for paper, (first, last) in tables.items() for n in range(first, last + 1)} == set(PRINTED)
+
+
+@pytest.fixture(scope="module")
+def exp() -> experiment.Experiment:
+    return experiment.load(ROOT)
+
+
+def own(exp: experiment.Experiment) -> list[str]:
+    """Return the tables that are a paper's own, not another view of one."""
+    return [name for name, table in exp.tables.items() if table.reference == name]
+
+
+def test_every_printed_number_is_looked_up_by_one_cell(exp: experiment.Experiment) -> None:
+    for table in own(exp):
+        used = [id(cell.spec["paper"]) for cell in exp.cells("paper", table) if cell.spec["paper"] is not None]
+        printed = {id(number): key for key, number in exp.references[table].numbers.items()}
+        assert len(used) == len(set(used)), f"{table}: two cells look up the same number"
+        missed = [key for identity, key in printed.items() if identity not in set(used)]
+        assert not missed, f"{table}: {missed}"
+
+
+def test_what_a_table_prints_is_its_cells_at_either_scale(exp: experiment.Experiment) -> None:
+    for table in own(exp):
+        for paper, preview in zip(exp.cells("paper", table), exp.cells("preview", table), strict=True):
+            assert paper.spec["paper"] == preview.spec["paper"]
+            assert (paper.spec["metric"], paper.spec["unit"]) == (preview.spec["metric"], preview.spec["unit"])
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "row", "value"),
+    [
+        ("fedsmoo2023_T3", "path3-100.communication_cost_ratio-t2", "fedsmoo", 0.53),
+        ("fedsmoo2023_T5", "proxy_type.grid3", "learning_rate_decay", 0.99995),
+        ("fedsmoo2023_T7", "path3-100.seconds_per_round_speedup", "fedavg", 1.76),
+        ("fedsmoo2023_T8", "path3-100", "fedspeed", 80.13),
+        ("fedlesam2024_T7", "stored_memory", "fedlesam_d", 4),
+        ("fedlesam2024_T8", "dir0.6-100", "fedlesam", 20.99),
+        ("fedlesam2024_T9", "path3-100.compute_time_to_target-t2", "fedavg", 80),
+        ("dfedsam2023_T1", "cifar100-iid-100-norep.generalization_error", "dfedavg", 632.91),
+        ("dfedsam2023_T2", "dir0.6-100-norep-full", "dfedsam_mgs", 88.20),
+        ("dfedsam2023_T3", "cifar10-shards2-100", "dispfl", 47.61),
+    ],
+)
+def test_numbers_read_off_the_papers(exp, table: str, column: str, row: str, value: float) -> None:
+    assert exp.cell("paper", table, column, row).spec["paper"]["value"] == value
+
+
+def test_facts_are_the_configurations(exp: experiment.Experiment) -> None:
+    """What is printed of data sets and searched values is what the configuration says, number by number."""
+    for table in own(exp):
+        for cell in exp.cells("paper", table):
+            paper, given = cell.spec["paper"], cell.spec.get("given")
+            if paper and given is not None and cell.spec["column"] != "total_samples":
+                assert given == pytest.approx(paper["value"]), (table, cell.spec["column"], cell.spec["row"])
+
+
+def test_decentralised_rows_have_a_topology_and_the_same_deal(exp: experiment.Experiment) -> None:
+    cells = exp.cells("paper", "dfedsam2023_T1", ["cifar10-dir0.6-100-norep.test_accuracy"])
+    served = {cell.spec["row"]: cell.runs[0].description for cell in cells}
+    assert {row for row, about in served.items() if "topology" not in about} == {"fedavg", "fedsam"}
+    assert served["dfedsam"]["topology"] == {"graph": "clique", "neighbours": 10}
+    assert served["dfedsam"]["partition"] == served["fedavg"]["partition"]
+    assert served["dpsgd"]["local_epochs"] == 1 and served["dfedavg"]["local_epochs"] == 5
+
+
+def test_base_rows_are_paired_seed_by_seed(exp: experiment.Experiment) -> None:
+    spec = exp.cell("paper", "fedsmoo2023_T3", "path3-100.rounds_to_target_speedup-t2", "fedsmoo").spec
+    assert (spec["relative"], spec["base"], spec["unit"]) == ("speedup", "fedavg", "x")
+    assert [run.replace("fedsmoo/seed", "fedavg/seed") for run in spec["runs"]] == spec["base_runs"]
+
+
+def test_specifications_fit_into_an_argument(exp: experiment.Experiment) -> None:
+    """Linux takes 128 KiB for one argument of a command; the report's specification goes through a file."""
+    more = experiment.load(ROOT, {**exp.config, "seeds": [1, 2, 3, 4, 5]})
+    for scale in experiment.SCALES:
+        specs = [more.table_spec(scale, table) for table in more.tables]
+        specs += [more.figure(scale, name)["spec"] for name in more.figures if name not in more.missing_figures]
+        specs += [cell.spec for table in more.tables for cell in more.cells(scale, table)]
+        assert max(len(json.dumps(spec)) for spec in specs) < 100_000
