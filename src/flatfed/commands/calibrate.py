@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from flatfed.commands import time_run
 from flatfed.commands.plan_costs import Costs, kind_of
-from flatfed.errors import DataError
 from flatfed.experiment import Experiment, Run
 
 
@@ -14,16 +14,17 @@ def calibrate(experiment: Experiment, costs: Costs, waiting: list[Run]) -> int:
     """Time two rounds of one run of each kind in ``waiting`` whose seconds are unknown; return how many were timed.
 
     They are written as calibration.json, beside the timing.json that tables of wall-clock times read: two rounds beside
-    whatever else the machine does are enough for a plan, not for a table.
-
-    :raises DataError: the run's data or partition have not been made.
+    whatever else the machine does are enough for a plan, not for a table. A run whose data or partition have not been
+    made is named and left out.
     """
     count = 0
     for run in chosen(costs, waiting):
         manifest = Path("resources", run.dataset, "dataset.json")
-        for path in (manifest, Path(run.partition)):
-            if not path.exists():
-                raise DataError(f"{path} is needed to time {run.path}; make it first: snakemake --cores 1 {path}")
+        absent = [str(path) for path in (manifest, Path(run.partition)) if not path.exists()]
+        if absent:
+            made = " ".join(absent)
+            print(f"{run.path} cannot be timed before its data are there: snakemake --cores 1 {made}", file=sys.stderr)
+            continue
         out = Path(run.path.replace("/runs/", "/analysis/", 1)).parent / "calibration.json"
         print(f"timing {run.protocol}/{run.split}/{run.algorithm}", flush=True)
         threads = 1 if run.scale == "preview" else experiment.config.get("threads", 1)
@@ -34,11 +35,11 @@ def calibrate(experiment: Experiment, costs: Costs, waiting: list[Run]) -> int:
 
 
 def chosen(costs: Costs, waiting: list[Run]) -> list[Run]:
-    """Return one run for every kind of unknown seconds, the cheapest of its kind."""
-    found: dict[tuple, Run] = {}
+    """Return one run for every kind of unknown seconds: whose partition is there, and the cheapest of those."""
+    found: dict[tuple, tuple[tuple[bool, float], Run]] = {}
     for run in waiting:
         if costs.seconds(run)[1] == "unknown":
-            kind = kind_of(run.description)
-            if kind not in found or costs.images(run) < costs.images(found[kind]):
-                found[kind] = run
-    return list(found.values())
+            price, kind = (not Path(run.partition).exists(), costs.images(run)), kind_of(run.description)
+            if kind not in found or price < found[kind][0]:
+                found[kind] = price, run
+    return [run for _, run in found.values()]

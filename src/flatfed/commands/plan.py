@@ -102,7 +102,7 @@ def plan(
     machine. ``keep_models``: "all", or "needed", those alone that an analysis reads. ``out``: a JSON file, too.
 
     :raises ConfigError: there is no such table or figure.
-    :raises DataError: a run's record is damaged, or a calibration lacks its data.
+    :raises DataError: a run's record is damaged.
     """
     experiment = configuration.load(config)
     scale = scale or experiment.scale
