@@ -28,11 +28,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found: the contradictions, of how many comparisons, and what they are against, in words."""
+    """What a check found: the contradictions, of how many comparisons; what they are against, and where they stand."""
 
     lines: tuple[Line, ...]
     compared: int
     against: str
+    said: str = "printed"
 
 
 CHECKS: dict[str, Callable[..., Finding]] = {}
@@ -262,7 +263,7 @@ def said_in_text(numbers: Numbers, sentences: list[dict[str, Any]]) -> Finding:
         if abs(value - sentence["said"]) > 1e-9:
             shown = " − ".join(row["value"] for row in rows) + (f" = {value:.4g}" if len(rows) > 1 else "")
             lines.append(Line(sentence["what"], f"{sentence['said']:g}", shown))
-    return Finding(tuple(lines), len(sentences), "table")
+    return Finding(tuple(lines), len(sentences), "table", "text")
 
 
 @check
@@ -291,7 +292,7 @@ def order_in_text(numbers: Numbers, order: list[str], columns: list[dict[str, An
             if values[better] <= values[worse]:
                 where = ", ".join(str(part) for part in column.values())
                 lines.append(Line(where, f"{better} > {worse}", f"{values[better]:.2f} < {values[worse]:.2f}"))
-    return Finding(tuple(lines), compared, "table")
+    return Finding(tuple(lines), compared, "table", "text")
 
 
 def _floats(row: Row) -> tuple[float | None, ...]:

@@ -61,7 +61,7 @@ def markdown(errata: Errata) -> str:
                 f"**{one.id}**, {KINDS[one.kind]}{escape(where)}: {escape(one.says)}" + (f" *{said}.*" if said else "")
             )
             if one.found and one.found.lines:
-                head = f"| where | printed | {escape(one.found.against)} |\n| --- | ---: | ---: |"
+                head = f"| where | {one.found.said} | {escape(one.found.against)} |\n| --- | ---: | ---: |"
                 rows = [f"| {escape(x.where)} | {escape(x.printed)} | {escape(x.against)} |" for x in one.found.lines]
                 parts.append("\n".join([head, *rows]))
     return "\n\n".join(parts) + "\n"
