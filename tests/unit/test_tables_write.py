@@ -297,3 +297,18 @@ def test_exact_numbers_have_no_seeds_beside_them(tmp_path):
     columns = [{"id": "x", "headers": ["X"], "part": None}]
     table = layout.read(specify(tmp_path / "c", columns=columns, unit="x"))
     assert table.blocks[0].under[0][0] == "ours" and table.blocks[0].rows[1][1][0].ours == "2.00"
+
+
+def test_a_papers_number_keeps_its_decimals_and_a_deviation_over_clients_stands_alone(tmp_path):
+    """FedSAM, Table 1: 84.38 (4.03), the bracket over clients; FedLESAM, Table 5: 56 gigabytes, without decimals."""
+    make_cell(
+        tmp_path / "c", "x", "fedavg", paper_value=0.8438, paper_spread=0.0403, paper_note="std_kind=clients (4.1)"
+    )
+    cost = {"unit": "parameters", "printed_unit": "GB_params", "spread": None, "paper_spread": None, "difference": 1e9}
+    make_cell(tmp_path / "c", "x", "mine_1", **cost, value=57e9, paper_value=56e9, paper_decimals=0)
+    columns = [{"id": "x", "headers": ["X"], "part": None}]
+    table = layout.read(specify(tmp_path / "c", columns=columns))
+    (_, (accuracy,)), (_, (bytes_,)) = table.blocks[0].rows
+    assert (accuracy.ours, accuracy.paper) == ("81.08 ± 0.12", "84.38")
+    assert (bytes_.ours, bytes_.paper, bytes_.difference) == ("57.0", "56", "+1.0")
+    assert any("deviations are over clients" in note for note in table.notes)

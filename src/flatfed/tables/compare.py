@@ -121,6 +121,11 @@ def repeats(cell: Cell) -> bool:
     return cell["paper_spread"] is not None and "std_kind=repeats" in cell["paper_note"]
 
 
+def over_clients(cell: Cell) -> bool:
+    """Return whether the paper's spread is over clients: it never stands beside one over seeds."""
+    return "std_kind=clients" in cell["paper_note"]
+
+
 def not_reached(cell: Cell) -> bool:
     """Return whether the paper prints that the target was not reached."""
     return cell["paper_value"] is None and "not reached" in cell["paper_note"]
@@ -198,7 +203,7 @@ def claims(cells: Mapping[str, Cell | None]) -> list[tuple[str, str]]:
 
 
 def _own_spread(cell: Cell) -> float:
-    return 0.0 if "std_kind=clients" in cell["paper_note"] else cell["paper_spread"] or 0.0
+    return 0.0 if over_clients(cell) else cell["paper_spread"] or 0.0
 
 
 def outcome(a: Cell | None, b: Cell | None) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from flatfed.errors import DataError
 from flatfed.tables import compare
 from flatfed.tables.notes import by_column, flags, gather, marked
-from flatfed.tables.units import signed, written
+from flatfed.tables.units import as_printed, signed, written
 
 #: A block with more columns than this is cut at the paper's first header level: three numbers a column fill
 #: a page.
@@ -198,7 +198,8 @@ def entry(cell: dict | None, usual: int | None, rank: str = "") -> Entry:
     if cell is None:
         return Entry("", "", "", "missing")
     unit, decimals = cell["printed_unit"], cell["paper_decimals"]
-    paper = written(cell["paper_value"], cell["paper_spread"], unit, decimals)
+    spread = None if compare.over_clients(cell) else cell["paper_spread"]
+    paper = as_printed(cell["paper_value"], spread, unit, decimals)
     if not paper and compare.not_reached(cell):
         paper = "–"
     late = f">{cell['rounds']}" if unit == "rounds" else "not reached"

@@ -85,8 +85,8 @@ def symbols(cells: list[dict]) -> list[str]:
         bases = ", ".join(dict.fromkeys(cell["base"] for cell in cells if cell["relative"] and cell["base"]))
         seeds = ": taken seed by seed, then averaged" if any(cell["relative"] and cell["n"] for cell in cells) else ""
         notes.append(f"Against a base row ({bases}){seeds}.")
-    if any("std_kind=clients" in cell["paper_note"] and cell["paper_spread"] is not None for cell in cells):
-        notes.append("The paper's ± is a deviation over clients, ours one over seeds: the two say different things.")
+    if any(compare.over_clients(cell) and cell["paper_spread"] is not None for cell in cells):
+        notes.append("The paper's deviations are over clients and never stand beside ours, which are over seeds.")
     return notes
 
 

@@ -54,6 +54,14 @@ def written(value: float | None, spread: float | None, unit: str, decimals: int 
     return " ± ".join([*texts, *([] if spread is None else [_one(spread, unit, decimals, whole=False)])])
 
 
+def as_printed(value: float | None, spread: float | None, unit: str, decimals: int | None) -> str:
+    """Write a paper's number with the decimals that it is printed with; without them as :func:`written`."""
+    if value is None or decimals is None:
+        return written(value, spread, unit)
+    factor = PRINTED[unit].factor
+    return " ± ".join(f"{number * factor:.{decimals}f}" for number in (value, spread) if number is not None)
+
+
 def signed(value: float, unit: str, decimals: int | None = None) -> str:
     """Write a stored difference with its sign; a printed zero has "+", never a sign that its figures do not show."""
     number, places = value * PRINTED[unit].factor, _places(unit, decimals)

@@ -10,7 +10,7 @@ from typing import Any
 
 from flatfed.tables import compare
 from flatfed.tables.layout import read_cell
-from flatfed.tables.units import signed, written
+from flatfed.tables.units import as_printed, signed, written
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _result(row: str, cell: dict[str, Any] | None, state: str, point: float, par
         return CellResult(row, state, "", "", "its cell has not been made")
     unit, decimals = cell["printed_unit"], cell["paper_decimals"]
     ours = written(cell["value"], cell["spread"], unit, decimals) or cell["status"].replace("_", " ")
-    paper = written(cell["paper_value"], cell["paper_spread"], unit, decimals) or "–"
+    paper = as_printed(cell["paper_value"], cell["paper_spread"], unit, decimals) or "–"
     if state == "missing":
         return CellResult(row, state, "", paper, cell["problems"][0] if cell["problems"] else "no run")
     if cell["difference"] is None:
