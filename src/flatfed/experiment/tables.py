@@ -184,7 +184,10 @@ def _column(
     if target:
         goal = settings.target(protocol.scales["paper"], splits[0], target, where)
         under = ", ".join(filter(None, (under, f"acc = {100 * goal:g}%")))
-    headers = (header, *([", ".join(label)] if under and label else label), *([under] if under else []))
+    if several_metrics:
+        headers = (", ".join([header, *label]), under)
+    else:
+        headers = (header, *([", ".join(label)] if under and label else label), *([under] if under else []))
     return Column(
         stem, protocol.id, splits, metric, unit, target, headers, group.get("part"), relative, one.get("base"),
         group.get("decentralised", "*"), group.get("reference", {}), group,
