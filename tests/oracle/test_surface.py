@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
 from flatfed import cli, models
-from flatfed.analysis import landscape, landscape_points
+from flatfed.analysis import _model, landscape, landscape_points
 from flatfed.analysis.landscape import Settings
 from flatfed.analysis.landscape_directions import draw
 from flatfed.analysis.landscape_file import read
@@ -283,8 +284,6 @@ def test_a_killed_process_leaves_its_points_to_the_next(problem, tmp_path, capfd
 
 
 def test_on_other_devices_the_faster_way_that_fits_is_chosen(problem, monkeypatch):
-    from flatfed.analysis import _model
-
     trained = _model.load(problem / "a", problem / "data", problem / "partition.npz", device="cpu")
     index = trained.choose("test", None, 0)
     assert landscape_points.choose(trained, index) == "sequential"
@@ -303,6 +302,17 @@ def test_on_other_devices_the_faster_way_that_fits_is_chosen(problem, monkeypatc
     assert landscape_points.fastest(trained, index) == "stacked"
     monkeypatch.setattr(Points, "__call__", full)
     assert landscape_points.fastest(trained, index) == "sequential"
+
+
+def test_memory_is_kept_where_the_c_library_can(monkeypatch):
+    told = []
+    library = SimpleNamespace(mallopt=lambda *arguments: told.append(arguments))
+    monkeypatch.setattr(_model.ctypes, "CDLL", lambda name: library)
+    _model.reuse_memory()
+    assert told == [(-3, 1 << 30), (-1, (1 << 31) - 1)]
+    monkeypatch.setattr(_model.ctypes, "CDLL", lambda name: object())
+    _model.reuse_memory()
+    assert len(told) == 2
 
 
 def test_what_is_written_says_what_it_is(problem, tmp_path):

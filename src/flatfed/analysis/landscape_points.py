@@ -42,10 +42,7 @@ class Points:
         self.parts = index.split(size)
         pixels = trained.data.images[0].numel() * self.count
         self.kept = [self._batch(part) for part in self.parts] if pixels * trained.row.itemsize <= KEPT else None
-        # A module whose parameters are one flat row: a point is put into it by a single copy.
-        self.model, self.weights = copy.deepcopy(trained.model), trained.row.clone()
-        for parameter, view in zip(self.model.parameters(), trained.layout.views(self.weights).values(), strict=True):
-            parameter.data = view
+        self.model = copy.deepcopy(trained.model)
         self._forward = vmap(self._output, in_dims=(0, None))
 
     @torch.no_grad()
@@ -56,7 +53,8 @@ class Points:
 
     def _one(self, row: Tensor) -> Tensor:
         """Return (2,): the sums of losses and of right answers of one ``row`` (parameters,)."""
-        self.weights.copy_(row)
+        for parameter, view in zip(self.model.parameters(), self.trained.layout.views(row).values(), strict=True):
+            parameter.data = view
         sums = torch.zeros(2, dtype=torch.float64, device=row.device)
         for images, labels in self._batches():
             output = self.model(images)
