@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from flatfed.errors import DataError
 from flatfed.files import digest_arrays, read_json, write_json, write_whole
 
-BLOCK = 4096  # images written at a time
+BLOCK = 1 << 26  # bytes of images written at a time
+TELL = 10.0  # seconds between two lines that say how far the writing is
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,8 @@ def save(
     """Write a dataset folder; dataset.json comes last, so that a folder without it is unfinished.
 
     ``train`` and ``test``: images (n, C, H, W) uint8 and labels (n,); ``domains``: numbers of both parts and names;
-    ``spec`` is the dataset spec. Images are written in blocks: any view will do and nothing is held twice.
+    ``spec`` is the dataset spec. Images are written in blocks of 64 MB: any view will do, or anything that has a shape
+    and gives arrays for slices, and nothing is held twice.
     Raises DataError where the arrays are not what the spec says; whatever stood in ``folder`` is then untouched.
     """
     folder, name = Path(folder), spec["name"]
@@ -127,13 +132,11 @@ def save(
                 f"dataset {name!r}: {found} {part} images, but `{part}: {expected}` in config/datasets.yaml"
             )
     index = np.concatenate(domains[:2]).astype(np.int64) if domains else None
-    (folder / "dataset.json").unlink(missing_ok=True)
     with write_whole(folder / "images.npy") as out:
         shape = (len(labels), *spec["shape"])
         np.lib.format.write_array_header_1_0(out, {"descr": "|u1", "fortran_order": False, "shape": shape})
-        for found in (train[0], test[0]):
-            for start in range(0, len(found), BLOCK):
-                out.write(found[start : start + BLOCK].tobytes())
+        _write_images(out, (train[0], test[0]), name)
+        (folder / "dataset.json").unlink(missing_ok=True)
     for file, array in (("labels", labels), ("domains", index)):
         if array is not None:
             with write_whole(folder / f"{file}.npy") as out:
@@ -151,6 +154,20 @@ def save(
         "bytes": int(images.nbytes),
     }
     write_json(folder / "dataset.json", meta)
+
+
+def _write_images(out: IO[bytes], parts: Sequence[Any], name: str) -> None:
+    """Write the images of all ``parts`` to ``out``, block by block, and say on stderr how far it is."""
+    total, done, told = sum(len(part) for part in parts), 0, time.monotonic()
+    for part in parts:
+        block = max(1, BLOCK // max(1, int(np.prod(part.shape[1:]))))
+        for start in range(0, len(part), block):
+            images = part[start : start + block]
+            out.write(images.tobytes())
+            done += len(images)
+            if time.monotonic() - told >= TELL:
+                told = time.monotonic()
+                print(f"dataset {name!r}: {done} of {total} images written", file=sys.stderr, flush=True)
 
 
 def _digest(images: np.ndarray, labels: np.ndarray, domains: np.ndarray | None) -> str:

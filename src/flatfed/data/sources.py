@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 
 from flatfed.data import dataset as datasets
+from flatfed.data.digits import digits
+from flatfed.data.folders import Pictures, imagefolder
 from flatfed.errors import DataError, unknown
 
-Part = tuple[np.ndarray, np.ndarray]
+Part = tuple[np.ndarray | Pictures, np.ndarray]
 Parts = tuple[Part, Part, tuple[np.ndarray, np.ndarray, list[str]] | None]
-
-IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}
 
 
 def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
-    """Make the dataset folder ``out`` from the dataset spec: name, classes, shape, source and its options.
+    """Make the dataset folder ``out`` from the dataset spec: name, classes, shape, source and its options, and the
+    names of its ``domains`` where it has any; the numbers in domains.npy follow their order.
 
     Raises DataError naming the dataset, the file and what was expected.
     """
@@ -30,38 +31,34 @@ def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
     if name not in SOURCES:
         raise DataError(unknown("source", name, SOURCES, f"dataset {spec['name']!r}: source"))
     train, test, domains = SOURCES[name](spec, source)
-    datasets.save(out, spec, train, test, domains)
+    datasets.save(out, spec, train, test, _in_declared_order(spec, domains))
 
 
-def digits(spec: dict[str, Any], source: dict[str, Any]) -> Parts:
-    """scikit-learn's 1,797 embedded 8 x 8 digits, grey levels 0..16 scaled to 0..255 and rounded.
-
-    ``test`` images are set aside, class by class in proportion, by a fixed seed. ``expand: rotate90`` makes ten more
-    classes, 10 to 19: the same digits turned by 90 degrees, dealt to the same part as their originals.
-    """
-    from sklearn.datasets import load_digits
-
-    found = load_digits()
-    images = np.rint(found.images * (255 / 16)).astype(np.uint8)[:, None]
-    labels = found.target.astype(np.int64)
-    order = np.random.Generator(np.random.Philox(0)).permutation(len(labels))
-    ranks = np.empty(len(labels))
-    for c in range(10):
-        own = order[labels[order] == c]
-        ranks[own] = (np.arange(len(own)) + 0.5) / len(own)
-    test = np.zeros(len(labels), dtype=bool)
-    test[np.argsort(ranks, kind="stable")[: int(source["test"])]] = True
-    expand = source.get("expand")
-    if expand == "rotate90":
-        images = np.concatenate([images, np.rot90(images, axes=(2, 3))])
-        labels, test = np.concatenate([labels, labels + 10]), np.concatenate([test, test])
-    elif expand is not None:
-        raise DataError(unknown("expansion", expand, ["rotate90"], f"dataset {spec['name']!r}: source.expand"))
-    return (images[~test], labels[~test]), (images[test], labels[test]), None
+def _in_declared_order(
+    spec: dict[str, Any], domains: tuple[np.ndarray, np.ndarray, list[str]] | None
+) -> tuple[np.ndarray, np.ndarray, list[str]] | None:
+    """Return the ``domains`` of a source numbered as ``domains`` of ``spec``; DataError where one has others."""
+    declared, where = spec.get("domains"), f"dataset {spec['name']!r}"
+    if not declared:
+        return domains
+    if domains is None:
+        raise DataError(f"{where}: its source has no domains; expected {', '.join(declared)}")
+    for name in domains[2]:
+        if name not in declared:
+            raise DataError(unknown("domain", name, declared, f"{where}: its source"))
+    missing = [name for name in declared if name not in domains[2]]
+    if missing:
+        raise DataError(f"{where}: its source has no domain {missing[0]!r}; it has: {', '.join(domains[2])}")
+    place = np.array([declared.index(name) for name in domains[2]])
+    return place[domains[0]], place[domains[1]], list(declared)
 
 
 def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Parts:
-    """A dataset that torchvision downloads and checks by its MD5 sum: CIFAR10, CIFAR100, FashionMNIST."""
+    """A dataset that torchvision downloads and checks by its MD5 sum: CIFAR10, CIFAR100, FashionMNIST, EMNIST.
+
+    EMNIST is the by-class split (62 classes), its characters turned upright: the files hold them transposed. ``draw``
+    takes so many images in all, training and test images in proportion, drawn at random by a fixed seed.
+    """
     import tempfile
 
     from torchvision import datasets as published
@@ -73,7 +70,7 @@ def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Parts:
     with tempfile.TemporaryDirectory(prefix="flatfed-") as folder:
         for train in (True, False):
             try:
-                found = getattr(published, name)(folder, train=train, download=True)
+                found = getattr(published, name)(folder, train=train, download=True, **DOWNLOADS[name])
             except (OSError, RuntimeError) as error:
                 raise DataError(
                     f"dataset {spec['name']!r}: torchvision could not download {name} ({error}). Without a network, "
@@ -81,11 +78,33 @@ def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Parts:
                     f"train_images (n, h, w, c), train_labels, test_images, test_labels"
                 ) from error
             images = np.asarray(found.data)
+            images = images.transpose(0, 2, 1) if name == "EMNIST" else images
             parts.append((_channels_first(images), np.asarray(found.targets, dtype=np.int64)))
+    if "draw" in source:
+        parts = _draw(parts, int(source["draw"]), f"dataset {spec['name']!r}: source.draw")
     return parts[0], parts[1], None
 
 
-DOWNLOADS = ("CIFAR10", "CIFAR100", "FashionMNIST")
+def _draw(parts: list[Part], count: int, where: str) -> list[Part]:
+    """Return ``count`` images of both parts together, in proportion; their order within a part is kept."""
+    sizes = [len(labels) for _, labels in parts]
+    if not 2 <= count <= sum(sizes):
+        raise DataError(f"{where}: {count} must lie between 2 and the {sum(sizes)} images there are")
+    first = round(count * sizes[0] / sum(sizes))
+    rng, drawn = np.random.Generator(np.random.Philox(0)), []
+    for (images, labels), size, kept in zip(parts, sizes, (first, count - first), strict=True):
+        chosen = np.sort(rng.permutation(size)[:kept])
+        drawn.append((images[chosen], labels[chosen]))
+    return drawn
+
+
+#: Name of a class of torchvision.datasets -> what else it is called with.
+DOWNLOADS: dict[str, dict[str, str]] = {
+    "CIFAR10": {},
+    "CIFAR100": {},
+    "FashionMNIST": {},
+    "EMNIST": {"split": "byclass"},
+}
 # What NumPy and zipfile raise for damaged, encrypted or foreign archives.
 UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
@@ -157,70 +176,6 @@ def _domains(where: str, file: Any, counts: list[int]) -> tuple[np.ndarray, np.n
 def _channels_first(images: np.ndarray) -> np.ndarray:
     """Return a view of (n, h, w) or (n, h, w, c) as (n, c, h, w)."""
     return images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
-
-
-def imagefolder(spec: dict[str, Any], source: dict[str, Any]) -> Parts:
-    """Folders of images: ``path``/train/<class>/*, ``path``/test/<class>/*, resized to ``size`` x ``size`` pixels.
-
-    With ``domains: true`` the layout is ``path``/<domain>/<class>/*: every domain in turn, class by class, a fixed
-    seeded fifth of each as test images. Files are taken in the order of their names; hidden ones are skipped.
-    """
-    root, size = Path(source["path"]), int(source["size"])
-    where = f"dataset {spec['name']!r}: {root}"
-    if not source.get("domains", False):
-        expected = "train/<class>/<image> and test/<class>/<image>"
-        names = _folders(root / "train", where, expected)
-        if _folders(root / "test", where, expected) != names:
-            raise DataError(f"{where}: train and test do not hold the same class folders")
-        parts = [_read_classes(root / part, names, spec, size, where) for part in ("train", "test")]
-        return parts[0], parts[1], None
-    expected = "<domain>/<class>/<image>"
-    domains = _folders(root, where, expected)
-    names = _folders(root / domains[0], where, expected)
-    kept: dict[bool, list] = {True: [], False: []}
-    for number, domain in enumerate(domains):
-        if _folders(root / domain, where, expected) != names:
-            raise DataError(f"{where}: domain {domain!r} does not hold the class folders of {domains[0]!r}")
-        images, labels = _read_classes(root / domain, names, spec, size, where)
-        test = np.random.Generator(np.random.Philox(number)).permutation(len(labels)) < len(labels) // 5
-        for flag in (True, False):
-            kept[flag].append((images[test == flag], labels[test == flag], np.full(int((test == flag).sum()), number)))
-    train, test_part = ([np.concatenate(values) for values in zip(*kept[flag], strict=True)] for flag in (False, True))
-    return (train[0], train[1]), (test_part[0], test_part[1]), (train[2], test_part[2], domains)
-
-
-def _folders(root: Path, where: str, expected: str) -> list[str]:
-    """Return the names of the visible folders in ``root``, sorted; DataError when there are none."""
-    if not root.is_dir():
-        raise DataError(f"{where}: no folder {root}; expected the layout {expected}")
-    found = sorted(p.name for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
-    if not found:
-        raise DataError(f"{where}: folder {root} holds no folders; expected the layout {expected}")
-    return found
-
-
-def _read_classes(root: Path, names: list[str], spec: dict[str, Any], size: int, where: str) -> Part:
-    """Return all images (n, C, size, size) of the class folders and their labels."""
-    from PIL import Image, UnidentifiedImageError
-
-    if len(names) != spec["classes"]:
-        raise DataError(f"{where}: {len(names)} class folders in {root}, but `classes: {spec['classes']}`")
-    mode = "L" if spec["shape"][0] == 1 else "RGB"
-    images, labels = [], []
-    for label, name in enumerate(names):
-        visible = (p for p in (root / name).iterdir() if not p.name.startswith("."))
-        files = sorted(p for p in visible if p.suffix.lower() in IMAGE_SUFFIXES)
-        if not files:
-            raise DataError(f"{where}: class folder {root / name} holds no image ({', '.join(sorted(IMAGE_SUFFIXES))})")
-        for path in files:
-            try:
-                with Image.open(path) as picture:
-                    pixels = np.asarray(picture.convert(mode).resize((size, size), Image.Resampling.BILINEAR))
-            except (OSError, UnidentifiedImageError) as error:
-                raise DataError(f"{where}: {path} is not a readable image ({error})") from error
-            images.append(pixels[None] if mode == "L" else pixels.transpose(2, 0, 1))
-            labels.append(label)
-    return np.stack(images), np.array(labels, dtype=np.int64)
 
 
 SOURCES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Parts]] = {

@@ -33,9 +33,9 @@ COMMON = ("label", "scheme", "participation", "sampling", "sampler", "topology",
 #: Kind of source -> the keys it needs, and those it takes beside them.
 SOURCES = {
     "sklearn": (("test",), ("expand",)),
-    "torchvision": (("dataset",), ()),
+    "torchvision": (("dataset",), ("draw",)),
     "npz": (("path",), ()),
-    "imagefolder": (("path", "size"), ("domains",)),
+    "imagefolder": (("path", "size"), ("domains", "obtain")),
 }
 
 

@@ -93,9 +93,13 @@ class Experiment:
         return list(self._selected_figures)
 
     def dataset_spec(self, name: str) -> dict[str, Any]:
-        """Return what makes resources/<name>: name, classes, shape, source; ConfigError if there is no such dataset."""
+        """Return what makes resources/<name>: name, classes, shape, source and, where it has any, domains.
+
+        :raises ConfigError: there is no such dataset.
+        """
         dataset = _get(self.catalog.datasets, name, "dataset", "resources")
-        return {"name": name, "classes": dataset["classes"], "shape": dataset["shape"], "source": self.sources[name]}
+        kept = {key: dataset[key] for key in ("classes", "shape", "domains") if key in dataset}
+        return {"name": name, **kept, "source": self.sources[name]}
 
     def dataset_of(self, scale: str, protocol: str) -> str:
         """Return the name of the dataset that ``protocol`` uses at ``scale``."""

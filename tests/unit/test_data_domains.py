@@ -1,0 +1,215 @@
+"""Sets of several domains: folders of images, archives, and the digits drawn in several styles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from flatfed.data import dataset as datasets
+from flatfed.data import sources
+from flatfed.data.digits import STYLES
+from flatfed.errors import DataError
+from flatfed.experiment import catalog
+
+ROOT = Path(__file__).parents[2]
+SPEC = {"name": "office", "classes": 2, "shape": [3, 8, 8], "domains": ["art", "real_world"]}
+
+
+def pictures(root, folders, count=5):
+    """Images of one colour each, which is different in every folder and for every number."""
+    for place, folder in enumerate(folders):
+        (root / folder).mkdir(parents=True)
+        for k in range(count):
+            Image.new("RGB", (9, 11), (40 * k, 20 * place, 200)).save(root / folder / f"{k}.png")
+
+
+def source(tmp_path, **keys):
+    return {"source": "imagefolder", "path": str(tmp_path / "in"), "size": 8, **keys}
+
+
+def test_listed_folders_stand_for_the_domains_in_order(tmp_path):
+    pictures(tmp_path / "in", ["Real World/cat", "Real World/dog", "Art/cat", "Art/dog", "left over/cat"])
+    sources.fetch({**SPEC, "source": source(tmp_path, domains=["Art", "Real World"])}, tmp_path / "out")
+    found = datasets.load(tmp_path / "out")
+    assert found.domain_names == ("art", "real_world") and (found.train, found.test) == (16, 4)
+    for place, (folder, domain, label) in enumerate([(2, 0, 0), (3, 0, 1), (0, 1, 0), (1, 1, 1)]):
+        own = found.images[(found.domains == domain) & (found.labels == label)]
+        assert sorted(own[:, 0, 0, 0]) == [0, 40, 80, 120, 160], place
+        assert (own[:, 1] == 20 * folder).all() and (own[:, 2] == 200).all()
+    assert np.bincount(found.domains[found.train :]).tolist() == [2, 2]
+
+
+def test_images_are_read_a_block_at_a_time(tmp_path, monkeypatch, capsys):
+    pictures(tmp_path / "in", ["art/cat", "art/dog", "real_world/cat", "real_world/dog"])
+    sources.fetch({**SPEC, "source": source(tmp_path, domains=True)}, tmp_path / "whole")
+    read = []
+    original = sources.Pictures.__getitem__
+    monkeypatch.setattr(
+        sources.Pictures, "__getitem__", lambda self, part: read.append(original(self, part)) or read[-1]
+    )
+    monkeypatch.setattr(datasets, "BLOCK", 3 * 3 * 8 * 8)
+    monkeypatch.setattr(datasets, "TELL", 0.0)
+    sources.fetch({**SPEC, "source": source(tmp_path, domains=True)}, tmp_path / "blocks")
+    assert [len(part) for part in read] == [3, 3, 3, 3, 3, 1, 3, 1]
+    assert (tmp_path / "blocks/images.npy").read_bytes() == (tmp_path / "whole/images.npy").read_bytes()
+    assert "dataset 'office': 20 of 20 images written" in capsys.readouterr().err
+
+
+def test_an_image_that_cannot_be_read_leaves_the_old_dataset_whole(tmp_path):
+    pictures(tmp_path / "in", ["art/cat", "art/dog", "real_world/cat", "real_world/dog"])
+    spec = {**SPEC, "source": source(tmp_path, domains=True)}
+    sources.fetch(spec, tmp_path / "out")
+    (tmp_path / "in/real_world/dog/4.png").write_bytes(b"garbage")
+    with pytest.raises(DataError, match=r"real_world/dog/4\.png is not a readable image"):
+        sources.fetch(spec, tmp_path / "out")
+    datasets.verify(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("folders", "keys", "message"),
+    [
+        (["art/cat", "art/dog"], {}, "unknown domain folder 'real_world'.*art.*expected the layout <domain>/<class>"),
+        (["art/cat", "art/dog", "Real World/cat"], {"domains": ["art", "Real world"]}, "did you mean 'Real World'"),
+        (["art/cat", "art/dog"], {"domains": ["art"]}, "lists 1 folders for the 2 domains"),
+        (
+            ["art/cat", "art/dog", "real_world/cat", "real_world/cow"],
+            {},
+            "'real_world' does not hold the class folders of 'art': 'cow' is in 'real_world', not in 'art'",
+        ),
+        (
+            ["art/cat", "art/dog", "real_world/cat"],
+            {},
+            "'real_world' does not hold the class folders of 'art': 'dog' is in 'art', not in 'real_world'",
+        ),
+        ([], {"obtain": "Ask the authors."}, r"no folder .*<domain>/<class>/<image>\. Ask the authors\."),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path, folders, keys, message):
+    pictures(tmp_path / "in", folders)
+    with pytest.raises(DataError, match=message) as error:
+        sources.fetch({**SPEC, "source": source(tmp_path, **{"domains": True, **keys})}, tmp_path / "out")
+    assert "'office'" in str(error.value)
+
+
+def archive(tmp_path, names):
+    arrays = {}
+    for part, count in (("train", 12), ("test", 6)):
+        arrays[f"{part}_images"] = np.full((count, 8, 8, 3), np.arange(count)[:, None, None, None], np.uint8)
+        arrays[f"{part}_labels"], arrays[f"{part}_domains"] = np.arange(count) % 2, np.arange(count) // 2 % len(names)
+    np.savez(tmp_path / "in.npz", domains=np.array(names), **arrays)
+    sources.fetch({**SPEC, "source": {"source": "npz", "path": str(tmp_path / "in.npz")}}, tmp_path / "out")
+    return datasets.load(tmp_path / "out")
+
+
+def test_an_archives_domains_are_numbered_as_declared(tmp_path):
+    found = archive(tmp_path, ["real_world", "art"])
+    assert found.domain_names == ("art", "real_world")
+    assert found.domains[:12].tolist() == [1, 1, 0, 0] * 3
+
+
+def test_an_archive_with_other_domains_is_refused(tmp_path):
+    with pytest.raises(DataError, match="unknown domain 'rael_world'; did you mean 'real_world'"):
+        archive(tmp_path, ["rael_world", "art"])
+    with pytest.raises(DataError, match="has no domain 'real_world'; it has: art"):
+        archive(tmp_path, ["art"])
+    digits = {"source": "sklearn", "test": 500}
+    with pytest.raises(DataError, match="its source has no domains; expected art, real_world"):
+        sources.fetch({**SPEC, "classes": 10, "shape": [1, 8, 8], "source": digits}, tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["digits-domains4", "digits-domains6"])
+def test_digits_in_styles(tmp_path, name):
+    entry = catalog.load(ROOT).datasets[name]
+    spec = {"name": name, **{key: entry[key] for key in ("classes", "shape", "domains", "source")}}
+    for folder in ("a", "b"):
+        sources.fetch(spec, tmp_path / folder)
+    found, again = datasets.load(tmp_path / "a"), datasets.load(tmp_path / "b")
+    assert found.digest == again.digest and (found.train, found.test) == (entry["train"], entry["test"])
+    plain = {"name": "d", "classes": 10, "shape": [1, 8, 8], "source": {"source": "sklearn", "test": 500}}
+    sources.fetch(plain, tmp_path / "plain")
+    originals = datasets.load(tmp_path / "plain")
+    assert np.array_equal(found.labels, originals.labels)
+    for number, style in enumerate(found.domain_names):
+        own = np.flatnonzero(found.domains == number)
+        assert len(own) >= 1797 // len(found.domain_names) - 10, style
+        assert len(np.unique(found.labels[own])) == 10, style
+        for place in own[:5]:
+            assert np.array_equal(found.images[place, 0], STYLES[style](originals.images[place, 0])), style
+    pixels = found.images[: found.train] / 255
+    assert pixels.mean() == pytest.approx(entry["mean"][0], abs=0.01)
+    assert pixels.std() == pytest.approx(entry["std"][0], abs=0.01)
+
+
+def test_styles_by_hand():
+    image = np.zeros((8, 8), np.uint8)
+    image[3:5, 3:5] = 180
+    shown = {style: draw(image) for style, draw in STYLES.items()}
+    assert shown["plain"] is image and shown["inverted"].tolist() == (255 - image).tolist()
+    assert np.argwhere(shown["shifted"]).tolist() == [[2, 2], [2, 3], [3, 2], [3, 3]]
+    assert shown["blurred"][3, 3] == 80 and shown["blurred"][2, 2] == 20 and shown["blurred"][1, 1] == 0
+    # three quarters of the length: what was 2 x 2 pixels of 180 covers 1.5 x 1.5
+    assert shown["shrunk"].sum() == pytest.approx(180 * 1.5**2, abs=2)
+    assert np.array_equal(shown["shrunk"], shown["shrunk"][::-1, ::-1])
+    assert np.array_equal(shown["rotated"], shown["rotated"][::-1, ::-1]), "a turn keeps the symmetry of a half turn"
+    assert not np.array_equal(shown["rotated"], shown["rotated"].T)
+    assert np.array_equal(STYLES["noisy"](image), shown["noisy"]) and shown["noisy"][image == 0].std() > 10
+
+
+def test_styles_are_refused_by_name(tmp_path):
+    digits = {"source": "sklearn", "test": 500, "expand": "styles"}
+    spec = {"name": "d", "classes": 10, "shape": [1, 8, 8], "source": digits}
+    with pytest.raises(DataError, match="unknown style 'blured'; did you mean 'blurred'"):
+        sources.fetch({**spec, "domains": ["plain", "blured"]}, tmp_path)
+    with pytest.raises(DataError, match="styles needs a list `domains`"):
+        sources.fetch(spec, tmp_path)
+
+
+class Published:
+    """What torchvision.datasets gives, without the download; pixels tell part and position."""
+
+    def __init__(self, folder, train, download, split=None):
+        import torch
+
+        assert download and split == "byclass"
+        count = 60 if train else 20
+        self.data = torch.zeros(count, 4, 4, dtype=torch.uint8)
+        self.data[:, 1, 3] = torch.arange(count) + (100 if train else 200)
+        self.targets = torch.arange(count) % 2
+
+
+def test_emnist_is_upright_and_drawn_in_proportion(tmp_path, monkeypatch):
+    from torchvision import datasets as published
+
+    monkeypatch.setattr(published, "EMNIST", Published)
+    spec = {"name": "emnist", "classes": 2, "shape": [1, 4, 4]}
+    given = {"source": "torchvision", "dataset": "EMNIST"}
+    sources.fetch({**spec, "source": given}, tmp_path / "all")
+    found = datasets.load(tmp_path / "all")
+    assert (found.train, found.test) == (60, 20)
+    assert found.images[:60, 0, 3, 1].tolist() == list(range(100, 160)) and not found.images[:, 0, 1, 3].any()
+    for folder in ("a", "b"):
+        sources.fetch({**spec, "source": {**given, "draw": 41}}, tmp_path / folder)
+    drawn = datasets.load(tmp_path / "a")
+    assert (drawn.train, drawn.test) == (31, 10) and drawn.digest == datasets.load(tmp_path / "b").digest
+    pixels = drawn.images[:, 0, 3, 1].astype(int)
+    assert len(set(pixels)) == 41 and (pixels[:31] < 160).all() and (pixels[31:] >= 200).all()
+    assert np.array_equal(drawn.labels, pixels % 2)
+    with pytest.raises(DataError, match=r"source\.draw: 81 must lie between 2 and the 80 images"):
+        sources.fetch({**spec, "source": {**given, "draw": 81}}, tmp_path / "c")
+
+
+def test_the_declared_sets_have_the_papers_sizes():
+    declared = catalog.load(ROOT).datasets
+    totals = {name: declared[name]["train"] + declared[name]["test"] for name in declared}
+    assert totals["emnist"] == declared["emnist"]["source"]["draw"] == 81_425
+    assert (totals["officehome"], totals["domainnet"], totals["pacs"]) == (15_588, 586_575, 9_991)
+    assert {name: (e["classes"], len(e["domains"])) for name, e in declared.items() if "domains" in e} == {
+        "officehome": (65, 4),
+        "domainnet": (345, 6),
+        "pacs": (7, 4),
+        "digits-domains4": (10, 4),
+        "digits-domains6": (10, 6),
+    }
