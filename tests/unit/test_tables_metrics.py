@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from flatfed.errors import DataError
 from flatfed.tables import cells
 from flatfed.tables.metrics import METRICS, RELATIVES, unit_of
-from flatfed.tables.units import UNITS, signed, written
+from flatfed.tables.units import UNITS, as_printed, signed, written
 
 REFERENCE = Path(__file__).parents[2] / "config" / "reference"
 
@@ -235,3 +236,19 @@ def test_a_number_without_decimals_of_its_own_takes_the_papers():
 
 def test_a_printed_zero_has_no_minus():
     assert signed(-0.00004, "percent") == "+0.00" and signed(-0.0123, "pp") == "−1.23"
+
+
+def test_every_printed_number_is_written_as_it_was_printed():
+    """From the reference files through the stored units and back: 1,588 numbers, digit by digit."""
+    count = 0
+    for path in REFERENCE.glob("*.csv"):
+        with open(path, newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                if not row["value"]:
+                    continue
+                unit, decimals = row["unit"] or "number", len(row["value"].partition(".")[2])
+                stored = [float(text) / UNITS[unit][1] if text else None for text in (row["value"], row["std"])]
+                shown = as_printed(*stored, unit, decimals)
+                assert shown == row["value"] + (f" ± {row['std']}" if row["std"] else ""), (path.name, row)
+                count += 1
+    assert count == 1588

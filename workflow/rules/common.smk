@@ -201,6 +201,13 @@ def cell_spec(wildcards):
     return as_json(cell_of(wildcards).spec)
 
 
+def cell_code(wildcards):
+    """A cell of declared costs reads the algorithms' own files, too."""
+    spec = cell_of(wildcards).spec
+    declared = [spec[key]["name"] for key in ("update", "base_update") if key in spec]
+    return code("flatfed.tables.cells", *[f"flatfed.algorithms.{name}" for name in declared])
+
+
 @told
 def table_cells(wildcards):
     cells = EXPERIMENT.cells(wildcards.scale, wildcards.table, columns_of(wildcards.table))

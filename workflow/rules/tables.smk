@@ -9,7 +9,7 @@ rule cell:
         "../../environment.yml"
     params:
         spec=cell_spec,
-        code=code("flatfed.tables.cells"),
+        code=cell_code,
     message:
         "Cell {wildcards.row}, {wildcards.column} of {wildcards.table}"
     shell:
