@@ -3,7 +3,7 @@
 
 SHELL := bash
 .DEFAULT_GOAL := quickstart
-.PHONY: quickstart test lint
+.PHONY: quickstart test lint mutants
 
 CORES ?= all
 CANDIDATES := $(or $(PYTHON),python3.12 python3.11 python3 python)
@@ -17,6 +17,11 @@ quickstart: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest
+
+# Some 230 mistakes, each made in a copy of the source: do that algorithm's tests notice it? Minutes on two cores.
+# `make mutants ALGORITHMS="fedsmoo feddyn"` tries those of two algorithms.
+mutants: $(INSTALLED)
+	$(BIN)/python tests/mutants $(ALGORITHMS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """A small federated problem in float64, for the engine and as plain tensors.
 
 The problem has what breaks careless code: clients of unequal size, ragged last batches, partial participation, a clip
-that is active, weight decay, a falling learning rate, several local epochs.
+that acts on half of the gradients, weight decay, a falling learning rate, several local epochs.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def description(name: str, params: dict | None = None, **changes) -> dict:
         "learning_rate": 0.2,
         "learning_rate_decay": 0.9,
         "weight_decay": 0.01,
-        "clip_norm": 0.4,
+        "clip_norm": 1.5,
         "augmentation": "none",
         "update": {"name": name, "params": params or {}},
         "evaluation": {"every": 1, "sets": ["test"], "batch_size": 7},

@@ -19,6 +19,7 @@ CASES = [
     ("fedcm", {"alpha": 0.3, "steps": "official_code"}),
     ("fedcm", {"alpha": 0.3, "scaling": "paper", "server_learning_rate": 0.4}),
     ("mimelite", {"alpha": 0.3, "server_learning_rate": 0.9}),
+    ("mimelite", {"alpha": 0.9}),
     ("fedrobust", {}),
     ("fedrobust", {"affine": "diagonal", "ascent": 2.0, "scale_penalty": 0.3, "shift_penalty": 0.1}),
     ("feddyn", {"penalty": 0.2}),
@@ -102,6 +103,6 @@ def test_when_only_some_nodes_train(tmp_path, name, params):
     check(tmp_path, name, params, "stacked", sampling={"scheme": "fixed", "fraction": 0.5})
 
 
-@pytest.mark.parametrize(("name", "params"), CASES[:32])
+@pytest.mark.parametrize(("name", "params"), CASES[:33])
 def test_when_everybody_takes_part_and_nothing_is_clipped(tmp_path, name, params):
     check(tmp_path, name, params, "stacked", sampling={"scheme": "all"}, clip_norm=None)

@@ -82,10 +82,9 @@ class Algorithm:
             )
         return found
 
-    @classmethod
-    def stored_vectors(cls) -> int:
+    def stored_vectors(self) -> int:
         """Return how many vectors of the model's size a client holds: the model, its state, what comes beside it."""
-        return round(1 + len(cls.client_state) + cls.remembers + max(0, cls.communication[0] - 1))
+        return round(1 + len(self.client_state) + self.remembers + max(0, self.communication[0] - 1))
 
     @property
     def proximal(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flatfed.algorithms._base import Algorithm
 from flatfed.algorithms._parameters import Choice, Number
@@ -41,6 +41,12 @@ class LocallyEstimated(Algorithm):
     server_state = ("step",)
     scratch = ("e",)
     remembers = True
+
+    def __init__(self, **values: Any):
+        super().__init__(**values)
+        if self.direction == "official_code":  # the direction comes from the server: one vector more, none remembered
+            self.remembers = False
+            self.communication = (self.communication[0] + 1, self.communication[1])
 
     def start(self, w: Tensor, ctx: Context) -> None:
         """Fix e_i for the round."""

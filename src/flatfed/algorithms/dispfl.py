@@ -60,7 +60,7 @@ class DisPFL(Algorithm):
             draws = ctx.uniform(layer, (part.stop - part.start,))
             if self.masks == "same":
                 draws = draws.amin(dim=0, keepdim=True).expand_as(draws)  # of all nodes, in whatever order they stand
-            dropped = draws.topk(draws.shape[1] - kept, dim=1).indices
+            dropped = _first(-draws, draws.shape[1] - kept)
             mask[:, part].scatter_(1, dropped.to(mask.device), 0)
         models.mul_(mask)
 
@@ -86,14 +86,13 @@ class DisPFL(Algorithm):
         layers = self.sparse(ctx.layout)
         for layer, (part, kept) in enumerate(layers):
             mask, moved = ctx.client["mask"][:, part], math.ceil(share * kept)
-            smallest = w[:, part].abs().masked_fill_(mask == 0, math.inf).topk(moved, dim=1, largest=False).indices
-            mask.scatter_(1, smallest, 0)
+            size = w[:, part].abs().masked_fill_(mask == 0, math.inf)
+            mask.scatter_(1, _first(size, moved), 0)
             if self.regrow == "random":
                 score = ctx.uniform(len(layers) + layer, (part.stop - part.start,))
             else:
                 score = ctx.scratch["gradient"][:, part].abs()
-            grown = score.masked_fill(mask > 0, -1).topk(moved, dim=1).indices
-            mask.scatter_(1, grown, 1)
+            mask.scatter_(1, _first(-score.masked_fill(mask > 0, -1), moved), 1)
         w.mul_(ctx.client["mask"])
         return {}
 
@@ -111,3 +110,8 @@ class DisPFL(Algorithm):
                 break
             dense |= full
         return [(parts[layer], int(scale * raw[layer] * sizes[layer])) for layer in others]
+
+
+def _first(values: Tensor, count: int) -> Tensor:
+    """Return the places (rows, count) of each row's smallest ``values``; of equal ones (zero weights) the first."""
+    return values.argsort(dim=1, stable=True)[:, :count]

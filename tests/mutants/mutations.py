@@ -1,0 +1,378 @@
+"""Mistakes that the tests of an algorithm must notice: at least four for each, made one at a time.
+
+A mutation is (file under src/flatfed, text, what replaces it, what mistake that is). One in a file that several
+algorithms share stands for each of them by itself: it must be noticed by that algorithm's own tests.
+"""
+
+from __future__ import annotations
+
+NO_CLIP = ("engine/local.py", "if self.clip_norm is not None:", "if False:", "the clip is skipped")
+CLIP_ALL = (
+    "engine/local.py",
+    "shared.mul_((self.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0))",
+    "shared.mul_(self.clip_norm / (norm + CLIP_EPSILON))",
+    "short gradients are stretched to the clip's norm",
+)
+NO_DECAY = (
+    "engine/local.py",
+    "shrink = self.weight_decay + self.algorithm.proximal",
+    "shrink = self.algorithm.proximal",
+    "weight decay is dropped",
+)
+NO_PROXIMAL = (
+    "engine/local.py",
+    "shrink = self.weight_decay + self.algorithm.proximal",
+    "shrink = self.weight_decay",
+    "the quadratic half of the proximal term is dropped",
+)
+UPHILL = ("algorithms/_base.py", "w.addcmul_(d, ctx.lr, value=-1)", "w.addcmul_(d, ctx.lr)", "steps go uphill")
+NO_RATE = ("algorithms/_base.py", "w.addcmul_(d, ctx.lr, value=-1)", "w.sub_(d, alpha=0.2)", "the rate does not decay")
+
+SAM_SIGN = ("algorithms/_sam.py", "return self.rho *", "return -self.rho *", "SAM descends to its perturbed point")
+SAM_LENGTH = ("algorithms/_sam.py", "unit(gradient(w))", "gradient(w)", "SAM's perturbation is not normalised")
+SAM_NONE = (
+    "engine/local.py",
+    "g = gradient(w if e is None else w + e)",
+    "g = gradient(w)",
+    "the perturbation is not applied",
+)
+SAM_KEPT = (
+    "engine/local.py",
+    "g = gradient(w if e is None else w + e)",
+    "g = gradient(w if e is None else w.add_(e))",
+    "the perturbation is not taken back",
+)
+UNIT_SUM = (
+    "algorithms/_rows.py",
+    "rows.norm(dim=1, keepdim=True) + EPSILON",
+    "rows.abs().sum(dim=1, keepdim=True) + EPSILON",
+    "the norm is a sum of absolute values",
+)
+
+MEAN_SUM = (
+    "algorithms/fedavg.py",
+    'uploads["w"].mean(dim=0, keepdim=True)',
+    'uploads["w"].sum(dim=0, keepdim=True)',
+    "local models are summed",
+)
+NO_SERVER_RATE = ("algorithms/fedavg.py", ", self.server_learning_rate)", ", 1.0)", "eta_g is dropped")
+
+VARIATE_SIGN = (
+    "algorithms/scaffold.py",
+    'ctx.server["c"] - ctx.client["c"]',
+    'ctx.client["c"] - ctx.server["c"]',
+    "the correction has the wrong sign (FedLESAM's Alg. 2)",
+)
+VARIATE_NONE = ("algorithms/scaffold.py", 'return g.add_(ctx.scratch["correction"])', "return g", "no correction")
+VARIATE_N = (
+    "algorithms/scaffold.py",
+    "alpha=1 / ctx.clients)",
+    'alpha=1 / len(uploads["w"]))',
+    "c averages changes over active instead of all clients",
+)
+VARIATE_STALE = ("algorithms/scaffold.py", 'ctx.client["c"].add_(delta)', "pass", "c_i is never updated")
+VARIATE_STEPS = ("algorithms/scaffold.py", "(self.step_count(ctx) * ctx.lr)", "ctx.lr", "the division by K is dropped")
+STEPS_SWAPPED = (
+    "algorithms/_steps.py",
+    'self.steps == "paper"',
+    'self.steps != "paper"',
+    "the two forms of K are swapped",
+)
+
+DUAL_SIGN = (
+    "algorithms/feddyn.py",
+    'self.penalty * (ctx.client["h"] - ctx.w)',
+    'self.penalty * (-ctx.client["h"] - ctx.w)',
+    "the dual has the wrong sign (FedLESAM's Alg. 4)",
+)
+DUAL_NONE = ("algorithms/feddyn.py", 'return g.add_(ctx.scratch["dual"])', "return g", "the dual is dropped")
+DUAL_N = (
+    "algorithms/feddyn.py",
+    'len(uploads["w"]) / ctx.clients',
+    "1.0",
+    "h is averaged over active instead of all clients",
+)
+DUAL_SERVER = ("algorithms/feddyn.py", '(mean + server["h"])', "(mean)", "the server leaves the mean h out")
+DUAL_STALE = ("algorithms/feddyn.py", 'ctx.client["h"].add_(w - ctx.w)', "pass", "h_i is never updated")
+
+DELTA_SIGN = ("algorithms/fedcm.py", ".div_(-ctx.lr)", ".div_(ctx.lr)", "Delta has the wrong sign")
+DELTA_SWAP = (
+    "algorithms/fedcm.py",
+    'g.mul_(self.alpha).add_(ctx.server["direction"], alpha=1 - self.alpha)',
+    'g.mul_(1 - self.alpha).add_(ctx.server["direction"], alpha=self.alpha)',
+    "alpha is taken for the momentum",
+)
+DELTA_FRESH = (
+    "algorithms/fedcm.py",
+    "g.mul_(self.alpha).add_",
+    "g.add_",
+    "the fresh gradient is not weighted (the LESAM repository's MoFedSAM)",
+)
+DELTA_STALE = (
+    "algorithms/fedcm.py",
+    'server["direction"].copy_(mean_step(',
+    "_ = (mean_step(",
+    "Delta is never updated",
+)
+DELTA_STEPS = (
+    "algorithms/_rows.py",
+    "steps.reciprocal().T / len(uploads)",
+    "steps.new_ones(steps.shape).T / len(uploads)",
+    "K is dropped",
+)
+
+LESAM_SIGN = ("algorithms/_lesam.py", "away = ctx.previous - ctx.w", "away = ctx.w - ctx.previous", "w^t - w_old")
+LESAM_NONE = ("algorithms/_lesam.py", 'return ctx.scratch["e"]', "return None", "no perturbation")
+LESAM_SERVER = (
+    "algorithms/_lesam.py",
+    'away = -ctx.server["step"]',
+    'away = ctx.server["step"]',
+    "the official direction without its minus",
+)
+LESAM_FIRST = (
+    "algorithms/_lesam.py",
+    "ctx.previous * ctx.participated - ctx.w",
+    "ctx.previous - ctx.w",
+    "Alg. 1's first participation does not begin from w_old = 0",
+)
+LESAM_STALE = (
+    "engine/client_state.py",
+    "self.rounds[clients] = round_",
+    "self.rounds[clients] = np.where(self.rounds[clients] < 0, round_, self.rounds[clients])",
+    "a client remembers the first model that it received for ever",
+)
+LESAM_EVERYBODY = (
+    "engine/client_state.py",
+    "self.rounds[clients] = round_",
+    "self.rounds[:] = round_",
+    "clients remember models that they never received",
+)
+
+GOSSIP_NONE = ("algorithms/_rows.py", "columns.copy_(mixing @ columns)", "pass", "nodes do not mix")
+GOSSIP_TRANSPOSED = ("algorithms/_rows.py", "(mixing @ columns)", "(mixing.T @ columns)", "W is transposed")
+GOSSIP_STEP = ("algorithms/_base.py", "gossip(models, mixing(0))", "gossip(models, mixing(1))", "another graph's W")
+GOSSIP_TWICE = (
+    "algorithms/_base.py",
+    "gossip(models, mixing(0))",
+    "gossip(models, mixing(0) @ mixing(0))",
+    "one gossip step too many",
+)
+GOSSIP_ROUND = (
+    "engine/simulation.py",
+    "self.topology.mixing(self.round, step)",
+    "self.topology.mixing(0, step)",
+    "the graph does not change with time",
+)
+GOSSIP_FIRST = (
+    "engine/simulation.py",
+    "if algorithm.decentralised and algorithm.mix_first:",
+    "if algorithm.decentralised and not algorithm.mix_first:",
+    "nodes mix before they train",
+)
+TRAINED_LOST = ("engine/simulation.py", 'rows["model"].copy_(model)', "pass", "stacked nodes forget what they learnt")
+
+SERVED = (NO_CLIP, CLIP_ALL, NO_DECAY, UPHILL)
+SAM = (SAM_SIGN, SAM_LENGTH, SAM_NONE, SAM_KEPT, UNIT_SUM)
+VARIATES = (VARIATE_SIGN, VARIATE_NONE, VARIATE_N, VARIATE_STALE, VARIATE_STEPS, STEPS_SWAPPED)
+DUALS = (DUAL_SIGN, DUAL_NONE, DUAL_N, DUAL_SERVER, DUAL_STALE, NO_PROXIMAL)
+DELTAS = (DELTA_SIGN, DELTA_SWAP, DELTA_FRESH, DELTA_STALE, DELTA_STEPS, STEPS_SWAPPED)
+LESAM = (LESAM_SIGN, LESAM_NONE, LESAM_SERVER, LESAM_FIRST, LESAM_STALE, LESAM_EVERYBODY)
+PEERS = (NO_CLIP, GOSSIP_NONE, GOSSIP_TRANSPOSED, GOSSIP_ROUND, TRAINED_LOST)
+TRAIN_THEN_MIX = (GOSSIP_STEP, GOSSIP_TWICE, GOSSIP_FIRST)
+
+#: Algorithm -> its mutations.
+MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
+    "fedavg": (*SERVED, NO_RATE, MEAN_SUM, NO_SERVER_RATE),
+    "fedprox": (
+        *SERVED,
+        NO_PROXIMAL,
+        ("algorithms/fedprox.py", "g.sub_(ctx.w", "g.add_(ctx.w", "the linear half has the wrong sign"),
+        ("algorithms/fedprox.py", "return g.sub_(ctx.w, alpha=self.mu)", "return g", "the linear half is dropped"),
+        ("algorithms/fedprox.py", "return self.mu\n", "return 2 * self.mu\n", "mu counts twice"),
+    ),
+    "fedadam": (
+        NO_CLIP,
+        ("algorithms/fedadam.py", '- server["w"]\n', '+ server["w"]\n', "models instead of their change"),
+        ("algorithms/fedadam.py", "(step, 1 - self.beta1)", "(step, self.beta1)", "beta1 weighs the new"),
+        ("algorithms/fedadam.py", "1 - self.beta2)", "1 - self.beta1)", "beta1 in place of beta2"),
+        ("algorithms/fedadam.py", "sqrt() + self.tau", "add(self.tau).sqrt()", "tau under the root"),
+        ("algorithms/fedadam.py", "step.square()", "step.abs()", "the second moment is not a square"),
+        ("algorithms/fedadam.py", "alpha=self.server_learning_rate", "alpha=1.0", "eta_g is dropped"),
+    ),
+    "scaffold": (*VARIATES, MEAN_SUM, NO_SERVER_RATE),
+    "fedcm": (
+        *DELTAS,
+        ("algorithms/fedcm.py", 'self.scaling == "paper"', 'self.scaling != "paper"', "the two servers are swapped"),
+        (
+            "algorithms/fedcm.py",
+            'server["w"].sub_(server["direction"]',
+            'server["w"].add_(server["direction"]',
+            "the paper's server goes uphill (Qu et al., appendix D.1)",
+        ),
+    ),
+    "mimelite": (
+        NO_CLIP,
+        ("algorithms/mimelite.py", ", self.alpha)", ", 1 - self.alpha)", "the server's momentum swaps its weights"),
+        ("algorithms/mimelite.py", "g.mul_(self.alpha).add_", "g.add_", "the fresh gradient is not weighted"),
+        (
+            "algorithms/mimelite.py",
+            "ctx.full_gradient(ctx.w.expand(len(w), -1))",
+            "ctx.full_gradient(w)",
+            "full gradient at w_i",
+        ),
+        (
+            "algorithms/mimelite.py",
+            'uploads["gradient"].mean(',
+            'uploads["gradient"].sum(',
+            "full gradients are summed",
+        ),
+        ("engine/local.py", "1 / len(own)", "1 / len(part)", "the full gradient adds up the means of its pieces"),
+    ),
+    "fedrobust": (
+        NO_CLIP,
+        ("algorithms/fedrobust.py", "value=self.ascent)", "value=-self.ascent)", "the shift descends"),
+        ("algorithms/fedrobust.py", "- 2 * penalty", "- penalty", "half the penalty"),
+        ("algorithms/fedrobust.py", " + shift.view(shape)", "", "the shift is dropped"),
+        ("algorithms/fedrobust.py", "images + images * scale", "images * scale", "the map begins at zero, not at one"),
+        (
+            "algorithms/fedrobust.py",
+            "size + half, self.shift_penalty",
+            "size + half, self.scale_penalty",
+            "one penalty for both",
+        ),
+        ("engine/simulation.py", 'rows["private"].copy_(w[:, self.layout.size :])', "pass", "the shift is forgotten"),
+        ("engine/local.py", "shared = d[:, :size]", "shared = d", "clip and decay see the shift"),
+    ),
+    "feddyn": (*DUALS, NO_CLIP),
+    "fedsam": (*SAM, MEAN_SUM, NO_CLIP),
+    "mofedsam": (*SAM, *DELTAS),
+    "fedgamma": (*SAM, *VARIATES),
+    "fedspeed": (
+        *SAM,
+        *DUALS,
+        ("algorithms/fedspeed.py", 'w.add_(ctx.client["h"])', "pass", "the paper's clients send w_i alone"),
+        (
+            "algorithms/fedspeed.py",
+            'if self.average == "paper":\n            server',
+            "if True:\n            server",
+            "always the paper's server",
+        ),
+    ),
+    "fedsmoo": (
+        *DUALS,
+        SAM_NONE,
+        UNIT_SUM,
+        (
+            "algorithms/fedsmoo.py",
+            '- ctx.server["s"])\n',
+            '+ ctx.server["s"])\n',
+            "s enters the perturbation with a plus",
+        ),
+        ("algorithms/fedsmoo.py", '- ctx.client["mu"] -', "-", "mu_i is left out of the perturbation"),
+        ("algorithms/fedsmoo.py", '.add_(e).sub_(ctx.server["s"])', ".add_(e)", "the dual step of mu_i forgets s"),
+        ("algorithms/fedsmoo.py", ".add_(e).sub_(", ".copy_(e).sub_(", "mu_i does not accumulate"),
+        ("algorithms/fedsmoo.py", 'ctx.client["mu"] - last', 'ctx.client["mu"] + last', "Alg. 1's line 13 with a plus"),
+        (
+            "algorithms/fedsmoo.py",
+            'self.rho * unit(uploads["mu"]',
+            '-self.rho * unit(uploads["mu"]',
+            "s has the wrong sign",
+        ),
+        ("algorithms/fedsmoo.py", 'self.s == "paper"', 'self.s != "paper"', "the two forms of s are swapped"),
+    ),
+    "fedlesam": (*LESAM, UNIT_SUM, MEAN_SUM),
+    "fedlesam_s": (
+        *LESAM,
+        *VARIATES,
+        ("algorithms/fedlesam_s.py", 'self.correction == "official_code"', "True", "always the official factor"),
+        ("algorithms/fedlesam_s.py", ".mul_(OFFICIAL_FACTOR)", ".div_(OFFICIAL_FACTOR)", "ten times for a tenth"),
+    ),
+    "fedlesam_d": (*LESAM, *DUALS),
+    "centralised_sgd": (
+        *SERVED,
+        NO_RATE,
+    ),
+    "centralised_sam": (*SAM, NO_DECAY),
+    "dpsgd": (
+        *PEERS,
+        ("algorithms/dpsgd.py", "models.sub_(steps)", "pass", "the step is taken twice"),
+        ("algorithms/dpsgd.py", "models.add_(steps)", "pass", "the step is lost"),
+        ("algorithms/dpsgd.py", "steps.zero_()", "pass", "a node that does not train repeats its last step"),
+        (
+            "algorithms/dpsgd.py",
+            'self.order == "official_code"',
+            'self.order != "official_code"',
+            "the two orders are swapped",
+        ),
+    ),
+    "dfedavg": (*PEERS, *TRAIN_THEN_MIX),
+    "dfedavgm": (
+        *PEERS,
+        *TRAIN_THEN_MIX,
+        ("algorithms/dfedavgm.py", ".mul_(self.momentum).add_(d)", ".add_(d)", "the velocity does not decay"),
+        ("algorithms/dfedavgm.py", ".add_(d)", ".add_(d, alpha=1 - self.momentum)", "the gradient is damped"),
+        ("algorithms/dfedavgm.py", "update(w, velocity, ctx)", "update(w, d, ctx)", "the momentum is dropped"),
+    ),
+    "dispfl": (
+        NO_CLIP,
+        (
+            "algorithms/dispfl.py",
+            "/ (near @ mask).clamp_(min=1)",
+            "/ near.sum(dim=1, keepdim=True)",
+            "mean over all neighbours",
+        ),
+        ("algorithms/dispfl.py", "columns.copy_(mask * (near", "columns.copy_((near", "the own mask is not applied"),
+        ("algorithms/dispfl.py", "near @ columns", "near.T @ columns", "the neighbours' neighbours"),
+        (
+            "algorithms/dispfl.py",
+            "super().update(w, d, ctx)\n        w.mul_(",
+            "super().update(w, d, ctx)\n        w.mul(",
+            "steps leave the mask",
+        ),
+        ("algorithms/dispfl.py", "_first(size, moved)", "_first(-size, moved)", "the largest weights are pruned"),
+        (
+            "algorithms/dispfl.py",
+            "masked_fill_(mask == 0, math.inf)",
+            "masked_fill_(mask < 0, math.inf)",
+            "what is gone is pruned again",
+        ),
+        (
+            "algorithms/dispfl.py",
+            "masked_fill(mask > 0, -1)",
+            "masked_fill(mask < 0, -1)",
+            "weights regrow where they are",
+        ),
+        (
+            "algorithms/dispfl.py",
+            "math.pi * ctx.round / ctx.rounds",
+            "math.pi * (ctx.round + 1) / ctx.rounds",
+            "the anneal is a round ahead",
+        ),
+        (
+            "algorithms/dispfl.py",
+            "sum(shape) / math.prod(shape)",
+            "1 / math.prod(shape)",
+            "another density for each layer",
+        ),
+        (
+            "algorithms/dispfl.py",
+            'if self.regrow == "random"',
+            'if self.regrow != "random"',
+            "the two ways to regrow are swapped",
+        ),
+    ),
+    "dfedsam": (*SAM, *PEERS, *TRAIN_THEN_MIX),
+    "dfedsam_mgs": (
+        *SAM,
+        *PEERS,
+        GOSSIP_FIRST,
+        ("algorithms/dfedsam_mgs.py", "range(self.gossip_steps)", "range(self.gossip_steps + 1)", "Q + 1 gossip steps"),
+        (
+            "algorithms/dfedsam_mgs.py",
+            "gossip(models, mixing(step))",
+            "gossip(models, mixing(0))",
+            "one graph for all steps",
+        ),
+        ("algorithms/dfedsam_mgs.py", "range(self.gossip_steps)", "range(1)", "one gossip step"),
+    ),
+}

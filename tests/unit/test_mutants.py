@@ -1,0 +1,30 @@
+"""The committed mistakes still fit the source, and every algorithm has its share. `make mutants` makes them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from flatfed import algorithms
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "mutants"))
+
+from mutations import MUTATIONS  # noqa: E402
+
+
+def test_every_algorithm_has_four_mistakes():
+    assert MUTATIONS.keys() == set(algorithms.names())
+    assert not {name for name, mutations in MUTATIONS.items() if len(set(mutations)) < 4}
+
+
+@pytest.mark.parametrize("mutation", sorted({one for own in MUTATIONS.values() for one in own}), ids=lambda one: one[3])
+def test_a_mistake_can_be_made(mutation):
+    file, text, other, _ = mutation
+    content = (ROOT / "src" / "flatfed" / file).read_text()
+    assert content.count(text) == 1
+    mutated = content.replace(text, other)
+    assert mutated != content
+    compile(mutated, file, "exec")
