@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import re
@@ -13,7 +14,7 @@ from matplotlib.text import Text
 
 from flatfed.analysis.landscape_file import Landscape, write
 from flatfed.errors import DataError
-from flatfed.tables import figures
+from flatfed.tables import figures, report
 from flatfed.tables.figures import contour, surface, surface_page
 
 AXIS = np.linspace(-1, 1, 5)
@@ -224,3 +225,18 @@ def test_the_page_leaves_out_what_is_not_finite_and_survives_a_plain(spec, files
     for draw in (surface.draw, contour.draw):
         figure = draw({**plain_spec, "kind": draw.__module__.rpartition(".")[2]})
         figure.savefig(io.BytesIO(), format="png", dpi=20)
+
+
+def test_figure_and_report_have_the_page(spec, tmp_path):
+    figures.make(spec, tmp_path)
+    page = (tmp_path / "f.html").read_text()
+    assert page == surface_page.page(spec)
+    entries = [
+        {"figure": name, "title": name, "caption": "", "png": str(tmp_path / f"{name}.png")} for name in ("f", "none")
+    ]
+    report.make(
+        {"scale": "preview", "tables": [], "figures": entries, "runs": [], "configuration": {}},
+        tmp_path / "report.html",
+    )
+    (embedded,) = re.findall(r'srcdoc="([^"]*)"', (tmp_path / "report.html").read_text())
+    assert html.unescape(embedded) == page

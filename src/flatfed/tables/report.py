@@ -52,7 +52,9 @@ def make(spec: dict[str, Any], out: str | Path) -> None:
             tables=[(table, html.fragment(table)) for table in tables],
             cells=[(status.replace("_", " "), counts[status]) for status in STATUSES if counts[status]],
             cell_count=counts["cells"],
-            figures=[{**figure, "data": picture(figure["png"])} for figure in spec["figures"]],
+            figures=[
+                {**figure, "data": picture(figure["png"]), "page": beside(figure["png"])} for figure in spec["figures"]
+            ],
             runs=made,
             states=Counter(run.state.split(" ")[0] for run in made),
             seconds=sum(run.about.get("seconds", 0) for run in made),
@@ -80,3 +82,9 @@ def picture(path: str | Path) -> str | None:
         return "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode("ascii")
     except FileNotFoundError:
         return None
+
+
+def beside(png: str | Path) -> str | None:
+    """Return the page that stands beside a picture (surfaces can be turned), None where there is none."""
+    path = Path(png).with_suffix(".html")
+    return path.read_text(encoding="utf-8") if path.is_file() else None

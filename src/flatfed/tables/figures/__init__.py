@@ -23,7 +23,10 @@ Figure specification (JSON, from ``flatfed.experiment``)::
 RUNS is a list per seed of the run folders whose mean is that seed's number. Curves may have ``"across":
 "communications"``, and then ``"steps"`` in each series, by which its rounds are multiplied.
 
-``make`` writes ``<figure>.png`` (200 dpi) and ``<figure>.pdf``; the same inputs give the same bytes.
+    "kind": "surface", "contour", "line": see ``surface`` and ``contour`` in this folder
+
+``make`` writes ``<figure>.png`` (200 dpi) and ``<figure>.pdf``, and for kinds in ``PAGES`` ``<figure>.html``, a page to
+turn them; the same inputs give the same bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from matplotlib import pyplot
 
 from flatfed.errors import DataError, unknown
 from flatfed.files import write_whole
-from flatfed.tables.figures import bars, curves, histogram, partition, surface, sweep
+from flatfed.tables.figures import bars, contour, curves, histogram, partition, surface, surface_page, sweep
 from flatfed.tables.figures.paper import STYLE
 
 #: Kind -> function of the specification that returns a matplotlib figure.
@@ -50,7 +53,12 @@ KINDS = {
     "partition": partition.draw,
     "histogram": histogram.draw,
     "surface": surface.draw,
+    "contour": contour.draw,
+    "line": contour.draw_line,
 }
+
+#: Kind -> function of the specification that returns the text of a page.
+PAGES = {"surface": surface_page.page}
 
 #: Format -> what keeps the date and the library's version out of the file: the same inputs give the same
 #: bytes.
@@ -63,7 +71,7 @@ KEYS = ("figure", "kind", "scale", "title", "panels")
 
 
 def make(spec: dict[str, Any], out_dir: str | Path) -> None:
-    """Draw the figure that ``spec`` describes into ``out_dir`` as PNG and PDF, each file whole.
+    """Draw the figure that ``spec`` describes into ``out_dir`` as PNG and PDF, and as a page, each file whole.
 
     :raises DataError: a key of ``spec`` is missing, its kind unknown, or a file it names is damaged.
     """
@@ -75,6 +83,10 @@ def make(spec: dict[str, Any], out_dir: str | Path) -> None:
         raise DataError(unknown("kind", spec["kind"], KINDS, name))
     if not spec["panels"]:
         raise DataError(f"{name}: no panels")
+    if spec["kind"] in PAGES:
+        page = PAGES[spec["kind"]](spec)
+        with write_whole(Path(out_dir) / f"{spec['figure']}.html", "w") as file:
+            file.write(page)
     with pyplot.rc_context(STYLE):
         figure = KINDS[spec["kind"]](spec)
         try:

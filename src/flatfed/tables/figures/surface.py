@@ -93,7 +93,8 @@ def draw(spec: dict[str, Any]) -> Figure:
     found, limits = sheets(spec)
     across = min(3, len(found))
     down = math.ceil(len(found) / across)
-    side, head, foot = WIDTH / across, 0.28, 0.1
+    side, head, foot = WIDTH / max(2, across), 0.28, 0.1
+    margin = (WIDTH - across * side) / 2
     height = 0.86 * side
     tall = 0.3 + down * (height + head) + foot
     figure = plt.figure(figsize=(WIDTH, tall))
@@ -101,8 +102,9 @@ def draw(spec: dict[str, Any]) -> Figure:
     for place, panel in enumerate(found):
         row, column = divmod(place, across)
         bottom = 1 - (0.3 + (row + 1) * (height + head)) / tall
-        axis = figure.add_axes((column / across, bottom, 0.95 / across, height / tall), projection="3d")
-        middle, above = (column + 0.5) / across, bottom + height / tall
+        left, wide = (margin + column * side) / WIDTH, side / WIDTH
+        axis = figure.add_axes((left, bottom, 0.95 * wide, height / tall), projection="3d")
+        middle, above = left + wide / 2, bottom + height / tall
         figure.text(middle, above - 0.01 / tall, spec["panels"][place]["title"], ha="center", fontsize=9)
         if len(panel) > 1:
             labels = [entry["label"] for entry in spec["panels"][place]["surfaces"]]
@@ -197,6 +199,9 @@ def _frame(axis: Any, spec: dict[str, Any], limits: tuple[float, float], first: 
         ):
             set_limits(along[0], along[-1])
             set_ticks(ticks(along), [f"{tick:g}" for tick in ticks(along)])
+    for labels, side in ((axis.get_xticklabels(), "right"), (axis.get_yticklabels(), "left")):
+        for label in labels:
+            label.set_horizontalalignment(side)
     axis.set_xlabel("$x$", labelpad=-11)
     axis.set_ylabel("$y$", labelpad=-11)
     axis.set_zlabel(quantity(spec)[0], labelpad=-9)
