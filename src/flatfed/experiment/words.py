@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from flatfed import algorithms as registry
+from flatfed.engine import graphs
 from flatfed.experiment import cells, settings, tables
 from flatfed.experiment.model import Column, Table
 
@@ -67,18 +68,22 @@ def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], tr
         deal = experiment.partition_spec(scale, protocol, split, 1)
         size = "x".join(str(side) for side in dataset["shape"][1:])
         count = dataset["train"] + dataset["test"]
-        parts = [f"{dataset['label']} ({count:,} images of {size})", f"{deal['clients']} clients"]
+        central = deal["scheme"] == "central"
+        clients = "all at one place" if central else f"{deal['clients']} clients"
+        parts = [f"{dataset['label']} ({count:,} images of {size})", clients]
         if trained:
             fraction = experiment.sampling(scale, protocol, split)["fraction"]
             epochs = f"{values['local_epochs']} local epoch{'s' if values['local_epochs'] > 1 else ''}"
+            length = "as many steps as a federated one" if central else epochs
             parts += [
-                f"{100 * fraction:g}% active",
+                *([] if central else [f"{100 * fraction:g}% active"]),
                 values["model"]["name"],
-                f"{values['rounds']} rounds of {epochs}, batch {values['batch_size']}",
+                f"{values['rounds']} rounds of {length}, batch {values['batch_size']}",
             ]
             graph = settings.topology_of(experiment.catalog.splits[split], values)
             if graph:
-                near = f" of {graph['neighbours']}" if "neighbours" in graph else ""
+                gap = graphs.spectral_gap(graph, deal["clients"])
+                near = f" of {graph['neighbours']}" if gap is None else f" (spectral gap {gap:.4f})"
                 parts.append(f"decentralised rows: {graph['graph']}{near}")
         said[", ".join(parts)] = None
     return "; ".join(said)
