@@ -60,10 +60,10 @@
       canvas.width = wide * scale;
       canvas.height = deep * scale;
       pen.setTransform(scale, 0, 0, scale, 0, 0);
-      const size = Math.min(wide * 0.54, deep * 0.66) * view.zoom;
+      const size = Math.min(wide * 0.54, deep * 0.64) * view.zoom;
       const at = (x, y, z) => {
         const [u, v, depth] = project(x, y, z);
-        return [wide / 2 + u * size, deep * 0.5 + v * size, depth];
+        return [wide / 2 + u * size, deep * 0.47 + v * size, depth];
       };
       const style = getComputedStyle(root);
       const [text, hair] = [style.getPropertyValue("--text"), style.getPropertyValue("--hair")];
