@@ -3,11 +3,12 @@
 import os
 import re
 import sys
+import tarfile
 from pathlib import Path
 
 import numpy
 import pytest
-from project import REPOSITORY
+from project import REPOSITORY, ROWS
 
 FILE = re.compile(
     r"^`(?P<path>[^`\n]+)` \((?P<how>new|append)\):\n\n```\w+\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
@@ -26,7 +27,8 @@ def follow(project, page):
             stream.write(step["body"])
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     for commands in COMMANDS.finditer(text):
-        done = project.call("bash", "-euc", commands["body"], env={"PATH": path})
+        env = {"PATH": path, "PYTHONPATH": str(project.root / "src")}
+        done = project.call("bash", "-euc", commands["body"], env=env)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -58,7 +60,19 @@ def test_add_a_table(project):
         assert name in text
 
 
-@pytest.mark.parametrize("page", ["add-an-algorithm.md", "add-a-dataset.md", "add-a-table.md"])
+def test_compare_with_a_paper(project):
+    follow(project, "compare-with-a-paper.md")
+    assert "five of the 48 generalization errors" in (project.root / "results/errata.md").read_text()
+    with tarfile.open(project.root / "runs.tar") as archive:
+        runs = [name for name in archive.getnames() if name.endswith("run.json")]
+    assert len(runs) == len(ROWS)
+    assert project.planned() == {}
+
+
+RECIPES = ["add-an-algorithm.md", "add-a-dataset.md", "add-a-table.md", "compare-with-a-paper.md"]
+
+
+@pytest.mark.parametrize("page", RECIPES)
 def test_a_recipe_is_short(page):
     text = (REPOSITORY / "docs" / page).read_text()
     prose = [line for line in re.sub(r"```.*?```", "", text, flags=re.DOTALL).splitlines() if line.strip()]

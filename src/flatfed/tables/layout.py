@@ -123,7 +123,8 @@ def read_cell(path: Path, scale: str) -> dict[str, Any] | None:
     """Return the cell in ``path``, or None where there is none."""
     try:
         cell = json.loads(path.read_text(encoding="utf-8"))
-        found = cell["scale"]
+        # What earlier versions did not write; anything else missing would be damage.
+        found, *_ = (cell[key] for key in ("scale", "printed_unit", "relative", "compare", "paper_decimals"))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as problem:
