@@ -40,8 +40,8 @@ QUANTITIES = {
 #: Measure taken along the way (``probes`` of run.json) -> as above.
 PROBES = {
     "perturbation_drift": ("Perturbation drift (0 to 1)", 1.0),
-    "sharpness": ("Sharpness on the global data (nats)", 1.0),
-    "m_sharpness": ("m-sharpness on the global data (nats)", 1.0),
+    "sharpness": ("Global sharpness (nats)", 1.0),
+    "m_sharpness": ("Global m-sharpness (nats)", 1.0),
 }
 
 #: Width of a figure across two columns of a conference page, inches.
