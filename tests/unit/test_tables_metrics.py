@@ -222,6 +222,12 @@ def test_every_metric_can_be_printed_and_every_number_of_the_papers_has_a_metric
         (5280.0, None, "minutes", "88.0"),
         (1.56e11, None, "GB_params", "156.0"),
         (0.0005, None, "number", "0.0005"),
+        (0.4, 0.01, "minutes", "0.0067 ± 0.0002"),
+        (123456.0, None, "GB_params", "0.00012"),
+        (0.064, None, "s", "0.064"),
+        (0.1, None, "s", "0.10"),
+        (0.0, None, "s", "0.00"),
+        (0.00004, 0.00002, "percent", "0.00 ± 0.00"),
         (None, None, "percent", ""),
     ],
 )

@@ -133,8 +133,9 @@ class Costs:
     def state(self, run: Run) -> int | None:
         """Return the bytes of all clients' state, at most: on the device, in memory or on disk, wherever it fits."""
         size = self.parameters(run)
-        kind = algorithms.load(run.description["update"]["name"])
-        vectors = len(kind.client_state) + kind.decentralised + kind.remembers
+        update = run.description["update"]
+        algorithm = algorithms.load(update["name"])(**update["params"])
+        vectors = len(algorithm.client_state) + algorithm.decentralised + algorithm.remembers
         return None if size is None else FLOAT * size * vectors * run.description["partition"]["clients"]
 
     def memory(self, run: Run) -> tuple[int, int]:

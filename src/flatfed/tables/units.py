@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -41,17 +42,24 @@ UNITS = {name: (unit.stored, unit.factor) for name, unit in PRINTED.items()}
 #: Units whose numbers are whole where they are no mean.
 WHOLE = ("rounds", "count")
 
+#: Units of amounts that a small set-up has a tiny part of: the papers' decimals would show nothing.
+AMOUNTS = ("s", "minutes", "GB", "GB_params")
+
 
 def written(value: float | None, spread: float | None, unit: str, decimals: int | None = None) -> str:
     """Write a stored value in the printed ``unit``: "79.52 ± 0.13", "79.52" without a spread, "" without a value.
 
     ``decimals`` are those of the paper's number, for a unit that has none of its own. Whole rounds that are no mean
-    have no decimals: "259".
+    have no decimals: "259". Amounts too small for the paper's decimals have two significant figures: "0.00012".
     """
     if value is None:
         return ""
-    texts = [_one(value, unit, decimals, whole=spread is None)]
-    return " ± ".join([*texts, *([] if spread is None else [_one(spread, unit, decimals, whole=False)])])
+    factor, places = PRINTED[unit].factor, _places(value, unit, decimals)
+    if places is None:
+        return " ± ".join(f"{number * factor:.4g}" for number in (value, spread) if number is not None)
+    if spread is None and unit in WHOLE and value == int(value):
+        places = 0
+    return " ± ".join(f"{number * factor:.{places}f}" for number in (value, spread) if number is not None)
 
 
 def as_printed(value: float | None, spread: float | None, unit: str, decimals: int | None) -> str:
@@ -64,18 +72,15 @@ def as_printed(value: float | None, spread: float | None, unit: str, decimals: i
 
 def signed(value: float, unit: str, decimals: int | None = None) -> str:
     """Write a stored difference with its sign; a printed zero has "+", never a sign that its figures do not show."""
-    number, places = value * PRINTED[unit].factor, _places(unit, decimals)
+    number, places = value * PRINTED[unit].factor, _places(0.0, unit, decimals)
     text = f"{number:+.4g}" if places is None else f"{round(number, places) + 0.0:+.{places}f}"
     return text.replace("-", "−")
 
 
-def _one(value: float, unit: str, decimals: int | None, whole: bool) -> str:
-    number, places = value * PRINTED[unit].factor, _places(unit, decimals)
-    if places is None:
-        return f"{number:.4g}"
-    return f"{number:.{0 if whole and unit in WHOLE and number == int(number) else places}f}"
-
-
-def _places(unit: str, decimals: int | None) -> int | None:
+def _places(value: float, unit: str, decimals: int | None) -> int | None:
+    """Return the decimals of a number and of what stands beside it."""
     own = PRINTED[unit].decimals
+    number = abs(value * PRINTED[unit].factor)
+    if unit in AMOUNTS and 0 < number < 10 ** (1 - own):
+        return 1 - math.floor(math.log10(number))
     return decimals if own is None else own
