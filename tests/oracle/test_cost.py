@@ -1,0 +1,246 @@
+"""What every algorithm declares about its cost, against what its hooks really do in a run: counted, not believed.
+
+Counted are gradients (calls of the executor), what clients read of the server's vectors and of their own state, what
+they send, and the links of the topology.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from harness import SIZES, description, needs, simulation, sizes, write_problem
+from test_second_implementation import CASES
+
+from flatfed import algorithms
+
+HOOKS = ("start", "perturbation", "correct", "update", "finish")  # what runs at a client
+REFERENCE = Path(__file__).parents[2] / "config" / "reference"
+
+
+class Reads(dict):
+    """A dictionary that notes which of its keys were read."""
+
+    def __init__(self, values: dict, seen: set[str]):
+        super().__init__(values)
+        self.seen = seen
+
+    def __getitem__(self, name):
+        self.seen.add(name)
+        return super().__getitem__(name)
+
+
+class Watched:
+    """A context that notes what of the server, of the client and of the past a hook reads."""
+
+    def __init__(self, ctx, count: Counted):
+        self._ctx, self._count = ctx, count
+
+    def __getattr__(self, name):
+        value = getattr(self._ctx, name)
+        if name in ("server", "client"):
+            return Reads(value, self._count.seen[name])
+        if name == "previous":
+            self._count.remembered = True
+        return value
+
+
+class Counted:
+    """A run whose hooks and gradients are counted.
+
+    ``seen`` names of the vectors read by clients; ``remembered`` whether the last received model was; ``gradients`` of
+    mini-batches and ``full`` (images) in full passes; ``sent`` coordinates sent by clients; ``trained`` clients by
+    round; ``mixes`` gossip steps.
+    """
+
+    def __init__(self, folder: Path, name: str, params: dict, executor: str = "stacked", **changes):
+        write_problem(folder, sizes(name))
+        self.spec = description(name, params, **{**needs(name), "rounds": 3, **changes})
+        self.run = simulation(folder, self.spec, executor)
+        self.seen, self.remembered = {"server": set(), "client": set()}, False
+        self.gradients, self.full, self.sent, self.mixes = 0, [], 0, 0
+        self._inside = False
+        for hook in HOOKS:
+            setattr(self.run.algorithm, hook, self._watched(getattr(self.run.algorithm, hook), hook))
+        self._count_gradients()
+        if self.run.topology is not None:
+            self._count_mixes()
+        self.trained = [self.run.advance()["clients"] for _ in range(3)]
+
+    def _watched(self, hook, name):
+        def watched(w, *rest):
+            *between, ctx = rest
+            found = hook(w, *between, Watched(ctx, self))
+            if name == "finish":
+                model = w[:, : self.run.layout.size]
+                self.sent += sum(value.numel() for value in (model, *found.values()))
+            return found
+
+        return watched
+
+    def _count_gradients(self):
+        local, executor = self.run.local, self.run.executor
+        full_gradient = local.full_gradient
+
+        class Counting:
+            def __getattr__(self, name):
+                return getattr(executor, name)
+
+            def __call__(_, w, batch):
+                if not self._inside:
+                    self.gradients += len(w)
+                return executor(w, batch)
+
+        def counted_full_gradient(w, members, size):
+            self.full += [len(own) for own in members]
+            self._inside = True
+            found = full_gradient(w, members, size)
+            self._inside = False
+            return found
+
+        local.executor, local.full_gradient = Counting(), counted_full_gradient
+
+    def _count_mixes(self):
+        mixing = self.run.topology.mixing
+
+        def counted(round_, step=0):
+            self.mixes += 1
+            return mixing(round_, step)
+
+        self.run.topology.mixing = counted
+
+    @property
+    def steps(self) -> int:
+        """Local steps of all clients, from the sizes of those that took part."""
+        spec, total = self.spec, 0
+        if "local_steps" in spec:
+            return spec["local_steps"] * sum(self.trained)
+        for round_ in range(3):
+            for client in active(self.run, round_):
+                total += spec["local_epochs"] * -(-len(self.run.members[client]) // spec["batch_size"])
+        return total
+
+
+def active(run, round_: int) -> np.ndarray:
+    from flatfed.engine.sampling import active_clients
+
+    return active_clients(run.description["sampling"], run.clients, run.seed, round_)
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("name", algorithms.names())
+def test_gradients_are_as_many_as_declared(tmp_path, name, executor):
+    found = Counted(tmp_path, name, {}, executor)
+    kind, counts = algorithms.load(name), found.run.cost.counts
+    assert counts["local_steps"] == found.steps > 0
+    assert found.gradients == kind.gradients_per_step * found.steps
+    whole = [len(found.run.members[c]) for round_ in range(3) for c in active(found.run, round_)]
+    assert sorted(found.full) == sorted(whole * kind.full_passes)
+    batches = sum(-(-size // found.spec["batch_size"]) for size in found.full)
+    assert counts["gradient_evaluations"] == found.gradients + batches
+
+
+@pytest.mark.parametrize(("name", "params"), CASES)
+def test_downloads_and_uploads_are_as_declared(tmp_path, name, params):
+    """Down: the model and the server's vectors that clients read. Up: the model and what ``finish`` returns."""
+    found = Counted(tmp_path, name, params)
+    run, count = found.run, sum(found.trained)
+    down, up = run.algorithm.communication
+    if run.topology is not None:
+        assert not found.seen["server"] and down == up
+        return
+    if run.algorithm.central:
+        assert not found.seen["server"] and run.cost.counts["download"] == run.cost.counts["upload"] == down == up == 0
+        return
+    assert 1 + len(found.seen["server"]) == down
+    assert found.sent == up * count * run.layout.size
+    size = run.weights.parameters * 8
+    assert run.cost.counts["download"] == down * count * size
+    assert run.cost.counts["upload"] == up * count * size
+
+
+@pytest.mark.parametrize(("name", "params"), [case for case in CASES if algorithms.load(case[0]).decentralised])
+@pytest.mark.parametrize("topology", [{"graph": "ring"}, {"graph": "clique", "neighbours": 2}])
+def test_links_are_those_of_every_gossip_step(tmp_path, name, params, topology):
+    """A ring of six has twelve directed links; a clique of two has two. DisPFL sends its share of the weights."""
+    found = Counted(tmp_path, name, params, topology=topology)
+    algorithm = found.run.algorithm
+    assert found.mixes == 3 * algorithm.gossip_steps
+    links = found.mixes * (12 if topology["graph"] == "ring" else 2)
+    size = found.run.weights.parameters * 8
+    assert algorithm.communication == ((algorithm.density,) * 2 if name == "dispfl" else (1, 1))
+    for way, share in zip(("download", "upload"), algorithm.communication, strict=True):
+        assert found.run.cost.counts[way] == pytest.approx(share * links * size, abs=links)
+
+
+@pytest.mark.parametrize("density", [0.3, 0.5, 0.7])
+def test_dispfl_sends_its_density(tmp_path, density):
+    """Nodes hold the declared share of the weights, but for the fractions of weights that layers round down."""
+    found = Counted(tmp_path, "dispfl", {"density": density}).run
+    mask, model = found.state.store["mask"], found.state.store["model"]
+    assert not model[mask == 0].any()
+    wanted, layers = density * found.layout.size, len(found.layout.sizes)
+    assert (mask.sum(dim=1) <= wanted).all() and (mask.sum(dim=1) > wanted - layers).all()
+
+
+@pytest.mark.parametrize(("name", "params"), [case for case in CASES if case[1].get("order") != "official_code"])
+def test_stored_vectors_are_as_declared(tmp_path, name, params):
+    """The model, and beside it every vector of its size that a client's hooks read: own, remembered, downloaded.
+
+    But D-PSGD in the official order, whose step the engine keeps although no hook needs it.
+    """
+    found = Counted(tmp_path, name, params)
+    algorithm = found.run.algorithm
+    assert found.seen["client"] == set(algorithm.client_state)
+    assert found.remembered == algorithm.remembers == (found.run.received is not None)
+    measured = 1 + len(found.seen["client"]) + found.remembered + len(found.seen["server"])
+    assert algorithm.stored_vectors() == measured
+
+
+@pytest.mark.parametrize("name", algorithms.names())
+def test_state_that_is_declared_is_written(tmp_path, name):
+    """No vector is carried along for nothing, at a client or at the server (D-PSGD empties its own in mixing)."""
+    run = Counted(tmp_path, name, {}).run
+    touched = torch.from_numpy(run.state.touched)
+    for vector in algorithms.load(name).client_state:
+        assert (name, vector) == ("dpsgd", "step") or run.state.store[vector][touched].any(dim=1).all()
+    assert all(value.any() for value in run.server.values())
+
+
+def printed(metric: str) -> dict[str, float]:
+    with open(REFERENCE / "fedlesam2024_T7.csv", newline="") as file:
+        return {row["algorithm"]: float(row["value"]) for row in csv.DictReader(file) if row["metric"] == metric}
+
+
+def test_fedlesam_table_7_but_for_the_known_difference():
+    """Table 7 counts FedLESAM-D as if it sent two models; Alg. 4 sends one, as FedDyn in FedSMOO's Table 3."""
+    ours = {
+        "stored_memory": lambda kind: kind().stored_vectors(),
+        "communication_per_round": lambda kind: max(kind.communication),
+        "backpropagation_per_local_step": lambda kind: kind.gradients_per_step,
+    }
+    different = {}
+    for metric, count in ours.items():
+        paper = printed(metric)
+        assert len(paper) == 8 and paper["fedavg"] == count(algorithms.load("fedavg")) == 1
+        for name, value in paper.items():
+            if count(algorithms.load(name)) != value:
+                different[metric, name] = (count(algorithms.load(name)), value)
+    assert different == {
+        ("stored_memory", "fedlesam_d"): (3, 4),
+        ("communication_per_round", "fedlesam_d"): (1, 2),
+    }
+
+
+def test_units_of_fedsmoo_table_3():
+    """Models that a round moves, by which Table 3's rounds become its communication."""
+    units = {"fedavg": 1, "scaffold": 2, "fedcm": 2, "feddyn": 1, "fedsam": 1, "mofedsam": 2, "fedsmoo": 2}
+    assert {name: max(algorithms.load(name).communication) for name in units} == units
+
+
+def test_sizes_of_the_problem_are_unequal():
+    """Else nothing above would notice a count that goes by clients in place of steps."""
+    assert len({-(-size // 4) for size in SIZES}) > 1 and len(set(SIZES)) == len(SIZES)
