@@ -100,7 +100,7 @@ def test_a_base_row_that_does_not_reach_or_is_absent_leaves_no_ratio(make, tmp_p
     late = make("rounds_to_target", "x", ours, relative="ratio", target=0.5, base_runs=[
         make_run(tmp_path / "b", [0.1, 0.1, 0.1])
     ])  # fmt: skip
-    assert (late["status"], late["value"], late["reached"]) == ("not_reached", None, "1/1")
+    assert (late["status"], late["value"], late["reached"]) == ("not_reached", None, "0/1")
     gone = make("rounds_to_target", "x", ours, relative="ratio", target=0.5, base_runs=[str(tmp_path / "nowhere")])
     assert gone["status"] == "missing" and "nowhere" in gone["problems"][0]
 

@@ -99,7 +99,7 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
         "values": values,
         "base_values": base_values,
         "best": [_best(runs) for runs in ours],
-        "reached": f"{sum(v is not None for v in own)}/{len(own)}" if metric.needs_target and there and own else None,
+        "reached": f"{len(numbers)}/{len(values)}" if metric.needs_target and there and values else None,
         **{key: spec[key] for key in ("target", "window", "rounds", "seeds", "runs")},
         "base_runs": spec.get("base_runs", []),
         "paper_value": paper_value,
