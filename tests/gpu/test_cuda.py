@@ -16,14 +16,14 @@ from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine import checkpoint
 from flatfed.engine.simulation import Simulation
-from flatfed.engine.train import _set_up
+from flatfed.engine.train import set_up
 
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
 NAMES = pytest.mark.parametrize("name", algorithms.names())
 
 
 def on_gpu(folder: Path, spec: dict, executor: str) -> Simulation:
-    _set_up(threads=1)
+    set_up(threads=1)
     data, dealt = datasets.load(folder / "data"), partitions.load(folder / "partition.npz")
     return Simulation(spec, data, dealt, torch.device("cuda"), executor)
 

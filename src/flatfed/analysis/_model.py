@@ -93,12 +93,12 @@ def load(
     that is not finite, or dataset or partition are not those of the run; FlatFedError for a missing device.
     """
     reuse_memory()
-    engine._set_up(threads)  # as in training, TF32 included: losses are those that the run saw
+    engine.set_up(threads)  # as in training, TF32 included: losses are those that the run saw
     run = Path(run)
     record = read_record(run)
     description = record["description"]
     place = engine.pick_device(device)
-    data, dealt = engine._load(description, dataset, partition)
+    data, dealt = engine.load_data(description, dataset, partition)
     for key, found, path in (("dataset", data.digest, dataset), ("partition", dealt.digest, partition)):
         if record[f"{key}_digest"] != found:
             raise DataError(

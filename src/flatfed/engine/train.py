@@ -77,8 +77,8 @@ def train(
     """
     out = Path(out)
     place = pick_device(device)
-    _set_up(threads)
-    data, dealt = _load(description, dataset, partition)
+    set_up(threads)
+    data, dealt = load_data(description, dataset, partition)
     identity = {
         "description": digest_json(description),
         "code": code_digest,
@@ -112,7 +112,7 @@ def train(
     checkpoint.discard(path)
 
 
-def _set_up(threads: int) -> None:
+def set_up(threads: int) -> None:
     """Set what torch does on this machine: as the official code, TF32 on and cuDNN deterministic."""
     torch.set_num_threads(threads)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
@@ -141,7 +141,9 @@ def _machine(place: torch.device, threads: int) -> dict[str, Any]:
     }
 
 
-def _load(description: dict[str, Any], dataset: Any, partition: Any) -> tuple[datasets.Dataset, partitions.Partition]:
+def load_data(
+    description: dict[str, Any], dataset: Any, partition: Any
+) -> tuple[datasets.Dataset, partitions.Partition]:
     """Return data and partition, checked against the description; a dataset that is not its digest's is refused."""
     data, dealt = datasets.load(dataset), partitions.load(partition)
     _check(description, data, dealt, str(dataset), str(partition))
@@ -236,11 +238,11 @@ def evaluate(
     threads: int = 1,
 ) -> dict[str, float]:
     """Return losses and accuracies of the finished run in folder ``run``, computed anew from its model."""
-    _set_up(threads)
+    set_up(threads)
     run = Path(run)
     description = read_json(run / "run.json")["description"]
     place = pick_device(device)
-    data, dealt = _load(description, dataset, partition)
+    data, dealt = load_data(description, dataset, partition)
     simulation = Simulation(description, data, dealt, place, "sequential")
     weights = load_file(run / "model.safetensors")
     return simulation.evaluate(simulation.weights.row(weights))
