@@ -18,6 +18,8 @@ from flatfed import models
 from flatfed.engine.layout import Layout
 from flatfed.errors import ConfigError
 
+SMALL = {"patch": 4, "depth": 2, "width": 12, "heads": 3, "mlp": 20}
+
 
 def size(name, shape, classes, **options):
     return sum(p.numel() for p in models.build(name, shape, classes, options).parameters())
@@ -34,6 +36,7 @@ def size(name, shape, classes, **options):
         ("cnn_tiny", (1, 8, 8), 10, {}, 1_898),
         ("vgg11_gn", (3, 32, 32), 10, {}, 9_231_114),
         ("vgg11_gn", (3, 32, 32), 100, {}, 9_277_284),
+        ("vit_b32", (3, 224, 224), 65, {}, 87_505_217),
     ],
 )
 def test_parameter_counts(name, shape, classes, options, expected):
@@ -97,7 +100,8 @@ def test_vgg_starts_from_torchvisions_distributions():
 def test_vmapped_gradients_equal_a_loop(name):
     side = max(16, models.card(name).smallest)
     shape = (3, side, side)
-    model = models.build(name, shape, 4, {}).double().requires_grad_(False)
+    options = SMALL if name == "vit_b32" else {}
+    model = models.build(name, shape, 4, options).double().requires_grad_(False)
     layout = Layout.of(model)
     rows = torch.stack([models.initial_weights(model, torch.Generator().manual_seed(k)) for k in (1, 2)]).double()
     x, y = torch.randn(2, 3, *shape, dtype=torch.float64), torch.tensor([[0, 1, 2], [3, 3, 0]])

@@ -13,7 +13,7 @@ import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flatfed.algorithms._parameters import Choice, Number
+from flatfed.algorithms._parameters import Choice, Number, Whole
 from flatfed.errors import ConfigError, unknown
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ class Card:
     """What the configuration must know of a model: the smallest image side it takes, and its options."""
 
     smallest: int
-    options: dict[str, Number | Choice] = field(default_factory=dict)
+    options: dict[str, Number | Choice | Whole] = field(default_factory=dict)
     smallest_with: dict[tuple[str, str], int] = field(default_factory=dict)  # (option, value) that needs larger images
+    tile: str | None = None  # option that image sides must be multiples of
 
 
 _CARDS = {
@@ -49,6 +50,17 @@ _CARDS = {
         },
     ),
     "vgg11_gn": Card(32, {"groups": Choice(32, (1, 2, 4, 8, 16, 32, 64), "groups of every GroupNorm")}),
+    "vit_b32": Card(
+        1,
+        {
+            "patch": Whole(32, "side of a patch, in pixels", minimum=1),
+            "depth": Whole(12, "blocks", minimum=1),
+            "width": Whole(768, "length of a token", minimum=1),
+            "heads": Whole(12, "attention heads, a divisor of width", minimum=1),
+            "mlp": Whole(3072, "width between the two dense layers of a block", minimum=1),
+        },
+        tile="patch",
+    ),
 }
 
 
@@ -87,6 +99,13 @@ def check_shape(
         raise ConfigError(
             f"{where}: {name} takes images of at least {smallest} x {smallest} pixels, not {shape[1]} x {shape[2]}"
         )
+    if known.tile is not None:
+        side = (options or {}).get(known.tile, known.options[known.tile].default)
+        if shape[1] % side or shape[2] % side:
+            raise ConfigError(
+                f"{where}: {name} with {known.tile}: {side} takes images whose sides are multiples of {side} pixels, "
+                f"not {shape[1]} x {shape[2]}"
+            )
 
 
 def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any]) -> nn.Module:
