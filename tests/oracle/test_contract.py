@@ -1,0 +1,163 @@
+"""The contract that every registered algorithm keeps, in float64 with clip, decay, ragged batches, unequal clients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from harness import SIZES, description, needs, simulation, sizes, weights, write_problem
+
+from flatfed import algorithms
+from flatfed.engine import batches, local
+from flatfed.engine import simulation as engine
+from flatfed.engine.sampling import active_clients
+from flatfed.engine.streams import stream
+from flatfed.engine.topology import Topology
+
+NAMES = algorithms.names()
+FEDERATED = [name for name in NAMES if not algorithms.load(name).central]
+REDUCTIONS = [
+    pytest.param(name, reduction, id=f"{name}-{reduction.to}-{number}")
+    for name in NAMES
+    for number, reduction in enumerate(algorithms.load(name).claims.reductions)
+]
+EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
+TOLERANCE = 1e-12
+FEW = {"scheme": "fixed", "fraction": 1 / 3, "sampler": "keyed"}
+ORDER = np.array([3, 0, 5, 1, 4, 2])  # the client that stands at each place after the permutation
+
+
+def gap(a: torch.Tensor, b: torch.Tensor) -> float:
+    return float((a - b).abs().max())
+
+
+def rho(name: str) -> dict:
+    """Return a radius that matters, for algorithms with one."""
+    return {"rho": 0.3} if "rho" in algorithms.load(name).parameters() else {}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_claims_something(name):
+    """FedDyn and FedAdam are no other algorithm's special case: theirs is where they end (test_contract_quadratic)."""
+    claims = algorithms.load(name).claims
+    assert claims.reductions or name in ("fedavg", "feddyn", "fedadam")
+    assert claims.one_client or name not in ("fedavg", "scaffold", "fedsam", "fedgamma")
+
+
+def neutral(reduction) -> set[str]:
+    """Return the parameters that a reduction sets beyond the other algorithm's own."""
+    return set(reduction.params) - set(reduction.to_params)
+
+
+@EXECUTORS
+@pytest.mark.parametrize(("name", "reduction"), REDUCTIONS)
+def test_reductions(tmp_path, name, reduction, executor):
+    changes = {**needs(reduction.to), **needs(name), **reduction.when}
+    write_problem(tmp_path, [sum(SIZES)] if changes.get("partition", {}).get("clients") == 1 else SIZES)
+    one = weights(tmp_path, description(name, dict(reduction.params), **changes), executor)
+    other = weights(tmp_path, description(reduction.to, dict(reduction.to_params), **changes), executor)
+    assert gap(one, other) < TOLERANCE
+
+
+@pytest.mark.parametrize(("name", "reduction"), [case for case in REDUCTIONS if neutral(case.values[1])])
+def test_other_parameters_do_not_reduce(tmp_path, name, reduction):
+    """With its neutral parameters at their defaults (or a radius that matters) it is not the other algorithm."""
+    declared = algorithms.load(name).parameters()
+    effective = {key: 0.3 if key == "rho" else declared[key].default for key in neutral(reduction)}
+    write_problem(tmp_path, sizes(name))
+    changes = {**needs(reduction.to), **needs(name), **reduction.when}
+    one = weights(tmp_path, description(name, {**reduction.params, **effective}, **changes))
+    other = weights(tmp_path, description(reduction.to, dict(reduction.to_params), **changes))
+    assert gap(one, other) > 1e-5
+
+
+@EXECUTORS
+@pytest.mark.parametrize("name", [name for name in NAMES if algorithms.load(name).claims.one_client])
+def test_alone_it_is_centralised(tmp_path, name, executor):
+    central = algorithms.load(name).claims.one_client
+    write_problem(tmp_path, sizes(central))
+    one = weights(tmp_path, description(name, rho(name), **needs(central)), executor)
+    other = weights(tmp_path, description(central, rho(central), **needs(central)), executor)
+    assert gap(one, other) < TOLERANCE
+
+
+def permuted(folder, monkeypatch, spec: dict, executor: str):
+    """Return the run in which place k is taken by client ORDER[k], with its data, keys, turns and neighbours."""
+    place = np.argsort(ORDER)
+
+    def moved_stream(seed, purpose, *key):
+        assert purpose in ("batches", "augmentation", "dropout", "algorithm"), "keyed by (round, client, ...)"
+        return stream(seed, purpose, key[0], int(ORDER[key[1]]), *key[2:])
+
+    def moved_clients(*arguments):
+        return np.sort(place[active_clients(*arguments)])
+
+    class MovedTopology(Topology):
+        def mixing(self, round_, step=0):
+            return super().mixing(round_, step)[np.ix_(ORDER, ORDER)]
+
+    for module in (batches, local, engine):
+        monkeypatch.setattr(module, "stream", moved_stream)
+    monkeypatch.setattr(engine, "active_clients", moved_clients)
+    monkeypatch.setattr(engine, "Topology", MovedTopology)
+    run = simulation(folder, spec, executor)
+    run.members, run.sizes = [run.members[client] for client in ORDER], run.sizes[ORDER]
+    return run
+
+
+@EXECUTORS
+@pytest.mark.parametrize("name", FEDERATED)
+def test_permuting_clients_changes_nothing(tmp_path, monkeypatch, name, executor):
+    spec = description(name, rho(name), **needs(name))
+    if "topology" in spec:
+        spec["topology"] = {"graph": "neighbours", "neighbours": 2}  # drawn anew every round, and not symmetric
+    run = simulation(tmp_path, spec, executor)
+    with monkeypatch.context() as patch:
+        other = permuted(tmp_path, patch, spec, executor)
+        for _ in range(3):
+            other.advance()
+    for _ in range(3):
+        run.advance()
+    assert gap(run.server["w"], other.server["w"]) < TOLERANCE
+    for key, values in run.state.store.items():
+        assert gap(values[ORDER], other.state.store[key]) < TOLERANCE, key
+
+
+@EXECUTORS
+@pytest.mark.parametrize("name", FEDERATED)
+def test_data_of_a_client_that_never_takes_part_changes_no_byte(tmp_path, name, executor):
+    spec = description(name, rho(name), **{**needs(name), "sampling": FEW}, rounds=2)
+    active = {int(i) for t in range(2) for i in active_clients(FEW, len(SIZES), spec["seed"], t)}
+    idle = min(set(range(len(SIZES))) - active)
+    found = []
+    for changed in (None, idle, min(active)):
+        run = simulation(tmp_path, spec, executor)
+        if changed is not None:
+            own = run.members[changed]
+            images, labels = run.data.images.clone(), run.data.labels.clone()
+            images[own], labels[own] = 255 - images[own], (labels[own] + 1) % 3
+            run.data.images, run.data.labels = images, labels
+        for _ in range(2):
+            run.advance()
+        found.append([run.server["w"], *run.state.store.values()])
+    before, without, within = found
+    assert all(torch.equal(a, b) for a, b in zip(before, without, strict=True))
+    assert gap(before[0], within[0]) > 1e-4, "data of a client that took part must matter"
+
+
+@EXECUTORS
+@pytest.mark.parametrize("name", NAMES)
+def test_shapes_and_dtypes_are_stable(tmp_path, name, executor):
+    write_problem(tmp_path, sizes(name))
+    run = simulation(tmp_path, description(name, rho(name), **needs(name), precision="float32"), executor)
+
+    def form():
+        vectors = {**run.server, **{f"client {key}": value for key, value in run.state.store.items()}}
+        return {key: (value.shape, value.dtype) for key, value in vectors.items()}
+
+    start = form()
+    assert {dtype for _, dtype in start.values()} == {torch.float32}
+    for _ in range(3):
+        run.advance()
+    assert form() == start
+    assert all(value.isfinite().all() for value in (*run.server.values(), *run.state.store.values()))

@@ -1,0 +1,125 @@
+"""Where every algorithm ends on a strongly convex quadratic, as its file claims: at the optimum, where drift is
+corrected; at the fixed point of its round map, in closed form; with SAM or an estimate of it, within O(rho) of either.
+
+Three clients, two full-batch local steps. Without perturbation a round maps every coordinate linearly, and at its fixed
+point w = sum_i u_i t_i / sum_i u_i: t_i is client i's own minimum, and u_i (t_i - w) what it moves w by, up to a factor
+that clients share.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from quadratic import quadratic
+
+from flatfed import algorithms
+
+A = np.array([[1.0, 3.0], [2.0, 1.5], [4.0, 1.0]])  # curvatures
+T = np.array([[40, 100], [200, 60], [90, 250]])  # minima
+ETA = 0.2
+RHOS = [0.02, 0.4]
+ROUNDS, LAST = 120, 20
+SLOW = {"dpsgd": 250, "fedadam": 250}  # rounds of those that take longer
+EXECUTOR = "sequential"  # the fastest on rows of two weights
+
+#: Parameters other than the defaults, for convergence in few rounds.
+PARAMS = {
+    "fedadam": {"server_learning_rate": 2.0, "beta1": 0.5, "beta2": 0.9, "tau": 2.0},
+    "fedcm": {"alpha": 0.7},
+    "mofedsam": {"alpha": 0.7},
+    "mimelite": {"alpha": 0.7},
+    "fedprox": {"mu": 0.5},
+    "dfedavgm": {"momentum": 0.5},
+    "feddyn": {"penalty": 1.0},
+    "fedspeed": {"penalty": 1.0},
+    "fedsmoo": {"penalty": 1.0},
+    "fedlesam_d": {"penalty": 1.0},
+    "dispfl": {"density": 1.0},
+    "fedrobust": {"ascent": 0.0},
+}
+NAMES = algorithms.names()
+CLAIMING = [name for name in NAMES if algorithms.load(name).claims.ends_at]
+PERTURBED = [name for name in CLAIMING if algorithms.load(name).claims.per_rho]
+
+
+def moved(a):
+    """1 - (1 - eta a)^2: how far two steps go towards a client's minimum."""
+    return 1 - (1 - ETA * a) ** 2
+
+
+def shares(name: str) -> np.ndarray:
+    """Return u (clients, 2) of the fixed point of algorithm ``name``."""
+    p = PARAMS.get(name, {})
+    if name == "fedprox":  # two steps towards (a t + mu w) / (a + mu)
+        return moved(A + p["mu"]) * A / (A + p["mu"])
+    if name in ("fedcm", "mofedsam"):  # w rests, so Delta is 0
+        return moved(p["alpha"] * A)
+    if name == "mimelite":  # s is the mean gradient: every client steps towards t - (1 - alpha) s / (alpha a)
+        own = moved(p["alpha"] * A)
+        return own + (1 - p["alpha"]) / p["alpha"] * (own / A).mean(axis=0) * A
+    if name == "dfedavgm":  # v_1 = d_1; v_2 = theta d_1 + d_2, d_2 = (1 - eta a) d_1
+        return A * (2 + p["momentum"] - ETA * A)
+    if name == "dpsgd":  # x_i = xbar + moved_i (t_i - x_i)
+        return moved(A) / (1 + moved(A))
+    return moved(A)
+
+
+def end(name: str) -> np.ndarray:
+    """Return the point (2,) that algorithm ``name`` claims to end at, or near."""
+    kind = algorithms.load(name)
+    if kind.central:
+        return T[0].astype(float)
+    u = A if kind.claims.ends_at == "optimum" else shares(name)
+    return (u * T).sum(axis=0) / u.sum(axis=0)
+
+
+def distances(name: str, **params: float) -> np.ndarray:
+    """Return how far from its end algorithm ``name`` is after each of the last rounds."""
+    kind = algorithms.load(name)
+    samples, curvature = (T[:1], A[:1]) if kind.central else (T, A)
+    changes = {"evaluation": {"every": 10**6, "sets": ["test"], "batch_size": 7}, "learning_rate": ETA}
+    if kind.central:
+        changes["local_steps"] = 2
+    run = quadratic(
+        samples[:, None].tolist(),
+        curvature.tolist(),
+        [1.0, 2.0],
+        name,
+        {**PARAMS.get(name, {}), **params},
+        EXECUTOR,
+        **changes,
+    )
+    found = []
+    for _ in range(SLOW.get(name, ROUNDS)):
+        run.advance()
+        found.append(run.server["w"][0].numpy().copy())
+    return np.linalg.norm(np.array(found[-LAST:]) - end(name), axis=1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_claims_an_end_or_says_why_not(name):
+    claims = algorithms.load(name).claims
+    assert claims.ends_at in ("optimum", "fixed point") or (claims.ends_at is None and claims.reason)
+    assert (claims.per_rho > 0) == ("rho" in algorithms.load(name).parameters())
+
+
+@pytest.mark.parametrize("name", [name for name in CLAIMING if algorithms.load(name).claims.ends_at == "fixed point"])
+def test_fixed_points_are_not_the_optimum(name):
+    """So that the claims differ, by more than the largest radius that is tried."""
+    optimum = (A * T).sum(axis=0) / A.sum(axis=0)
+    assert np.linalg.norm(end(name) - optimum) > max(0.1, algorithms.load(name).claims.per_rho * max(RHOS))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ends_there_without_perturbation(name):
+    """DisPFL with all weights and FedRobust without ascent claim nothing else: they are local SGD."""
+    params = {"rho": 0.0} if "rho" in algorithms.load(name).parameters() else {}
+    assert distances(name, **params).max() < 1e-9
+
+
+@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("name", PERTURBED)
+def test_ends_within_the_claimed_radius(name, rho):
+    found = distances(name, rho=rho)
+    assert found.max() <= algorithms.load(name).claims.per_rho * rho
+    assert found.max() > 1e-4 * rho, "a perturbation that does nothing"
