@@ -14,6 +14,7 @@ from harness import Reference
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from flatfed import algorithms
 from flatfed.engine.sampling import active_clients
 
 SAM = ("fedsam", "mofedsam", "fedgamma", "fedspeed", "centralised_sam")
@@ -292,4 +293,4 @@ class Peers(Server):
 
 def implementation(name: str) -> type[Server]:
     """Return the class that implements algorithm ``name``."""
-    return Peers if name.startswith("d") else Server
+    return Peers if algorithms.load(name).decentralised else Server

@@ -1,23 +1,3 @@
-@told
-def surface_settings(wildcards):
-    """The command line's options for a surface, from the protocol."""
-    chosen = analyses.settings(EXPERIMENT, "surface", wildcards.scale, wildcards.protocol)
-    return " ".join(f"--{name} {value}" for name, value in chosen.items())
-
-
-def run_folder(wildcards, split, algorithm):
-    return f"{RESULTS}/{wildcards.scale}/runs/{wildcards.protocol}/{split}/{algorithm}/seed{wildcards.seed}"
-
-
-def analysed_beside(wildcards):
-    folder = run_folder(wildcards, wildcards.other_split, wildcards.other)
-    return [f"{folder}/{name}" for name in ("run.json", "model.safetensors")]
-
-
-def in_one_frame(wildcards):
-    return f"--with {run_folder(wildcards, wildcards.other_split, wildcards.other)}"
-
-
 # The loss around the model of a run. A call that was stopped goes on from what waits in a hidden file beside the output.
 rule surface:
     input:

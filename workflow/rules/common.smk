@@ -23,7 +23,7 @@ for name, folder in ("PYTHONPATH", ROOT / "src"), ("PATH", Path(sys.executable).
 src = shlex.quote(str(ROOT / "src"))
 shell.prefix(f"set -euo pipefail; export PYTHONPATH=${{{{PYTHONPATH:-{src}}}}}; ")
 
-from flatfed import algorithms, experiment, files, gpus, provenance
+from flatfed import algorithms, experiment, files, gpus, provenance, warm
 from flatfed.errors import FlatFedError
 from flatfed.experiment import analyses
 
@@ -66,7 +66,7 @@ onstart:
     if workflow.local_exec and workflow.is_main_process:
         folder = tempfile.mkdtemp(prefix="flatfed-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        os.environ["FLATFED_WARM"] = f"{folder}:{os.getpid()}"
+        os.environ[warm.VARIABLE] = f"{folder}:{os.getpid()}"
 
 
 # An id is anything between two slashes: an unknown one is then named by flatfed, with the nearest that exists.
@@ -126,158 +126,3 @@ def every_output():
     drawn = [figure for figure in EXPERIMENT.figures if figure not in EXPERIMENT.missing_figures]
     figures = [file for figure in drawn for file in figure_files(scale, figure)]
     return [*tables, *figures, f"{RESULTS}/errata.html"]
-
-
-@told
-def dataset_spec(wildcards):
-    return as_json(EXPERIMENT.dataset_spec(wildcards.dataset))
-
-
-@told
-def source_file(wildcards):
-    """The file a data set is read from, so that a new one is read again; none for other sources."""
-    source = EXPERIMENT.dataset_spec(wildcards.dataset)["source"]
-    return [source["path"]] if source["source"] == "npz" else []
-
-
-@told
-def partition_spec(wildcards):
-    return as_json(
-        EXPERIMENT.partition_spec(wildcards.scale, wildcards.protocol, wildcards.split, int(wildcards.seed))
-    )
-
-
-@told
-def partition_manifest(wildcards):
-    return f"{RESOURCES}/{EXPERIMENT.dataset_of(wildcards.scale, wildcards.protocol)}/dataset.json"
-
-
-@told
-def partition_labels(wildcards):
-    return f"{RESOURCES}/{EXPERIMENT.dataset_of(wildcards.scale, wildcards.protocol)}/labels.npy"
-
-
-@told
-def run_of(wildcards):
-    return EXPERIMENT.run(
-        wildcards.scale, wildcards.protocol, wildcards.split, wildcards.algorithm, int(wildcards.seed)
-    )
-
-
-def run_manifest(wildcards):
-    return f"{RESOURCES}/{run_of(wildcards).dataset}/dataset.json"
-
-
-def run_arrays(wildcards):
-    return [f"{RESOURCES}/{run_of(wildcards).dataset}/{array}.npy" for array in ("images", "labels")]
-
-
-def run_partition(wildcards):
-    return run_of(wildcards).partition
-
-
-def run_description(wildcards):
-    return as_json(run_of(wildcards).description)
-
-
-def run_threads(wildcards):
-    return 1 if wildcards.scale == "preview" else config.get("threads", 1)
-
-
-def run_code(wildcards):
-    return provenance.run_digest(run_of(wildcards).description)
-
-
-@told
-def cell_of(wildcards):
-    return EXPERIMENT.cell(wildcards.scale, wildcards.table, wildcards.column, wildcards.row)
-
-
-def cell_inputs(wildcards):
-    return cell_of(wildcards).inputs
-
-
-def cell_spec(wildcards):
-    return as_json(cell_of(wildcards).spec)
-
-
-def cell_code(wildcards):
-    """A cell of declared costs reads the algorithms' own files, too."""
-    spec = cell_of(wildcards).spec
-    declared = [spec[key]["name"] for key in ("update", "base_update") if key in spec]
-    return code("flatfed.tables.cells", *[f"flatfed.algorithms.{name}" for name in declared])
-
-
-@told
-def table_cells(wildcards):
-    cells = EXPERIMENT.cells(wildcards.scale, wildcards.table, columns_of(wildcards.table))
-    return [cell.path for cell in cells]
-
-
-@told
-def table_spec(wildcards):
-    return as_json(EXPERIMENT.table_spec(wildcards.scale, wildcards.table, columns_of(wildcards.table)))
-
-
-@told
-def figure_of(wildcards):
-    return EXPERIMENT.figure(wildcards.scale, wildcards.figure)
-
-
-def figure_inputs(wildcards):
-    return figure_of(wildcards)["inputs"]
-
-
-def figure_spec(wildcards):
-    return as_json(figure_of(wildcards)["spec"])
-
-
-@told
-def report_inputs(wildcards):
-    tables = [file for table, _ in EXPERIMENT.selected() for file in table_files(wildcards.scale, table)]
-    figures = [
-        file for figure in EXPERIMENT.selected_figures() for file in figure_files(wildcards.scale, figure)
-    ]
-    return [*tables, *figures]
-
-
-@told
-def report_digest(wildcards):
-    """What Snakemake compares: the specification itself is as long as a file."""
-    return files.digest_json(EXPERIMENT.report_spec(wildcards.scale))
-
-
-def errata_digest(wildcards):
-    """What Snakemake compares of the errata, which have no input of their own."""
-    return files.digest_json([EXPERIMENT.errata.document, EXPERIMENT.errata.numbers.tables])
-
-
-def all_cores(wildcards):
-    return workflow.cores or 1
-
-
-@told
-def timed_run(wildcards):
-    """The first seed's run: the seconds of a round do not depend on the seed."""
-    ids = (wildcards.scale, wildcards.protocol)
-    return EXPERIMENT.run(*ids, wildcards.split, wildcards.algorithm, EXPERIMENT.seeds(*ids)[0])
-
-
-def timed_manifest(wildcards):
-    return f"{RESOURCES}/{timed_run(wildcards).dataset}/dataset.json"
-
-
-def timed_arrays(wildcards):
-    return [f"{RESOURCES}/{timed_run(wildcards).dataset}/{array}.npy" for array in ("images", "labels")]
-
-
-def timed_partition(wildcards):
-    return timed_run(wildcards).partition
-
-
-def timed_description(wildcards):
-    return as_json(timed_run(wildcards).description)
-
-
-def timed_code(wildcards):
-    return provenance.run_digest(timed_run(wildcards).description)

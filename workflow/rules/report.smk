@@ -8,7 +8,7 @@ rule report_spec:
         "../../environment.yml"
     params:
         configuration=as_json(config),
-        results=RESULTS,
+        results=subpath(output[0], ancestor=2),
         spec=report_digest,
     message:
         "What the report of the {wildcards.scale} scale holds"
