@@ -1,7 +1,7 @@
 """The papers' own contradictions, as data: config/errata.yaml, recomputed from config/reference.
 
 Nothing is corrected in the reference numbers. An erratum says which tables it concerns; where the printed numbers show
-it, a check of ``flatfed.tables.errata.checks`` finds it in them again. A note ``flag:B1`` beside a printed number names
+it, a check of ``checks`` or ``sentences`` finds it in them again. A note ``flag:B1`` beside a printed number names
 the erratum of that cell; an erratum that no number is flagged with stands under its tables as a whole.
 """
 
@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.tables.errata import checks
+from flatfed.tables.errata.checks import Finding
 from flatfed.tables.errata.numbers import Numbers
+from flatfed.tables.errata.sentences import CHECKS
 from flatfed.tables.notes import FLAG
 
 WHERE = "config/errata.yaml"
@@ -31,7 +32,7 @@ class Erratum:
     kind: str
     tables: tuple[str, ...]
     says: str
-    found: checks.Finding | None
+    found: Finding | None
 
 
 class Errata:
@@ -54,8 +55,8 @@ class Errata:
                 if table not in self.numbers.tables:
                     raise ConfigError(unknown("table", table, self.numbers.tables, f"{WHERE}: {name}.tables[{place}]"))
             kind = entry.get("check", {}).get("name")
-            if kind is not None and kind not in checks.CHECKS:
-                raise ConfigError(unknown("check", kind, checks.CHECKS, f"{WHERE}: {name}.check"))
+            if kind is not None and kind not in CHECKS:
+                raise ConfigError(unknown("check", kind, CHECKS, f"{WHERE}: {name}.check"))
 
     def entries(self) -> list[Erratum]:
         """Return all errata, recomputed."""
@@ -63,7 +64,7 @@ class Errata:
         for name, entry in self.document.items():
             check = dict(entry.get("check", {}))
             kind = check.pop("name", None)
-            found = checks.CHECKS[kind](self.numbers, **check) if kind else None
+            found = CHECKS[kind](self.numbers, **check) if kind else None
             result.append(Erratum(name, entry["paper"], entry["kind"], tuple(entry["tables"]), entry["says"], found))
         return result
 
