@@ -96,6 +96,7 @@ MISTAKES = {
     "another kind's key": (F5, "seed: 1", "seed: 1\nsmooth: {preview: 3, paper: 3}", [F5, "'smooth'", "partition"]),
     "figure without a probe": ("figures/fedlesam2024_F2.yaml", "~probe", "", ["panels[0]", "needs a probe", "fedsmoo-cifar10"]),
     "figure's parameter": ("figures/fedsmoo2023_F4.yaml", "parameter: rho", "parameter: roh", ["panels[3]", "did you mean 'rho'?"]),
+    "figure's label": ("figures/dfedsam2023_F6.yaml", "{rho:g}", "{roh:g}", ["panels[2]", "label", "did you mean 'rho'?"]),
     "figure's variant": ("figures/fedsmoo2023_F4.yaml", "variant: beta100", "variant: beta10", ["panels[2]", "did you mean 'fedsmoo~beta100'?"]),
     "base that is no row": ("tables/fedsmoo2023_T3.yaml", "base: fedavg", "base: fedavgm", ["fedsmoo2023_T3.yaml", "base of", "did you mean 'fedavg'?"]),
     "base missing": ("tables/fedsmoo2023_T3.yaml", ", base: fedavg", "", ["columns[0]", "'base' is missing"]),

@@ -71,13 +71,16 @@ def check_lines(spec: dict, figure) -> None:
     entries = [
         entry for panel in spec["panels"] for key in ("series", "levels", "bars") for entry in panel.get(key, [])
     ]
-    legend = figure.legends[0]
-    named = [text.get_text() for text in legend.get_texts()]
-    assert sorted(named) == sorted({entry["label"] for entry in entries})
+    legends = figure.legends or [axis.get_legend() for axis in figure.axes if axis.get_visible()]
+    named = [text.get_text() for legend in legends for text in legend.get_texts()]
+    wanted = {entry["label"] for entry in entries}
+    assert set(named) == wanted and all("{" not in label for label in wanted)
+    assert len(named) == len(wanted) or not figure.legends
     colours = {palette.STYLES[entry["algorithm"].partition("~")[0]][0]: entry["algorithm"] for entry in entries}
     bases = {entry["algorithm"].partition("~")[0] for entry in entries}
     assert len(colours) == len(bases)
-    for entry, handle in zip(named, legend.legend_handles, strict=True):
+    handles = [handle for legend in legends for handle in legend.legend_handles]
+    for entry, handle in zip(named, handles, strict=True):
         drawn = handle.get_color() if hasattr(handle, "get_color") else to_hex(handle.get_facecolor())
         own = {e["algorithm"].partition("~")[0] for e in entries if e["label"] == entry}
         lines = [e for e in spec["panels"][0].get("series", []) if e["algorithm"].partition("~")[0] in own]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError
@@ -62,7 +63,7 @@ def _curves(experiment: Experiment, scale: str, document: dict[str, Any], panel:
             used += runs
             line = {
                 "algorithm": row,
-                "label": entry.get("label", experiment.catalog.algorithms[row]["label"]),
+                "label": _label(entry, runs[0], experiment.catalog.algorithms[row]["label"]),
                 "runs": [run.path for run in runs],
             }
             if document.get("across") == "communications":
@@ -142,6 +143,14 @@ _DRAWN = {
     "partition": _partitions,
     "histogram": _partitions,
 }
+
+
+def _label(entry: dict[str, Any], run: Run, usual: str) -> str:
+    """Return a line's label; a parameter in braces, as in ``K = {local_epochs:g}``, is that of the run itself."""
+    if "label" not in entry:
+        return usual
+    wanted = [name for _, name, _, _ in string.Formatter().parse(entry["label"]) if name]
+    return entry["label"].format(**{name: figures.PARAMETERS[name][0](run.description) for name in wanted})
 
 
 def _shown(entries: list[dict[str, Any]], scale: str) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable
 from typing import Any
 
@@ -109,6 +110,9 @@ def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catal
             if key not in one:
                 raise ConfigError(f"{where}: key {key!r} is missing; an id of config/{key}s")
         protocol = fit.protocol_of(one["protocol"], catalog, where)
+        for _, name, _, _ in string.Formatter().parse(one.get("label", "")):
+            if name is not None and name not in PARAMETERS:
+                raise ConfigError(unknown("parameter", name, PARAMETERS, f"{where}: label"))
         if panel.get("metric") in PROBES and "probe" not in protocol.scales["paper"]:
             raise ConfigError(f"{where}: metric {panel['metric']!r} needs a probe, which {protocol.id} does not have")
         splits = one.get("splits") or ([one["split"]] if "split" in one else [])

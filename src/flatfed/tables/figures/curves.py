@@ -45,6 +45,7 @@ def draw(spec: dict[str, Any]) -> Figure:
             down, across, figsize=(WIDTH, 2.25 * down + 0.6), squeeze=False, layout="constrained"
         )
     entries: dict[str, Any] = {}
+    apart = _apart(panels)
     seeds, absent, early = set(), 0, False
     for place, axis in enumerate(axes.flat):
         if place >= len(panels):
@@ -62,15 +63,29 @@ def draw(spec: dict[str, Any]) -> Figure:
             lasts |= {max(run, default=0) for run in runs}
             runs = [{series.get("steps", 1) * number: value for number, value in run.items()} for run in runs]
             entries[series["label"]] = _line(axis, look, runs, window, factor)
+        if apart:
+            own = {series["label"]: entries[series["label"]] for series in lines}
+            axis.legend(own.values(), own.keys(), fontsize=6.5, loc="best", frameon=True, framealpha=0.8)
         early = early or len(lasts) > 1
         _cut(axis)
         axis.set_title(panels[place]["title"])
         axis.set_xlabel(ACROSS[spec.get("across", "rounds")])
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylabel(label)
-    legend(figure, entries)
+    if not apart:
+        legend(figure, entries)
     caption(figure, spec, _reading(window, seeds, absent, early))
     return figure
+
+
+def _apart(panels: list[dict[str, Any]]) -> bool:
+    """Say whether panels need legends of their own: each shows other values of one algorithm, in the same shades."""
+    shown = [[series["label"] for series in panel["series"]] for panel in panels]
+    several = any(
+        len({series["algorithm"].partition("~")[0] for series in panel["series"]}) < len(panel["series"])
+        for panel in panels
+    )
+    return several and any(labels != shown[0] for labels in shown)
 
 
 def hanning(values: np.ndarray, window: int) -> np.ndarray:

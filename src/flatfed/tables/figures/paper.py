@@ -30,8 +30,8 @@ STYLE = {
 QUANTITIES = {
     "test_accuracy": ("Test accuracy (%)", 100.0),
     "train_accuracy": ("Train accuracy (%)", 100.0),
-    "client_train_accuracy": ("Train accuracy, mean over clients (%)", 100.0),
-    "client_test_accuracy": ("Test accuracy, mean over clients (%)", 100.0),
+    "client_train_accuracy": ("Clients' train accuracy (%)", 100.0),
+    "client_test_accuracy": ("Clients' test accuracy (%)", 100.0),
     "test_loss": ("Test loss (nats)", 1.0),
     "train_loss": ("Training loss (nats)", 1.0),
     "consistency": ("Consistency $\\frac{1}{n}\\sum\\|w_i-w^{t+1}\\|^2$", 1.0),
