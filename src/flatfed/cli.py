@@ -53,6 +53,12 @@ def partition(options: argparse.Namespace) -> None:
     partitions.make(options.spec, options.dataset, options.out)
 
 
+def weights(options: argparse.Namespace) -> None:
+    from flatfed.models import pretrained
+
+    pretrained.make(options.name, options.out, options.checkpoint)
+
+
 def train(options: argparse.Namespace) -> None:
     from flatfed import algorithms, gpus, models, provenance
 
@@ -195,6 +201,7 @@ def export(options: argparse.Namespace) -> None:
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "fetch": fetch,
     "partition": partition,
+    "weights": weights,
     "train": train,
     "evaluate": evaluate,
     "surface": surface,

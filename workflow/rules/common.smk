@@ -55,7 +55,7 @@ def as_in_a_file(value):
 
 
 config.update({key: as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config})
-EXPERIMENT = told(experiment.load)(ROOT, config, results=RESULTS)
+EXPERIMENT = told(experiment.load)(ROOT, config, results=RESULTS, resources=RESOURCES)
 if EXPERIMENT.algorithm_folders:
     os.environ[algorithms.VARIABLE] = os.pathsep.join(EXPERIMENT.algorithm_folders)
 DEVICE = gpus.resolve(config.get("device", "auto"))

@@ -22,6 +22,24 @@ rule fetch:
         "python -m flatfed fetch --spec {params.spec:q} --out {params.folder} > {log} 2>&1"
 
 
+# Downloaded by torchvision and checked by hash, then kept as plain tensors.
+rule weights:
+    output:
+        "<resources>/weights/{weights}.safetensors",
+    log:
+        "<logs>/weights/{weights}.log",
+    benchmark:
+        "<benchmarks>/weights/{weights}.tsv"
+    conda:
+        "../../environment.yml"
+    params:
+        code=code("flatfed.models.pretrained"),
+    message:
+        "Pre-trained weights {wildcards.weights}"
+    shell:
+        "python -m flatfed weights --name {wildcards.weights} --out {output} > {log} 2>&1"
+
+
 # The manifest holds the digest of the arrays, so that it alone tells whether the data changed: fetching the same data again
 # trains nothing again.
 rule partition:

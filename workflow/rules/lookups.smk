@@ -47,6 +47,10 @@ def run_partition(wildcards):
     return run_of(wildcards).partition
 
 
+def run_weights(wildcards):
+    return run_of(wildcards).description["model"].get("weights", [])
+
+
 def run_description(wildcards):
     return as_json(run_of(wildcards).description)
 
@@ -144,6 +148,10 @@ def timed_arrays(wildcards):
 
 def timed_partition(wildcards):
     return timed_run(wildcards).partition
+
+
+def timed_weights(wildcards):
+    return timed_run(wildcards).description["model"].get("weights", [])
 
 
 def timed_description(wildcards):

@@ -5,6 +5,7 @@ rule timing:
         manifest=timed_manifest,
         arrays=ancient(timed_arrays),
         partition=timed_partition,
+        weights=timed_weights,
     output:
         "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/timing.json",
     log:

@@ -5,6 +5,7 @@ rule train:
         manifest=run_manifest,
         arrays=ancient(run_arrays),
         partition=run_partition,
+        weights=run_weights,
     output:
         metrics="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/metrics.csv",
         model="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors",

@@ -104,12 +104,23 @@ def _data(commands: Any) -> None:
         "partition",
         "deal a data set to clients",
         "Writes each client's training indices, the test indices and the class counts.\n"
-        "Schemes: iid, dirichlet, pathological, shards, central.",
+        "Schemes: iid, dirichlet, pathological, shards, domain, central.",
         f"python -m flatfed partition --dataset resources/digits --out clients.npz --spec '{DEAL}'",
     )
     _add_spec(sub, "--spec", "how to deal")
     _add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
     _add_path(sub, "--out", "NPZ", "file to write")
+
+    sub = _add(
+        commands,
+        "weights",
+        "bring pre-trained weights into a file of plain tensors",
+        "Writes a safetensors file of float32 tensors named as torchvision's. Known: vit_b32-imagenet.",
+        "python -m flatfed weights --name vit_b32-imagenet --out resources/weights/vit_b32-imagenet.safetensors",
+    )
+    sub.add_argument("--name", required=True, help="which weights")
+    sub.add_argument("--checkpoint", type=Path, metavar="FILE", help="torchvision's file (default: downloaded)")
+    _add_path(sub, "--out", "FILE", "file to write")
 
 
 def _runs(commands: Any) -> None:

@@ -12,6 +12,7 @@ from flatfed.algorithms import Algorithm
 from flatfed.engine import taps
 from flatfed.engine.layout import Layout
 from flatfed.engine.streams import torch_seed
+from flatfed.models import pretrained
 
 
 class Weights:
@@ -27,6 +28,8 @@ class Weights:
         models.refuse_buffers(self.model)
         generator = torch.Generator().manual_seed(torch_seed(int(description["seed"]), "weights"))
         initial = models.initial_weights(self.model, generator)
+        if "weights" in spec:
+            initial = pretrained.load(self.model, initial, spec["weights"])
         self.parameters = len(initial)
         self.layout, self.taps = Layout.of(self.model), None
         if vars(type(algorithm)).get("alike"):

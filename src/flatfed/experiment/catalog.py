@@ -14,6 +14,7 @@ from flatfed.engine import graphs
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import schemas, settings
 from flatfed.experiment.strict_yaml import read
+from flatfed.models import pretrained
 
 #: An id becomes part of paths and of shell commands.
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -199,6 +200,8 @@ def check_protocol(
             raise ConfigError(unknown("dataset", dataset, datasets, f"{where}dataset"))
         model = values["model"]
         models.check_options(model["name"], model.get("options", {}), f"{where}model")
+        if "weights" in model:
+            pretrained.check(model["weights"], model["name"], f"{where}model.weights")
         shape = tuple(datasets[dataset]["shape"])
         models.check_shape(model["name"], shape, f"{where}model", options=model.get("options"))
         for device in ("cpu", "cuda"):

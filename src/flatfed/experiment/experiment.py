@@ -13,29 +13,32 @@ from flatfed.experiment import catalog as catalogs
 from flatfed.experiment import cells, figure_specs, figures, fit, selection, settings, tables, words
 from flatfed.experiment.model import Cell, Figure, Run, Table
 from flatfed.experiment.strict_yaml import read
+from flatfed.models import pretrained
 from flatfed.tables.errata import Errata
 
 
-def load(root: str | Path, config: dict[str, Any] | None = None, results: str = "results") -> Experiment:
+def load(
+    root: str | Path, config: dict[str, Any] | None = None, results: str = "results", resources: str = "resources"
+) -> Experiment:
     """Read and validate all of ``root``/config.
 
     ``config`` is the content of config.yaml as merged with the command line (None: the file alone); ``results`` the
-    folder that the paths of runs, cells and so on begin with.
+    folder that the paths of runs, cells and so on begin with, ``resources`` that of data and pre-trained weights.
 
     :raises ConfigError: the first mistake, with file, key, value, what is allowed and the nearest match.
     """
     root = Path(root)
     # Read in any case: Snakemake, which merges it into ``config``, lets a key given twice pass.
     own = read(root / "config" / "config.yaml", "config/config.yaml")
-    return Experiment(root, own if config is None else config, results)
+    return Experiment(root, own if config is None else config, results, resources)
 
 
 class Experiment:
     """Everything config/ declares and config.yaml asks for. All answers are plain data; no torch."""
 
-    def __init__(self, root: Path, config: dict[str, Any], results: str):
+    def __init__(self, root: Path, config: dict[str, Any], results: str, resources: str):
         selection.check(config)
-        self.root, self.config, self.results = root, config, results
+        self.root, self.config, self.results, self.resources = root, config, results, resources
         self.algorithm_folders = registry.look_in(
             config.get("algorithm_folders", []), f"{selection.WHERE}: algorithm_folders"
         )
@@ -148,6 +151,7 @@ class Experiment:
             "model": {
                 "name": model["name"],
                 "options": models.check_options(model["name"], model.get("options", {}), protocol),
+                **({"weights": pretrained.path(self.resources, model["weights"])} if "weights" in model else {}),
             },
             **training,
             "update": {"name": algorithm.partition("~")[0], "params": parameters},

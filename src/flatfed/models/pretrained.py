@@ -1,0 +1,147 @@
+"""Weights that were trained elsewhere: ``resources/weights/<name>.safetensors``, tensors by torchvision's names.
+
+Nothing here imports torch before it must. The last layer of a model whose number of classes is another stays as it was
+drawn (:func:`flatfed.models.initial_weights`), keyed by the run's seed.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flatfed.errors import ConfigError, DataError, unknown
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Published:
+    """``weights`` the member of torchvision's enumeration that downloads them; what ``model`` they were trained as."""
+
+    model: str
+    weights: str
+    shape: tuple[int, int, int]
+    classes: int
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+PUBLISHED = {"vit_b32-imagenet": Published("vit_b32", "ViT_B_32_Weights.IMAGENET1K_V1", (3, 224, 224), 1000)}
+
+
+def check(name: str, model: str, where: str) -> str:
+    """Return ``name`` if weights of that name exist for ``model``; ConfigError naming ``where`` otherwise."""
+    if name not in PUBLISHED:
+        raise ConfigError(unknown("weights", name, PUBLISHED, where))
+    if PUBLISHED[name].model != model:
+        raise ConfigError(f"{where}: {name!r} are weights of model {PUBLISHED[name].model!r}, not of {model!r}")
+    return name
+
+
+def path(resources: str, name: str) -> str:
+    """Return where the weights ``name`` lie in the folder ``resources``."""
+    return f"{resources}/weights/{name}.safetensors"
+
+
+def make(name: str, out: str | os.PathLike[str], checkpoint: str | os.PathLike[str] | None = None) -> None:
+    """Write the weights ``name`` to the safetensors file ``out``, whole.
+
+    They are torchvision's, downloaded and checked by hash, or those of the file ``checkpoint`` that torch.save wrote
+    (only tensors are read from it). Raises DataError where they cannot be had or are not the model's.
+    """
+    import torch
+
+    from flatfed import models
+
+    if name not in PUBLISHED:
+        raise ConfigError(unknown("weights", name, PUBLISHED, "weights"))
+    published = PUBLISHED[name]
+    if checkpoint is None:
+        found, source = _download(name), published.weights
+    else:
+        source = str(checkpoint)
+        try:
+            found = torch.load(checkpoint, map_location="cpu", weights_only=True)
+        except Exception as error:  # torch raises what the archive's damage happens to hit
+            raise DataError(
+                f"weights {name!r}: {checkpoint} cannot be read as a checkpoint of tensors ({error})"
+            ) from error
+    with torch.device("meta"):
+        model = models.build(published.model, published.shape, published.classes, published.options)
+    convert(found, model, out, f"weights {name!r}: {source}")
+
+
+def _download(name: str) -> dict[str, Tensor]:
+    """Return torchvision's state dict of ``name``; DataError that says how to do without a network."""
+    from torchvision.models import get_weight
+
+    weights = get_weight(PUBLISHED[name].weights)
+    try:
+        return weights.get_state_dict(progress=False, check_hash=True)
+    except (OSError, RuntimeError) as error:
+        raise DataError(
+            f"weights {name!r}: could not download {weights.url} ({error}). Without a network, get this file elsewhere "
+            f"and run: python -m flatfed weights --name {name} --checkpoint FILE --out {path('resources', name)}"
+        ) from error
+
+
+def convert(found: Any, model: nn.Module, out: str | os.PathLike[str], where: str) -> None:
+    """Write the tensors ``found`` (name -> tensor, torchvision's names, old ones too) of ``model`` to ``out``, float32.
+
+    Raises DataError naming ``where`` and a tensor that is missing, too many or of another shape.
+    """
+    from safetensors.torch import save
+
+    from flatfed.files import write_whole
+
+    if not isinstance(found, dict):
+        raise DataError(f"{where}: holds {type(found).__name__}, expected a mapping from names to tensors")
+    renamed = {_today(name): value for name, value in found.items()}
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    _compare(renamed, shapes, where)
+    with write_whole(out) as file:
+        file.write(save({name: renamed[name].detach().float().contiguous() for name in shapes}))
+
+
+def load(module: nn.Module, row: Tensor, file: str | os.PathLike[str]) -> Tensor:
+    """Return the initial ``row`` (parameters,) of ``module`` with the tensors of the safetensors ``file`` in it.
+
+    A last layer (``module.head`` names it) of another number of classes keeps what ``row`` has. Raises DataError
+    naming a tensor that is missing, too many or of another shape, and for a file that cannot be read.
+    """
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        found = load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{file}: cannot be read as weights ({error}); delete it to make it again") from error
+    shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+    head = [name for name in shapes if name.rpartition(".")[0] == getattr(module, "head", None)]
+    if any(name in found and tuple(found[name].shape) != shapes[name] for name in head):
+        for name in head:
+            found.pop(name, None)
+            shapes.pop(name)
+    _compare(found, shapes, str(file))
+    drawn = row.split([parameter.numel() for parameter in module.parameters()])
+    names = [name for name, _ in module.named_parameters()]
+    return torch.cat([found[n].reshape(-1).to(row) if n in found else d for n, d in zip(names, drawn, strict=True)])
+
+
+def _today(name: str) -> str:
+    """Return a tensor's name in today's torchvision: old checkpoints say mlp.linear_1 for mlp.0, linear_2 for 3."""
+    return name.replace(".mlp.linear_1.", ".mlp.0.").replace(".mlp.linear_2.", ".mlp.3.")
+
+
+def _compare(found: dict[str, Tensor], shapes: dict[str, tuple[int, ...]], where: str) -> None:
+    """Refuse ``found`` whose names or shapes are not ``shapes``; DataError names the first tensor that differs."""
+    for name, shape in shapes.items():
+        if name not in found:
+            raise DataError(f"{where}: tensor {name!r} is missing")
+        if tuple(found[name].shape) != shape:
+            raise DataError(f"{where}: tensor {name!r} has shape {tuple(found[name].shape)}, the model's is {shape}")
+    for name in found:
+        if name not in shapes:
+            raise DataError(f"{where}: {unknown('tensor', name, shapes, 'the model')}")
