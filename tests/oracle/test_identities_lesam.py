@@ -129,3 +129,20 @@ def test_sams_perturbation_has_length_rho_at_every_step(tmp_path, name):
     assert max(abs(float(e.norm()) - 0.3) for e in seen) < 1e-5
     parts = seen[0].split(run.layout.sizes)
     assert max(float(part.norm()) for part in parts) < 0.3 - 1e-4
+
+
+@pytest.mark.parametrize("form", ["official_code", "paper"])
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_fedsmoos_dual_gathers_perturbations_less_the_global_one(tmp_path, executor, form):
+    """mu_i grows by e - s at every step, over steps and rounds; s from the mean of what the active clients sent."""
+    run = simulation(tmp_path, description("fedsmoo", {"rho": 0.3, "s": form}), executor)
+    received, advance = [], run.advance
+    run.advance = lambda: (received.append(run.server["s"][0].clone()), advance())[1]
+    duals = torch.zeros_like(run.state.store["mu"])
+    for t, clients in enumerate(perturbations(run, 4)):
+        for client, steps in clients.items():
+            duals[client] += sum(steps) - len(steps) * received[t]
+    assert gap(run.state.store["mu"], duals) < TOLERANCE
+    sent = [duals[client] - (steps[-1] if form == "paper" else 0) for client, steps in clients.items()]
+    mean = sum(sent) / len(sent)
+    assert gap(run.server["s"][0], 0.3 * mean / (mean.norm() + 1e-7)) < TOLERANCE
