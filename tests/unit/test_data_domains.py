@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from flatfed import experiment
 from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.data.digits import STYLES
-from flatfed.errors import DataError
+from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import catalog
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +93,40 @@ def test_what_is_missing_is_named(tmp_path, folders, keys, message):
     with pytest.raises(DataError, match=message) as error:
         sources.fetch({**SPEC, "source": source(tmp_path, **{"domains": True, **keys})}, tmp_path / "out")
     assert "'office'" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("folders", "keys", "message"),
+    [
+        (["photo", "cartoon", "sketch"], {}, r"data\.pacs\.path: '.*in': unknown domain folder 'art_painting'"),
+        (
+            ["photo", "Art_Painting", "cartoon", "sketch"],
+            {},
+            r"did you mean 'Art_Painting'\? known: .*; wanted: <domain>/",
+        ),
+        (
+            ["photo", "art_painting", "cartoon", "sketch"],
+            {"domains": ["photo", "art_painting", "cartoon", "sketches"]},
+            r"data\.pacs\.domains: .*unknown domain folder 'sketches'; did you mean 'sketch'",
+        ),
+        (["photo"], {"domains": ["photo"]}, r"data\.pacs\.domains: 1 folders .* photo, art_painting, cartoon, sketch"),
+        (["photo"], {"obtain": "Ask the authors."}, r"Ask the authors\."),
+    ],
+)
+def test_a_missing_domain_folder_is_named_before_the_first_job(tmp_path, folders, keys, message):
+    for folder in folders:
+        (tmp_path / "in" / folder).mkdir(parents=True)
+    asked = {"scale": "paper", "tables": [], "figures": []}
+    with pytest.raises(ConfigError, match=message):
+        experiment.load(ROOT, {**asked, "data": {"pacs": source(tmp_path, **{"domains": True, **keys})}})
+
+
+def test_folders_of_all_domains_are_taken(tmp_path):
+    for folder in ("photo", "art_painting", "cartoon", "sketch", "left over"):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+    given = source(tmp_path, domains=True)
+    loaded = experiment.load(ROOT, {"scale": "paper", "tables": [], "figures": [], "data": {"pacs": given}})
+    assert loaded.dataset_spec("pacs")["source"] == given
 
 
 def archive(tmp_path, names):

@@ -15,6 +15,8 @@ from flatfed.experiment.strict_yaml import refuse_non_finite
 #: The configuration can come from the file, the command line or both; messages say so.
 WHERE = "config/config.yaml or --config"
 
+LAYOUT = "<domain>/<class>/<image>, with a folder for every domain"
+
 #: Kind of source -> what its ``path`` must be, and the test of it.
 ON_DISK = {
     "npz": (
@@ -75,7 +77,8 @@ def figures(config: dict[str, Any], known: dict[str, Figure]) -> list[str]:
 def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any]]:
     """Return the source of every dataset, those of ``data:`` in place of the declared ones.
 
-    :raises ConfigError: ``data:`` names no dataset, is no source, or points at nothing.
+    :raises ConfigError: ``data:`` names no dataset, is no source, or points at nothing; a folder that is there lacks
+        the folder of a domain.
     """
     for name, source in config.get("data", {}).items():
         where = f"{WHERE}: data"
@@ -86,4 +89,29 @@ def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any
             layout, exists = ON_DISK[source["source"]]
             if not exists(Path(source["path"])):
                 raise ConfigError(f"{where}.{name}.path: {source['path']!r} does not exist; wanted: {layout}")
+        _check_domains(source, catalog.datasets[name], f"{where}.{name}")
+    for name, entry in catalog.datasets.items():
+        if name not in config.get("data", {}):
+            _check_domains(entry["source"], entry, f"config/datasets.yaml: {name}.source")
     return {name: entry["source"] for name, entry in catalog.datasets.items()} | config.get("data", {})
+
+
+def _check_domains(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
+    """Refuse a source by domains that lists others than ``dataset`` has, or whose folder, once there, lacks one."""
+    if not source.get("domains") or "domains" not in dataset:
+        return
+    domains, listed = dataset["domains"], source["domains"]
+    wanted = listed if isinstance(listed, list) else domains
+    key = "path" if wanted is domains else "domains"
+    if len(wanted) != len(domains):
+        raise ConfigError(
+            f"{where}.domains: {len(wanted)} folders are listed; one for each of the {len(domains)} domains is wanted, "
+            f"in this order: {', '.join(domains)}"
+        )
+    root = Path(source["path"])
+    present = [each.name for each in root.iterdir() if each.is_dir()] if root.is_dir() else wanted
+    for folder in wanted:
+        if folder not in present:
+            hint = f". {source['obtain']}" if "obtain" in source else ""
+            place = f"{where}.{key}: {str(root)!r}"
+            raise ConfigError(f"{unknown('domain folder', folder, present, place)}; wanted: {LAYOUT}{hint}")
