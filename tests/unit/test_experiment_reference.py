@@ -130,3 +130,25 @@ def test_specifications_fit_into_an_argument(exp: experiment.Experiment) -> None
         specs += [more.figure(scale, name)["spec"] for name in more.figures if name not in more.missing_figures]
         specs += [cell.spec for table in more.tables for cell in more.cells(scale, table)]
         assert max(len(json.dumps(spec)) for spec in specs) < 100_000
+
+
+def test_runs_are_shared_across_tables_and_papers(exp: experiment.Experiment) -> None:
+    """580 configurations make every table: FedSMOO's 129, 304 more for FedLESAM, FedSAM's 63 and DFedSAM's 84."""
+    seen: set[tuple[str, str, str]] = set()
+    new = {}
+    papers = ("fedsmoo2023", "fedlesam2024", "fedsam2022", "dfedsam2023")
+    for table in sorted(own(exp), key=lambda name: (papers.index(name.partition("_")[0]), name)):
+        here = {(run.protocol, run.split, run.algorithm) for run in exp.table_runs("paper", table)}
+        new[table] = len(here - seen)
+        seen |= here
+    assert {table: count for table, count in new.items() if count} == {
+        **{"fedsmoo2023_T1": 128, "fedsmoo2023_T8": 1, "fedlesam2024_T2": 64, "fedlesam2024_T3": 240},
+        **{"fedsam2022_T1": 21, "fedsam2022_T2": 14, "fedsam2022_T4": 14, "fedsam2022_T5": 14},
+        **{"dfedsam2023_T1": 48, "dfedsam2023_T2": 20, "dfedsam2023_T3": 16},
+    }
+    assert len(seen) == 580
+
+
+def test_every_table_of_the_papers_is_declared(exp: experiment.Experiment) -> None:
+    assert sorted(own(exp)) == sorted(PRINTED)
+    assert sum(len(reference.numbers) for reference in exp.references.values()) == 1624
