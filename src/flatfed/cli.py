@@ -88,6 +88,12 @@ def evaluate(options: argparse.Namespace) -> None:
     print(json.dumps(scores, indent=1))
 
 
+def hessian(options: argparse.Namespace) -> None:
+    from flatfed.commands import hessian as hessians
+
+    hessians.hessian(options)
+
+
 def surface(options: argparse.Namespace) -> None:
     from flatfed.commands import surface as surfaces
 
@@ -204,6 +210,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "weights": weights,
     "train": train,
     "evaluate": evaluate,
+    "hessian": hessian,
     "surface": surface,
     "cell": cell,
     "table": table,

@@ -1,0 +1,91 @@
+"""PyHessian's estimates (Yao, Gholami, Keutzer and Mahoney 2020), which the papers most likely used.
+
+Its release 0.1 is called as it is. What is worked round here: it takes CUDA for granted; its vectors are of torch's
+default precision and drawn from torch's global generator; it ends a trace as soon as two running means are close, which
+for a negative mean is at once, and gives no error; it says nothing of whether a power iteration has converged; its
+density calls ``torch.eig``, which torch no longer has, so there is none; and it warns at every product of a cycle in
+memory, which it clears itself. Power iteration finds the eigenvalue of the largest size, be it negative.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from flatfed.analysis.hessian_estimates import FEWEST, Mean, mean
+from flatfed.analysis.hessian_products import Products
+from flatfed.engine.streams import torch_seed
+from flatfed.errors import FlatFedError
+
+ITERATIONS = 100  # of a power iteration, its own default
+CHANGE = 1e-6  # relative change of the eigenvalue that ends one; its default, 1e-3, ends far from the eigenvector
+
+
+def estimate(
+    products: Products, seed: int, key: int, *, tolerance: float, error: float, most: int
+) -> dict[str, float | int | bool | str]:
+    """Return PyHessian's top eigenvalue and trace for the model, loss and batches of ``products``.
+
+    ``residual`` is ||H v - lambda v|| of its own lambda and v, by a product of ours; ``eigenvalue_converged`` says
+    whether it is at most ``tolerance`` |lambda|. The trace is the mean of its samples, as many as bring their standard
+    error to ``error`` of it, ``most`` at most.
+
+    Raises FlatFedError where PyHessian is not installed.
+    """
+    hessian = _hessian()
+    dtype = products.parameters[0].dtype
+    device = products.parameters[0].device
+    with _quiet(dtype, torch_seed(seed, "directions", key)):
+        found = hessian(products.model, products.loss, dataloader=products.batches, cuda=device.type == "cuda")
+        (value,), (vector,) = found.eigenvalues(maxIter=ITERATIONS, tol=CHANGE)
+        samples: list[float] = []
+        while len(samples) < most and not (samples and mean(samples, 0.0, error).converged):
+            # No running mean is closer than minus infinity: it draws as many as it is told to.
+            samples += found.trace(maxIter=min(FEWEST, most - len(samples)), tol=-math.inf)
+    products.model.zero_grad(set_to_none=True)
+    row = torch.cat([part.detach().reshape(-1) for part in vector])
+    row = row / row.norm().clamp(min=torch.finfo(row.dtype).tiny)
+    residual = float((products(row[None])[0] - value * row).norm())
+    traced: Mean = mean(samples, 0.0, error)
+    return {
+        "version": version("pyhessian"),
+        "top_eigenvalue": value,
+        "residual": residual,
+        "eigenvalue_converged": residual <= tolerance * abs(value),
+        "trace": traced.value,
+        "trace_standard_error": traced.standard_error,
+        "trace_vectors": traced.samples,
+        "trace_converged": traced.converged,
+    }
+
+
+def _hessian() -> Any:
+    """Return PyHessian's class."""
+    try:
+        from pyhessian import hessian
+    except ImportError as missing:
+        raise FlatFedError(
+            f"PyHessian is not installed ({missing}): pip install pyhessian, or leave its estimate out with "
+            "--without-pyhessian"
+        ) from None
+    return hessian
+
+
+@contextlib.contextmanager
+def _quiet(dtype: torch.dtype, seed: int) -> Iterator[None]:
+    """Make ``dtype`` torch's default and seed its global generators, both as before afterwards; hide one warning."""
+    default = torch.get_default_dtype()
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Using backward\\(\\) with create_graph=True")
+        torch.manual_seed(seed)
+        torch.set_default_dtype(dtype)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(default)

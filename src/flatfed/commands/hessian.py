@@ -1,0 +1,103 @@
+"""``flatfed hessian``: how flat the minimum is that a finished run ended in."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from flatfed import gpus
+from flatfed.commands import arguments
+from flatfed.commands.surface import images, seed
+from flatfed.errors import FlatFedError
+
+DETAIL = """\
+Writes JSON (fields: flatfed.analysis.records): of the Hessian H of the run's training loss, at its final model,
+  eigenvalues   the largest, by block Lanczos, each with its residual ||H v - lambda v||; the search ends when every
+                residual is below 1 % of its eigenvalue
+  trace         by random vectors (Hutchinson), with its standard error; ends when that is below 5 % of the trace
+  density       of all eigenvalues, by stochastic Lanczos quadrature: nodes and weights of every random vector
+  pyhessian     PyHessian's top eigenvalue and trace on the same images, beside ours. A warning is stored and printed
+                where the two are further apart than their errors allow.
+
+The loss is the mean cross-entropy on 4,096 training images drawn by the seed (--images all: on all of them), without
+augmentation, dropout and weight decay. One product H v costs two to three gradients on all these images. Memory is
+bounded by --micro-batch, and by 2 k + 4 block vectors of the model's size while eigenvalues are sought.
+A call that was stopped goes on when it is made again, from the last estimate that was finished; the same call gives
+the same numbers on the same machine."""
+
+
+def add(commands: Any) -> None:
+    """Add the sub-command to the command line."""
+    run = arguments.RUN
+    sub = arguments._add(
+        commands,
+        "hessian",
+        "estimate the Hessian at the model of a finished run",
+        DETAIL,
+        f"python -m flatfed hessian {run} \\\n"
+        f"    --dataset resources/digits --partition {arguments.PARTITION} --out hessian.json",
+    )
+    sub.add_argument("run", type=Path, metavar="RUN_FOLDER", help="a finished run")
+    arguments._add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
+    arguments._add_path(sub, "--partition", "NPZ", "file that `partition` made, the run's own")
+    arguments._add_path(sub, "--out", "JSON", "file to write")
+    sub.add_argument(
+        "--images", type=images, default=4096, metavar="N", help="training images, drawn by the seed, or all (4096)"
+    )
+    for option, default, metavar, meaning in (
+        ("--top", 5, "K", "eigenvalues"),
+        ("--products", 600, "N", "most products spent on eigenvalues"),
+        ("--vectors", 256, "N", "most random vectors spent on the trace, and as many on PyHessian's"),
+        ("--steps", 30, "N", "Lanczos steps of the density"),
+        ("--density-vectors", 4, "N", "random vectors of the density"),
+        ("--block", 4, "N", "vectors that share the graph of a micro-batch"),
+        ("--micro-batch", 128, "N", "images of one graph: less takes less memory"),
+    ):
+        help_ = f"{meaning} (default: {default})"
+        sub.add_argument(option, type=arguments.count, default=default, metavar=metavar, help=help_)
+    sub.add_argument("--residual", type=share, default=0.01, help="of an eigenvalue, that ends the search (0.01)")
+    sub.add_argument("--trace-error", type=share, default=0.05, help="standard error / trace that is enough (0.05)")
+    sub.add_argument("--precision", choices=("float32", "float64"), default="float32", help="(default: float32)")
+    sub.add_argument("--seed", type=seed, default=0, metavar="N", help="draws images and vectors (default: 0)")
+    sub.add_argument("--without-pyhessian", action="store_true", help="our own estimate only, in about half the time")
+    arguments._add_device(sub)
+
+
+def share(text: str) -> float:
+    """Read a number above 0 and below 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: a number between 0 and 1 is wanted")
+    return value
+
+
+def hessian(options: argparse.Namespace) -> None:
+    """Estimate what the command line asks for; FlatFedError for what cannot be."""
+    if options.out.suffix != ".json":
+        raise FlatFedError(f"--out {options.out}: a file name that ends in .json is wanted")
+    device = gpus.resolve(options.device)
+    with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
+        from flatfed.analysis import hessian as hessians
+
+        settings = hessians.Settings(
+            images=options.images,
+            top=options.top,
+            residual=options.residual,
+            products=options.products,
+            trace_error=options.trace_error,
+            vectors=options.vectors,
+            steps=options.steps,
+            density_vectors=options.density_vectors,
+            block=options.block,
+            micro_batch=options.micro_batch,
+            precision=options.precision,
+            seed=options.seed,
+            pyhessian=not options.without_pyhessian,
+        )
+        data = (options.dataset, options.partition, options.out)
+        hessians.hessian(options.run, *data, settings, device=device, threads=options.threads)

@@ -1,0 +1,288 @@
+"""Estimates of a Hessian against Hessians that are known: closed forms, a prescribed spectrum, one taken whole."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy
+
+from flatfed.analysis import hessian_eigen, hessian_estimates, hessian_pyhessian, records
+from flatfed.analysis.hessian import KEYS, signs
+from flatfed.analysis.hessian_products import Products
+from flatfed.errors import FlatFedError
+
+SIZE = 100
+SPECTRUM = torch.cat([torch.tensor([50.0, 40, 30, 30, 20, -15]), torch.linspace(-1, 3, SIZE - 6)]).double()
+ROTATION = torch.linalg.qr(torch.randn(SIZE, SIZE, dtype=torch.double, generator=torch.Generator().manual_seed(0)))[0]
+MATRIX = ROTATION @ SPECTRUM.diag() @ ROTATION.T
+ONES = torch.ones(5, dtype=torch.double)
+
+
+class Quadratic(nn.Module):
+    """x w' A w / 2, in two tensors: with the mean of the outputs as loss, and inputs of mean 1, its Hessian is A."""
+
+    def __init__(self, matrix: torch.Tensor):
+        super().__init__()
+        self.matrix = matrix
+        self.first = nn.Parameter(torch.linspace(-1, 1, 2, dtype=matrix.dtype))
+        self.rest = nn.Parameter(torch.linspace(-2, 2, len(matrix) - 2, dtype=matrix.dtype).view(1, -1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        w = torch.cat([self.first, self.rest[0]])
+        return 0.5 * (w @ self.matrix @ w) * x
+
+
+def quadratic(matrix: torch.Tensor = MATRIX, block: int = 4) -> Products:
+    """Products whose micro-batches, of unequal size, have unequal Hessians: a careless mean would show."""
+    x = torch.tensor([4.0, 0.25, 0.25, 0.25, 0.25], dtype=matrix.dtype)
+    batches = [(x[:1], ONES[:1]), (x[1:], ONES[1:])]
+    return Products(Quadratic(matrix), lambda output, target: output.mean(), batches, block)
+
+
+def draw(products: Products, purpose: str, seed: int = 0):
+    return signs(products, seed, KEYS[purpose])
+
+
+def exact(products: Products) -> torch.Tensor:
+    """The whole Hessian, by torch.func on the mean over all images: another way than products go."""
+    names, values = zip(*products.model.named_parameters(), strict=True)
+    inputs, targets = (torch.cat(part) for part in zip(*products.batches, strict=True))
+    sizes = [value.numel() for value in values]
+
+    def loss(row):
+        parts = {n: p.view_as(v) for n, p, v in zip(names, row.split(sizes), values, strict=True)}
+        return products.loss(functional_call(products.model, parts, (inputs,)), targets)
+
+    return torch.func.hessian(loss)(torch.cat([value.detach().reshape(-1) for value in values]))
+
+
+def whole(products: Products) -> torch.Tensor:
+    return products(torch.eye(products.size, dtype=products.parameters[0].dtype))
+
+
+def images(shape: tuple[int, ...], classes: int, count: int = 11) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(count, *shape, dtype=torch.double, generator=generator)
+    y = torch.randint(0, classes, (count,), generator=generator)
+    return list(zip(x.split(4), y.split(4), strict=True))
+
+
+def seeded(model: nn.Module) -> nn.Module:
+    model = model.double()
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, dtype=torch.double, generator=generator) / 2)
+    return model
+
+
+def test_logistic_regression_in_closed_form():
+    batches = images((6,), 3)
+    products = Products(seeded(nn.Linear(6, 3)), cross_entropy, batches, 4)
+    x = torch.cat([part for part, _ in batches])
+    p = torch.softmax(products.model(x), dim=1).detach()
+    curved = p.diag_embed() - p[:, :, None] * p[:, None, :]  # of the loss in the logits, (images, classes, classes)
+    z = torch.cat([x, torch.ones(len(x), 1, dtype=torch.double)], dim=1)
+    weights = torch.einsum("nab,ni,nj->aibj", curved, z, z) / len(x)
+    order = [a * 7 + i for a in range(3) for i in range(6)] + [a * 7 + 6 for a in range(3)]  # torch: weights, biases
+    torch.testing.assert_close(whole(products), weights.reshape(21, 21)[order][:, order], rtol=1e-12, atol=1e-14)
+
+
+def test_linear_network_in_closed_form():
+    """f(x) = b a'x with loss (f - y)^2 / 2: H_aa = b^2 S, H_bb = a'S a, H_ab = 2 b S a - s; S = E x x', s = E y x."""
+
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Parameter(torch.zeros(4)), nn.Parameter(torch.zeros(1))
+
+        def forward(self, x):
+            return self.b * (x @ self.a)
+
+    batches = [(x, y.double()) for x, y in images((4,), 5)]
+    products = Products(seeded(Network()), lambda f, y: ((f - y) ** 2).mean() / 2, batches, 2)
+    x, y = (torch.cat(part) for part in zip(*batches, strict=True))
+    a, b = (parameter.detach() for parameter in products.parameters)
+    second, first = x.T @ x / len(x), x.T @ y / len(x)
+    across = (2 * b * second @ a - first)[:, None]
+    expected = torch.cat([torch.cat([b**2 * second, across], 1), torch.cat([across.T, (a @ second @ a).view(1, 1)], 1)])
+    torch.testing.assert_close(whole(products), expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("block", [1, 3, 500])
+def test_a_small_cnn_against_its_whole_hessian(block):
+    model = nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.Tanh(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 4)
+    )
+    products = Products(seeded(model), cross_entropy, images((1, 6, 6), 4), block)
+    expected = exact(products)
+    assert products.size == 196
+    torch.testing.assert_close(whole(products), expected, rtol=1e-9, atol=1e-12)
+    found = hessian_eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=1e-5, most=2000)
+    values = torch.linalg.eigvalsh(expected).flip(0)
+    assert found.converged
+    torch.testing.assert_close(found.values, values[:5], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize(("block", "count"), [(1, 3), (4, 5)])  # a block meets an eigenvalue that is there twice
+def test_eigenvalues_of_a_prescribed_spectrum(block, count):
+    products = quadratic(block=block)
+    found = hessian_eigen.top(products, draw(products, "eigenvalues"), count, tolerance=1e-5, most=2000)
+    assert found.converged and (found.residuals <= 1e-5 * found.values).all()
+    torch.testing.assert_close(found.values, torch.tensor([50.0, 40, 30, 30, 20]).double()[:count], rtol=1e-6, atol=0)
+    rows = found.vectors
+    torch.testing.assert_close(rows @ rows.T, torch.eye(count).double(), rtol=0, atol=1e-10)
+    measured = (rows @ MATRIX - found.values[:, None] * rows).norm(dim=1)
+    torch.testing.assert_close(found.residuals, measured, rtol=1e-6, atol=1e-12)
+
+
+def test_the_stopping_rule_of_eigenvalues():
+    products = quadratic()
+    loose = hessian_eigen.top(products, draw(products, "eigenvalues"), 2, tolerance=0.01, most=600)
+    few = products.done
+    assert loose.converged and (loose.residuals <= 0.01 * loose.values).all()
+    products = quadratic()
+    hessian_eigen.top(products, draw(products, "eigenvalues"), 2, tolerance=1e-6, most=600)
+    assert products.done > few
+    products = quadratic()
+    cut = hessian_eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=1e-8, most=8)
+    assert not cut.converged and (cut.residuals > 1e-8 * cut.values).any()
+
+
+@pytest.mark.parametrize("count", [6, SIZE])
+@pytest.mark.parametrize("kind", ["identity", "zero", "rank one", "prescribed"])
+def test_all_eigenvalues_whatever_their_multiplicity(kind, count):
+    matrix = {
+        "identity": 3 * torch.eye(SIZE).double(),
+        "zero": torch.zeros(SIZE, SIZE).double(),
+        "rank one": torch.ones(SIZE, SIZE).double(),
+        "prescribed": MATRIX,
+    }[kind]
+    products = quadratic(matrix)
+    found = hessian_eigen.top(products, draw(products, "eigenvalues"), count, tolerance=1e-6, most=2000)
+    expected = torch.linalg.eigvalsh(matrix).flip(0)[:count]
+    torch.testing.assert_close(found.values, expected, rtol=1e-6, atol=1e-10)
+    assert found.converged
+
+
+def test_pyhessian_on_a_prescribed_spectrum():
+    products = quadratic()
+    state, default = torch.get_rng_state(), torch.get_default_dtype()
+    found = hessian_pyhessian.estimate(products, 0, 7, tolerance=0.01, error=0.05, most=256)
+    assert found["top_eigenvalue"] == pytest.approx(50, rel=1e-3)
+    assert found["eigenvalue_converged"] and found["residual"] < 0.5
+    assert abs(found["trace"] - float(SPECTRUM.sum())) < 3 * found["trace_standard_error"]
+    assert torch.equal(torch.get_rng_state(), state) and torch.get_default_dtype() == default
+    assert all(parameter.grad is None for parameter in products.parameters)
+    again = hessian_pyhessian.estimate(products, 0, 7, tolerance=0.01, error=0.05, most=256)
+    assert again == found
+    assert hessian_pyhessian.estimate(products, 1, 7, tolerance=0.01, error=0.05, most=256) != found
+
+
+def test_pyhessians_trace_does_not_end_at_once_where_it_is_negative():
+    found = hessian_pyhessian.estimate(quadratic(-MATRIX), 0, 7, tolerance=0.01, error=0.05, most=64)
+    assert found["trace_vectors"] == 64 and found["trace"] < 0
+    assert found["top_eigenvalue"] == pytest.approx(-50, rel=1e-3)  # the largest in size
+
+
+def none_known() -> hessian_eigen.Eigen:
+    nothing = torch.zeros(0).double()
+    return hessian_eigen.Eigen(nothing, torch.zeros(0, SIZE).double(), nothing, True)
+
+
+@pytest.mark.parametrize("deflated", [False, True])
+def test_the_trace_over_seeds_and_its_own_error(deflated):
+    products, truth = quadratic(block=32), float(SPECTRUM.sum())
+    known = none_known()
+    if deflated:
+        known = hessian_eigen.top(products, draw(products, "eigenvalues"), 3, tolerance=0.01, most=600)
+    found = []
+    for seed in range(200):
+        drawn = draw(products, "trace", seed)
+        found.append(hessian_estimates.trace(products, drawn, known, error=0.08, most=128))
+    values = np.array([one.value for one in found])
+    within = [abs(one.value - truth) <= 2 * one.standard_error for one in found]
+    assert abs(values.mean() - truth) <= 3 * values.std(ddof=1) / math.sqrt(200)
+    assert 0.90 <= np.mean(within) <= 0.99
+    for one in found:
+        assert one.converged == (one.samples >= 32 and one.standard_error <= 0.08 * abs(one.value))
+        assert one.converged or one.samples == 128
+
+
+def test_known_eigenvectors_leave_less_to_chance():
+    products = quadratic()
+    known = hessian_eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=0.01, most=600)
+    errors = [
+        hessian_estimates.trace(products, draw(products, "trace"), what, error=1e-9, most=64).standard_error
+        for what in (known, none_known())
+    ]
+    assert errors[0] < errors[1] / 2
+
+
+def test_the_densitys_moments_are_those_of_its_vectors():
+    products = quadratic()
+    drawn = draw(products, "density")
+    nodes, weights = hessian_estimates.density(products, drawn, steps=8, vectors=6)
+    for number in range(6):
+        z, power = drawn(number), drawn(number)
+        for moment in range(16):
+            found = np.sum(np.array(weights[number]) * np.array(nodes[number]) ** moment)
+            assert found == pytest.approx(float(z @ power) / SIZE, rel=1e-9, abs=1e-9)
+            power = MATRIX @ power
+
+
+def test_the_density_is_that_of_the_spectrum():
+    products = quadratic(block=64)
+    nodes, weights = hessian_estimates.density(products, draw(products, "density"), steps=30, vectors=192)
+    for moment in range(5):
+        each = [np.sum(np.array(w) * np.array(n) ** moment) for n, w in zip(nodes, weights, strict=True)]
+        error = np.std(each, ddof=1) / math.sqrt(len(each))
+        assert abs(np.mean(each) - float((SPECTRUM**moment).mean())) <= 4 * error + 1e-9
+    at = np.linspace(-60, 90, 3001)
+    smooth = records.smooth({"nodes": nodes, "weights": weights}, at, 2.0)
+    assert np.sum(smooth) * (at[1] - at[0]) == pytest.approx(1, abs=1e-6)
+    bells = torch.distributions.Normal(SPECTRUM, 2.0)
+    expected = bells.log_prob(torch.from_numpy(at)[:, None]).exp().mean(dim=1).numpy()
+    assert np.abs(smooth - expected).max() < 0.05 * expected.max()
+
+
+def test_a_density_of_few_eigenvalues_ends_early():
+    products = quadratic(3 * torch.eye(SIZE).double())
+    nodes, weights = hessian_estimates.density(products, draw(products, "density"), steps=9, vectors=2)
+    assert [len(one) for one in nodes] == [1, 1]
+    np.testing.assert_allclose(nodes, 3)
+    np.testing.assert_allclose(weights, 1)
+
+
+def test_vectors_are_keyed_by_number_not_by_block():
+    products = quadratic()
+    three = [draw(products, "trace")(number) for number in range(3)]
+    assert set(three[0].tolist()) == {-1.0, 1.0}
+    assert not torch.equal(three[0], three[1]) and torch.equal(draw(products, "trace")(2), three[2])
+    assert not torch.equal(draw(products, "density")(0), three[0])
+    found = [
+        hessian_estimates.trace(quadratic(block=block), draw(products, "trace"), none_known(), error=1e-9, most=20)
+        for block in (1, 8)
+    ]
+    assert found[0].value == pytest.approx(found[1].value, rel=1e-12) and found[0].samples == found[1].samples == 20
+
+
+def test_what_is_not_finite_is_refused():
+    with pytest.raises(FlatFedError, match="a Hessian-vector product is not finite"):
+        whole(quadratic(MATRIX * 1e308 * 1e3))
+
+
+def test_agreement_is_measured_against_the_errors():
+    ours = {"top_eigenvalue": 10.0, "residual": 0.01, "trace": 100.0, "trace_standard_error": 3.0}
+    theirs = {"top_eigenvalue": 10.02, "residual": 0.02, "trace": 116.0, "trace_standard_error": 4.0}
+    found = records.agreement(ours, theirs)
+    assert found["top_eigenvalue"] == {
+        "difference": pytest.approx(0.02), "error": pytest.approx(0.03), "within": True,
+    }  # fmt: skip
+    assert found["trace"] == {"difference": 16.0, "error": 15.0, "within": False}
+    assert not records.agreement(ours, {**theirs, "top_eigenvalue": 9.96})["top_eigenvalue"]["within"]

@@ -1,0 +1,282 @@
+"""The Hessian of a finished run: its file, interruptions, what is refused, with nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from harness import Reference, description, write_problem
+from safetensors.torch import load_file, save_file
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy
+
+from flatfed import cli
+from flatfed.analysis import hessian as hessians
+from flatfed.analysis import hessian_eigen, hessian_estimates, hessian_pyhessian, records
+from flatfed.analysis.hessian import Settings
+from flatfed.engine.train import train
+from flatfed.errors import DataError, FlatFedError
+from flatfed.tables.readings import ANALYSES, _file
+
+FEW = {"images": 12, "top": 1, "residual": 0.1, "vectors": 8, "steps": 2, "density_vectors": 1, "pyhessian": False}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("hessian")
+    write_problem(folder)
+    for name, precision in (("run", "float64"), ("single", "float32")):
+        spec = description("fedavg", rounds=2, precision=precision)
+        train(spec, folder / "data", folder / "partition.npz", folder / name, device="cpu")
+    return folder
+
+
+@pytest.fixture
+def problem(trained, tmp_path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copytree(trained, tmp_path / "problem"))
+
+
+ACCURATE = {"precision": "float64", "top": 2, "residual": 1e-5}
+
+
+def make(problem: Path, out: Path, run: str = "run", **settings) -> dict:
+    settings = Settings(**{**FEW, **settings})
+    hessians.hessian(problem / run, problem / "data", problem / "partition.npz", out, settings, device="cpu")
+    return records.read(out)
+
+
+def exact(problem: Path, run: str, dealt: np.ndarray) -> torch.Tensor:
+    """The eigenvalues, falling, of the whole Hessian on the images ``dealt``, by torch.func."""
+    reference = Reference(problem, description("fedavg"))
+    weights = {name: value.double() for name, value in load_file(problem / run / "model.safetensors").items()}
+    order = [name for name, _ in reference.model.named_parameters()]
+    sizes = [weights[name].numel() for name in order]
+    x, y = reference.x[dealt], reference.y[dealt]
+
+    def loss(row):
+        parts = {n: p.view_as(weights[n]) for n, p in zip(order, row.split(sizes), strict=True)}
+        return cross_entropy(functional_call(reference.model, parts, (x,)), y)
+
+    whole = torch.func.hessian(loss)(torch.cat([weights[name].reshape(-1) for name in order]))
+    return torch.linalg.eigvalsh(whole).flip(0)
+
+
+@pytest.fixture(scope="module")
+def truth(trained) -> torch.Tensor:
+    return exact(trained, "run", np.load(trained / "partition.npz")["indices"])
+
+
+def test_a_run_in_float64_against_its_whole_hessian(trained, tmp_path, truth):
+    found = make(trained, tmp_path / "h.json", **ACCURATE, images=None, micro_batch=20, pyhessian=True, vectors=64)
+    np.testing.assert_allclose(found["eigenvalues"], truth[:2], rtol=1e-6)
+    assert found["top_eigenvalue"] == found["eigenvalues"][0] and found["converged"]["eigenvalues"]
+    assert abs(found["trace"] - float(truth.sum())) <= 3 * found["trace_standard_error"]
+    assert found["pyhessian"]["top_eigenvalue"] == pytest.approx(float(truth[0]), rel=1e-3)
+    assert found["agreement"]["trace"]["within"]
+    assert found["run"] == "problem/test/fedavg/seed3" and len(found["digests"]["model"]) == 64
+    assert (found["images"], found["images_of"], found["set"]) == (49, 49, "train")
+    assert found["parameters"] == len(truth) and found["settings"]["residual"] == 1e-5
+
+
+def test_float32_and_micro_batches_give_the_same_but_for_rounding(trained, tmp_path):
+    double = make(trained, tmp_path / "a.json", "single", images=None, precision="float64", residual=1e-4)
+    for size in (7, 49):
+        single = make(trained, tmp_path / f"{size}.json", "single", images=None, micro_batch=size, residual=1e-4)
+        assert single["precision"] == "float32"
+        np.testing.assert_allclose(single["eigenvalues"], double["eigenvalues"], rtol=1e-4)
+        assert single["trace"] == pytest.approx(double["trace"], rel=1e-3)
+
+
+def test_the_same_call_gives_the_same_bytes_another_seed_others(trained, tmp_path):
+    for name in ("a", "b"):
+        make(trained, tmp_path / name, pyhessian=True)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    one, other = (make(trained, tmp_path / str(seed), images=9, seed=seed) for seed in (1, 2))
+    assert one["images"] == 9 and one["images_of"] == 49
+    assert one["top_eigenvalue"] != pytest.approx(other["top_eigenvalue"], rel=1e-3)
+
+
+def test_the_subset_is_that_of_the_seed(trained, tmp_path):
+    found = make(trained, tmp_path / "h.json", **ACCURATE, images=9, seed=4)
+    from flatfed.analysis import _model
+
+    chosen = _model.load(trained / "run", trained / "data", trained / "partition.npz", device="cpu").choose(
+        "train", 9, 4
+    )
+    np.testing.assert_allclose(found["eigenvalues"], exact(trained, "run", chosen.numpy())[:2], rtol=1e-6)
+
+
+def test_the_settings_of_torch_are_as_before(trained, tmp_path):
+    make(trained, tmp_path / "h.json")
+    assert torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32  # what the engine sets
+
+
+@pytest.mark.parametrize("stopped", ["trace", "density", "pyhessian"])
+def test_an_interrupted_call_goes_on_to_the_same_bytes(trained, tmp_path, monkeypatch, stopped):
+    settings = {"pyhessian": True}
+    make(trained, tmp_path / "whole.json", **settings)
+    module, name = {
+        "trace": (hessian_estimates, "trace"),
+        "density": (hessian_estimates, "density"),
+        "pyhessian": (hessian_pyhessian, "estimate"),
+    }[stopped]
+
+    def stops(*_, **__):
+        raise KeyboardInterrupt
+
+    out = tmp_path / "two" / "h.json"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(module, name, stops)
+        make(trained, out, **settings)
+    kept = ["eigenvalues", "trace", "density", "pyhessian"].index(stopped)
+    assert not out.exists() and len(list(out.parent.glob(".*.stage"))) == kept
+    make(trained, out, seed=1)  # neither takes these estimates nor loses them
+    assert len(list(out.parent.glob(".*.stage"))) == kept
+    with monkeypatch.context() as patch:
+        patch.setattr(hessian_eigen, "top", stops)
+        make(trained, out, **settings)
+    assert out.read_bytes() == (tmp_path / "whole.json").read_bytes()
+    assert [path.name for path in out.parent.iterdir()] == ["h.json"]
+
+
+def test_damaged_estimates_are_made_again(trained, tmp_path, monkeypatch):
+    make(trained, tmp_path / "whole.json")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(hessians, "write_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        make(trained, tmp_path / "h.json")
+    for path in tmp_path.glob(".*.stage"):
+        path.write_bytes(path.read_bytes()[:20])
+    make(trained, tmp_path / "h.json")
+    assert (tmp_path / "h.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
+
+
+def test_what_has_not_converged_or_does_not_agree_is_said(trained, tmp_path, capsys, monkeypatch):
+    found = make(trained, tmp_path / "h.json", products=4, residual=1e-9, vectors=2, trace_error=1e-9)
+    assert found["converged"] == {"eigenvalues": False, "trace": False}
+    assert "the eigenvalues have not converged" in found["warnings"][0]
+    assert "the trace has not converged" in found["warnings"][1] and "after 2 vectors" in found["warnings"][1]
+    assert found["warnings"][0] in capsys.readouterr().err
+    call = hessian_pyhessian.estimate
+
+    def other(*given, **settings):
+        found = call(*given, **settings)
+        return found | {"top_eigenvalue": 2 * found["top_eigenvalue"], "trace_converged": True}
+
+    monkeypatch.setattr(hessian_pyhessian, "estimate", other)
+    found = make(trained, tmp_path / "other.json", pyhessian=True, vectors=32, trace_error=0.9)
+    assert len(found["warnings"]) == 1 and "further apart than their errors allow" in found["warnings"][0]
+
+
+def test_tables_read_the_file(trained, tmp_path):
+    found = make(trained, tmp_path / "h.json", pyhessian=True)
+    reading = _file(tmp_path / "h.json", ANALYSES, "analysis").reading.analysis
+    ours = {"hessian_top_eigenvalue": reading["top_eigenvalue"], "hessian_trace": reading["trace"]}
+    both = records.numbers(found)
+    assert {name: pair[0] for name, pair in both.items()} == ours
+    assert both["hessian_trace"][1] == found["pyhessian"]["trace"]
+    alone = make(trained, tmp_path / "alone.json")
+    assert records.numbers(alone)["hessian_trace"] == (alone["trace"], None)
+
+
+def refused(problem: Path, message: str, **settings) -> None:
+    """Assert that the call is refused with ``message`` and leaves no file."""
+    out = problem / "out" / "h.json"
+    with pytest.raises(FlatFedError, match=message):
+        make(problem, out, **settings)
+    assert not out.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.pop("conv1.bias"), r"has no tensor 'conv1.bias'"),
+        (lambda t: t["conv2.weight"][0].fill_(torch.nan), "72 of 1152 values of conv2.weight are not finite"),
+    ],
+    ids=["lacks", "nan"],
+)
+def test_a_model_file_that_does_not_fit(problem, change, message):
+    tensors = load_file(problem / "run" / "model.safetensors")
+    change(tensors)
+    save_file(tensors, problem / "run" / "model.safetensors")
+    refused(problem, message)
+
+
+def test_weights_so_large_that_products_overflow(problem):
+    tensors = {name: value * 1e30 for name, value in load_file(problem / "single" / "model.safetensors").items()}
+    save_file(tensors, problem / "single" / "model.safetensors")
+    refused(problem, "a Hessian-vector product is not finite", run="single")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"top": 1444}, "top: 1444 eigenvalues, but its model has 1443 parameters"),
+        ({"top": 0}, "top: 0: a number from 1 is wanted"),
+        ({"images": 0}, "images: 0: a number from 1 is wanted"),
+        ({"vectors": 1}, "vectors: 1: a number from 2 is wanted"),
+        ({"seed": -1}, "seed: -1: a number from 0 is wanted"),
+        ({"residual": 0.0}, "residual: 0.0: a number above 0 is wanted"),
+        ({"residual": float("nan")}, "residual: nan: a number above 0 is wanted"),
+        ({"precision": "float16"}, "unknown precision 'float16'.*known: float32, float64"),
+    ],
+)
+def test_settings_that_mean_nothing(trained, tmp_path, settings, message):
+    with pytest.raises(FlatFedError, match=message):
+        make(trained, tmp_path / "out" / "h.json", **settings)
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_pyhessian_installed(trained, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyhessian", None)
+    with pytest.raises(FlatFedError, match=r"PyHessian is not installed .*--without-pyhessian"):
+        make(trained, tmp_path / "h.json", pyhessian=True)
+    assert make(trained, tmp_path / "h.json")["pyhessian"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--out", "h.npz"], "h.npz: a file name that ends in .json is wanted"),
+        (["--out", "h.json", "--images", "0"], "'0': a whole number above 0 is wanted"),
+        (["--out", "h.json", "--residual", "1"], "'1': a number between 0 and 1 is wanted"),
+        (["--out", "h.json", "--top", "2000"], "its model has 1443 parameters"),
+    ],
+)
+def test_the_command_line_refuses(problem, words, message, capsys, monkeypatch):
+    monkeypatch.chdir(problem)
+    try:
+        status = cli.main(["hessian", "run", "--dataset", "data", "--partition", "partition.npz", *words])
+    except SystemExit as end:
+        status = end.code
+    assert status == 2 and message in capsys.readouterr().err
+    assert not list(problem.glob("h.*")) and not list(problem.glob(".*"))
+
+
+def test_the_command_line_makes_the_file(problem, monkeypatch, capsys):
+    monkeypatch.chdir(problem)
+    data = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu", "--out", "h.json"]
+    settings = ["--images", "all", "--top", "1", "--steps", "3", "--vectors", "8", "--block", "2", "--seed", "3"]
+    assert cli.main(["hessian", "run", *data, *settings]) == 0
+    found = records.read("h.json")
+    asked = {"images": None, "top": 1, "steps": 3, "vectors": 8, "block": 2, "seed": 3, "pyhessian": True}
+    assert found["settings"].items() >= asked.items()
+    assert len(found["density"]["nodes"]) == 4 and len(found["density"]["nodes"][0]) == 3
+    assert "trace: 8 products" in capsys.readouterr().err
+    assert cli.main(["hessian", "run", *data, *settings, "--without-pyhessian"]) == 0
+    assert json.loads(Path("h.json").read_text())["pyhessian"] is None
+
+
+def test_damaged_files_are_named(tmp_path):
+    path = tmp_path / "h.json"
+    with pytest.raises(DataError, match=r"h.json: no such Hessian; flatfed hessian makes it"):
+        records.read(path)
+    for content in ("{", "[]", '{"top_eigenvalue": 1, "trace": 2}', '{"format": 2, "top_eigenvalue": 1, "trace": 2}'):
+        path.write_text(content)
+        with pytest.raises(DataError, match=r"h.json: cannot be read as a Hessian"):
+            records.read(path)
