@@ -20,7 +20,7 @@ from flatfed import models
 from flatfed.data.partition import Partition
 from flatfed.engine import train as engine
 from flatfed.engine.layout import Layout
-from flatfed.engine.local import Resident
+from flatfed.engine.local import Resident, placed
 from flatfed.engine.simulation import DTYPES
 from flatfed.engine.streams import stream
 from flatfed.errors import DataError, unknown
@@ -112,7 +112,7 @@ def load(
     layout = Layout.of(model)
     row, digest = weights(run, record, layout)
     resident = Resident(
-        torch.from_numpy(np.asarray(data.images)).to(place),
+        placed(data.images, place),
         torch.from_numpy(np.asarray(data.labels)).to(place),
         torch.tensor(about["mean"], dtype=dtype, device=place),
         torch.tensor(about["std"], dtype=dtype, device=place),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +21,10 @@ CLIP_EPSILON = 1e-6  # torch.nn.utils.clip_grad_norm_, which the official code c
 
 @dataclass
 class Resident:
-    """The whole dataset on the device: ``images`` (N, C, H, W) uint8, ``labels`` (N,), normalised on the fly."""
+    """The whole dataset on the device: ``images`` (N, C, H, W) uint8, ``labels`` (N,), normalised on the fly.
+
+    Images may lie on the host instead (:func:`placed`); batches of them are then gathered there.
+    """
 
     images: Tensor
     labels: Tensor
@@ -32,7 +36,16 @@ class Resident:
     def batch(self, index: Tensor, draws: Tensor | None = None) -> Tensor:
         """Return normalised images (*index.shape, C, H, W), augmented where ``draws`` are given."""
         scheme = self.scheme if draws is not None else "none"
-        return augment.batch(self.images[index], self.mean, self.std, draws, scheme, self.dtype)
+        images = self.images[index.to(self.images.device)].to(self.mean.device)
+        return augment.batch(images, self.mean, self.std, draws, scheme, self.dtype)
+
+
+def placed(images: np.ndarray, device: torch.device) -> Tensor:
+    """Return ``images`` on ``device``; on the host, memory-mapped, if they take over half of a GPU's free memory."""
+    found = torch.from_numpy(np.asarray(images))
+    if device.type == "cuda" and images.nbytes > torch.cuda.mem_get_info(device)[0] // 2:
+        return found
+    return found.to(device)
 
 
 class StepGradient:

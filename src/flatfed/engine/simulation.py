@@ -18,7 +18,7 @@ from flatfed.engine.context import Context
 from flatfed.engine.cost import Cost
 from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.executors import executor
-from flatfed.engine.local import LocalTraining, Resident
+from flatfed.engine.local import LocalTraining, Resident, placed
 from flatfed.engine.probe import Probe
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.streams import stream
@@ -56,7 +56,7 @@ class Simulation:
         self.model, self.layout = self.weights.model, self.weights.layout
 
         self.data = Resident(
-            torch.from_numpy(np.asarray(dataset.images)).to(device),
+            placed(dataset.images, device),
             torch.from_numpy(np.asarray(dataset.labels)).to(device),
             torch.tensor(description["dataset"]["mean"], dtype=self.dtype, device=device),
             torch.tensor(description["dataset"]["std"], dtype=self.dtype, device=device),
