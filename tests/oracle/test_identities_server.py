@@ -109,6 +109,17 @@ def test_fedrobust_has_one_affine_map_for_images_of_one_pixel(executor):
     assert (found[0] == found[1]).all()
 
 
+def test_fedrobust_rests_where_the_penalties_outweigh_the_ascent():
+    """There g_w = -decay w, so 2 lambda_b b = -g_w and 2 lambda_a a = -g_w x on images (1 + a) x + b of one pixel x."""
+    curvature, x, decay, scale, shift = 2.0, 4, 0.05, 40.0, 4.0
+    params = {"scale_penalty": scale, "shift_penalty": shift}
+    run = quadratic([[[x]]], [[curvature]], [1.0], "fedrobust", params, learning_rate=0.02, weight_decay=decay)
+    w = after(600, run)[0]
+    a, b = run.state.store["private"][0].tolist()
+    assert curvature * (w - (1 + a) * x - b) == pytest.approx(-decay * w, abs=1e-9)
+    assert (a, b) == pytest.approx((decay * w * x / (2 * scale), decay * w / (2 * shift)), abs=1e-9)
+
+
 @pytest.mark.parametrize(
     ("name", "params"),
     [("feddyn", {}), ("fedspeed", {"rho": 0.0}), ("fedsmoo", {"rho": 0.0}), ("fedlesam_d", {"rho": 0.0})],
