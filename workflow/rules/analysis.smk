@@ -55,3 +55,35 @@ use rule surface as surface_frame with:
         code=code("flatfed.analysis.landscape"),
     message:
         "Loss surfaces of {wildcards.algorithm} and {wildcards.other} on {wildcards.split} of {wildcards.protocol}"
+
+
+# Top eigenvalues, trace and spectral density at the model of a run, by two estimates.
+rule hessian:
+    input:
+        manifest=run_manifest,
+        arrays=ancient(run_arrays),
+        partition=run_partition,
+        run="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json",
+        model="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors",
+    output:
+        "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/seed{seed}/hessian.json",
+    log:
+        "<logs>/{scale}/hessian/{protocol}/{split}/{algorithm}/seed{seed}.log",
+    benchmark:
+        "<benchmarks>/{scale}/hessian/{protocol}/{split}/{algorithm}/seed{seed}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: run_threads
+    resources:
+        gpu=1 if DEVICE == "cuda" else 0,
+        device=DEVICE,
+    params:
+        dataset=subpath(input.manifest, parent=True),
+        folder=subpath(input.run, parent=True),
+        settings=hessian_settings,
+        code=code("flatfed.analysis.hessian"),
+    message:
+        "Hessian of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
+    shell:
+        "python -m flatfed hessian {params.folder} --dataset {params.dataset} --partition {input.partition}"
+        " --out {output} {params.settings} --device {resources.device} --threads {threads} > {log} 2>&1"

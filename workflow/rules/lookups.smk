@@ -164,9 +164,12 @@ def timed_code(wildcards):
 
 @told
 def surface_settings(wildcards):
-    """The command line's options for a surface, from the protocol."""
-    chosen = analyses.settings(EXPERIMENT, "surface", wildcards.scale, wildcards.protocol)
-    return " ".join(f"--{name} {value}" for name, value in chosen.items())
+    return analyses.options(EXPERIMENT, "surface", wildcards.scale, wildcards.protocol)
+
+
+@told
+def hessian_settings(wildcards):
+    return analyses.options(EXPERIMENT, "hessian", wildcards.scale, wildcards.protocol)
 
 
 def run_folder(wildcards, split, algorithm):

@@ -14,6 +14,10 @@ DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
         "paper": {"grid": 51, "range": 1.0, "set": "train", "images": 4096},
         "preview": {"grid": 21, "range": 1.0, "set": "train", "images": 500},
     },
+    "hessian": {
+        "paper": {"images": 4096, "top": 5, "vectors": 256},
+        "preview": {"images": 500, "top": 2, "vectors": 64},
+    },
 }
 
 
@@ -28,7 +32,17 @@ def surface_path(run: Run, results: str, other: Run | None = None) -> str:
     return f"{folder(run, results)}/surface{beside}.npz"
 
 
+def hessian_path(run: Run, results: str) -> str:
+    """Return the path of the Hessian's estimates at the model of ``run``."""
+    return f"{folder(run, results)}/hessian.json"
+
+
 def settings(experiment: Experiment, kind: str, scale: str, protocol: str) -> dict[str, Any]:
     """Return the settings of analysis ``kind`` in ``protocol`` at ``scale``."""
     values = experiment.catalog.protocols[protocol].scales[scale]
     return {**DEFAULTS[kind][scale], **values.get("analysis", {}).get(kind, {})}
+
+
+def options(experiment: Experiment, kind: str, scale: str, protocol: str) -> str:
+    """Return these settings as options of the analysis's command."""
+    return " ".join(f"--{name} {value}" for name, value in settings(experiment, kind, scale, protocol).items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flatfed.experiment import facts, reference, settings, tables
+from flatfed.experiment import analyses, facts, reference, settings, tables
 from flatfed.experiment.model import Cell, Column, Row, Run, Table
 from flatfed.tables.metrics import METRICS, Metric
 
@@ -74,7 +74,8 @@ def _reads(
     spec |= {"seeds": seeds, "window": values["evaluation"]["window"], "rounds": values["rounds"]}
     spec[f"{whose}runs"] = [run.path for run in runs]
     if metric.source == "analysis":
-        spec[f"{whose}analyses"] = [run.path.replace("/runs/", "/analysis/", 1) + "/hessian.json" for run in runs]
+        spec[f"{whose}analyses"] = [analyses.hessian_path(run, experiment.results) for run in runs]
+        inputs += spec[f"{whose}analyses"]
     return runs, inputs + [f"{run.path}/{name}" for run in runs for name in ("metrics.csv", "run.json")]
 
 
