@@ -152,6 +152,8 @@ def test_the_stopping_rule_of_eigenvalues():
     products = quadratic()
     cut = hessian_eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=1e-8, most=8)
     assert not cut.converged and (cut.residuals > 1e-8 * cut.values).any()
+    at_once = hessian_eigen.top(quadratic(), draw(products, "eigenvalues"), 5, tolerance=1e-8, most=1)
+    assert not at_once.converged and at_once.vectors.shape == (5, SIZE)
 
 
 @pytest.mark.parametrize("count", [6, SIZE])

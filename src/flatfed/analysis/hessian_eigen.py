@@ -36,7 +36,8 @@ def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: i
     """Return the ``count`` largest eigenvalues, by value and not by size, with their vectors.
 
     Ends when every residual is at most ``tolerance`` |lambda|, or 100 roundings of the largest eigenvalue, and at the
-    latest after ``most`` products. Residuals are measured in the end, by products of their own.
+    latest after ``most`` products, if there are ``count`` by then. Residuals are measured in the end, by products of
+    their own.
     """
     size, block = products.size, min(products.block, products.size)
     first = _Growing(draw).orthonormal(torch.stack([draw(i) for i in range(block)]), None, block)
@@ -62,7 +63,7 @@ def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: i
                 break
         scale = float(values.abs().max())
         new = growing.orthonormal(image, basis[:filled], min(block, size - filled), scale)
-        if not len(new) or products.done >= most:
+        if not len(new) or (products.done >= most and filled >= count):
             break
     vectors = ritz[:, :count].T.to(basis) @ basis[:filled]
     del basis
