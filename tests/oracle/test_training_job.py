@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import signal
@@ -14,9 +15,9 @@ from pathlib import Path
 import pytest
 import torch
 from harness import description, needs, sizes, write_problem
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
-from flatfed import algorithms
+from flatfed import algorithms, models
 from flatfed.engine import checkpoint
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.train import evaluate, train
@@ -170,3 +171,23 @@ def test_trains_on_a_host_with_torch_numpy_and_safetensors_only(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(SRC)}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
     assert (tmp_path / "o" / "run.json").exists()
+
+
+def test_a_run_tells_the_weights_it_began_with_and_does_not_go_on_from_others(tmp_path, monkeypatch):
+    def begin_with(value: float) -> str:
+        """Write weights that are ``value`` throughout; return the file's SHA-256."""
+        model = models.build("cnn_tiny", (1, 8, 8), 3, {})
+        save_file({name: torch.full_like(p, value) for name, p in model.named_parameters()}, tmp_path / "weights")
+        return hashlib.sha256((tmp_path / "weights").read_bytes()).hexdigest()
+
+    spec = description("fedavg")["model"] | {"weights": str(tmp_path / "weights")}
+    changes = {"model": spec, "checkpoint_every": 1, "rounds": 5}
+    first = begin_with(0.01)
+    record = json.loads((job(tmp_path, "fedavg", "first", **changes) / "run.json").read_text())
+    assert record["weights_digest"] == first
+    interrupted_job(monkeypatch, tmp_path, "fedavg", "other", **changes)
+    second = begin_with(0.02)
+    record = json.loads((job(tmp_path, "fedavg", "other", **changes) / "run.json").read_text())
+    assert record["weights_digest"] == second != first and len(record["sessions"]) == 1
+    with pytest.raises(DataError, match="nowhere: cannot be read as weights"):
+        job(tmp_path, "fedavg", "none", model=spec | {"weights": str(tmp_path / "nowhere")})

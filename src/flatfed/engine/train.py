@@ -29,6 +29,7 @@ from flatfed.engine.progress import Progress
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError, FlatFedError
 from flatfed.files import digest_json, read_json, write_json, write_whole
+from flatfed.models import pretrained
 
 HASHED = 4 << 30  # datasets up to this size are hashed before every run; larger ones take minutes
 COLUMNS = (
@@ -85,6 +86,8 @@ def train(
         "partition": dealt.digest,
         "dataset": data.digest,
     }
+    if "weights" in description["model"]:
+        identity["weights"] = pretrained.digest(description["model"]["weights"])
     path = out / checkpoint.NAME
     chosen = checkpoint.executor_of(path, identity)
     simulation = Simulation(description, data, dealt, place, chosen or description["executor"][place.type])
@@ -205,6 +208,7 @@ def _write(
         "partition_digest": identity["partition"],
         "dataset_digest": identity["dataset"],
         "code_digest": identity["code"],
+        **({"weights_digest": identity["weights"]} if "weights" in identity else {}),
         "rounds_done": lines[-1]["round"] if lines else 0,
         "diverged_at": diverged,
         "also": also,

@@ -6,6 +6,7 @@ drawn (:func:`flatfed.models.initial_weights`), keyed by the run's seed.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -102,6 +103,15 @@ def convert(found: Any, model: nn.Module, out: str | os.PathLike[str], where: st
     _compare(renamed, shapes, where)
     with write_whole(out) as file:
         file.write(save({name: renamed[name].detach().float().contiguous() for name in shapes}))
+
+
+def digest(file: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file of weights; DataError where it cannot be read."""
+    try:
+        with open(file, "rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read as weights ({error})") from error
 
 
 def load(module: nn.Module, row: Tensor, file: str | os.PathLike[str]) -> Tensor:
