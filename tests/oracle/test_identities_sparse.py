@@ -12,6 +12,7 @@ from test_identities import EVERYBODY, TOLERANCE, gap
 
 from flatfed.algorithms.dispfl import DisPFL
 from flatfed.engine.layout import Layout
+from flatfed.errors import ConfigError
 
 GRAPHS = [{"graph": "ring"}, {"graph": "full"}, {"graph": "neighbours", "neighbours": 2}]
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
@@ -167,3 +168,10 @@ def test_mixing_is_over_those_who_have_the_weight(tmp_path, graph):
             having = [values[j, weight] for j in who if mask[j, weight]]
             expected = float(sum(having) / len(having)) if having and mask[node, weight] else 0.0
             assert float(store[node, weight]) == pytest.approx(expected, abs=TOLERANCE)
+
+
+def test_a_density_below_the_dense_tensors_is_refused(tmp_path):
+    with pytest.raises(
+        ConfigError, match=r"density 0\.001 leaves nothing for sparse layers: .* are 0\.\d+ of this model"
+    ):
+        sparse(tmp_path, params={"density": 0.001})

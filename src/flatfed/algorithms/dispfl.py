@@ -20,6 +20,7 @@ from flatfed.algorithms._base import Algorithm
 from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._rows import BLOCK
+from flatfed.errors import ConfigError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,11 +101,17 @@ class DisPFL(Algorithm):
         """Return (place in a row, number of weights kept) of every layer that is not dense."""
         raw = [sum(shape) / math.prod(shape) if len(shape) > 1 else math.inf for shape in layout.shapes]
         parts, sizes = list(layout.slices().values()), layout.sizes
+        always = sum(size for size, shape in zip(sizes, layout.shapes, strict=True) if len(shape) == 1) / sum(sizes)
+        if self.density <= always:
+            raise ConfigError(
+                f"algorithm DisPFL: density {self.density} leaves nothing for sparse layers: tensors of one dimension, "
+                f"which are dense, are {always:.3f} of this model"
+            )
         dense = {layer for layer, value in enumerate(raw) if value == math.inf}
         while True:
             others = [layer for layer in range(len(raw)) if layer not in dense]
             budget = self.density * sum(sizes) - sum(sizes[layer] for layer in dense)
-            scale = max(0.0, budget) / sum(raw[layer] * sizes[layer] for layer in others) if others else 0.0
+            scale = budget / sum(raw[layer] * sizes[layer] for layer in others) if others else 0.0
             full = {layer for layer in others if scale * raw[layer] >= 1}
             if not full:
                 break

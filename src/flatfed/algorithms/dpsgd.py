@@ -8,7 +8,7 @@ its group published with DisPFL mixes first and trains from the mixed model: ``o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flatfed.algorithms._base import Algorithm
 from flatfed.algorithms._claims import Claims, Reduction
@@ -39,6 +39,11 @@ class DPSGD(Algorithm):
         ends_at="fixed point",
     )
 
+    def __init__(self, **values: Any):
+        super().__init__(**values)
+        if self.mix_first:
+            self.client_state = ()  # no step to keep: the models that are mixed are trained ones
+
     @property
     def mix_first(self) -> bool:
         """Whether nodes mix before they train."""
@@ -52,6 +57,8 @@ class DPSGD(Algorithm):
 
     def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
         """X <- W X + steps; the models come in with their steps taken. A node that did not train has none."""
+        if self.mix_first:
+            return super().mix(models, mixing, ctx)
         steps = ctx.client["step"]
         models.sub_(steps)
         gossip(models, mixing(0))
