@@ -19,7 +19,7 @@ class LocallyEstimated(Algorithm):
 
         e_i = rho (w_i^old - w^t) / ||w_i^old - w^t||,  constant over the round; w_i^old: what i received last
 
-    ``direction``: the official code has one direction for all clients, w^{t-1} - w^t, which section 4.1 argues against;
+    ``direction``: the official code has one direction for all clients, w^{t-1} - w^t, which section 4.1 rules out;
     the two agree under full participation. It also indexes the flat vector by tensor, so that every tensor is shifted
     by one scalar: never reproduced. ``first``: before a client has taken part, Alg. 1's w_i^old = 0 makes e_i a pure
     shrinking of w^t; like the official code in its first round, the default does not perturb then.
@@ -30,7 +30,7 @@ class LocallyEstimated(Algorithm):
         "paper",
         ("paper", "official_code"),
         "each client's own last model, or the server's last step",
-        "section 4.1 argues against one direction for all",
+        "section 4.1 rules out the extra download",
     )
     first = Choice(
         "official_code",
