@@ -10,7 +10,7 @@ import pytest
 from flatfed.errors import DataError
 from flatfed.experiment import figures as declared
 from flatfed.tables import figures
-from flatfed.tables.figures import bars, curves, histogram, palette, paper, sweep
+from flatfed.tables.figures import bars, curves, eigenvalues, histogram, palette, paper, sweep
 
 
 def make_run(folder, accuracies, rounds=None):
@@ -120,7 +120,7 @@ def test_communications_are_rounds_times_gossip_steps(tmp_path):
 def test_what_the_configuration_can_ask_for_can_be_drawn():
     assert set(declared.METRICS["curves"]) == set(curves.KNOWN)
     assert set(declared.METRICS["sweep"]) == set(declared.METRICS["bars"]) == set(paper.QUANTITIES)
-    assert set(declared.KINDS) - set(declared.MISSING) <= set(figures.KINDS)
+    assert set(declared.KINDS) <= set(figures.KINDS)
 
 
 def test_probes_are_read_from_run_json(tmp_path):
@@ -149,3 +149,25 @@ def test_damaged_runs_and_unknown_metrics_are_named(sweep_spec, tmp_path):
         figures.make(sweep_spec, tmp_path)
     with pytest.raises(DataError, match="unknown metric 'accuracy'"):
         figures.make({**sweep_spec, "metric": "accuracy"}, tmp_path)
+
+
+def test_eigenvalues_are_means_with_pyhessians_beside(tmp_path):
+    density = {"nodes": [[1.0]], "weights": [[1.0]]}
+    for name, value in (("1", 4.0), ("2", 6.0)):
+        other = {"top_eigenvalue": value + 1, "trace": 1.0}
+        record = {"format": 1, "top_eigenvalue": value, "trace": 1.0, "density": density, "pyhessian": other}
+        (tmp_path / f"{name}.json").write_text(json.dumps({**record, "warnings": []}))
+    paths = [str(tmp_path / f"{name}.json") for name in ("1", "2")]
+    bar = [
+        {"algorithm": "dfedavg", "label": "DFedAvg", "hessians": paths},
+        {"algorithm": "dfedsam", "label": "DFedSAM", "hessians": [str(tmp_path / "none.json")]},
+    ]
+    panels = [{"title": "Ring", "bars": bar}]
+    spec = {"figure": "f", "kind": "eigenvalues", "scale": "paper", "title": "T", "panels": panels}
+    figure = eigenvalues.draw(spec)
+    axis = figure.axes[0]
+    np.testing.assert_allclose([patch.get_height() for patch in axis.patches], [5.0, 0.0])
+    np.testing.assert_allclose([line.get_ydata()[0] for line in axis.get_lines() if line.get_marker() == "D"], [6.0])
+    assert axis.get_ylim()[0] == 0
+    said = texts(figure)
+    assert "n = 2" in said and "1 Hessians are missing" in said and "PyHessian" in said and "eigenvalue" in said

@@ -123,6 +123,5 @@ def selected_outputs():
 def every_output():
     scale = EXPERIMENT.scale
     tables = [file for table in EXPERIMENT.tables for file in table_files(scale, table)]
-    drawn = [figure for figure in EXPERIMENT.figures if figure not in EXPERIMENT.missing_figures]
-    figures = [file for figure in drawn for file in figure_files(scale, figure)]
+    figures = [file for figure in EXPERIMENT.figures for file in figure_files(scale, figure)]
     return [*tables, *figures, f"{RESULTS}/errata.html"]

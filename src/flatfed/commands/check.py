@@ -23,8 +23,6 @@ def check(config: Path | None) -> None:
         "figures": experiment.figures,
     }
     print("declared: " + ", ".join(f"{len(ids)} {kind}" for kind, ids in declared.items()))
-    if experiment.missing_figures:
-        print(f"missing: {len(experiment.missing_figures)} figures that need what no rule makes yet")
     runs: set[str] = set()
     for table, columns in experiment.selected():
         needed = {run.path for run in experiment.table_runs(scale, table, columns)}

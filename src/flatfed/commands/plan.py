@@ -144,7 +144,7 @@ def plan(
 def wanted(
     experiment: Experiment, names: list[str], every: bool
 ) -> tuple[list[tuple[str, list[str] | None]], list[str]]:
-    """Return (tables with their columns, figures) of the ``names``, of config.yaml, or ``every`` one that can be made.
+    """Return (tables with their columns, figures) of the ``names``, of config.yaml, or ``every`` one.
 
     :raises ConfigError: a name is neither a table's nor a figure's.
     """
@@ -154,11 +154,9 @@ def wanted(
             raise ConfigError(unknown("table or figure", name, known_ids, "plan"))
     if not names and not every:
         return experiment.selected(), experiment.selected_figures()
-    missing = experiment.missing_figures
     chosen = names or [*experiment.tables, *experiment.figures]
     tables = [(name, None) for name in dict.fromkeys(chosen) if name in experiment.tables]
-    figures = [name for name in dict.fromkeys(chosen) if name in experiment.figures]
-    return tables, [name for name in figures if name in names or name not in missing]
+    return tables, [name for name in dict.fromkeys(chosen) if name in experiment.figures]
 
 
 def known(experiment: Experiment, scale: str) -> Costs:

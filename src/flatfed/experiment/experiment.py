@@ -78,11 +78,6 @@ class Experiment:
         return list(self.catalog.datasets)
 
     @cached_property
-    def missing_figures(self) -> list[str]:
-        """Ids of the figures that are declared but need what no rule makes (see ``figures.MISSING``)."""
-        return [name for name, found in self.figures.items() if found.kind in figures.MISSING]
-
-    @cached_property
     def errata(self) -> Errata:
         """The papers' contradictions: config/errata.yaml."""
         return Errata(self.root)

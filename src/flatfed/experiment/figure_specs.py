@@ -5,7 +5,6 @@ from __future__ import annotations
 import string
 from typing import TYPE_CHECKING, Any
 
-from flatfed.errors import ConfigError
 from flatfed.experiment import analyses, figures, fit, words
 from flatfed.experiment.model import Figure, Run
 
@@ -14,15 +13,7 @@ if TYPE_CHECKING:
 
 
 def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str, Any]:
-    """Return {"kind", "inputs": paths, "runs": run folders, "spec": what ``flatfed figure`` takes}.
-
-    :raises ConfigError: the figure needs what nothing makes.
-    """
-    if found.kind in figures.MISSING:
-        raise ConfigError(
-            f"config/figures/{found.id}.yaml: kind {found.kind} is declared and counted as missing; it needs "
-            f"{figures.MISSING[found.kind]}, which no rule makes"
-        )
+    """Return {"kind", "inputs": paths, "runs": run folders, "spec": what ``flatfed figure`` takes}."""
     document = found.settings
     drawn, inputs, runs, pairs = [], [], {}, []
     for panel in figures.panels(document):
@@ -135,7 +126,19 @@ def _surfaces(experiment: Experiment, scale: str, document: dict[str, Any], pane
     return {"surfaces": shown}, [path], []
 
 
+def _eigenvalues(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
+    """Return (group of bars, files, no runs): one bar a row."""
+    bars, files = [], []
+    for row in panel["rows"]:
+        runs = _runs(experiment, scale, document, panel, row)
+        paths = [analyses.hessian_path(run, experiment.results) for run in runs]
+        files += paths
+        bars.append({"algorithm": row, "label": experiment.catalog.algorithms[row]["label"], "hessians": paths})
+    return {"bars": bars}, files, []
+
+
 _DRAWN = {
+    "eigenvalues": _eigenvalues,
     "surface": _surfaces,
     "curves": _curves,
     "sweep": _sweep,

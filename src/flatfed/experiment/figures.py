@@ -23,11 +23,6 @@ KINDS = {
 }
 COMMON = ("kind", "title", "paper", "caption", "decentralised")
 
-#: Kinds that need what no rule makes: they are declared, counted as missing, and not drawn.
-MISSING = {
-    "eigenvalues": "eigenvalues of the Hessian",
-}
-
 #: Measures of curves that a run has where its protocol has a ``probe``, in run.json.
 PROBES = ("perturbation_drift", "sharpness", "m_sharpness")
 

@@ -42,7 +42,17 @@ from matplotlib import pyplot
 
 from flatfed.errors import DataError, unknown
 from flatfed.files import write_whole
-from flatfed.tables.figures import bars, contour, curves, histogram, partition, surface, surface_page, sweep
+from flatfed.tables.figures import (
+    bars,
+    contour,
+    curves,
+    eigenvalues,
+    histogram,
+    partition,
+    surface,
+    surface_page,
+    sweep,
+)
 from flatfed.tables.figures.paper import STYLE
 
 #: Kind -> function of the specification that returns a matplotlib figure.
@@ -50,6 +60,7 @@ KINDS = {
     "curves": curves.draw,
     "sweep": sweep.draw,
     "bars": bars.draw,
+    "eigenvalues": eigenvalues.draw,
     "partition": partition.draw,
     "histogram": histogram.draw,
     "surface": surface.draw,
