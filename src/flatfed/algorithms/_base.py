@@ -17,6 +17,7 @@ no module, loader or device is ever seen. ``g`` belongs to the algorithm until i
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from flatfed.algorithms._claims import Claims
@@ -73,6 +74,7 @@ class Algorithm:
             setattr(self, name, parameter.check(values.get(name, parameter.default), f"{where}: {name}"))
 
     @classmethod
+    @cache
     def parameters(cls) -> dict[str, Number | Whole | Choice]:
         """Return name -> declaration of all hyper-parameters, inherited ones included."""
         found = {}
