@@ -64,3 +64,21 @@ def test_resumed_from_a_checkpoint(tmp_path, name):
     second = on_gpu(tmp_path, spec, "stacked")
     checkpoint.restore(path, second)
     assert second.state.home == "device" and torch.equal(weights(second, 2), whole)
+
+
+@pytest.mark.parametrize(
+    "graph", [{"graph": "clique", "neighbours": 3}, {"graph": "ring"}], ids=lambda graph: graph["graph"]
+)
+def test_mixing_is_not_rounded_to_tf32(tmp_path, graph):
+    """Nodes outside the clique keep every bit of their model; the others are averages in float32."""
+    write_problem(tmp_path)
+    spec = description("dfedavg", **{**needs("dfedavg"), "topology": graph, "precision": "float32"})
+    run = on_gpu(tmp_path, spec, "stacked")
+    models = run.state.store["model"]
+    models.copy_(torch.randn(models.shape, generator=torch.Generator().manual_seed(1)))
+    before, matrix = models.double().cpu(), torch.from_numpy(run.topology.mixing(0))
+    run._mix(torch.tensor(0.1, device="cuda"))
+    found = models.double().cpu()
+    assert (found - matrix @ before).abs().max() < 1e-6
+    alone = (matrix.diagonal() == 1).nonzero().flatten()
+    assert torch.equal(found[alone], before[alone])

@@ -188,3 +188,30 @@ def test_client_state_is_the_same_wherever_it_lies(tmp_path, monkeypatch, home):
     plain.advance(), plain.advance()
     assert torch.equal(run.server["w"], plain.server["w"])
     assert torch.equal(run.state.store["mu"], plain.state.store["mu"])
+
+
+@pytest.fixture
+def tf32():
+    """Allow TF32 for a test."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    yield
+    torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def test_models_are_averaged_without_tf32(tmp_path, tf32):
+    """Training may use TF32 on a GPU; where models are mixed or aggregated it is off, and on again afterwards."""
+    seen = []
+
+    class Watched(Gossip):
+        def mix(self, models, mixing, ctx):
+            seen.append(torch.backends.cuda.matmul.allow_tf32)
+
+    class Served(FedAvg):
+        def aggregate(self, server, uploads, ctx):
+            seen.append(torch.backends.cuda.matmul.allow_tf32)
+
+    spec = description("fedavg", sampling=EVERYBODY, topology={"graph": "ring"})
+    for kind in (Watched, Served):
+        simulation(tmp_path, spec, algorithm=kind()).advance()
+    assert seen == [False, False] and torch.backends.cuda.matmul.allow_tf32

@@ -37,11 +37,15 @@ class FedSpeed(SharpnessAware, FedDyn):
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """FedDyn's h_i; the paper's clients send w_i + h_i in place of w_i."""
+        """FedDyn's h_i; the paper's clients send w_i + h_i in place of w_i, and consistency is measured on that."""
         sent = super().finish(w, ctx)
         if self.average == "paper":
             w.add_(ctx.client["h"])
         return sent
+
+    def evaluated(self, server: dict[str, Tensor]) -> dict[str, Tensor]:
+        """In the paper's form nothing stands beside the server's model: h_i never comes apart from w_i."""
+        return {"server": server["w"]} if self.average == "paper" else super().evaluated(server)
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
         """w = mean_S w_i + mean_all h_i, or (paper) the mean of what the active clients sent."""

@@ -19,6 +19,7 @@ from flatfed.engine.cost import Cost
 from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.executors import executor
 from flatfed.engine.local import LocalTraining, Resident, placed
+from flatfed.engine.precision import full_precision
 from flatfed.engine.probe import Probe
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.streams import stream
@@ -178,7 +179,8 @@ class Simulation:
         else:
             if self.received is not None:
                 self.received.record(order, self.round, self.server["w"])
-            algorithm.aggregate(self.server, uploads, self._context(order, rate, None))
+            with full_precision():
+                algorithm.aggregate(self.server, uploads, self._context(order, rate, None))
         return uploads["w"], loss_sum, step_sum
 
     def plan(self, clients: np.ndarray) -> batches.RoundPlan:
@@ -198,7 +200,8 @@ class Simulation:
             self.cost.links(links)
             return torch.from_numpy(matrix).to(models)
 
-        self.algorithm.mix(models, mixing, self._context(np.arange(self.clients), rate, self._all_state()))
+        with full_precision():
+            self.algorithm.mix(models, mixing, self._context(np.arange(self.clients), rate, self._all_state()))
 
     def _all_state(self) -> dict[str, Tensor]:
         """Return the state of all clients, name -> (clients, parameters), as it lies in the store."""
