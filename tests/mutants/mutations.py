@@ -129,6 +129,12 @@ LESAM_SERVER = (
     'away = ctx.server["step"]',
     "the official direction without its minus",
 )
+LESAM_STEP = (
+    "algorithms/_lesam.py",
+    'server["w"] - received)',
+    'uploads["w"].mean(dim=0, keepdim=True) - received)',
+    "the official direction is the clients' mean step, not the server's",
+)
 LESAM_FIRST = (
     "algorithms/_lesam.py",
     "ctx.previous * ctx.participated - ctx.w",
@@ -280,14 +286,14 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ),
         ("algorithms/fedsmoo.py", 'self.s == "paper"', 'self.s != "paper"', "the two forms of s are swapped"),
     ),
-    "fedlesam": (*LESAM, UNIT_SUM, MEAN_SUM),
+    "fedlesam": (*LESAM, LESAM_STEP, UNIT_SUM, MEAN_SUM),
     "fedlesam_s": (
         *LESAM,
         *VARIATES,
         ("algorithms/fedlesam_s.py", 'self.correction == "official_code"', "True", "always the official factor"),
         ("algorithms/fedlesam_s.py", ".mul_(OFFICIAL_FACTOR)", ".div_(OFFICIAL_FACTOR)", "ten times for a tenth"),
     ),
-    "fedlesam_d": (*LESAM, *DUALS),
+    "fedlesam_d": (*LESAM, LESAM_STEP, *DUALS),
     "centralised_sgd": (
         *SERVED,
         NO_RATE,

@@ -215,3 +215,16 @@ def test_models_are_averaged_without_tf32(tmp_path, tf32):
     for kind in (Watched, Served):
         simulation(tmp_path, spec, algorithm=kind()).advance()
     assert seen == [False, False] and torch.backends.cuda.matmul.allow_tf32
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"client_state": "mu"}, "client_state is 'mu'; wanted: a tuple of names"),
+        ({"client_state": ("model",)}, "client_state may not have 'model'"),
+        ({"server_state": ("w",)}, "server_state may not have 'w'"),
+    ],
+)
+def test_state_that_cannot_be_is_refused(tmp_path, state, words):
+    with pytest.raises(ConfigError, match=words):
+        simulation(tmp_path, description("fedavg"), algorithm=type("Odd", (FedAvg,), state)())

@@ -34,6 +34,7 @@ CASES = [
     ("fedsmoo", {"rho": 0.3, "penalty": 0.2, "s": "paper"}),
     ("fedlesam", {**LESAM, "server_learning_rate": 0.9}),
     ("fedlesam", {**LESAM, "direction": "official_code"}),
+    ("fedlesam", {**LESAM, "direction": "official_code", "server_learning_rate": 0.6}),
     ("fedlesam", {**LESAM, "first": "paper"}),
     ("fedlesam_s", LESAM),
     ("fedlesam_s", {**LESAM, "direction": "official_code", "correction": "official_code", "steps": "official_code"}),
@@ -103,6 +104,6 @@ def test_when_only_some_nodes_train(tmp_path, name, params):
     check(tmp_path, name, params, "stacked", sampling={"scheme": "fixed", "fraction": 0.5})
 
 
-@pytest.mark.parametrize(("name", "params"), CASES[:33])
+@pytest.mark.parametrize(("name", "params"), CASES[:34])
 def test_when_everybody_takes_part_and_nothing_is_clipped(tmp_path, name, params):
     check(tmp_path, name, params, "stacked", sampling={"scheme": "all"}, clip_norm=None)

@@ -168,3 +168,23 @@ def test_tables_say_where_paper_and_official_code_part():
     assert any(line.startswith("FedSMOO: the official code is followed in s,") for line in said)
     assert any(line.startswith("SCAFFOLD, FedCM, MoFedSAM: the paper is followed in steps, K:") for line in said)
     assert not [line for line in experiment.load(ROOT).table_spec("preview", "fedsmoo2023_T1")["notes"] if line in said]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("def (:", ["fedodd.py", "cannot be imported", "SyntaxError"]),
+        ("import no_such_module", ["fedodd.py", "cannot be imported", "no_such_module"]),
+        ("x = 1", ["fedodd.py", "defines no subclass", "'fedodd'", "underscore"]),
+    ],
+)
+def test_a_broken_file_of_an_outside_folder_is_named(folder, text, words):
+    (folder / "fedodd.py").write_text(text)
+    (folder / "_helpers.py").write_text("def (:")
+    (folder / "package").mkdir()
+    (folder / "package/__init__.py").write_text("def (:")
+    config = experiment.load(ROOT).config
+    with pytest.raises(ConfigError) as caught:
+        experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]})
+    for word in words:
+        assert word in str(caught.value)

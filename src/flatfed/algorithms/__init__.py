@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -50,11 +51,12 @@ def look_in(folders: Iterable[str | Path], where: str) -> list[str]:
 
 def names() -> list[str]:
     """Return the ids of all algorithms, sorted."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    found = pkgutil.iter_modules(__path__)
+    return sorted(module.name for module in found if not (module.ispkg or module.name.startswith("_")))
 
 
 def load(name: str) -> type[Algorithm]:
-    """Return the class of algorithm ``name``; ConfigError if there is no such file or no such class in it."""
+    """Return the class of algorithm ``name``; ConfigError if there is no such file, or none that can be imported."""
     return _load(name, tuple(__path__))
 
 
@@ -63,11 +65,17 @@ def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
     """Load from ``folders``, once: a configuration asks thousands of times, and listing folders takes long."""
     if name not in names():
         raise ConfigError(unknown("algorithm", name, names(), "algorithms"))
-    module = importlib.import_module(f"{__name__}.{name}")
+    spec = importlib.util.find_spec(f"{__name__}.{name}")
+    try:
+        module = importlib.import_module(spec.name)
+    except Exception as error:  # the file may be a user's, and do anything
+        kind = type(error).__name__
+        raise ConfigError(f"{spec.origin}: cannot be imported as an algorithm: {kind}: {error}") from error
     wanted = name.replace("_", "")
     for value in vars(module).values():
         if isinstance(value, type) and issubclass(value, Algorithm) and value.__name__.lower() == wanted:
             return value
     raise ConfigError(
-        f"{module.__file__}: defines no subclass of flatfed.algorithms.Algorithm called {wanted!r}, capitals aside"
+        f"{module.__file__}: defines no subclass of flatfed.algorithms.Algorithm called {wanted!r}, capitals aside; a "
+        f"file that is no algorithm has a name that begins with an underscore"
     )
