@@ -25,6 +25,8 @@ from pathlib import Path
 
 VARIABLE = "FLATFED_WARM"
 COMMANDS = ("train", "evaluate", "hessian", "surface")  # those that import torch
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+LONGEST = 107  # bytes of a socket's path
 PATIENCE = 60  # seconds a server may take to import torch
 
 
@@ -64,6 +66,8 @@ def _connect(folder: Path, owner: str) -> socket.socket:
     """Return a connection to the server of this python in ``folder``, started where there is none; OSError if not."""
     key = hashlib.sha256(f"{sys.executable} {sys.prefix}".encode()).hexdigest()[:16]
     address = folder / f"{key}.socket"
+    if len(os.fsencode(address)) > LONGEST:
+        raise OSError(f"{address} is too long a path for a socket")
     with open(folder / f"{key}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with contextlib.suppress(OSError):
@@ -71,7 +75,10 @@ def _connect(folder: Path, owner: str) -> socket.socket:
         address.unlink(missing_ok=True)
         with open(folder / f"{key}.log", "w") as log:
             command = [sys.executable, "-m", "flatfed.warm", str(address), owner]
-            server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            quiet = {**os.environ, **dict.fromkeys(THREADS, "1")}  # threads do not survive a fork; jobs set their own
+            server = subprocess.Popen(
+                command, env=quiet, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and server.poll() is None:
             with contextlib.suppress(OSError):

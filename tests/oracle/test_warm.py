@@ -115,6 +115,21 @@ def test_a_server_ends_with_its_owner(folder):
     assert server.wait(timeout=10) == 0 and not (folder / "s/x.socket").exists()
 
 
+def test_jobs_with_several_threads_fork_too(folder, monkeypatch):
+    """The libraries that torch loads start their threads by these variables, and a process with threads cannot fork."""
+    for name in warm.THREADS:
+        monkeypatch.setenv(name, "4")
+    assert start(folder, "out").wait() == 0
+    assert len(servers(folder)) == 1
+
+
+def test_a_path_too_long_for_a_socket_is_not_tried(folder, monkeypatch):
+    monkeypatch.setattr(warm, "LONGEST", 10)
+    with pytest.raises(OSError, match="too long a path"):
+        warm._connect(folder / "s", str(os.getpid()))
+    assert servers(folder) == []
+
+
 def test_without_a_folder_for_the_socket_a_job_starts_by_itself(folder):
     (folder / "s").rmdir()
     assert start(folder, "out").wait() == 0
