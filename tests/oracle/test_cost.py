@@ -186,12 +186,9 @@ def test_dispfl_sends_its_density(tmp_path, density):
     assert (mask.sum(dim=1) <= wanted).all() and (mask.sum(dim=1) > wanted - layers).all()
 
 
-@pytest.mark.parametrize(("name", "params"), [case for case in CASES if case[1].get("order") != "official_code"])
+@pytest.mark.parametrize(("name", "params"), CASES)
 def test_stored_vectors_are_as_declared(tmp_path, name, params):
-    """The model, and beside it every vector of its size that a client's hooks read: own, remembered, downloaded.
-
-    But D-PSGD in the official order, whose step the engine keeps although no hook needs it.
-    """
+    """The model, and beside it every vector of its size that a client's hooks read: own, remembered, downloaded."""
     found = Counted(tmp_path, name, params)
     algorithm = found.run.algorithm
     assert found.seen["client"] == set(algorithm.client_state)

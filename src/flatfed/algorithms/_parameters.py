@@ -20,17 +20,6 @@ class Number:
     exclusive_minimum: float | None = None
     exclusive_maximum: float | None = None
 
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON-Schema fragment of the bounds."""
-        bounds = {
-            "minimum": self.minimum,
-            "maximum": self.maximum,
-            "exclusiveMinimum": self.exclusive_minimum,
-            "exclusiveMaximum": self.exclusive_maximum,
-        }
-        given = {key: value for key, value in bounds.items() if value is not None}
-        return {"type": "number", "description": self.doc, "default": self.default, **given}
-
     def check(self, value: Any, where: str) -> float:
         """Return ``value`` as a float inside the bounds; ConfigError otherwise."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -54,10 +43,6 @@ class Whole:
     default: int
     doc: str
     minimum: int
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON-Schema fragment of the bound."""
-        return {"type": "integer", "description": self.doc, "default": self.default, "minimum": self.minimum}
 
     def check(self, value: Any, where: str) -> int:
         """Return ``value`` if it is a whole number within the bound; ConfigError otherwise."""
@@ -84,10 +69,6 @@ class Choice:
     def parts(self) -> bool:
         """Whether the choice is between a paper and its official code."""
         return {"paper", "official_code"} <= set(self.options)
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON-Schema fragment of the options."""
-        return {"enum": list(self.options), "description": self.doc, "default": self.default}
 
     def check(self, value: Any, where: str) -> str | int:
         """Return the option that ``value`` is; ConfigError if it is none."""

@@ -34,11 +34,6 @@ class Batch:
     weights: Tensor
     masks: list[Tensor]
 
-    def narrow(self, rows: int) -> Batch:
-        """Return the first ``rows`` rows."""
-        masks = [mask[:rows] for mask in self.masks]
-        return Batch(self.images[:rows], self.labels[:rows], self.weights[:rows], masks)
-
 
 class Executor:
     """Computes losses and gradients of flat rows; ``block`` rows train together (None: all of a round)."""
