@@ -31,7 +31,7 @@ class FedSpeed(SharpnessAware, FedDyn):
         "official_code",
         ("official_code", "paper"),
         "h enters as the mean over all, or over active clients",
-        "FedSMOO's ablation was made with the official code",
+        "FedSMOO's Table 8 then ablates one code",
     )
     alike = True
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
