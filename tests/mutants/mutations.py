@@ -366,6 +366,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             'if self.regrow != "random"',
             "the two ways to regrow are swapped",
         ),
+        ("algorithms/dispfl.py", "len(layers) + layer", "len(layers) - layer", "layers share their draws"),
     ),
     "dfedsam": (*SAM, *PEERS, *TRAIN_THEN_MIX),
     "dfedsam_mgs": (

@@ -51,6 +51,7 @@ CASES = [
     ("dispfl", {}),
     ("dispfl", {"density": 0.3, "anneal": 0.8, "regrow": "gradient"}),
     ("dispfl", {"masks": "same", "density": 0.6}),
+    ("dispfl", {"density": 0.3}),
     ("dfedsam", {"rho": 0.3}),
     ("dfedsam_mgs", {"rho": 0.3, "gossip_steps": 3}),
 ]

@@ -188,3 +188,11 @@ def test_a_broken_file_of_an_outside_folder_is_named(folder, text, words):
         experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]})
     for word in words:
         assert word in str(caught.value)
+
+
+def test_a_domain_split_may_have_a_topology(tmp_path):
+    dealt = "scheme: domain, domain: art, clients_per_domain: 10"
+    split = f"{{label: [x], {dealt}, participation: 1, sampling: all, topology: ring}}"
+    exp = experiment.load(project(tmp_path, mine=split))
+    about = exp.run("paper", "fedlesam-officehome", "mine", "dfedavg", 1).description
+    assert about["topology"] == {"graph": "ring"} and about["partition"]["clients"] == 30

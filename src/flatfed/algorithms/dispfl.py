@@ -8,7 +8,8 @@ Layers have Erdos-Renyi-kernel densities, proportional to sum(shape) / prod(shap
 dimension are dense. Regrown weights start at zero, unless they were pruned a moment before. ``regrow: gradient`` takes
 the places of the largest |gradient| of the round's last step in place of random ones. A method of personal models:
 DFedSAM reports "global" accuracy without a definition; shown here is the mean of all nodes' models. A link carries
-``density`` of a model; the masks' bits are not counted.
+``density`` of a model; the masks' bits are not counted. A density that the dense tensors use up is refused by the job
+itself: which it is depends on the model's tensors.
 """
 
 from __future__ import annotations
