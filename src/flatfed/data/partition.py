@@ -6,7 +6,7 @@ import json
 import os
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ SAMPLERS = ("keyed", "official")
 class Partition:
     """``indices`` (total,) image positions, client after client; ``offsets`` (clients + 1,); ``test`` (n,) positions
     of the test images; ``class_counts`` (clients, classes); ``spec`` what it was made from; ``client_test`` for every
-    client positions of test images drawn to its label distribution (:func:`draw_client_test`), None without them."""
+    client positions of test images drawn to its label distribution (:func:`draw_client_test`), None without them;
+    ``validation`` (n,) positions held out of the training images (:func:`hold_out`), None where none are."""
 
     indices: np.ndarray
     offsets: np.ndarray
@@ -34,6 +35,7 @@ class Partition:
     spec: dict[str, Any]
     digest: str
     client_test: list[np.ndarray] | None = None
+    validation: np.ndarray | None = None
 
     @property
     def clients(self) -> int:
@@ -79,6 +81,41 @@ def draw_client_test(labels: np.ndarray, parts: list[np.ndarray], test: np.ndarr
         classes, counts = np.unique(labels[part], return_counts=True)
         drawn.append(np.concatenate([rng.choice(pools[int(c)], n) for c, n in zip(classes, counts, strict=True)]))
     return drawn
+
+
+def hold_out(partition: Partition, labels: np.ndarray, share: float, seed: int) -> Partition:
+    """Return ``partition`` with a validation part in place of its test images; ``labels`` (N,) of all images.
+
+    Every client gives up floor(``share`` n) of its n images, drawn by a random stream of its own. An image that several
+    clients have (splits with replacement) is then held out of all of them, so that none is both trained and validated
+    on. ``validation`` has every image once, in rising order; ``test`` is empty, ``digest`` still that of the whole.
+    Raises DataError where that is no image at all, or where a client is left without one.
+    """
+    parts = np.split(partition.indices, partition.offsets[1:-1])
+    given_up = []
+    for client, part in enumerate(parts):
+        own = np.unique(part)
+        given_up.append(stream(seed, "validation", client).choice(own, int(share * len(own) + 1e-9), replace=False))
+    held = np.unique(np.concatenate(given_up))
+    if not len(held):
+        most = max(len(part) for part in parts)
+        raise DataError(f"partition: a validation share of {share:g} holds out no image; clients have at most {most}")
+    kept = [part[~np.isin(part, held)] for part in parts]
+    sizes = np.array([len(part) for part in kept])
+    if not sizes.all():
+        client = int(np.argmin(sizes))
+        raise DataError(
+            f"partition: a validation share of {share:g} leaves client {client} none of its {len(parts[client])} images"
+        )
+    return replace(
+        partition,
+        indices=np.concatenate(kept),
+        offsets=np.concatenate([[0], np.cumsum(sizes)]),
+        test=partition.test[:0],
+        class_counts=np.stack([np.bincount(labels[part], minlength=partition.class_counts.shape[1]) for part in kept]),
+        client_test=None,
+        validation=held,
+    )
 
 
 def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:

@@ -18,7 +18,8 @@ class Evaluation:
 
     ``sets``: ``test``; ``train``, the images of all clients one after the other, those given twice counted twice;
     ``clients``, every client by itself: on its own training images and, where the partition has it, on test images
-    drawn to its label distribution.
+    drawn to its label distribution. ``validation``: images held out of the training images, in place of the test ones,
+    which are then never looked at. ``unseen`` is the name of the one or the other.
     """
 
     def __init__(
@@ -26,7 +27,9 @@ class Evaluation:
     ):
         self.model, self.layout, self.data, self.batch_size = model, layout, data, batch_size
         self.sets = sets
-        self.test = torch.from_numpy(partition.test).to(data.labels.device)
+        self.unseen = "validation" if "validation" in sets else "test"
+        images = partition.validation if self.unseen == "validation" else partition.test
+        self.images = torch.from_numpy(images).to(data.labels.device)
         self.train = torch.from_numpy(partition.indices).to(data.labels.device)
         self.own = np.split(np.arange(len(partition.indices)), partition.offsets[1:-1])
         self.drawn = None
@@ -40,9 +43,9 @@ class Evaluation:
 
         ``client_<set>_accuracy`` and ``client_<set>_std`` are mean and population deviation over the clients.
         """
-        loss, hits = self.hits(row, self.test)
-        found = {"test_loss": loss, "test_accuracy": float(hits.mean())}
-        over = {"test": (hits, self.drawn)}
+        loss, hits = self.hits(row, self.images)
+        found = {f"{self.unseen}_loss": loss, f"{self.unseen}_accuracy": float(hits.mean())}
+        over = {self.unseen: (hits, self.drawn)}
         if "train" in self.sets or "clients" in self.sets:
             loss, hits = self.hits(row, self.train)
             over = {"train": (hits, self.own), **over}

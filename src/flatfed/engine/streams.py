@@ -20,7 +20,7 @@ PURPOSES = {
     "topology": 8,  # time-varying graphs: round
     "subset": 9,  # subsets of the data for analysis
     "directions": 10,  # loss-surface directions, Hessian probes
-    "validation": 11,  # validation part of the training clients
+    "validation": 11,  # validation part of a client's training images: client
     "client_test": 12,  # a client's own test images: client
 }
 
