@@ -77,6 +77,7 @@ def train(options: argparse.Namespace) -> None:
             device=device,
             threads=options.threads,
             code_digest=code,
+            weights=options.weights,
         )
 
 
@@ -180,6 +181,7 @@ def time(options: argparse.Namespace) -> None:
         warm_up=options.warm_up,
         device=options.device,
         threads=options.threads,
+        weights=options.weights,
     )
 
 

@@ -26,11 +26,12 @@ from flatfed.errors import DataError, FlatFedError
 SRC = Path(__file__).parents[2] / "src"
 
 
-def job(tmp_path: Path, name: str, out: str, **changes) -> Path:
+def job(tmp_path: Path, name: str, out: str, weights: Path | None = None, **changes) -> Path:
     if not (tmp_path / "data").exists():
         write_problem(tmp_path, sizes(name))
     spec = description(name, **{"precision": "float32", **needs(name), **changes})
-    train(spec, tmp_path / "data", tmp_path / "partition.npz", tmp_path / out, device="cpu", code_digest="abc")
+    given = {"device": "cpu", "code_digest": "abc", "weights": weights}
+    train(spec, tmp_path / "data", tmp_path / "partition.npz", tmp_path / out, **given)
     return tmp_path / out
 
 
@@ -180,8 +181,8 @@ def test_a_run_tells_the_weights_it_began_with_and_does_not_go_on_from_others(tm
         save_file({name: torch.full_like(p, value) for name, p in model.named_parameters()}, tmp_path / "weights")
         return hashlib.sha256((tmp_path / "weights").read_bytes()).hexdigest()
 
-    spec = description("fedavg")["model"] | {"weights": str(tmp_path / "weights")}
-    changes = {"model": spec, "checkpoint_every": 1, "rounds": 5}
+    spec = description("fedavg")["model"] | {"weights": "constant"}
+    changes = {"model": spec, "checkpoint_every": 1, "rounds": 5, "weights": tmp_path / "weights"}
     first = begin_with(0.01)
     record = json.loads((job(tmp_path, "fedavg", "first", **changes) / "run.json").read_text())
     assert record["weights_digest"] == first
@@ -190,4 +191,8 @@ def test_a_run_tells_the_weights_it_began_with_and_does_not_go_on_from_others(tm
     record = json.loads((job(tmp_path, "fedavg", "other", **changes) / "run.json").read_text())
     assert record["weights_digest"] == second != first and len(record["sessions"]) == 1
     with pytest.raises(DataError, match="nowhere: cannot be read as weights"):
-        job(tmp_path, "fedavg", "none", model=spec | {"weights": str(tmp_path / "nowhere")})
+        job(tmp_path, "fedavg", "none", **changes | {"weights": tmp_path / "nowhere"})
+    with pytest.raises(DataError, match=r"model.weights of the run is 'constant', but no file of them was given"):
+        job(tmp_path, "fedavg", "none", **changes | {"weights": None})
+    with pytest.raises(DataError, match=r"model.weights of the run is None, but the file .*weights was given"):
+        job(tmp_path, "fedavg", "none", weights=tmp_path / "weights")

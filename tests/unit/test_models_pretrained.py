@@ -61,11 +61,11 @@ def test_the_head_of_another_number_of_classes_is_drawn_by_the_seed(theirs, tmp_
     description = {
         "seed": 5,
         "dataset": {"shape": [3, 8, 8], "classes": 4},
-        "model": {"name": "vit_b32", "options": SMALL, "weights": str(tmp_path / "out.safetensors")},
+        "model": {"name": "vit_b32", "options": SMALL, "weights": NAME},
     }
-    rows = []
+    rows, path = [], tmp_path / "out.safetensors"
     for seed in (5, 5, 6):
-        weights = Weights({**description, "seed": seed}, None, torch.device("cpu"), torch.float64)
+        weights = Weights({**description, "seed": seed}, None, torch.device("cpu"), torch.float64, path)
         rows.append(weights.layout.views(weights.initial))
     for name, value in theirs.state_dict().items():
         if name.startswith("heads."):
@@ -139,7 +139,7 @@ def test_names_are_checked_against_the_model():
         ("{name: vit_b32}", "preview.model: vit_b32 with patch: 32 takes images whose sides are multiples of 32"),
     ],
 )
-def test_a_protocol_names_weights_and_its_runs_say_where_they_lie(tmp_path, model, message):
+def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path, model, message):
     for folder in ("config", "workflow/schemas"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     protocol = tmp_path / "config/protocols/fedsmoo-cifar10.yaml"
@@ -151,5 +151,6 @@ def test_a_protocol_names_weights_and_its_runs_say_where_they_lie(tmp_path, mode
         return
     found = experiment.load(tmp_path, resources="elsewhere")
     run = found.run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
-    assert run.description["model"]["weights"] == "elsewhere/weights/vit_b32-imagenet.safetensors"
+    assert run.description["model"]["weights"] == "vit_b32-imagenet"
+    assert run.weights == "elsewhere/weights/vit_b32-imagenet.safetensors"
     assert "weights" not in found.run("paper", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).description["model"]

@@ -22,7 +22,7 @@ def short(monkeypatch):
     """Have the engine pretend a run with that clock, evaluations taking half a second; return what it is told."""
     told = {}
 
-    def train(description, dataset, partition, out, *, device, threads):
+    def train(description, dataset, partition, out, *, device, threads, weights):
         told.update(description)
         rounds = description["rounds"]
         lines = [f"{number + 1},{CLOCK[number]}" for number in range(rounds)]

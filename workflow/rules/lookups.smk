@@ -48,7 +48,7 @@ def run_partition(wildcards):
 
 
 def run_weights(wildcards):
-    return run_of(wildcards).description["model"].get("weights", [])
+    return run_of(wildcards).weights or []
 
 
 def run_description(wildcards):
@@ -151,7 +151,7 @@ def timed_partition(wildcards):
 
 
 def timed_weights(wildcards):
-    return timed_run(wildcards).description["model"].get("weights", [])
+    return timed_run(wildcards).weights or []
 
 
 def timed_description(wildcards):

@@ -27,4 +27,4 @@ rule timing:
         "Seconds of a round of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, alone"
     shell:
         "python -m flatfed time --run {params.run:q} --dataset {params.dataset} --partition {input.partition}"
-        " --out {output} --device {resources.device} --threads {params.threads} > {log} 2>&1"
+        " --weights {input.weights:q} --out {output} --device {resources.device} --threads {params.threads} > {log} 2>&1"

@@ -30,4 +30,4 @@ rule train:
         "Train {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}, {resources.device}"
     shell:
         "python -m flatfed train --run {params.run:q} --dataset {params.dataset} --partition {input.partition}"
-        " --out {params.folder} --device {resources.device} --threads {threads} > {log} 2>&1"
+        " --weights {input.weights:q} --out {params.folder} --device {resources.device} --threads {threads} > {log} 2>&1"

@@ -78,6 +78,12 @@ def _add_spec(sub: argparse.ArgumentParser, option: str, meaning: str) -> None:
     sub.add_argument(option, type=json_or_file, required=True, metavar="JSON", help=f"{meaning}: JSON, or a file of it")
 
 
+def add_weights(sub: argparse.ArgumentParser) -> None:
+    """Add ``--weights``: it may stand without a file, as the workflow's command lines have it where there is none."""
+    meaning = "file of the pre-trained weights that the run names (`flatfed weights` makes it)"
+    sub.add_argument("--weights", type=Path, nargs="?", metavar="FILE", help=meaning)
+
+
 def _add_config(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--config", type=Path, metavar="FILE", help="the configuration (default: config/config.yaml)")
 
@@ -139,6 +145,7 @@ def _runs(commands: Any) -> None:
     _add_spec(sub, "--run", "the run description, as `describe` prints it")
     _add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
     _add_path(sub, "--partition", "NPZ", "file that `partition` made")
+    add_weights(sub)
     _add_path(sub, "--out", "DIR", "run folder to write")
     _add_device(sub)
 

@@ -20,7 +20,8 @@ def calibrate(experiment: Experiment, costs: Costs, waiting: list[Run]) -> int:
     count = 0
     for run in chosen(costs, waiting):
         manifest = Path("resources", run.dataset, "dataset.json")
-        absent = [str(path) for path in (manifest, Path(run.partition)) if not path.exists()]
+        needed = (manifest, Path(run.partition), *([Path(run.weights)] if run.weights else []))
+        absent = [str(path) for path in needed if not path.exists()]
         if absent:
             made = " ".join(absent)
             print(f"{run.path} cannot be timed before its data are there: snakemake --cores 1 {made}", file=sys.stderr)
@@ -28,7 +29,7 @@ def calibrate(experiment: Experiment, costs: Costs, waiting: list[Run]) -> int:
         out = Path(run.path.replace("/runs/", "/analysis/", 1)).parent / "calibration.json"
         print(f"timing {run.protocol}/{run.split}/{run.algorithm}", flush=True)
         threads = 1 if run.scale == "preview" else experiment.config.get("threads", 1)
-        place = {"device": costs.device, "threads": threads}
+        place = {"device": costs.device, "threads": threads, "weights": run.weights}
         time_run.write(run.description, manifest.parent, Path(run.partition), out, rounds=2, **place)
         count += 1
     return count

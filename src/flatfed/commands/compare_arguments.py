@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flatfed.commands.arguments import _add, _add_config, _add_device, _add_path, _add_spec, count
+from flatfed.commands.arguments import _add, _add_config, _add_device, _add_path, _add_spec, add_weights, count
 
 
 def add(commands: Any) -> None:
@@ -71,6 +71,7 @@ def _time(commands: Any) -> None:
     _add_spec(sub, "--run", "the run description, as `describe` prints it")
     _add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
     _add_path(sub, "--partition", "NPZ", "file that `partition` made")
+    add_weights(sub)
     _add_path(sub, "--out", "FILE", "file to write")
     sub.add_argument("--rounds", type=count, default=5, metavar="N", help="rounds measured (default: 5)")
     sub.add_argument("--warm-up", type=count, default=1, metavar="N", help="rounds before them (default: 1)")

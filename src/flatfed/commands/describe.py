@@ -40,8 +40,11 @@ def commands(experiment: Experiment, runs: list[Run]) -> list[str]:
         spec = quoted(experiment.partition_spec(run.scale, run.protocol, run.split, run.seed))
         deal = f"partition --spec {spec} --dataset resources/{run.dataset} --out {run.partition}"
         lines.append(step(run.partition, deal))
+    for path in sorted({run.weights for run in runs if run.weights}):
+        lines.append(step(path, f"weights --name {Path(path).stem} --out {path}"))
     for run in runs:
-        place = f"--dataset resources/{run.dataset} --partition {run.partition} --out {run.path}"
+        weights = f"--weights {run.weights} " if run.weights else ""
+        place = f"--dataset resources/{run.dataset} --partition {run.partition} {weights}--out {run.path}"
         lines.append(step(f"{run.path}/run.json", f"train --run {quoted(run.description)} {place}"))
     return lines
 

@@ -33,6 +33,7 @@ def write(
     warm_up: int = WARM_UP,
     device: str = "auto",
     threads: int = 1,
+    weights: Path | None = None,
 ) -> None:
     """Train ``warm_up`` + ``rounds`` rounds of ``description`` and write the seconds of a round to ``out``.
 
@@ -56,7 +57,8 @@ def write(
         "evaluation": {**description["evaluation"], "every": 1},
     }
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
-        engine.train(short, dataset, partition, folder, device=gpus.resolve(device), threads=threads)
+        place = {"device": gpus.resolve(device), "threads": threads}
+        engine.train(short, dataset, partition, folder, **place, weights=weights)
         record = read_json(Path(folder) / "run.json")
         with open(Path(folder) / "metrics.csv", newline="", encoding="utf-8") as file:
             clock = [0.0, *(float(line["seconds"]) for line in csv.DictReader(file))]

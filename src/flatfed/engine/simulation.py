@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -45,6 +46,7 @@ class Simulation:
         executor_name: str,
         *,
         algorithm: algorithms.Algorithm | None = None,
+        pretrained_file: str | os.PathLike[str] | None = None,
     ):
         self.description = description
         self.seed = int(description["seed"])
@@ -53,7 +55,7 @@ class Simulation:
         update = description["update"]
         self.algorithm = algorithm or algorithms.load(update["name"])(**update["params"])
 
-        self.weights = Weights(description, self.algorithm, device, self.dtype)
+        self.weights = Weights(description, self.algorithm, device, self.dtype, pretrained_file)
         self.model, self.layout = self.weights.model, self.weights.layout
 
         self.data = Resident(

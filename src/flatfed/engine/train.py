@@ -67,8 +67,11 @@ def train(
     device: str = "auto",
     threads: int = 1,
     code_digest: str = "",
+    weights: str | os.PathLike[str] | None = None,
 ) -> None:
     """Train the run ``description`` on ``dataset`` (a folder) dealt as ``partition`` (an .npz); write folder ``out``.
+
+    ``weights`` is the file of the pre-trained weights that ``description["model"]["weights"]`` names, if it does.
 
     Goes on from the checkpoint in ``out`` if it is of this very run; otherwise sets it aside and starts anew. A run
     whose loss or weights stop being finite ends at that round: ``diverged_at`` in run.json, no later line in
@@ -76,6 +79,10 @@ def train(
 
     Raises DataError when data or partition do not fit the description, FlatFedError for a missing device.
     """
+    named = description["model"].get("weights")
+    if (named is None) != (weights is None):
+        given = f"the file {weights} was given" if weights is not None else "no file of them was given (--weights FILE)"
+        raise DataError(f"model.weights of the run is {named!r}, but {given}")
     out = Path(out)
     place = pick_device(device)
     set_up(threads)
@@ -86,11 +93,12 @@ def train(
         "partition": dealt.digest,
         "dataset": data.digest,
     }
-    if "weights" in description["model"]:
-        identity["weights"] = pretrained.digest(description["model"]["weights"])
+    if weights is not None:
+        identity["weights"] = pretrained.digest(weights)
     path = out / checkpoint.NAME
     chosen = checkpoint.executor_of(path, identity)
-    simulation = Simulation(description, data, dealt, place, chosen or description["executor"][place.type])
+    executor = chosen or description["executor"][place.type]
+    simulation = Simulation(description, data, dealt, place, executor, pretrained_file=weights)
     found = checkpoint.restore(path, simulation) if chosen else {"lines": [], "sessions": []}
     lines = found["lines"]
     sessions = [*found["sessions"], {"from_round": simulation.round, **_machine(place, threads)}]

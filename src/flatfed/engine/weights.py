@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -19,17 +20,25 @@ class Weights:
     """``model`` the module that executors call; ``layout`` of its rows; ``initial`` (size,) the first row.
 
     ``parameters`` is the number of the full model's, which files hold and communication counts; rows are shorter where
-    taps are dead and ``algorithm`` treats all weights alike (see :mod:`flatfed.engine.taps`).
+    taps are dead and ``algorithm`` treats all weights alike (see :mod:`flatfed.engine.taps`). ``pretrained_file``: the
+    weights that the first row starts from, in place of drawn ones (see :mod:`flatfed.models.pretrained`).
     """
 
-    def __init__(self, description: dict[str, Any], algorithm: Algorithm, device: torch.device, dtype: torch.dtype):
+    def __init__(
+        self,
+        description: dict[str, Any],
+        algorithm: Algorithm,
+        device: torch.device,
+        dtype: torch.dtype,
+        pretrained_file: str | os.PathLike[str] | None = None,
+    ):
         spec, shape = description["model"], tuple(description["dataset"]["shape"])
         self.model = models.build(spec["name"], shape, description["dataset"]["classes"], spec["options"])
         models.refuse_buffers(self.model)
         generator = torch.Generator().manual_seed(torch_seed(int(description["seed"]), "weights"))
         initial = models.initial_weights(self.model, generator)
-        if "weights" in spec:
-            initial = pretrained.load(self.model, initial, spec["weights"])
+        if pretrained_file is not None:
+            initial = pretrained.load(self.model, initial, pretrained_file)
         self.parameters = len(initial)
         self.layout, self.taps = Layout.of(self.model), None
         if vars(type(algorithm)).get("alike"):

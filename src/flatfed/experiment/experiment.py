@@ -146,7 +146,7 @@ class Experiment:
             "model": {
                 "name": model["name"],
                 "options": models.check_options(model["name"], model.get("options", {}), protocol),
-                **({"weights": pretrained.path(self.resources, model["weights"])} if "weights" in model else {}),
+                **({"weights": model["weights"]} if "weights" in model else {}),
             },
             **training,
             "update": {"name": algorithm.partition("~")[0], "params": parameters},
@@ -156,7 +156,8 @@ class Experiment:
         }
         folder = f"{self.results}/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}"
         partition = self.partition_path(scale, protocol, split, seed)
-        return Run(folder, scale, protocol, split, algorithm, seed, values["dataset"], partition, description)
+        weights = pretrained.path(self.resources, model["weights"]) if "weights" in model else None
+        return Run(folder, scale, protocol, split, algorithm, seed, values["dataset"], partition, description, weights)
 
     def _steps_of(self, scale: str, protocol: str, split: dict[str, Any], training: dict[str, Any]) -> int:
         """Return the steps of a round of a central split: those of the split it is measured by, in this protocol."""

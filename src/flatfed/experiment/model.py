@@ -15,7 +15,8 @@ class Run:
     """Protocol x split x algorithm x seed: one folder, one training job.
 
     ``path`` is the run folder, ``partition`` the .npz file it trains on, ``dataset`` the name of a folder of resources.
-    ``description`` is the whole of what the trainer takes, plain JSON.
+    ``description`` is the whole of what the trainer takes, plain JSON; ``weights`` the file of the pre-trained weights
+    that it names, None where it names none.
     """
 
     path: str
@@ -27,6 +28,7 @@ class Run:
     dataset: str
     partition: str
     description: dict[str, Any]
+    weights: str | None = None
 
 
 @dataclass(frozen=True)
