@@ -104,6 +104,16 @@ def test_a_plan_by_hand(here, experiment, capsys):
     assert total["host_memory_bytes"] == 3_000_000
     assert "32 runs: 2 there, 1 begun, 1 stale, 30 to make" in capsys.readouterr().out
     assert plan("--keep-models", "needed")["total"]["disk_bytes"] == 32 * rest, "no analysis reads a model"
+    Path("config.yaml").write_text(Path("config.yaml").read_text() + "keep_models: needed\n")
+    assert plan()["total"]["disk_bytes"] == 32 * rest, "as config.yaml says"
+
+
+def test_a_model_that_was_not_kept_is_missing_where_an_analysis_reads_it(here, experiment):
+    run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
+    record(run, 1.0)
+    assert (plans.state(run), plans.state(run, analysed=True)) == ("finished", "missing")
+    Path(run.path, "model.safetensors").touch()
+    assert plans.state(run, analysed=True) == "finished"
 
 
 def test_runs_that_tables_share_count_once(here, capsys):

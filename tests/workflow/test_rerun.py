@@ -77,3 +77,13 @@ def test_one_cell_can_be_forced(project):
     cell = "results/preview/cells/fedsmoo2023_T1/cifar10-dir0.6-100/fedsmoo.json"
     jobs = project.planned("--forcerun", f"{RUNS}/fedsmoo/seed1/run.json", "--", cell)
     assert jobs == {"train": {f"{RUNS}/fedsmoo/seed1"}, "cell": {cell}}
+
+
+def test_models_that_nothing_reads_need_not_be_kept(project):
+    project.edit_yaml("config/config.yaml", lambda config: config.update(seeds=[1, 2], keep_models="needed"))
+    project.make()
+    files = {path.name for path in (project.root / RUNS / "fedavg/seed2").iterdir()}
+    assert files == {"metrics.csv", "run.json"}
+    assert project.planned() == {}, "a model that is not kept is not missed"
+    hessian = f"{RUNS}/fedavg/seed2/hessian.json".replace("/runs/", "/analysis/")
+    assert project.planned("--", hessian) == {"train": {f"{RUNS}/fedavg/seed2"}, "hessian": {hessian}}

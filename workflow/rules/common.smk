@@ -61,6 +61,10 @@ if EXPERIMENT.algorithm_folders:
 DEVICE = gpus.resolve(config.get("device", "auto"))
 
 
+# How rule train declares its model: see keep_models in config.yaml.
+kept = temp if config.get("keep_models") == "needed" else str
+
+
 # Local training jobs fork from one process that has imported torch: see flatfed.warm.
 onstart:
     if workflow.local_exec and workflow.is_main_process:

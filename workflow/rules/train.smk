@@ -8,7 +8,7 @@ rule train:
         weights=run_weights,
     output:
         metrics="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/metrics.csv",
-        model="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors",
+        model=kept("<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors"),
         run="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json",
     log:
         "<logs>/{scale}/train/{protocol}/{split}/{algorithm}/seed{seed}.log",

@@ -102,8 +102,7 @@ def _plan(commands: Any) -> None:
     sub.add_argument(
         "--keep-models",
         choices=("all", "needed"),
-        default="all",
-        help="count the disk of all models, or of those that an analysis reads (default: all)",
+        help="count the disk of all models, or of those that an analysis reads (default: keep_models of config.yaml)",
     )
     sub.add_argument("--json", type=Path, metavar="FILE", help="write the numbers as JSON, too")
     _add_config(sub)

@@ -72,9 +72,14 @@ def models_of(path: str) -> list[str]:
     return found
 
 
-def state(run: Run) -> str:
-    """Return what is there of a run: "finished", "begun", "missing", or "stale", made from another description."""
+def state(run: Run, analysed: bool = False) -> str:
+    """Return what is there of a run: "finished", "begun", "missing", or "stale", made from another description.
+
+    A run whose model was not kept is missing where an analysis has to read that.
+    """
     folder = Path(run.path)
+    if analysed and (folder / "run.json").exists() and not (folder / "model.safetensors").exists():
+        return "missing"
     try:
         about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         if about["description"] != run.description:
@@ -93,13 +98,14 @@ def plan(
     every: bool,
     cells: bool,
     calibrate: bool,
-    keep_models: str,
+    keep_models: str | None,
     out: Path | None,
 ) -> None:
     """Print what ``tables`` and figures (none: those of config.yaml; ``every``: all) need and what that costs.
 
     ``cells`` lists their cells instead. ``calibrate`` first times one run of every kind that was never measured on this
-    machine. ``keep_models``: "all", or "needed", those alone that an analysis reads. ``out``: a JSON file, too.
+    machine. ``keep_models``: "all", or "needed", those alone that an analysis reads; config.yaml's where it is None.
+    ``out``: a JSON file, too.
 
     :raises ConfigError: there is no such table or figure.
     :raises DataError: a run's record is damaged.
@@ -127,7 +133,8 @@ def plan(
 
         if measure(experiment, costs, [run for run in total.runs.values() if state(run) != "finished"]):
             costs = known(experiment, scale)
-    states = {path: state(run) for path, run in total.runs.items()}
+    keep_models = keep_models or experiment.config.get("keep_models", "all")
+    states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
     sums = {name: summary(need, states, costs, keep_models) for name, need in needs.items()}
     sums["total"] = summary(total, states, costs, keep_models)
     for name, numbers in sums.items():
