@@ -31,7 +31,8 @@ class Progress:
     def round(self, done: int, line: dict[str, Any] | None) -> None:
         """Report that ``done`` rounds are finished; ``line`` is the round's line of metrics, if it has one."""
         if line is not None:
-            self.accuracy = f"test accuracy {100 * line['test_accuracy']:.2f} %  "
+            unseen = "validation" if "validation_accuracy" in line else "test"
+            self.accuracy = f"{unseen} accuracy {100 * line[f'{unseen}_accuracy']:.2f} %  "
         now = time.monotonic() - self.began
         if not self.terminal and done < self.rounds and now - self.last < self.interval:
             return

@@ -273,7 +273,7 @@ class Simulation:
 
     def _evaluated(self, line: dict[str, float]) -> dict[str, float]:
         """Add losses and accuracies of the model that tables show; return the line in the order of metrics.csv."""
-        began = time.monotonic()
+        began, unseen = time.monotonic(), self.evaluate.unseen
         shown = next(iter(self.algorithm.evaluated(self.server).values()))[0]
         found = self.evaluate(shown)
         self._wait()
@@ -282,8 +282,7 @@ class Simulation:
             "round": line["round"],
             "learning_rate": line["learning_rate"],
             "train_loss": line["train_loss"],
-            "test_loss": found.pop("test_loss"),
-            "test_accuracy": found.pop("test_accuracy"),
+            **{name: found.pop(name) for name in (f"{unseen}_loss", f"{unseen}_accuracy")},
             "clients": line["clients"],
             "consistency": line["consistency"],
             "download_bytes": self.cost.counts["download"],

@@ -36,8 +36,8 @@ COLUMNS = (
     "round",
     "learning_rate",
     "train_loss",
-    "test_loss",
-    "test_accuracy",
+    "{unseen}_loss",
+    "{unseen}_accuracy",
     "clients",
     "consistency",
     "download_bytes",
@@ -107,10 +107,11 @@ def train(
     start = f"from round {simulation.round} of its checkpoint" if chosen else "from the start"
     print(f"{label}: {description['rounds']} rounds on {where}, {start}", file=sys.stderr)
     progress = Progress(label, description["rounds"], simulation.round)
+    watched = ("train_loss", f"{simulation.evaluate.unseen}_loss", "consistency")
     diverged = None
     while simulation.round < description["rounds"]:
         line = simulation.advance()
-        if line is not None and not all(math.isfinite(line[key]) for key in ("train_loss", "test_loss", "consistency")):
+        if line is not None and not all(math.isfinite(line[key]) for key in watched):
             diverged = simulation.round
             print(f"{label}: diverged at round {diverged}: {line}", file=sys.stderr)
             break
@@ -155,11 +156,16 @@ def _machine(place: torch.device, threads: int) -> dict[str, Any]:
 def load_data(
     description: dict[str, Any], dataset: Any, partition: Any
 ) -> tuple[datasets.Dataset, partitions.Partition]:
-    """Return data and partition, checked against the description; a dataset that is not its digest's is refused."""
+    """Return data and partition, checked against the description; a dataset that is not its digest's is refused.
+
+    Of a description with a ``validation`` share, the partition has a part of that size held out, and no test images.
+    """
     data, dealt = datasets.load(dataset), partitions.load(partition)
     _check(description, data, dealt, str(dataset), str(partition))
     if data.images.nbytes <= HASHED:
         datasets.verify(dataset)
+    if "validation" in description:
+        dealt = partitions.hold_out(dealt, data.labels, description["validation"], int(description["seed"]))
     return data, dealt
 
 
@@ -199,7 +205,8 @@ def _write(
     """Write metrics.csv, model.safetensors and, last, run.json."""
     description, place = simulation.description, simulation.device
     with write_whole(out / "metrics.csv", "w") as file:
-        writer = csv.DictWriter(file, fieldnames=list(lines[0]) if lines else COLUMNS, lineterminator="\n")
+        empty = [name.format(unseen=simulation.evaluate.unseen) for name in COLUMNS]
+        writer = csv.DictWriter(file, fieldnames=list(lines[0]) if lines else empty, lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
     models = simulation.algorithm.evaluated(simulation.server)
