@@ -1,0 +1,70 @@
+"""The choice that a search ends with: the point of the grid with the best accuracy on the validation parts.
+
+What it takes, plain JSON, as :func:`flatfed.experiment.tuning.choice_spec` returns it::
+
+    {"scale": "preview", "protocol": "fedsam-cifar10", "split": "dir0.6-100-p20", "row": "fedsam",
+     "seed": 1, "validation": 0.1, "grid": {"learning_rate": [0.1, 0.01]}, "window": 1,
+     "points": [{"values": {"learning_rate": 0.1}, "run": "results/...", "description_digest": "..."}, ...]}
+
+The choice is that with, for every point, its ``accuracy`` (a fraction; the mean over the last ``window`` evaluated
+rounds, null where the run diverged), ``diverged_at`` and ``code_digest``, and with the values ``chosen``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from flatfed.errors import DataError
+from flatfed.files import read_json, write_json
+from flatfed.tables.readings import read_metrics
+
+
+def make(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
+    """Compare the runs of ``spec`` and write the choice to ``out``, whole, and to standard output in words.
+
+    A run that diverged loses to any that did not; of equal ones, the first in the grid is chosen.
+
+    :raises DataError: a run is not there, unfinished or not the one asked for, or all of them diverged.
+    """
+    points = [{**point, **_scored(Path(point["run"]), point["description_digest"], spec)} for point in spec["points"]]
+    finished = [point for point in points if point["accuracy"] is not None]
+    for point in points:
+        end = f"diverged in round {point['diverged_at']}"
+        print(f"{_said(point)}: {end if point['accuracy'] is None else format(point['accuracy'], '.4f')}")
+    if not finished:
+        raise DataError(
+            f"{spec['row']} in {spec['protocol']} on {spec['split']}: all {len(points)} points of the grid diverged; "
+            "nothing can be chosen: give others under tune.grids"
+        )
+    best = max(finished, key=lambda point: point["accuracy"])
+    write_json(out, {**spec, "points": points, "chosen": best["values"]})
+    print(f"chosen: {_said(best)}")
+
+
+def _said(point: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value:g}" for key, value in point["values"].items())
+
+
+def _scored(folder: Path, digest: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """Return accuracy, round of divergence and code of the run in ``folder``."""
+    path = folder / "run.json"
+    try:
+        about = read_json(path)
+        rounds, done, diverged = about["description"]["rounds"], about["rounds_done"], about["diverged_at"]
+        found, code = about["description_digest"], about["code_digest"]
+    except FileNotFoundError:
+        raise DataError(f"{path} is not there; make it first: snakemake --cores 1 {path}") from None
+    except (ValueError, KeyError, TypeError) as problem:
+        raise DataError(f"{path}: not the description of a run ({problem!r})") from None
+    if found != digest:
+        raise DataError(f"{path}: is of another run than the grid asks for; make it again: snakemake --cores 1 {path}")
+    if diverged is None and done < rounds:
+        raise DataError(f"{folder} has done {done} of {rounds} rounds")
+    accuracy = None
+    if diverged is None:
+        accuracies = read_metrics(folder / "metrics.csv", ("validation_accuracy",))["validation_accuracy"]
+        accuracy = fmean(accuracies[-spec["window"] :])
+    return {"accuracy": accuracy, "diverged_at": diverged, "code_digest": code}

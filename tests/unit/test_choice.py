@@ -1,0 +1,86 @@
+"""The choice among points of a grid: the best on the validation parts, the first of equals, never one that diverged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flatfed.errors import DataError
+from flatfed.tables import choice
+
+
+def tried(folder: Path, rate: float, accuracies: list[float], **changes) -> dict:
+    """Write a run that tried a learning rate; return its point of the specification."""
+    path = folder / f"learning_rate={rate:g}"
+    path.mkdir()
+    rounds = changes.get("rounds_done", len(accuracies))
+    about = {
+        **{"description": {"rounds": 3}, "description_digest": f"digest of {rate:g}", "code_digest": "code"},
+        **{"rounds_done": rounds, "diverged_at": None, **changes},
+    }
+    (path / "run.json").write_text(json.dumps(about))
+    lines = [f"{place + 1},{accuracy}" for place, accuracy in enumerate(accuracies)]
+    (path / "metrics.csv").write_text("\n".join(["round,validation_accuracy", *lines, ""]))
+    return {"values": {"learning_rate": rate}, "run": str(path), "description_digest": f"digest of {rate:g}"}
+
+
+def spec(points: list[dict], window: int = 1) -> dict:
+    grid = {"learning_rate": [point["values"]["learning_rate"] for point in points]}
+    asked = {"scale": "preview", "protocol": "p", "split": "s", "row": "fedsam", "seed": 4, "validation": 0.1}
+    return {**asked, "grid": grid, "window": window, "points": points}
+
+
+def chosen(folder: Path, points: list[dict], window: int = 1) -> dict:
+    choice.make(spec(points, window), folder / "choice.json")
+    return json.loads((folder / "choice.json").read_text())
+
+
+def test_the_best_final_round_is_chosen_and_all_is_recorded(tmp_path, capsys):
+    points = [tried(tmp_path, 0.1, [0.2, 0.9, 0.5]), tried(tmp_path, 0.03, [0.1, 0.2, 0.6])]
+    found = chosen(tmp_path, points)
+    assert found["chosen"] == {"learning_rate": 0.03}, "0.9 in the second round is not the final one"
+    assert [point["accuracy"] for point in found["points"]] == [0.5, 0.6]
+    assert [point["code_digest"] for point in found["points"]] == ["code", "code"]
+    assert {key: found[key] for key in ("seed", "validation", "window")} == {"seed": 4, "validation": 0.1, "window": 1}
+    assert found["grid"] == {"learning_rate": [0.1, 0.03]}
+    assert capsys.readouterr().out.splitlines()[-1] == "chosen: learning_rate 0.03"
+
+
+def test_a_window_takes_the_mean_of_the_last_rounds(tmp_path):
+    points = [tried(tmp_path, 0.1, [0.2, 0.9, 0.5]), tried(tmp_path, 0.03, [0.1, 0.2, 0.6])]
+    found = chosen(tmp_path, points, window=2)
+    assert found["chosen"] == {"learning_rate": 0.1}
+    assert [point["accuracy"] for point in found["points"]] == pytest.approx([0.7, 0.4])
+
+
+def test_of_equal_points_the_first_in_the_grid_is_chosen(tmp_path):
+    points = [tried(tmp_path, rate, [0.1, 0.2, last]) for rate, last in ((0.3, 0.5), (0.1, 0.6), (0.03, 0.6))]
+    assert chosen(tmp_path, points)["chosen"] == {"learning_rate": 0.1}
+
+
+def test_a_point_that_diverged_loses(tmp_path):
+    wild = tried(tmp_path, 0.3, [0.99, 0.99], diverged_at=3, rounds_done=2)
+    at_once = tried(tmp_path, 0.2, [], diverged_at=1, rounds_done=0)
+    found = chosen(tmp_path, [wild, at_once, tried(tmp_path, 0.1, [0.1, 0.1, 0.0])])
+    assert found["chosen"] == {"learning_rate": 0.1}
+    assert [(point["accuracy"], point["diverged_at"]) for point in found["points"]] == [
+        (None, 3),
+        (None, 1),
+        (0.0, None),
+    ]
+
+
+def test_where_nothing_can_be_chosen_nothing_is_written(tmp_path):
+    good = tried(tmp_path, 0.1, [0.1, 0.2, 0.3])
+    wild = tried(tmp_path, 0.3, [0.5], diverged_at=2, rounds_done=1)
+    for points, message in (
+        ([wild], "fedsam in p on s: all 1 points of the grid diverged"),
+        ([good, tried(tmp_path, 0.03, [0.1, 0.2])], "has done 2 of 3 rounds"),
+        ([good, {**good, "run": str(tmp_path / "nowhere")}], "nowhere/run.json is not there"),
+        ([{**good, "description_digest": "other"}], "of another run than the grid asks for"),
+    ):
+        with pytest.raises(DataError, match=message):
+            chosen(tmp_path, points)
+    assert not (tmp_path / "choice.json").exists()
