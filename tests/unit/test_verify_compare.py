@@ -154,3 +154,11 @@ def test_rows_of_different_quantities_are_in_no_order():
         "top": cell([0.1, 0.1], 0.2, metric="hessian_top_eigenvalue"),
     }
     assert compare.marks(column) == {} and compare.claims(column) == [] and compare.rank_correlation(column) is None
+
+
+def test_facts_are_equal_or_not_but_in_no_order():
+    """FedLESAM, Table 6: neither more nor fewer classes are better."""
+    column = {name: cell([n], n, metric="classes", n=None) for name, n in (("a", 10), ("b", 100), ("c", 65))}
+    assert compare.rank_correlation(column) is None and compare.claims(column) == []
+    assert compare.agreement(column["a"]) == "agrees"
+    assert compare.agreement(cell([10], 11, metric="classes", n=None)) == "differs"

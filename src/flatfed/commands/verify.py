@@ -59,8 +59,10 @@ def lines(result: TableResult, every: bool) -> Iterator[str]:
     counts = {state: result.count(state) for state in ("agrees", "differs", "missing")}
     compared = counts["agrees"] + counts["differs"]
     values = f"{counts['agrees']} of {compared} cells agree, {counts['differs']} differ"
+    ordered = any(column.correlation is not None or column.claims for column in result.columns)
     if not compared and counts["missing"] < result.printed:
-        values = "values are not compared (not the paper's set-up), the order of the rows is"
+        order = ", the order of the rows is" if ordered else ""
+        values = f"values are not compared (not the paper's set-up){order}"
     yield f"{name}: {values}, {counts['missing']} missing"
     for column in result.columns:
         yield f"  {column.column}: {_column(column)}"
@@ -74,9 +76,11 @@ def lines(result: TableResult, every: bool) -> Iterator[str]:
         for claim in column.claims:
             if every or claim.outcome in ("not held", "reversed clearly"):
                 yield f"    {claim.outcome:16} {claim.better} > {claim.worse}"
-    correlation = result.correlation()
+    correlation, outcomes = result.correlation(), result.outcomes()
+    if correlation is None and not outcomes:
+        return
     mean = "no rank correlation" if correlation is None else f"mean rank correlation {correlation:.2f}"
-    yield f"  order: {mean}; {_claims(result.outcomes())}"
+    yield f"  order: {mean}; {_claims(outcomes)}"
 
 
 def _column(column: ColumnResult) -> str:

@@ -149,10 +149,10 @@ def agreement(cell: Cell | None, point: float = POINT, part: float = PART) -> st
 def rank_correlation(cells: Mapping[str, Cell | None]) -> float | None:
     """Return Spearman's correlation of ours and the paper's over one column's rows.
 
-    A target not reached ranks behind every number. None under three rows, and where one side has no order or the rows
-    hold different quantities.
+    A target not reached ranks behind every number. None under three rows, and where one side has no order, the rows
+    hold different quantities, or a quantity of which neither more nor less is better: facts are equal or not.
     """
-    if not one_quantity(cells):
+    if not one_quantity(cells) or all(cell is None or higher(cell) is None for cell in cells.values()):
         return None
     pairs = [(_place(cell), _printed_place(cell)) for cell in cells.values() if cell]
     pairs = [pair for pair in pairs if None not in pair]
