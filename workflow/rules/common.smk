@@ -8,7 +8,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import yaml
 from snakemake.exceptions import WorkflowError
 
 ROOT = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
@@ -25,7 +24,7 @@ shell.prefix(f"set -euo pipefail; export PYTHONPATH=${{{{PYTHONPATH:-{src}}}}}; 
 
 from flatfed import algorithms, experiment, files, gpus, provenance, warm
 from flatfed.errors import FlatFedError
-from flatfed.experiment import analyses
+from flatfed.experiment import analyses, strict_yaml
 
 RESULTS = workflow.pathvars.apply("<results>")
 RESOURCES = workflow.pathvars.apply("<resources>")
@@ -50,8 +49,7 @@ def as_in_a_file(value):
         return {key: as_in_a_file(entry) for key, entry in value.items()}
     if isinstance(value, list):
         return [as_in_a_file(entry) for entry in value]
-    read = yaml.safe_load(value) if isinstance(value, str) else value
-    return read if isinstance(read, (bool, int, float)) else value
+    return strict_yaml.plain(value) if isinstance(value, str) else value
 
 
 config.update({key: as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config})

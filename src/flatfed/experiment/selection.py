@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import schemas, settings
+from flatfed.experiment import schemas, settings, strict_yaml
 from flatfed.experiment.catalog import Catalog, check_source
 from flatfed.experiment.model import Figure, Table
-from flatfed.experiment.strict_yaml import refuse_non_finite
 
 #: The configuration can come from the file, the command line or both; messages say so.
 WHERE = "config/config.yaml or --config"
@@ -31,7 +30,7 @@ ON_DISK = {
 
 def check(config: Any) -> None:
     """Refuse a configuration with a wrong key, type or value; ConfigError says which."""
-    refuse_non_finite(config, WHERE)
+    strict_yaml.check(config, WHERE)
     schemas.validate(config, "config", WHERE)
 
 

@@ -1,9 +1,15 @@
-"""YAML without its traps: a key given twice and a number that is not finite are refused, 1e-3 is a number."""
+"""YAML without its traps: what is refused here would be read as something else than it says, or not at all.
+
+Refused are keys given twice, keys that are no text, tags, anchors that hold themselves or unfold to millions of values,
+deep nesting, numbers that are not finite or beyond 2^53, and control characters. Plain words are read as in YAML 1.2:
+1e-3 is a number, but yes, no, on, 010, 1:30 and 2023-01-01 are texts.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +19,32 @@ from flatfed.errors import ConfigError
 
 _Base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+#: Nesting, characters of one text, values of one file after anchors are unfolded: far above what a file of ours has.
+DEEPEST, LONGEST, MOST = 32, 4000, 100_000
+
+#: The largest number whose neighbours are told apart wherever JSON is read.
+LARGEST = 2**53
+
+#: Unicode categories with no place in a text: control characters (line breaks among them), invisible ones, surrogates.
+INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+#: Tag -> (plain words that are read as it, the characters that they begin with).
+_PLAIN = {
+    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    "int": (r"[-+]?(0|[1-9][0-9]*)", list("-+0123456789")),
+    "float": (
+        r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|(0|[1-9][0-9]*)(?=[eE]))([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
+    "merge": (r"<<", ["<"]),
+}
+
 
 class _Loader(_Base):
-    """The safe loader, with the two differences that this module is for."""
+    """The safe loader, with the differences that this module is for."""
+
+    yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012, PyYAML's own name; its resolvers are YAML 1.1's
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Return the mapping of ``node``; keys that it inherits through ``<<`` may be given again, own ones not."""
@@ -24,6 +53,8 @@ class _Loader(_Base):
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
                 raise ConfigError(f"line {line}: a key must be a plain text, not a list or a mapping")
+            if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
+                raise ConfigError(f"line {line}: key {key.value!r} is not a text; write it in quotes")
             if key.value in seen and not getattr(node, "inherits", False):
                 raise ConfigError(f"line {line}: key {key.value!r} is given twice, first in line {seen[key.value]}")
             seen[key.value] = line
@@ -32,16 +63,14 @@ class _Loader(_Base):
         return super().construct_mapping(node, deep)
 
 
-# YAML 1.1 wants a point and a sign in 1.0e+3; everyone writes 1e-3, and would get a string.
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
+for _tag, (_words, _first) in _PLAIN.items():
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_words})\Z"), _first)
 
 
 def read(path: Path, name: str) -> Any:
     """Return the content of the YAML file ``path``, called ``name`` in messages.
 
-    :raises ConfigError: it cannot be read, is not YAML, gives a key twice, or holds a number that is not finite.
+    :raises ConfigError: it cannot be read, is not YAML, or holds what this module refuses.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -50,22 +79,93 @@ def read(path: Path, name: str) -> Any:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{name}: not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from None
     try:
+        _check_size(text)
         value = yaml.load(text, _Loader)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
-    refuse_non_finite(value, name)
+    check(value, name)
     return value
 
 
-def refuse_non_finite(value: Any, name: str, key: str = "") -> None:
-    """Refuse infinities and NaN anywhere in ``value``; JSON has none, and no setting means anything with one."""
+def plain(text: str) -> Any:
+    """Return the number or truth value that a plain word means in a file; any other text as it is."""
+    for tag, function in (("bool", lambda word: word.lower() == "true"), ("int", int), ("float", _float)):
+        if len(text) <= LONGEST and re.fullmatch(_PLAIN[tag][0], text):
+            return function(text)
+    return text
+
+
+def _float(word: str) -> float:
+    return float(word.lower().replace(".inf", "inf").replace(".nan", "nan"))
+
+
+def _check_size(text: str) -> None:
+    """Refuse what the loader would not survive. Reads the events of the parser, which keeps no tree.
+
+    :raises ConfigError: nesting too deep, an anchor that holds itself, too much behind the anchors, or a tag.
+    """
+    sizes: dict[str, int | None] = {}  # anchor -> values behind it, None while it is open
+    opened: list[list[Any]] = []  # [anchor, values so far] of every list and mapping around
+    total = 0
+    for event in yaml.parse(text, _Base):
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = opened.pop()
+            sizes[anchor] = size
+        elif isinstance(event, yaml.NodeEvent):
+            size, anchor = 1, event.anchor
+            if isinstance(event, yaml.AliasEvent):
+                if anchor in sizes and sizes[anchor] is None:
+                    raise ConfigError(f"line {line}: anchor {anchor!r} is used inside itself")
+                size = sizes.get(anchor, 1)  # an unknown anchor is for the loader to refuse
+            elif event.tag is not None:
+                raise ConfigError(f"line {line}: tag {event.tag!r} is not allowed; plain values are wanted")
+            elif isinstance(event, yaml.ScalarEvent):
+                sizes[anchor] = 1
+                if len(event.value) > LONGEST:
+                    short = f"{event.value[:20]}..."
+                    raise ConfigError(f"line {line}: {short!r} has {len(event.value)} characters; at most {LONGEST}")
+            else:
+                sizes[anchor] = None
+                opened.append([anchor, 1])
+                if len(opened) > DEEPEST:
+                    raise ConfigError(f"line {line}: nested deeper than {DEEPEST} levels")
+            total += size
+            for around in opened:
+                around[1] += size
+            if total > MOST:
+                raise ConfigError(f"line {line}: more than {MOST} values, anchors unfolded")
+
+
+def check(value: Any, name: str, key: str = "") -> None:
+    """Refuse, anywhere in ``value``, what no setting can be: see the module. Messages begin with ``name`` and the key.
+
+    :raises ConfigError: the first such value.
+    """
+    at = f"{name}: {key}" if key else name
     if isinstance(value, dict):
         for name_of, part in value.items():
-            refuse_non_finite(part, name, f"{key}.{name_of}" if key else str(name_of))
+            if not isinstance(name_of, str):
+                raise ConfigError(f"{at}: key {name_of!r} is not a text; write it in quotes")
+            _check_text(name_of, f"{at}: key")
+            check(part, name, f"{key}.{name_of}" if key else name_of)
     elif isinstance(value, list):
         for place, part in enumerate(value):
-            refuse_non_finite(part, name, f"{key}[{place}]")
+            check(part, name, f"{key}[{place}]")
+    elif isinstance(value, str):
+        _check_text(value, at)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise ConfigError(f"{name}: {key}: {value} is not allowed; a finite number is wanted")
+        raise ConfigError(f"{at}: {value} is not allowed; a finite number is wanted")
+    elif isinstance(value, int | float) and abs(value) > LARGEST:
+        raise ConfigError(f"{at}: {str(value)[:40]} is not allowed; a number of at most {LARGEST:g} is wanted")
+    elif value is not None and not isinstance(value, int | float):
+        raise ConfigError(f"{at}: {value!r} is a {type(value).__name__}; write it in quotes where a text is meant")
+
+
+def _check_text(text: str, at: str) -> None:
+    for character in () if text.isascii() and text.isprintable() else text:
+        if unicodedata.category(character) in INVISIBLE:
+            hint = "; write >- before a text of several lines" if character == "\n" else ""
+            raise ConfigError(f"{at}: {text[:80]!r} holds the control character {character!r}{hint}")
