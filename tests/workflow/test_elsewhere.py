@@ -90,6 +90,23 @@ def test_another_run_is_refused(project, tmp_path, change, words):
     assert project.planned() == {}
 
 
+def test_parameters_that_other_code_did_not_have_are_their_defaults(project, tmp_path):
+    shutil.copytree(project.root / RUN, tmp_path / "run")
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    whole = json.loads(json.dumps(record["description"]))
+    assert record["description"]["update"]["params"].pop("server_learning_rate") == 1.0
+    record.update(code_digest="0" * 64, description_digest="0" * 64)
+    (tmp_path / "run/run.json").write_text(json.dumps(record))
+    refused = project.flatfed("import", "--replace", str(tmp_path / "run"))
+    assert "update.params.server_learning_rate is null, here 1.0" in refused.text
+    done = project.flatfed("import", "--replace", "--other-code", str(tmp_path / "run"))
+    assert done.returncode == 0, done.text
+    taken = json.loads((project.root / RUN / "run.json").read_text())
+    assert taken["description"] == whole and taken["completed"] == ["server_learning_rate"]
+    assert taken["description_digest"] != "0" * 64 and taken["code_digest"] == "0" * 64, "it says what was completed"
+    assert RUN not in project.planned().get("train", ())
+
+
 def test_an_unfinished_run_is_refused(project, tmp_path):
     shutil.copytree(project.root / RUN, tmp_path / "run")
     (tmp_path / "run/model.safetensors").unlink()

@@ -221,7 +221,12 @@ def _elsewhere(commands: Any) -> None:
         "folders", nargs="+", type=Path, metavar="FOLDER", help="a run folder, one that holds some, or an export"
     )
     sub.add_argument("--replace", action="store_true", help="put them in place of runs that are already there")
-    sub.add_argument("--other-code", action="store_true", help="accept runs that other source code trained")
+    sub.add_argument(
+        "--other-code",
+        action="store_true",
+        help="accept runs that other source code trained; parameters it did not have yet count as their defaults and "
+        "are written to run.json",
+    )
     _add_config(sub)
 
     sub = _add(

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from flatfed import provenance
+from flatfed import algorithms, provenance
 from flatfed.commands import bundle, configuration
 from flatfed.commands.bundle import FILES
 from flatfed.errors import DataError
 from flatfed.experiment import Experiment, Run
-from flatfed.files import read_json
+from flatfed.files import digest_json, read_json, write_json
 
 
 def accept(folders: Iterable[Path], config: Path | None, *, replace: bool, other_code: bool) -> None:
@@ -43,7 +43,7 @@ def _accept(folders: list[Path], config: Path | None, replace: bool, other_code:
         if Path(run.path).exists() and not replace:
             raise DataError(f"{run.path} exists already; --replace puts {folder} in its place")
     for folder, run in runs:
-        move(folder, Path(run.path))
+        move(folder, Path(run.path), run.description)
         print(f"{run.path}: accepted")
     forget([f"{run.path}/{name}" for _, run in runs for name in FILES])
 
@@ -64,13 +64,25 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> Run:
     run = experiment.run(*(theirs[key] for key in ("scale", "protocol", "split", "algorithm")), int(theirs["seed"]))
     if Path(run.path).resolve() == folder.resolve():
         raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
-    if different := sorted(differences(theirs, run.description)):
+    known = completed(theirs, run) if other_code else theirs
+    if different := sorted(differences(known, run.description)):
         raise DataError(f"{folder}/run.json: not the run that the configuration describes: {'; '.join(different)}")
     for key, ours in digests(run, other_code=other_code).items():
         if record[key] != ours:
             hint = "; --other-code accepts it" if key == "code_digest" else ""
             raise DataError(f"{folder}/run.json: {key} is {record[key][:12]}, but here it is {ours[:12]}{hint}")
     return run
+
+
+def completed(theirs: dict[str, Any], run: Run) -> dict[str, Any]:
+    """Return a description with the algorithm's parameters that it lacks, where ``run`` has their declared defaults.
+
+    Such a run was made by code that had no such parameter: the default is what it did.
+    """
+    declared = algorithms.load(run.description["update"]["name"]).parameters()
+    ours, given = run.description["update"]["params"], theirs["update"]["params"]
+    added = {name: value for name, value in ours.items() if name not in given and value == declared[name].default}
+    return {**theirs, "update": {**theirs["update"], "params": {**added, **given}}}
 
 
 def digests(run: Run, *, other_code: bool) -> dict[str, str]:
@@ -102,15 +114,21 @@ def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[str]:
         yield f"{key} is {json.dumps(theirs)}, here {json.dumps(ours)}"
 
 
-def move(folder: Path, target: Path) -> None:
+def move(folder: Path, target: Path, description: dict[str, Any]) -> None:
     """Put ``folder`` at ``target``, whole or not at all, its files newer than anything they were made from.
 
+    Where its run.json lacks parameters that the accepted ``description`` has, they are written to it and named there.
     Copied beside its place first and removed last, so that a kill in between loses neither it nor what it replaces.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     staged = target.with_name(f".{target.name}.importing")
     shutil.rmtree(staged, ignore_errors=True)
     shutil.copytree(folder, staged)
+    record = read_json(staged / "run.json")
+    if record["description"] != description:
+        added = set(description["update"]["params"]) - set(record["description"]["update"]["params"])
+        record |= {"description": description, "description_digest": digest_json(description)}
+        write_json(staged / "run.json", {**record, "completed": sorted(added)})
     for path in staged.iterdir():
         os.utime(path)
     replaced = target.with_name(f".{target.name}.replaced")

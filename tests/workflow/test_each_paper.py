@@ -1,0 +1,38 @@
+"""A table of each paper, made for real on small data: all of its rows, some of its columns, two rounds a run."""
+
+import csv
+import json
+
+import pytest
+
+# Table -> (its columns made here, a column and row of it, what the paper prints there).
+TABLES = {
+    "fedsam2022_T5": (["dir0.6-100-p20.*"], "dir0.6-100-p20.client_test_accuracy", "fedsam", 0.5469),
+    "fedsmoo2023_T2": (["dir0.1-100.*"], "dir0.1-100.hessian_top_eigenvalue", "fedsmoo", 107.44),
+    "dfedsam2023_T2": (["dir0.6-100-norep-grid"], "dir0.6-100-norep-grid", "dfedsam", 0.8528),
+    "fedlesam2024_T2": (["cifar10-dir0.1-100"], "cifar10-dir0.1-100", "fedlesam_d", 0.8008),
+}
+
+
+@pytest.fixture(scope="module")
+def made(trained, tmp_path_factory):
+    project = trained.clone(tmp_path_factory.mktemp("papers"))
+    tables = [{"table": table, "columns": columns} for table, (columns, *_) in TABLES.items()]
+    project.edit_yaml("config/config.yaml", lambda config: config.update(tables=tables))
+    project.make()
+    return project
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_of_each_paper(made, table):
+    _, column, row, printed = TABLES[table]
+    folder = made.root / "results/preview"
+    cells = [json.loads(path.read_text()) for path in (folder / f"cells/{table}").glob("*/*.json")]
+    assert {cell["status"] for cell in cells} <= {"ok", "not_reached"}, "nothing is missing"
+    (cell,) = (cell for cell in cells if (cell["column"], cell["row"]) == (column, row))
+    assert cell["value"] is not None and cell["seeds"] == [1]
+    assert cell["paper_value"] == pytest.approx(printed)
+    with (folder / f"tables/{table}.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == len(cells) and {line["status"] for line in lines} == {cell["status"] for cell in cells}
+    assert "Preview scale, not the paper's data" in (folder / f"tables/{table}.md").read_text()
