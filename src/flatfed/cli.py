@@ -89,6 +89,12 @@ def evaluate(options: argparse.Namespace) -> None:
     print(json.dumps(scores, indent=1))
 
 
+def choose(options: argparse.Namespace) -> None:
+    from flatfed.commands import choose as choices
+
+    choices.choose(options)
+
+
 def hessian(options: argparse.Namespace) -> None:
     from flatfed.commands import hessian as hessians
 
@@ -212,6 +218,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "weights": weights,
     "train": train,
     "evaluate": evaluate,
+    "choose": choose,
     "hessian": hessian,
     "surface": surface,
     "cell": cell,

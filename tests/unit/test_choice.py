@@ -45,7 +45,9 @@ def test_the_best_final_round_is_chosen_and_all_is_recorded(tmp_path, capsys):
     assert [point["code_digest"] for point in found["points"]] == ["code", "code"]
     assert {key: found[key] for key in ("seed", "validation", "window")} == {"seed": 4, "validation": 0.1, "window": 1}
     assert found["grid"] == {"learning_rate": [0.1, 0.03]}
-    assert capsys.readouterr().out.splitlines()[-1] == "chosen: learning_rate 0.03"
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "Chosen for fedsam on s of p: learning_rate 0.03, validation accuracy 60.00 %"
+    )
 
 
 def test_a_window_takes_the_mean_of_the_last_rounds(tmp_path):

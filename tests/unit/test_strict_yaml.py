@@ -16,7 +16,7 @@ REFUSED = {
     "a: &x {b: 1}\nc: {<<: *x, d: 1, d: 2}": "line 2: key 'd' is given twice",
     "a: &x [*x]": "line 1: anchor 'x' is used inside itself",
     "a: &x {b: *x}": "line 1: anchor 'x' is used inside itself",
-    "a: *x": "undefined alias",
+    "a: *x": "line 1: unknown anchor 'x'",
     "a: &x [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
     + "".join(f"a{n}: &x{n} [{', '.join([f'*x{n - 1}' if n else '*x'] * 10)}]\n" for n in range(9)): "values, anchors",
     f"a: {'[' * 100_000}": "line 1: nested deeper than 32 levels",
@@ -95,7 +95,7 @@ def test_plain_words_are_those_of_yaml_1_2(tmp_path: Path) -> None:
 )
 def test_a_word_of_the_command_line_is_read_as_in_a_file(word: str, tmp_path: Path) -> None:
     as_text = word in ("*a", "{a", "", "9" * 9999)  # a file would need quotes, or refuses it
-    assert strict_yaml.plain(word) == (word if as_text else read(tmp_path, f"[{word}]")[0])
+    assert strict_yaml.as_in_a_file([word])[0] == (word if as_text else read(tmp_path, f"[{word}]")[0])
 
 
 def test_a_byte_order_mark_and_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ shell.prefix(f"set -euo pipefail; export PYTHONPATH=${{{{PYTHONPATH:-{src}}}}}; 
 
 from flatfed import algorithms, experiment, files, gpus, provenance, warm
 from flatfed.errors import FlatFedError
-from flatfed.experiment import analyses, strict_yaml
+from flatfed.experiment import analyses, strict_yaml, tuning
 
 RESULTS = workflow.pathvars.apply("<results>")
 RESOURCES = workflow.pathvars.apply("<resources>")
@@ -43,23 +43,17 @@ def told(question):
     return ask
 
 
-def as_in_a_file(value):
-    """Read the numbers inside a list or mapping: Snakemake leaves those of --config as text."""
-    if isinstance(value, dict):
-        return {key: as_in_a_file(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [as_in_a_file(entry) for entry in value]
-    return strict_yaml.plain(value) if isinstance(value, str) else value
-
-
-config.update({key: as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config})
+# Snakemake leaves the numbers inside lists and mappings of --config as text.
+config.update(
+    {key: strict_yaml.as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config}
+)
 EXPERIMENT = told(experiment.load)(ROOT, config, results=RESULTS, resources=RESOURCES)
 if EXPERIMENT.algorithm_folders:
     os.environ[algorithms.VARIABLE] = os.pathsep.join(EXPERIMENT.algorithm_folders)
 DEVICE = gpus.resolve(config.get("device", "auto"))
 
 
-# How rule train declares its model: see keep_models in config.yaml.
+# How the rule declares the model of a training (keep_models in config.yaml).
 kept = temp if config.get("keep_models") == "needed" else str
 
 
@@ -85,6 +79,7 @@ wildcard_constraints:
     column="[^/]+",
     row="[^/]+",
     figure="[^/]+",
+    point="[^/]+",
 
 
 def as_json(value):

@@ -28,8 +28,15 @@ def partition_labels(wildcards):
     return f"{RESOURCES}/{EXPERIMENT.dataset_of(wildcards.scale, wildcards.protocol)}/labels.npy"
 
 
+def search_of(wildcards):
+    ids = (wildcards.scale, wildcards.protocol, wildcards.split, wildcards.algorithm)
+    return tuning.named(EXPERIMENT, *ids)
+
+
 @told
 def run_of(wildcards):
+    if "point" in wildcards.keys():
+        return tuning.run(EXPERIMENT, search_of(wildcards), wildcards.point)
     return EXPERIMENT.run(
         wildcards.scale, wildcards.protocol, wildcards.split, wildcards.algorithm, int(wildcards.seed)
     )
@@ -61,6 +68,31 @@ def run_threads(wildcards):
 
 def run_code(wildcards):
     return provenance.run_digest(run_of(wildcards).description)
+
+
+@told
+def choice_spec(wildcards):
+    return as_json(tuning.choice_spec(EXPERIMENT, search_of(wildcards)))
+
+
+@told
+def choice_inputs(wildcards):
+    found = search_of(wildcards)
+    folders = [f"{found.folder(RESULTS)}/{point}" for point in found.points()]
+    return [f"{folder}/{name}" for folder in folders for name in ("metrics.csv", "run.json")]
+
+
+@told
+def tuning_choices(wildcards):
+    found = tuning.wanted(EXPERIMENT, EXPERIMENT.scale, EXPERIMENT.selected(), EXPERIMENT.selected_figures())
+    return [tuning.choice_path(EXPERIMENT, search) for search in found]
+
+
+@told
+def every_tuning_choice(wildcards):
+    tables = [(table, None) for table in EXPERIMENT.tables]
+    found = tuning.wanted(EXPERIMENT, EXPERIMENT.scale, tables, EXPERIMENT.figures)
+    return [tuning.choice_path(EXPERIMENT, search) for search in found]
 
 
 @told

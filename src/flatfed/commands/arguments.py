@@ -18,7 +18,7 @@ DEAL = (
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; building it takes milliseconds."""
-    from flatfed.commands import compare_arguments, hessian, surface  # which are written with what stands below
+    from flatfed.commands import choose, compare_arguments, hessian, surface  # which are written with what stands below
 
     top = argparse.ArgumentParser(
         prog="python -m flatfed",
@@ -30,6 +30,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _data(commands)
     _runs(commands)
+    choose.add(commands)
     hessian.add(commands)
     surface.add(commands)
     _pages(commands)

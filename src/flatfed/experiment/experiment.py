@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import catalog as catalogs
-from flatfed.experiment import cells, figure_specs, figures, fit, selection, settings, tables, words
+from flatfed.experiment import cells, figure_specs, figures, fit, selection, settings, tables, tuning, words
 from flatfed.experiment.model import Cell, Figure, Run, Table
 from flatfed.experiment.strict_yaml import read
 from flatfed.models import pretrained
@@ -53,9 +54,13 @@ class Experiment:
         self.figures: dict[str, Figure] = {
             name: figures.figure(name, document, self.catalog) for name, document in self.catalog.figures.items()
         }
+        for protocol in self.catalog.protocols.values():
+            tuning.check(protocol, self.catalog)
+        self.tune: bool = config.get("tune", False)
         self._selected = selection.tables(config, self.tables)
         self._selected_figures = selection.figures(config, self.figures)
         self._runs: dict[tuple[str, str, str, str, int], Run] = {}
+        self._choices: dict[str, dict[str, float]] = {}
 
     @cached_property
     def protocols(self) -> list[str]:
@@ -119,14 +124,37 @@ class Experiment:
         """Return the run of these ids; ConfigError for one that does not exist, or a split that does not fit."""
         key = (scale, protocol, split, algorithm, seed)
         if key not in self._runs:
-            self._runs[key] = self._run(*key)
+            self._values(scale, protocol)
+            _get(self.catalog.algorithms, algorithm, "algorithm", "config/algorithms.yaml")
+            chosen = tuning.chosen(self, *key[:-1]) if self.tune else {}
+            self._runs[key] = self.resolved(*key, chosen)
         return self._runs[key]
 
-    def _run(self, scale: str, protocol: str, split: str, algorithm: str, seed: int) -> Run:
+    def asked(self) -> list[tuple[str, str, str, str, int]]:
+        """Return scale, protocol, split, algorithm and seed of all runs that were asked for so far."""
+        return list(self._runs)
+
+    def untuned(self) -> Experiment:
+        """Return this experiment as if no choice were made, with no run asked for."""
+        plain = copy.copy(self)
+        plain.tune, plain._runs = False, {}
+        return plain
+
+    def choice(self, found: tuning.Search) -> dict[str, float]:
+        """Return the values that a search chose; ConfigError where that is not recorded, or of another search."""
+        place = found.folder(self.results)
+        if place not in self._choices:
+            self._choices[place] = tuning.choice(self, found)
+        return self._choices[place]
+
+    def resolved(
+        self, scale: str, protocol: str, split: str, algorithm: str, seed: int, chosen: dict[str, float]
+    ) -> Run:
+        """Return the run of these ids with the ``chosen`` values in place of the protocol's; ConfigError as `run`."""
         values = self._values(scale, protocol)
         deal, sampling = self._deal(scale, protocol, split)
         entry = _get(self.catalog.algorithms, algorithm, "algorithm", "config/algorithms.yaml")
-        training, parameters = settings.of_algorithm(values, algorithm, entry)
+        training, parameters = settings.of_algorithm(values, algorithm, entry, chosen)
         content = self.catalog.splits[split]
         where = f"{protocol}/{split}/{algorithm} ({scale} scale)"
         topology = settings.topology_of(content, values)

@@ -80,7 +80,8 @@ def _words(error: ValidationError, where: str) -> str:
     """Return the message for one violation of a schema."""
     while error.context:
         # Of the alternatives of an anyOf, the one that fits best is the one that was meant.
-        error = max(error.context, key=lambda found: (len(found.absolute_path), relevance(found)))
+        fits = [(len(found.absolute_path), found.validator != "type", relevance(found)) for found in error.context]
+        error = error.context[fits.index(max(fits))]
     path = _path(error.absolute_path)
     place = f"{where}: {path}" if path else where
     value, wanted = error.instance, error.validator_value
@@ -103,10 +104,10 @@ def _words(error: ValidationError, where: str) -> str:
             types = [wanted] if isinstance(wanted, str) else wanted
             names = " or ".join(WORDS[name] for name in types)
             return f"{place}: {_shown(value)} is {_kind(value)}; {names} is wanted{allowed}"
-        case "minItems" | "minProperties":
+        case "minItems" | "minProperties" | "minLength":
             return f"{place}: {_shown(value)} is too short; at least {wanted} wanted{allowed}"
-        case "maxItems":
-            return f"{place}: {_shown(value)} is too long; at most {wanted} wanted{allowed}"
+        case "maxItems" | "maxLength":
+            return f"{place}: {_shown(value)} is too long, {len(value)}; at most {wanted} wanted{allowed}"
         case "uniqueItems":
             twice = next(item for item in value if value.count(item) > 1)
             return f"{place}: {_shown(twice)} is given twice"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
@@ -81,17 +82,19 @@ def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> No
 
 
 def of_algorithm(
-    values: dict[str, Any], algorithm: str, entry: dict[str, Any]
+    values: dict[str, Any], algorithm: str, entry: dict[str, Any], chosen: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (training settings, parameters) of ``algorithm`` under a protocol's ``values`` at some scale.
 
     Later ones win: the file's defaults and the protocol; the protocol's block for the algorithm; for a variant, what
-    it sets (``entry``) and the protocol's block for the variant. All parameters are there: a changed default shows.
+    it sets (``entry``) and the protocol's block for the variant; what was ``chosen`` by tuning. All parameters are
+    there: a changed default shows.
     """
     base = algorithm.partition("~")[0]
     own = {**values["algorithms"].get(base, {})}
     if algorithm != base:
         own |= entry["set"] | values["algorithms"].get(algorithm, {})
+    own |= chosen
     declared = registry.load(base).parameters()
     parameters = {
         name: parameter.check(own.get(name, parameter.default), f"{algorithm}: {name}")

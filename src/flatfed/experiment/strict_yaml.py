@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from flatfed.errors import ConfigError
+from flatfed.errors import ConfigError, unknown
 
 _Base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -29,7 +29,7 @@ LARGEST = 2**53
 INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 #: Tag -> (plain words that are read as it, the characters that they begin with).
-_PLAIN = {
+_WORDS = {
     "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     "bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
     "int": (r"[-+]?(0|[1-9][0-9]*)", list("-+0123456789")),
@@ -63,7 +63,7 @@ class _Loader(_Base):
         return super().construct_mapping(node, deep)
 
 
-for _tag, (_words, _first) in _PLAIN.items():
+for _tag, (_words, _first) in _WORDS.items():
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_words})\Z"), _first)
 
 
@@ -89,10 +89,19 @@ def read(path: Path, name: str) -> Any:
     return value
 
 
-def plain(text: str) -> Any:
-    """Return the number or truth value that a plain word means in a file; any other text as it is."""
+def as_in_a_file(value: Any) -> Any:
+    """Return ``value`` with the words in it read as plain ones of a file: Snakemake leaves --config's as text."""
+    if isinstance(value, dict):
+        return {key: as_in_a_file(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [as_in_a_file(part) for part in value]
+    return _plain(value) if isinstance(value, str) else value
+
+
+def _plain(text: str) -> Any:
+    """Return the number or truth value that a plain word means; any other text as it is."""
     for tag, function in (("bool", lambda word: word.lower() == "true"), ("int", int), ("float", _float)):
-        if len(text) <= LONGEST and re.fullmatch(_PLAIN[tag][0], text):
+        if len(text) <= LONGEST and re.fullmatch(_WORDS[tag][0], text):
             return function(text)
     return text
 
@@ -117,9 +126,11 @@ def _check_size(text: str) -> None:
         elif isinstance(event, yaml.NodeEvent):
             size, anchor = 1, event.anchor
             if isinstance(event, yaml.AliasEvent):
-                if anchor in sizes and sizes[anchor] is None:
+                if anchor not in sizes:
+                    raise ConfigError(unknown("anchor", anchor, filter(None, sizes), f"line {line}"))
+                if sizes[anchor] is None:
                     raise ConfigError(f"line {line}: anchor {anchor!r} is used inside itself")
-                size = sizes.get(anchor, 1)  # an unknown anchor is for the loader to refuse
+                size = sizes[anchor]
             elif event.tag is not None:
                 raise ConfigError(f"line {line}: tag {event.tag!r} is not allowed; plain values are wanted")
             elif isinstance(event, yaml.ScalarEvent):

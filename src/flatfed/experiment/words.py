@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from flatfed import algorithms as registry
 from flatfed.engine import graphs
-from flatfed.experiment import cells, settings, tables
+from flatfed.experiment import cells, settings, tables, tuning
 from flatfed.experiment.model import Column, Table
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     else:
         lines += experiment.errata.notes(table.reference)
     protocols = list(dict.fromkeys(column.protocol for column in columns if column.splits))
-    lines += untuned(experiment, scale, table, protocols)
+    lines += (tuned if experiment.tune else untuned)(experiment, scale, table, columns)
     if scale == "paper":
         chosen: dict[str, None] = {}
         for protocol in protocols:
@@ -109,10 +110,38 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     return lines
 
 
-def untuned(experiment: Experiment, scale: str, table: Table, protocols: list[str]) -> list[str]:
+def tuned(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:
+    """Return a line for every set-up and key whose values were chosen on a validation part: what, and out of what."""
+    found: dict[tuple[str, str], dict[str, dict[str, dict[str, None]]]] = {}
+    where = f"config/tables/{table.id}.yaml"
+    for column, row in itertools.product(columns, table.entries.values()):
+        protocol = experiment.catalog.protocols.get(column.protocol)
+        for split in column.splits:
+            ids = scale, column.protocol, tables.split_of(column, split, row, experiment.catalog, where), row.algorithm
+            search = tuning.search(experiment, *ids)
+            for key, value in tuning.chosen(experiment, *ids).items():
+                tried = ", ".join(f"{each:.4g}" for each in search.grid[key])
+                part = f"{100 * search.validation:g} % of every client's training images, seed {search.seed}"
+                head = f"{part}; {protocol.label}", f"{key.replace('_', ' ')} out of {tried}"
+                chosen = found.setdefault(head, {}).setdefault(row.label, {})
+                chosen.setdefault(f"{value:.4g}", {})[search.split] = None
+    lines = []
+    for (part, what), rows in found.items():
+        splits = list(dict.fromkeys(split for values in rows.values() for each in values.values() for split in each))
+        one = len(splits) == 1
+        said = [
+            f"{label} " + ", ".join(value if one else f"{value} ({', '.join(at)})" for value, at in values.items())
+            for label, values in rows.items()
+        ]
+        part += f", {splits[0]}" if one else ""
+        lines.append(f"Tuned on a validation part ({part}), {what}: {'; '.join(said)}.")
+    return lines
+
+
+def untuned(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:
     """Return a line for what a paper tuned without saying what it chose, and for which one value is taken here."""
     said: dict[str, dict[str, None]] = {}
-    for protocol in protocols:
+    for protocol in dict.fromkeys(column.protocol for column in columns if column.splits):
         values = experiment.catalog.protocols[protocol].scales[scale]
         for row, grids in values.get("tune", {}).get("grids", {}).items():
             if row not in table.rows:

@@ -41,7 +41,8 @@ def make(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
         )
     best = max(finished, key=lambda point: point["accuracy"])
     write_json(out, {**spec, "points": points, "chosen": best["values"]})
-    print(f"chosen: {_said(best)}")
+    place = f"{spec['row']} on {spec['split']} of {spec['protocol']}"
+    print(f"Chosen for {place}: {_said(best)}, validation accuracy {100 * best['accuracy']:.2f} %")
 
 
 def _said(point: dict[str, Any]) -> str:

@@ -1,0 +1,240 @@
+"""What a paper tuned without saying what it chose: the grids under ``tune:``, the runs that try them, the choices made.
+
+A search is one choice: every point of a row's grid is trained once, on the training images less a validation part of
+every client's, and the point with the best accuracy on the validation parts is chosen. The test images have no part in
+it. With ``tune: true`` in config.yaml, runs take the choices recorded; without it, what the protocol says.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flatfed.errors import ConfigError, unknown
+from flatfed.experiment import fit, settings
+from flatfed.experiment.catalog import Catalog
+from flatfed.experiment.model import Run
+from flatfed.files import digest_json, read_json
+
+if TYPE_CHECKING:
+    from flatfed.experiment.experiment import Experiment
+
+#: Values of a key that are tried at preview scale: the first ones of its grid.
+PREVIEW_VALUES = 3
+
+
+@dataclass(frozen=True)
+class Search:
+    """One choice to make: of ``row`` in ``protocol`` on ``split``, over the ``grid`` of keys and values.
+
+    ``seed`` is that of the tuning runs, ``validation`` the share of a client's training images that is held out.
+    """
+
+    scale: str
+    protocol: str
+    split: str
+    row: str
+    seed: int
+    validation: float
+    grid: dict[str, list[float]]
+
+    def points(self) -> dict[str, dict[str, float]]:
+        """Return the points of the grid by id, as in ``learning_rate=0.1,alpha=0.01``; the last key varies fastest."""
+        points = (dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values()))
+        return {",".join(f"{key}={value:g}" for key, value in point.items()): point for point in points}
+
+    def folder(self, results: str) -> str:
+        """Return the folder of the search's runs and of its choice."""
+        return f"{results}/{self.scale}/tuning/{self.protocol}/{self.split}/{self.row}"
+
+
+def check(protocol: settings.Protocol, catalog: Catalog) -> None:
+    """Refuse a ``tune:`` that cannot be carried out; that its keys and values fit its rows is checked elsewhere.
+
+    :raises ConfigError: there is no such split, the dataset or a row does not fit it, its clients have too few images,
+        or a value is given twice.
+    """
+    tune = protocol.scales["paper"].get("tune", {})
+    for row, grid in tune.get("grids", {}).items():
+        where = f"{protocol.file}: tune.grids.{row}"
+        for key, tried in grid.items():
+            names = [f"{value:g}" for value in tried]
+            for name in names:
+                if names.count(name) > 1:
+                    raise ConfigError(f"{where}.{key}: {name} is given twice")
+    if "split" not in tune:
+        return
+    where = f"{protocol.file}: tune.split"
+    if tune["split"] not in catalog.splits:
+        raise ConfigError(unknown("split", tune["split"], catalog.splits, where))
+    fit.check(protocol, tune["split"], catalog, where)
+    for row in tune["grids"]:
+        fit.check_pair(protocol.id, tune["split"], row, catalog, where)
+    for scale in protocol.scales:
+        _check_share(protocol, tune["split"], scale, catalog)
+
+
+def _check_share(protocol: settings.Protocol, split: str, scale: str, catalog: Catalog) -> None:
+    """Refuse a validation share that is less than one image of a client's."""
+    values = protocol.scales[scale]
+    deal, _ = fit.deal_of(protocol, split, scale, catalog)
+    images = catalog.datasets[values["dataset"]]["train"] // deal["clients"]
+    share = values["tune"]["validation"]
+    if share * images < 1:
+        raise ConfigError(
+            f"{protocol.file}: tune.validation: {share:g} of the {images} images that a client of split {split!r} has "
+            f"at {scale} scale is less than one; at least {1 / images:.2g} is wanted"
+        )
+
+
+def search(experiment: Experiment, scale: str, protocol: str, split: str, row: str) -> Search | None:
+    """Return the search whose choice the run of these ids takes, None where the paper tuned nothing of it.
+
+    Labelled variants take the choice of the protocol and of the row that they are variants of. Where ``tune:`` names a
+    split, the choice is made on that one for all; else every split has a choice of its own.
+
+    :raises ConfigError: the clients of the split have too few images to hold a part of them out.
+    """
+    plain = experiment.catalog.protocols[protocol.partition("~")[0]]
+    tune = plain.scales[scale].get("tune", {"grids": {}})
+    owner = next((name for name in (row, row.partition("~")[0]) if name in tune["grids"]), None)
+    if owner is None:
+        return None
+    place = tune.get("split", split)
+    _check_share(plain, place, scale, experiment.catalog)
+    most = PREVIEW_VALUES if scale == "preview" else None
+    grid = {key: tried[:most] for key, tried in tune["grids"][owner].items()}
+    return Search(scale, plain.id, place, owner, tune["seed"], tune["validation"], grid)
+
+
+def open_keys(experiment: Experiment, found: Search, protocol: str, row: str) -> list[str]:
+    """Return the keys of a search that a run of ``protocol`` and ``row`` takes its choice of: those it does not set."""
+    catalog = experiment.catalog
+    plain, values = (catalog.protocols[name].scales[found.scale] for name in (found.protocol, protocol))
+    own = {}
+    if row != found.row:
+        own = {**catalog.algorithms[row].get("set", {}), **values["algorithms"].get(row, {})}
+    entry = catalog.algorithms[found.row]
+    before, after = (settings.of_algorithm(each, found.row, entry) for each in (plain, values))
+    before, after = ({**training, **parameters} for training, parameters in (before, after))
+    return [key for key in found.grid if key not in own and before[key] == after[key]]
+
+
+def wanted(
+    experiment: Experiment, scale: str, tables: Iterable[tuple[str, list[str] | None]], figures: Iterable[str]
+) -> list[Search]:
+    """Return the searches whose choices the runs of ``tables`` (with their columns) and ``figures`` take, each once."""
+    plain = experiment.untuned()
+    timed = []
+    for name, columns in tables:
+        for cell in plain.cells(scale, name, columns):
+            timed += [Path(path).parts[-4:-1] for path in cell.inputs if path.endswith("/timing.json")]
+    for name in figures:
+        plain.figure(scale, name)
+    found = {}
+    for protocol, split, row in dict.fromkeys([*timed, *(ids[1:4] for ids in plain.asked())]):
+        one = search(plain, scale, protocol, split, row)
+        if one is not None and open_keys(plain, one, protocol, row):
+            found[one.folder("")] = one
+    return list(found.values())
+
+
+def named(experiment: Experiment, scale: str, protocol: str, split: str, row: str) -> Search:
+    """Return the search in ``results/<scale>/tuning/<protocol>/<split>/<row>``.
+
+    :raises ConfigError: nothing is tuned there.
+    """
+    for name, known, kind in (
+        (protocol, experiment.catalog.protocols, "protocol"),
+        (split, experiment.catalog.splits, "split"),
+        (row, experiment.catalog.algorithms, "algorithm"),
+    ):
+        if name not in known:
+            raise ConfigError(unknown(kind, name, known, f"{experiment.results}/{scale}/tuning"))
+    found = search(experiment, scale, protocol, split, row)
+    if found is None or (found.protocol, found.split, found.row) != (protocol, split, row):
+        elsewhere = "nothing of it" if found is None else f"that in {found.folder(experiment.results)}"
+        raise ConfigError(f"{experiment.results}/{scale}/tuning/{protocol}/{split}/{row}: the paper tuned {elsewhere}")
+    return found
+
+
+def run(experiment: Experiment, found: Search, point: str) -> Run:
+    """Return the run that tries ``point``: the ordinary one with the point's values, on a validation part.
+
+    :raises ConfigError: the grid has no such point.
+    """
+    points = found.points()
+    if point not in points:
+        raise ConfigError(unknown("point", point, points, found.folder(experiment.results)))
+    plain = experiment.resolved(found.scale, found.protocol, found.split, found.row, found.seed, points[point])
+    description = {key: value for key, value in plain.description.items() if key != "probe"}
+    description["evaluation"] = {**description["evaluation"], "sets": ["validation"]}
+    description["validation"] = found.validation
+    return replace(plain, path=f"{found.folder(experiment.results)}/{point}", description=description)
+
+
+def choice_spec(experiment: Experiment, found: Search) -> dict[str, Any]:
+    """Return what ``flatfed choose`` takes: what is searched, and for every point its run and that run's digest."""
+    runs = {point: run(experiment, found, point) for point in found.points()}
+    values = experiment.catalog.protocols[found.protocol].scales[found.scale]
+    return {
+        **vars(found),
+        "window": values["evaluation"]["window"],
+        "points": [
+            {"values": found.points()[point], "run": one.path, "description_digest": digest_json(one.description)}
+            for point, one in runs.items()
+        ],
+    }
+
+
+def choice_path(experiment: Experiment, found: Search) -> str:
+    """Return the path of a choice."""
+    return f"{found.folder(experiment.results)}/choice.json"
+
+
+def choice(experiment: Experiment, found: Search) -> dict[str, float]:
+    """Return the values chosen by a search, as recorded.
+
+    :raises ConfigError: nothing is recorded yet, or a choice for another grid, seed, share or set-up.
+    """
+    path = choice_path(experiment, found)
+    try:
+        recorded = read_json(path)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"tune: true wants the choice in {path}, which is not made yet. First: snakemake --cores all tuning makes "
+            f"those of config.yaml's tables and figures, snakemake --cores all {path} this one"
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: not a choice ({error}); delete it and make it again") from error
+    if not isinstance(recorded, dict):
+        raise ConfigError(f"{path}: not a choice ({json.dumps(recorded)[:40]}); delete it and make it again")
+    asked = choice_spec(experiment, found)
+    again = f"make it again: snakemake --cores all {path}"
+    for key in ("grid", "seed", "validation", "window"):
+        if recorded.get(key) != asked[key]:
+            was, now = json.dumps(recorded.get(key)), json.dumps(asked[key])
+            raise ConfigError(f"{path}: was chosen with {key} {was}, but the configuration has {now}; {again}")
+    tried = [point.get("description_digest") for point in recorded.get("points", [])]
+    if tried != [point["description_digest"] for point in asked["points"]]:
+        raise ConfigError(f"{path}: was chosen in another set-up than {found.protocol} now has; {again}")
+    if recorded.get("chosen") not in found.points().values():
+        raise ConfigError(f"{path}: chosen is {json.dumps(recorded.get('chosen'))}, no point of the grid; {again}")
+    return recorded["chosen"]
+
+
+def chosen(experiment: Experiment, scale: str, protocol: str, split: str, row: str) -> dict[str, float]:
+    """Return the values that the run of these ids takes from the choices made; none where nothing of it is tuned.
+
+    :raises ConfigError: a choice that it takes is not there, or not the one that the configuration asks for.
+    """
+    found = search(experiment, scale, protocol, split, row)
+    keys = open_keys(experiment, found, protocol, row) if found else []
+    if not keys:
+        return {}
+    values = experiment.choice(found)
+    return {key: values[key] for key in keys}

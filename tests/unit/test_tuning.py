@@ -1,0 +1,253 @@
+"""What papers tuned without saying what they chose: grids, the runs that try them, and runs that take the choices."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flatfed import experiment
+from flatfed.errors import ConfigError
+from flatfed.experiment import tuning
+from flatfed.files import write_json
+
+ROOT = Path(__file__).parents[2]
+CIFAR10, SPLIT = "fedsam-cifar10", "dir0.6-100-p20"
+OFFICE, ART, CLIPART = "fedlesam-officehome", "domain-art-1", "domain-clipart-1"
+
+
+def load(root: Path = ROOT, results: Path | str = "results", **changes) -> experiment.Experiment:
+    config = {"scale": "preview", "tables": [], "figures": [], **changes}
+    return experiment.load(root, config, str(results))
+
+
+@pytest.fixture(scope="module")
+def exp() -> experiment.Experiment:
+    return load()
+
+
+def edited(folder: Path, protocol: str, change) -> Path:
+    """Copy config/ to ``folder`` and apply ``change`` to a protocol."""
+    if not (folder / "config").exists():
+        shutil.copytree(ROOT / "config", folder / "config")
+    path = folder / "config/protocols" / f"{protocol}.yaml"
+    document = yaml.safe_load(path.read_text())
+    change(document)
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    return folder
+
+
+def record(exp: experiment.Experiment, ids: tuple, chosen: dict) -> Path:
+    """Record a choice as ``flatfed choose`` does, without its runs."""
+    found = tuning.search(exp, *ids)
+    path = Path(tuning.choice_path(exp, found))
+    write_json(path, {**tuning.choice_spec(exp, found), "chosen": chosen})
+    return path
+
+
+def test_grids_of_several_keys_are_the_product_in_the_order_of_the_file(exp):
+    found = tuning.search(exp, "paper", CIFAR10, SPLIT, "mofedsam")
+    points = found.points()
+    assert len(points) == 4 * 5
+    assert list(points)[:2] == ["learning_rate=0.316228,alpha=0.01", "learning_rate=0.316228,alpha=0.1"]
+    assert points["learning_rate=0.316228,alpha=0.1"] == {"learning_rate": 10**-0.5, "alpha": 0.1}
+    assert (found.seed, found.validation) == (1, 0.1)
+
+
+def test_preview_tries_the_first_three_values(exp):
+    found = tuning.search(exp, "preview", CIFAR10, SPLIT, "mofedsam")
+    assert found.grid == {"learning_rate": [10**-0.5, 0.1, 10**-1.5], "alpha": [0.01, 0.1, 0.2]}
+    assert len(found.points()) == 9
+
+
+def test_fedsam_chooses_for_each_dataset_and_fedlesam_for_each_domain_held_out(exp):
+    assert tuning.search(exp, "paper", CIFAR10, "iid-100-p20", "fedsam").split == SPLIT
+    for split in (ART, CLIPART):
+        assert tuning.search(exp, "paper", OFFICE, split, "fedsam").split == split
+    assert tuning.search(exp, "paper", OFFICE, ART, "fedavg") is None
+    assert tuning.search(exp, "paper", "fedsmoo-cifar10", "dir0.6-100", "fedsam") is None
+
+
+def test_what_everything_needs_is_found_once(exp):
+    found = tuning.wanted(exp, "paper", [(name, None) for name in exp.tables], exp.figures)
+    folders = [one.folder("r") for one in found]
+    assert len(set(folders)) == len(folders) == 3 * 7 + 20 * 7
+    assert sum(len(one.points()) for one in found) == 3 * (4 * 4 + 3 * 20) + 140 * 5
+    assert tuning.wanted(exp, "paper", [("fedsmoo2023_T1", None)], ["fedsmoo2023_F7"]) == []
+
+
+@pytest.mark.parametrize("scale", ["paper", "preview"])
+def test_a_tuning_run_is_the_ordinary_one_but_for_the_point_and_the_images(exp, scale):
+    ordinary = exp.run(scale, CIFAR10, SPLIT, "mofedsam", 1)
+    found = tuning.search(exp, scale, CIFAR10, SPLIT, "mofedsam")
+    run = tuning.run(exp, found, "learning_rate=0.0316228,alpha=0.2")
+    assert run.path == f"results/{scale}/tuning/{CIFAR10}/{SPLIT}/mofedsam/learning_rate=0.0316228,alpha=0.2"
+    assert (run.partition, run.dataset) == (ordinary.partition, ordinary.dataset)
+    changed = {key for key in run.description if run.description[key] != ordinary.description.get(key)}
+    assert changed == {"learning_rate", "update", "evaluation", "validation"}
+    assert run.description["learning_rate"] == 10**-1.5
+    assert run.description["update"]["params"] == {**ordinary.description["update"]["params"], "alpha": 0.2}
+    assert run.description["evaluation"] == {**ordinary.description["evaluation"], "sets": ["validation"]}
+    assert run.description["validation"] == 0.1 and "validation" not in ordinary.description
+    with pytest.raises(ConfigError, match=r"unknown point 'learning_rate=0\.3'.*known: learning_rate="):
+        tuning.run(exp, found, "learning_rate=0.3")
+
+
+def test_runs_take_the_recorded_choice(exp, tmp_path):
+    ids = ("preview", CIFAR10, SPLIT, "mofedsam")
+    mine = load(results=tmp_path, tune=True)
+    record(mine, ids, {"learning_rate": 10**-1.5, "alpha": 0.01})
+    for split in (SPLIT, "iid-100-p20"):
+        run = mine.run("preview", CIFAR10, split, "mofedsam", 2)
+        plain = exp.run("preview", CIFAR10, split, "mofedsam", 2).description
+        assert (run.description["learning_rate"], run.description["update"]["params"]["alpha"]) == (10**-1.5, 0.01)
+        params = {**plain["update"]["params"], "alpha": 0.01}
+        expected = {**plain, "learning_rate": 10**-1.5, "update": {**plain["update"], "params": params}}
+        assert run.description == expected, "and nothing else"
+
+
+def test_a_choice_of_what_was_there_leaves_the_run_as_it_was(exp, tmp_path):
+    mine = load(results=tmp_path, tune=True)
+    record(mine, ("preview", CIFAR10, SPLIT, "fedsam"), {"learning_rate": 0.1})
+    ids = ("preview", CIFAR10, SPLIT, "fedsam", 1)
+    assert mine.run(*ids).description == exp.run(*ids).description
+
+
+def test_variants_take_what_they_do_not_set_themselves(tmp_path):
+    change = {
+        "K1": {"local_epochs": 1},
+        "slow": {"learning_rate": 0.03},
+    }
+    root = edited(tmp_path, CIFAR10, lambda protocol: protocol.update(variants=change))
+    for path in (root / "config/figures").glob("fedsam2022_F*.yaml"):
+        path.unlink()
+    with (root / "config/algorithms.yaml").open("a") as file:
+        file.write("mofedsam~mine: {label: Mine, set: {alpha: 0.7}}\n")
+    mine = load(root, tmp_path / "results", tune=True)
+    record(mine, ("preview", CIFAR10, SPLIT, "mofedsam"), {"learning_rate": 10**-1.5, "alpha": 0.01})
+    taken = {}
+    for protocol, row in ((f"{CIFAR10}~K1", "mofedsam"), (CIFAR10, "mofedsam~mine"), (f"{CIFAR10}~slow", "mofedsam")):
+        about = mine.run("preview", protocol, SPLIT, row, 1).description
+        taken[protocol, row] = about["learning_rate"], about["update"]["params"]["alpha"]
+    assert list(taken.values()) == [(10**-1.5, 0.01), (10**-1.5, 0.7), (0.03, 0.01)]
+
+
+def test_a_run_without_its_choice_is_refused(tmp_path):
+    mine = load(results=tmp_path, tune=True)
+    with pytest.raises(ConfigError, match=r"fedsam/choice\.json, which is not made yet.*snakemake --cores all tuning"):
+        mine.run("preview", CIFAR10, SPLIT, "fedsam", 1)
+    assert mine.run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedsam", 1), "nothing of this one is tuned"
+    assert tuning.wanted(mine, "preview", [("fedsam2022_T1", None)], []), "what to choose is known without choices"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda one: one["tune"]["grids"]["fedsam"].update(learning_rate=[0.2, 0.1]), r"grid \{.*0\.31.*has \{.*0\.2"),
+        (lambda one: one["tune"].update(seed=5), "with seed 1, but the configuration has 5"),
+        (lambda one: one["tune"].update(validation=0.2), r"with validation 0\.1, but the configuration has 0\.2"),
+        (lambda one: one["preview"].update(rounds=5), f"another set-up than {CIFAR10} now has"),
+    ],
+    ids=["grid", "seed", "share", "set-up"],
+)
+def test_a_stale_choice_is_refused(tmp_path, change, words):
+    ids = ("preview", CIFAR10, SPLIT, "fedsam")
+    record(load(results=tmp_path / "results"), ids, {"learning_rate": 0.1})
+    mine = load(edited(tmp_path, CIFAR10, change), tmp_path / "results", tune=True)
+    with pytest.raises(ConfigError, match=f"fedsam/choice.json: was chosen .*{words}.*make it again: snakemake"):
+        mine.run(*ids, 1)
+
+
+def test_a_choice_that_is_none_is_refused(tmp_path):
+    ids = ("preview", CIFAR10, SPLIT, "fedsam")
+    mine = load(results=tmp_path, tune=True)
+    path = record(mine, ids, {"learning_rate": 0.1})
+    good = json.loads(path.read_text())
+    for content, words in (
+        ("{", "not a choice"),
+        ("[]", "not a choice"),
+        (json.dumps({**good, "chosen": {"learning_rate": 0.7}}), r'chosen is \{"learning_rate": 0\.7\}, no point'),
+    ):
+        path.write_text(content)
+        with pytest.raises(ConfigError, match=words):
+            mine.run(*ids, 1)
+
+
+#: What is changed under ``tune``, and the words of the message.
+MISTAKES = {
+    "split": ({"split": "dir0.6-100-p21"}, "tune.split: unknown split .*did you mean 'dir0.6-100-p20'"),
+    "split of another dataset": ({"split": "domain-art-1"}, "domain-art-1.domain.*unknown domain 'art'"),
+    "split with a topology": ({"split": "dir0.6-100-norep-ring"}, "tune.split: .*'fedavg' cannot train on split"),
+    "share": ({"validation": 0.001}, r"tune\.validation: 0\.001 of the 500 images .* less than one"),
+    "share at preview scale": ({"validation": 0.01}, r"0\.01 of the 43 images .* at preview scale .*at least 0\.023"),
+    "all images": ({"validation": 1}, r"tune\.validation: 1 is not allowed"),
+    "seed": ({"seed": 0}, r"tune\.seed: 0 is not allowed"),
+    "key": ({"grids": {"fedsam": {"roh": [1]}}}, "tune.grids.fedsam: unknown key 'roh'; did you mean 'rho'"),
+    "key of all rows": ({"grids": {"fedsam": {"rounds": [1]}}}, "tune.grids.fedsam: unknown key 'rounds'"),
+    "bounds": ({"grids": {"fedsam": {"rho": [-1]}}}, r"tune\.grids\.fedsam\.rho"),
+    "row": ({"grids": {"fedsan": {"rho": [1]}}}, "unknown algorithm 'fedsan'; did you mean 'fedsam'"),
+    "value twice": ({"grids": {"fedsam": {"rho": [0.1, 0.2, 0.1]}}}, r"tune\.grids\.fedsam\.rho: 0\.1 is given twice"),
+    "no value": ({"grids": {"fedsam": {"rho": []}}}, r"tune\.grids\.fedsam\.rho: .* is too short"),
+    "no key": ({"grids": {"fedsam": {}}}, "tune.grids.fedsam: .* is too short"),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), MISTAKES.values(), ids=MISTAKES)
+def test_a_search_that_cannot_be_made_is_refused(tmp_path, change, words):
+    root = edited(tmp_path, CIFAR10, lambda protocol: protocol["tune"].update(change))
+    with pytest.raises(ConfigError, match=words):
+        load(root)
+
+
+def test_a_share_too_small_for_a_split_of_its_own_is_refused_before_the_first_job(tmp_path):
+    root = edited(tmp_path, OFFICE, lambda protocol: protocol["tune"].update(validation=0.001))
+    exp = load(root)
+    with pytest.raises(ConfigError, match=r"tune\.validation: 0\.001 of the \d+ images .* 'domain-art-10'"):
+        tuning.wanted(exp, "preview", [("fedlesam2024_T3", ["officehome-domain-art-10"])], [])
+
+
+def test_what_is_not_tuned_has_no_choice(exp):
+    for ids, words in (
+        (("fedsmoo-cifar10", "dir0.6-100", "fedsam"), "the paper tuned nothing of it"),
+        (
+            (CIFAR10, "iid-100-p20", "fedsam"),
+            f"the paper tuned that in results/preview/tuning/{CIFAR10}/{SPLIT}/fedsam",
+        ),
+        ((CIFAR10, SPLIT, "fedsan"), "unknown algorithm 'fedsan'; did you mean 'fedsam'"),
+        (("fedsam-cifar1", SPLIT, "fedsam"), "unknown protocol 'fedsam-cifar1'"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            tuning.named(exp, "preview", *ids)
+
+
+def test_tables_say_what_was_tuned_and_what_was_not(exp, tmp_path):
+    columns = [column for column in exp.tables["fedsam2022_T1"].columns if column.startswith("cifar10-")]
+    before = exp.table_spec("preview", "fedsam2022_T1", columns)["notes"]
+    assert len([line for line in before if line.startswith("Untuned, FedAvg, SCAFFOLD")]) == 1
+    mine = load(results=tmp_path, tune=True)
+    rates = dict.fromkeys(["fedavg", "scaffold", "fedrobust", "fedsam"], 0.1) | {"scaffold": 10**-0.5}
+    for row in ("fedavg", "scaffold", "fedrobust", "fedcm", "mimelite", "fedsam", "mofedsam"):
+        momentum = {"alpha": 0.2} if row in ("fedcm", "mimelite", "mofedsam") else {}
+        record(mine, ("preview", CIFAR10, SPLIT, row), {"learning_rate": rates.get(row, 0.1), **momentum})
+    after = mine.table_spec("preview", "fedsam2022_T1", columns)["notes"]
+    assert [line for line in after if "uned" in line] == [
+        "Tuned on a validation part (10 % of every client's training images, seed 1; FedSAM's set-up on CIFAR-10, "
+        f"{SPLIT}), learning rate out of 0.3162, 0.1, 0.03162: FedAvg 0.1; SCAFFOLD 0.3162; FedRobust 0.1; FedCM 0.1; "
+        "MimeLite 0.1; FedSAM 0.1; MoFedSAM 0.1.",
+        "Tuned on a validation part (10 % of every client's training images, seed 1; FedSAM's set-up on CIFAR-10, "
+        f"{SPLIT}), alpha out of 0.01, 0.1, 0.2: FedCM 0.2; MimeLite 0.2; MoFedSAM 0.2.",
+    ]
+
+
+def test_choices_of_several_splits_are_told_apart(tmp_path):
+    mine = load(results=tmp_path, tune=True)
+    columns = ["officehome-domain-art-1", "officehome-domain-clipart-1"]
+    for row in tuning.wanted(mine, "preview", [("fedlesam2024_T3", columns)], []):
+        record(mine, ("preview", OFFICE, row.split, row.row), {"rho": 0.05 if row.split == ART else 0.01})
+    (line,) = [
+        one for one in mine.table_spec("preview", "fedlesam2024_T3", columns)["notes"] if one.startswith("Tuned")
+    ]
+    assert "rho out of 0.05, 0.01, 0.005: FedSAM 0.05 (domain-art-1), 0.01 (domain-clipart-1); MoFedSAM" in line

@@ -1,0 +1,45 @@
+# One training per point of a grid, on part of the clients' images; the choice is made on the rest. The models are of no use
+# afterwards.
+use rule train as tuning_run with:
+    output:
+        metrics="<results>/{scale}/tuning/{protocol}/{split}/{algorithm}/{point}/metrics.csv",
+        model=temp("<results>/{scale}/tuning/{protocol}/{split}/{algorithm}/{point}/model.safetensors"),
+        run="<results>/{scale}/tuning/{protocol}/{split}/{algorithm}/{point}/run.json",
+    log:
+        "<logs>/{scale}/tuning/{protocol}/{split}/{algorithm}/{point}.log",
+    benchmark:
+        "<benchmarks>/{scale}/tuning/{protocol}/{split}/{algorithm}/{point}.tsv"
+    message:
+        "Try {wildcards.point} for {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, {resources.device}"
+
+
+rule choose:
+    input:
+        choice_inputs,
+    output:
+        "<results>/{scale}/tuning/{protocol}/{split}/{algorithm}/choice.json",
+    log:
+        "<logs>/{scale}/tuning/{protocol}/{split}/{algorithm}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        spec=choice_spec,
+        code=code("flatfed.tables.choice"),
+    message:
+        "Choose for {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}"
+    shell:
+        "python -m flatfed choose --spec {params.spec:q} --out {output} > {log} 2>&1; tail -n 1 {log}"
+
+
+rule tuning:
+    input:
+        tuning_choices,
+    message:
+        "All choices that config/config.yaml's tables and figures need are made"
+
+
+rule tuning_everything:
+    input:
+        every_tuning_choice,
+    message:
+        "All choices that tables and figures need are made"
