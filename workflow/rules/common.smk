@@ -1,0 +1,124 @@
+import atexit
+import functools
+import json
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+ROOT = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
+
+# flatfed is found where this workflow is: here, in every job, on other hosts (which parse this file too), and when another
+# workflow takes this one as a module. Jobs start the python that runs Snakemake, unless `conda:` puts another before it.
+sys.path.insert(0, str(ROOT / "src"))
+for name, folder in ("PYTHONPATH", ROOT / "src"), ("PATH", Path(sys.executable).parent):
+    before = os.environ.get(name)
+    os.environ[name] = os.pathsep.join([str(folder), *([before] if before else [])])
+# Snakemake takes PYTHONPATH out of the environment of conda's jobs; the prefix of the shell puts it back.
+src = shlex.quote(str(ROOT / "src"))
+shell.prefix(f"set -euo pipefail; export PYTHONPATH=${{{{PYTHONPATH:-{src}}}}}; ")
+
+from flatfed import algorithms, experiment, files, gpus, provenance, warm
+from flatfed.errors import FlatFedError
+from flatfed.experiment import analyses, strict_yaml, tuning
+
+RESULTS = workflow.pathvars.apply("<results>")
+RESOURCES = workflow.pathvars.apply("<resources>")
+
+
+def told(question):
+    """Have a FlatFedError of ``question`` end the workflow with its message."""
+
+    @functools.wraps(question)
+    def ask(*args, **kwargs):
+        try:
+            return question(*args, **kwargs)
+        except FlatFedError as error:
+            raise WorkflowError(str(error)) from None
+
+    return ask
+
+
+# Snakemake leaves the numbers inside lists and mappings of --config as text.
+config.update(
+    {key: strict_yaml.as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config}
+)
+EXPERIMENT = told(experiment.load)(ROOT, config, results=RESULTS, resources=RESOURCES)
+if EXPERIMENT.algorithm_folders:
+    os.environ[algorithms.VARIABLE] = os.pathsep.join(EXPERIMENT.algorithm_folders)
+DEVICE = gpus.resolve(config.get("device", "auto"))
+
+
+# How the rule declares the model of a training (keep_models in config.yaml).
+kept = temp if config.get("keep_models") == "needed" else str
+
+
+# Local training jobs fork from one process that has imported torch: see flatfed.warm.
+onstart:
+    if workflow.local_exec and workflow.is_main_process:
+        folder = tempfile.mkdtemp(prefix="flatfed-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        os.environ[warm.VARIABLE] = f"{folder}:{os.getpid()}"
+
+
+# An id is anything between two slashes: an unknown one is then named by flatfed, with the nearest that exists.
+wildcard_constraints:
+    scale="preview|paper",
+    dataset="[^/]+",
+    protocol="[^/]+",
+    split="[^/]+",
+    algorithm="[^/]+",
+    other="[^/+]+",
+    other_split="[^/+]+",
+    seed=r"\d+",
+    table="[^/]+",
+    column="[^/]+",
+    row="[^/]+",
+    figure="[^/]+",
+    point="[^/]+",
+
+
+def as_json(value):
+    return json.dumps(value, sort_keys=True)
+
+
+def code(*modules):
+    """Digest of modules and all they import, comments and docstrings aside: what Snakemake compares instead of files."""
+    return provenance.code_digest(ROOT / "src", list(modules))
+
+
+def table_files(scale, table):
+    return [f"{RESULTS}/{scale}/tables/{table}.{ending}" for ending in ("csv", "md", "tex", "html")]
+
+
+def figure_files(scale, figure):
+    return [f"{RESULTS}/{scale}/figures/{figure}.{ending}" for ending in ("png", "pdf")]
+
+
+def columns_of(table):
+    """The columns of a table to make: config.yaml's choice, but all where a target names the table or is `everything`."""
+    targets = [Path(target) for target in workflow.dag_settings.targets]
+    if any(
+        target.name == "everything" or (target.parent.name, target.stem) == ("tables", table)
+        for target in targets
+    ):
+        return None
+    return dict(EXPERIMENT.selected()).get(table)
+
+
+def selected_outputs():
+    scale = EXPERIMENT.scale
+    tables = [file for table, _ in EXPERIMENT.selected() for file in table_files(scale, table)]
+    figures = [file for figure in EXPERIMENT.selected_figures() for file in figure_files(scale, figure)]
+    return [*tables, *figures, f"{RESULTS}/{scale}/report.html", f"{RESULTS}/errata.html"]
+
+
+def every_output():
+    scale = EXPERIMENT.scale
+    tables = [file for table in EXPERIMENT.tables for file in table_files(scale, table)]
+    figures = [file for figure in EXPERIMENT.figures for file in figure_files(scale, figure)]
+    return [*tables, *figures, f"{RESULTS}/errata.html"]
