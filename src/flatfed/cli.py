@@ -200,6 +200,7 @@ def plan(options: argparse.Namespace) -> None:
         scale=options.scale,
         every=options.all,
         cells=options.cells,
+        tuned=options.tuning,
         calibrate=options.calibrate,
         keep_models=options.keep_models,
         out=options.json,

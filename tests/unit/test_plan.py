@@ -13,6 +13,7 @@ from flatfed import cli
 from flatfed.commands import calibrate, configuration, plan_costs, time_run
 from flatfed.commands import plan as plans
 from flatfed.commands.plan_costs import Costs, Measured, images_seen
+from flatfed.experiment import tuning
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
 COLUMNS = "cifar10-dir0.6-100, cifar10-dir0.6-200"
@@ -203,3 +204,17 @@ def test_planning_what_was_measured_imports_no_torch(here, experiment):
         [sys.executable, "-c", script], env={"PYTHONPATH": source}, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_tuning_runs_are_counted_each_once(here, capsys):
+    """FedSAM's Table 1: three data sets; four rows with four rates, three with four rates and five weights."""
+    sums = plan("--tuning", "fedsam2022_T1", "fedsam2022_F1", "fedsmoo2023_T1")
+    each = 4 * 4 + 3 * 4 * 5
+    assert sums["fedsam2022_T1"]["runs"] == 3 * each and sums["total"]["missing"] == sums["total"]["runs"] == 3 * each
+    assert sums["fedsmoo2023_T1"]["runs"] == 0 and sums["total"]["models"] == 0
+    assert f"fedsam2022_T1, paper scale, tuning: {3 * each} runs: 0 there" in capsys.readouterr().out
+    experiment = configuration.load(Path("config.yaml"))
+    found = tuning.search(experiment, "paper", "fedsam-cifar10", "dir0.6-100-p20", "fedavg")
+    record(tuning.run(experiment, found, "learning_rate=0.1"), 2.0)
+    sums = plan("--tuning", "fedsam2022_T1")
+    assert (sums["fedsam2022_T1"]["finished"], sums["fedsam2022_T1"]["measured"]) == (1, 3)

@@ -94,6 +94,7 @@ def _plan(commands: Any) -> None:
     sub.add_argument("--all", action="store_true", help="all tables and figures")
     sub.add_argument("--scale", choices=("preview", "paper"), help="the scale (default: the configuration's)")
     sub.add_argument("--cells", action="store_true", help="list the cells, table/column/row, instead")
+    sub.add_argument("--tuning", action="store_true", help="count the runs that `snakemake tuning` makes, instead")
     sub.add_argument(
         "--calibrate",
         action="store_true",

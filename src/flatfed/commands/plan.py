@@ -15,7 +15,7 @@ from flatfed.commands import configuration
 from flatfed.commands.plan_costs import Costs, measured
 from flatfed.commands.run_folder import run_of
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import Cell, Experiment, Run
+from flatfed.experiment import Cell, Experiment, Run, tuning
 from flatfed.files import write_json
 
 GB = 1e9
@@ -47,6 +47,12 @@ class Need:
         read = {folder for path in figure["inputs"] for folder in models_of(path)}
         self.analysed |= read
         self.runs |= {path: run_of(experiment, path) for path in {*figure["runs"], *read}}
+
+    def add_searches(self, searches: Iterable[tuning.Search], experiment: Experiment) -> None:
+        """Add the runs that ``searches`` try the points of their grids with."""
+        for found in searches:
+            runs = [tuning.run(experiment, found, point) for point in found.points()]
+            self.runs |= {run.path: run for run in runs}
 
     def join(self, other: Need) -> None:
         """Add another need; runs that both share count once."""
@@ -97,15 +103,16 @@ def plan(
     scale: str | None,
     every: bool,
     cells: bool,
+    tuned: bool,
     calibrate: bool,
     keep_models: str | None,
     out: Path | None,
 ) -> None:
     """Print what ``tables`` and figures (none: those of config.yaml; ``every``: all) need and what that costs.
 
-    ``cells`` lists their cells instead. ``calibrate`` first times one run of every kind that was never measured on this
-    machine. ``keep_models``: "all", or "needed", those alone that an analysis reads; config.yaml's where it is None.
-    ``out``: a JSON file, too.
+    ``cells`` lists their cells instead; ``tuned`` counts the runs that choose for them instead. ``calibrate`` first
+    times one run of every kind that was never measured on this machine. ``keep_models``: "all", or "needed", those
+    alone that an analysis reads; config.yaml's where it is None. ``out``: a JSON file, too.
 
     :raises ConfigError: there is no such table or figure.
     :raises DataError: a run's record is damaged.
@@ -119,11 +126,7 @@ def plan(
                 made = "made" if Path(cell.path).exists() else "not made"
                 print(f"{name}/{cell.spec['column']}/{cell.spec['row']}  {made}")
         return
-    needs: dict[str, Need] = {name: Need() for name in [*(name for name, _ in asked), *figures]}
-    for name, columns in asked:
-        needs[name].add(experiment.cells(scale, name, columns), experiment)
-    for name in figures:
-        needs[name].add_figure(experiment.figure(scale, name), experiment)
+    needs = needs_of(experiment, scale, asked, figures, tuned)
     total = Need()
     for need in needs.values():
         total.join(need)
@@ -133,19 +136,38 @@ def plan(
 
         if measure(experiment, costs, [run for run in total.runs.values() if state(run) != "finished"]):
             costs = known(experiment, scale)
-    keep_models = keep_models or experiment.config.get("keep_models", "all")
+    keep_models = "needed" if tuned else keep_models or experiment.config.get("keep_models", "all")
     states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
     sums = {name: summary(need, states, costs, keep_models) for name, need in needs.items()}
     sums["total"] = summary(total, states, costs, keep_models)
     for name, numbers in sums.items():
         if name != "total" or len(needs) > 1:
-            print("\n".join(lines(name if name == "total" else f"{name}, {scale} scale", numbers, costs)))
+            what = name if name == "total" else f"{name}, {scale} scale"
+            print("\n".join(lines(f"{what}, tuning" if tuned else what, numbers, costs)))
     if sums["total"]["unknown"]:
         print(
             "unknown: nothing like these runs was measured on this kind of device; --calibrate times one of each kind"
         )
     if out is not None:
         write_json(out, {"scale": scale, "device": costs.device, "machines": costs.machines(), "plan": sums})
+
+
+def needs_of(
+    experiment: Experiment, scale: str, tables: list[tuple[str, list[str] | None]], figures: list[str], tuned: bool
+) -> dict[str, Need]:
+    """Return what each of ``tables`` and ``figures`` needs: its runs or, if ``tuned``, those that choose for it."""
+    needs: dict[str, Need] = {name: Need() for name in [*(name for name, _ in tables), *figures]}
+    for name, columns in tables:
+        if tuned:
+            needs[name].add_searches(tuning.wanted(experiment, scale, [(name, columns)], []), experiment)
+        else:
+            needs[name].add(experiment.cells(scale, name, columns), experiment)
+    for name in figures:
+        if tuned:
+            needs[name].add_searches(tuning.wanted(experiment, scale, [], [name]), experiment)
+        else:
+            needs[name].add_figure(experiment.figure(scale, name), experiment)
+    return needs
 
 
 def wanted(

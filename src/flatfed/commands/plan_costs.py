@@ -27,7 +27,10 @@ LINE, RECORD = 160, 6000
 
 
 #: Where measurements lie under results/<scale>.
-PLACES = ("runs/*/*/*/seed*/run.json", "analysis/*/*/*/timing.json", "analysis/*/*/*/calibration.json")
+PLACES = (
+    *("runs/*/*/*/seed*/run.json", "tuning/*/*/*/*/run.json"),
+    *("analysis/*/*/*/timing.json", "analysis/*/*/*/calibration.json", "tuning/*/*/*/calibration.json"),
+)
 
 
 @dataclass(frozen=True)
