@@ -207,6 +207,12 @@ def plan(options: argparse.Namespace) -> None:
     )
 
 
+def status(options: argparse.Namespace) -> None:
+    from flatfed.commands import status as states
+
+    states.status(options)
+
+
 def export(options: argparse.Namespace) -> None:
     from flatfed.commands import export_runs as exports
 
@@ -235,4 +241,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "verify": verify,
     "time": time,
     "plan": plan,
+    "status": status,
 }

@@ -18,7 +18,8 @@ DEAL = (
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; building it takes milliseconds."""
-    from flatfed.commands import choose, compare_arguments, hessian, surface  # which are written with what stands below
+    # Their modules are written with what stands below.
+    from flatfed.commands import choose, compare_arguments, hessian, status, surface
 
     top = argparse.ArgumentParser(
         prog="python -m flatfed",
@@ -36,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     _pages(commands)
     _elsewhere(commands)
     compare_arguments.add(commands)
+    status.add(commands)
     return top
 
 
