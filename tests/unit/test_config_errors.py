@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from flatfed import experiment
+from flatfed.data import digits
 from flatfed.errors import ConfigError
+from flatfed.experiment import catalog
 
 ROOT = Path(__file__).parents[2]
 CIFAR10 = "protocols/fedsmoo-cifar10.yaml"
@@ -215,3 +217,7 @@ def test_a_run_that_does_not_exist_is_named(question: tuple, fragments: list[str
         experiment.load(ROOT).run(*question)
     for fragment in fragments:
         assert fragment in str(caught.value)
+
+
+def test_the_styles_that_the_catalog_knows_are_those_that_are_drawn() -> None:
+    assert set(catalog.STYLES) == set(digits.STYLES)

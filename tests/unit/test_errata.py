@@ -153,7 +153,11 @@ def copy(tmp_path, old, new):
         ("tables: [fedsam2022_T1, fedsam2022_T4]", "tables: [fedsam2022_T11]", "A1.tables[0]: unknown table"),
         ("name: two_tables", "name: two_table", "A1.check: unknown check 'two_table'; did you mean 'two_tables'?"),
         ("kind: arithmetic", "kind: arithmetics", "did you mean 'arithmetic'?"),
-        ("algorithm: fedsam, partition_param: 0.6}", "algorithm: fedsam}", "3 rows, not one, have"),
+        (
+            "algorithm: fedsam, partition_param: 0.6}",
+            "algorithm: fedsam}",
+            "A3.check (said_in_text): 3 rows of config/reference/fedsam2022_T2.csv, not one,",
+        ),
     ],
 )
 def test_mistakes_are_named(tmp_path, old, new, message):

@@ -74,7 +74,7 @@ wildcard_constraints:
     algorithm="[^/]+",
     other="[^/+]+",
     other_split="[^/+]+",
-    seed=r"\d+",
+    seed="[1-9][0-9]*",
     table="[^/]+",
     column="[^/]+",
     row="[^/]+",

@@ -18,6 +18,7 @@ from flatfed.models import pretrained
 
 #: An id becomes part of paths and of shell commands.
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+LONGEST_ID = 64
 LABELLED = re.compile(rf"{PLAIN.pattern}(~{PLAIN.pattern})?")
 
 #: Partition scheme -> the keys of a split that it needs, and those it takes beside them.
@@ -38,6 +39,10 @@ SOURCES = {
     "npz": (("path",), ()),
     "imagefolder": (("path", "size"), ("domains", "obtain")),
 }
+
+
+#: The styles of ``expand: styles``, which flatfed.data.digits draws.
+STYLES = ("plain", "rotated", "inverted", "blurred", "shrunk", "shifted", "noisy")
 
 
 @dataclass(frozen=True)
@@ -101,12 +106,12 @@ def _files(root: Path, folder: str, schema: str) -> dict[str, dict[str, Any]]:
     return documents
 
 
-def check_id(name: Any, form: re.Pattern[str], where: str) -> None:
+def check_id(name: str, form: re.Pattern[str], where: str) -> None:
     """Refuse an id that cannot stand in a path and in a shell command."""
-    if not isinstance(name, str) or form.fullmatch(name) is None:
+    if form.fullmatch(name) is None or len(name) > LONGEST_ID:
         label = ", and at most one ~ before a label" if form is LABELLED else ""
-        allowed = f"an id has letters, digits and . _ - only, begins with a letter or digit{label}"
-        raise ConfigError(f"{where}: id {name!r} is not allowed; {allowed}")
+        allowed = f"an id has at most {LONGEST_ID} letters, digits and . _ - only, begins with a letter or digit{label}"
+        raise ConfigError(f"{where}: id {name[: 2 * LONGEST_ID]!r} is not allowed; {allowed}")
 
 
 def check_keys(entry: dict[str, Any], needed: Any, known: Any, kind: str, where: str) -> None:
@@ -127,6 +132,10 @@ def check_dataset(name: str, dataset: dict[str, Any]) -> None:
         if len(dataset[key]) != channels:
             raise ConfigError(f"{where}.{key}: {len(dataset[key])} numbers for {channels} channels; one each is wanted")
     check_source(dataset["source"], f"{where}.source")
+    if dataset["source"].get("expand") == "styles":
+        for domain in dataset.get("domains", []):
+            if domain not in STYLES:
+                raise ConfigError(unknown("style", domain, STYLES, f"{where}.domains"))
 
 
 def check_source(source: dict[str, Any], where: str) -> None:

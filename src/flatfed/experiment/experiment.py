@@ -17,6 +17,9 @@ from flatfed.experiment.strict_yaml import read
 from flatfed.models import pretrained
 from flatfed.tables.errata import Errata
 
+#: The largest seed, here and in the schemas.
+LARGEST_SEED = 2**32 - 1
+
 
 def load(
     root: str | Path, config: dict[str, Any] | None = None, results: str = "results", resources: str = "resources"
@@ -30,7 +33,8 @@ def load(
     """
     root = Path(root)
     # Read in any case: Snakemake, which merges it into ``config``, lets a key given twice pass.
-    own = read(root / "config" / "config.yaml", "config/config.yaml")
+    own = read(root / "config" / "config.yaml", selection.FILE)
+    selection.check(own, selection.FILE)
     return Experiment(root, own if config is None else config, results, resources)
 
 
@@ -110,6 +114,8 @@ class Experiment:
 
     def partition_spec(self, scale: str, protocol: str, split: str, seed: int) -> dict[str, Any]:
         """Return what makes a partition; labelled variants of a protocol share the partitions of the plain one."""
+        if not 1 <= seed <= LARGEST_SEED:
+            raise ConfigError(f"results: seed {seed} is not allowed; 1 to {LARGEST_SEED} is wanted")
         return {"seed": seed, **self._deal(scale, protocol, split)[0]}
 
     def sampling(self, scale: str, protocol: str, split: str) -> dict[str, Any]:
@@ -126,6 +132,7 @@ class Experiment:
         if key not in self._runs:
             self._values(scale, protocol)
             _get(self.catalog.algorithms, algorithm, "algorithm", "config/algorithms.yaml")
+            self.partition_spec(scale, protocol, split, seed)
             chosen = tuning.chosen(self, *key[:-1]) if self.tune else {}
             self._runs[key] = self.resolved(*key, chosen)
         return self._runs[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from functools import lru_cache
 from pathlib import Path
@@ -95,7 +96,8 @@ def _words(error: ValidationError, where: str) -> str:
         case "required":
             missing = next(key for key in wanted if key not in value)
             meaning = error.schema["properties"][missing]["description"]
-            return f"{place}: key {missing!r} is missing; {meaning}"
+            near = difflib.get_close_matches(missing, [key for key in value if key not in wanted], n=1, cutoff=0.5)
+            return f"{place}: key {missing!r} is missing" + (f", {near[0]!r} is there" if near else "") + f"; {meaning}"
         case "enum":
             return unknown("value", value, wanted, place)
         case "const":

@@ -11,7 +11,8 @@ from flatfed.experiment.catalog import Catalog, check_source
 from flatfed.experiment.model import Figure, Table
 
 #: The configuration can come from the file, the command line or both; messages say so.
-WHERE = "config/config.yaml or --config"
+FILE = "config/config.yaml"
+WHERE = f"{FILE} or --config"
 
 LAYOUT = "<domain>/<class>/<image>, with a folder for every domain"
 
@@ -28,10 +29,10 @@ ON_DISK = {
 }
 
 
-def check(config: Any) -> None:
-    """Refuse a configuration with a wrong key, type or value; ConfigError says which."""
-    strict_yaml.check(config, WHERE)
-    schemas.validate(config, "config", WHERE)
+def check(config: Any, where: str = WHERE) -> None:
+    """Refuse a configuration, from ``where``, with a wrong key, type or value; ConfigError says which."""
+    strict_yaml.check(config, where)
+    schemas.validate(config, "config", where)
 
 
 def tables(config: dict[str, Any], known: dict[str, Table]) -> list[tuple[str, list[str]]]:

@@ -16,6 +16,9 @@ from flatfed.experiment import schemas
 #: Training keys that an algorithm may have its own value of; the others are what all rows of a table share.
 OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_epochs", "batch_size", "clip_norm")
 
+#: The largest parameter of an algorithm, learning rates and the like: the schemas' bound for numbers without another.
+LARGEST_PARAMETER = 1_000_000
+
 SPLIT_DEFAULTS = {"balanced": False, "replacement": True, "sampling": "bernoulli", "sampler": "keyed"}
 
 #: Keys of a protocol whose mappings are merged key by key where something overrides them; other values are replaced.
@@ -74,7 +77,9 @@ def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> No
     parameters = registry.load(algorithm).parameters()
     for key, value in overrides.items():
         if key in parameters:
-            parameters[key].check(value, f"{where}.{key}")
+            number = parameters[key].check(value, f"{where}.{key}")
+            if not isinstance(number, str) and abs(number) > LARGEST_PARAMETER:
+                raise ConfigError(f"{where}.{key}: {value} is not allowed; at most {LARGEST_PARAMETER} is wanted")
         elif key in OWN_TRAINING:
             schemas.validate_property(value, "protocol", key, where)
         else:

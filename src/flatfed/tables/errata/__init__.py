@@ -7,7 +7,9 @@ the erratum of that cell; an erratum that no number is flagged with stands under
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -54,19 +56,30 @@ class Errata:
             for place, table in enumerate(entry["tables"]):
                 if table not in self.numbers.tables:
                     raise ConfigError(unknown("table", table, self.numbers.tables, f"{WHERE}: {name}.tables[{place}]"))
-            kind = entry.get("check", {}).get("name")
-            if kind is not None and kind not in CHECKS:
-                raise ConfigError(unknown("check", kind, CHECKS, f"{WHERE}: {name}.check"))
+            if "check" in entry:
+                _check_arguments(entry["check"], f"{WHERE}: {name}.check")
 
-    def entries(self) -> list[Erratum]:
-        """Return all errata, recomputed."""
+    @cached_property
+    def _entries(self) -> list[Erratum]:
         result = []
         for name, entry in self.document.items():
             check = dict(entry.get("check", {}))
             kind = check.pop("name", None)
-            found = CHECKS[kind](self.numbers, **check) if kind else None
+            try:
+                found = CHECKS[kind](self.numbers, **check) if kind else None
+            except ConfigError as error:
+                raise ConfigError(f"{WHERE}: {name}.check ({kind}): {error}") from None
+            except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+                given = ", ".join(f"{key}: {value}" for key, value in check.items())
+                raise ConfigError(
+                    f"{WHERE}: {name}.check ({kind}): cannot be recomputed with {{{given}}}: {error!r}"
+                ) from None
             result.append(Erratum(name, entry["paper"], entry["kind"], tuple(entry["tables"]), entry["says"], found))
         return result
+
+    def entries(self) -> list[Erratum]:
+        """Return all errata, recomputed; ConfigError for a check whose arguments mean nothing in the printed tables."""
+        return self._entries
 
     def flags(self, table: str) -> dict[str, str]:
         """Return id -> line of the errata that single numbers of ``table`` are flagged with."""
@@ -87,3 +100,17 @@ class Errata:
 
     def _flagged(self, table: str) -> set[str]:
         return {flag for row in self.numbers.tables.get(table, ()) for flag in FLAG.findall(row["notes"])}
+
+
+def _check_arguments(check: dict[str, Any], where: str) -> None:
+    """Refuse a check that does not exist, lacks an argument, or has one that is none of its own."""
+    kind, given = check["name"], [key for key in check if key != "name"]
+    if kind not in CHECKS:
+        raise ConfigError(unknown("check", kind, CHECKS, where))
+    known = dict(list(inspect.signature(CHECKS[kind]).parameters.items())[1:])  # without the numbers
+    for key in given:
+        if key not in known:
+            raise ConfigError(unknown("key", key, known, f"{where} ({kind})"))
+    for key, parameter in known.items():
+        if parameter.default is parameter.empty and key not in given:
+            raise ConfigError(f"{where}: key {key!r} is missing; {kind} needs it")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flatfed.errors import ConfigError
+from flatfed.errors import ConfigError, unknown
 
 #: What names a setting; the metric, its unit, the variant and the target come beside it.
 SETTING = ("dataset", "partition", "partition_param", "clients", "participation", "algorithm")
@@ -25,8 +25,15 @@ class Numbers:
                 self.tables[path.stem] = list(csv.DictReader(file))
 
     def rows(self, table: str, **fields: Any) -> Iterator[Row]:
-        """Yield the rows of ``table`` whose fields are ``fields``; numbers compare as numbers, a list as one of it."""
+        """Yield the rows of ``table`` whose fields are ``fields``; numbers compare as numbers, a list as one of it.
+
+        :raises ConfigError: there is no such table, or no such field in it.
+        """
+        if table not in self.tables:
+            raise ConfigError(unknown("table", table, self.tables, "table"))
         for row in self.tables[table]:
+            if missing := fields.keys() - row.keys():
+                raise ConfigError(unknown("key", min(missing), row, f"table {table}"))
             if all(_same(row[name], value) for name, value in fields.items()):
                 yield row
 
@@ -34,7 +41,8 @@ class Numbers:
         """Return the only row of ``table`` with these fields; ConfigError where there is none or more than one."""
         found = list(self.rows(table, **fields))
         if len(found) != 1:
-            raise ConfigError(f"config/reference/{table}.csv: {len(found)} rows, not one, have {fields}")
+            wanted = ", ".join(f"{name}: {value}" for name, value in fields.items())
+            raise ConfigError(f"{len(found)} rows of config/reference/{table}.csv, not one, have {{{wanted}}}")
         return found[0]
 
     def value(self, table: str, **fields: Any) -> float:
