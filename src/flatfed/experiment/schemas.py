@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from functools import lru_cache
 from pathlib import Path
@@ -96,8 +95,9 @@ def _words(error: ValidationError, where: str) -> str:
         case "required":
             missing = next(key for key in wanted if key not in value)
             meaning = error.schema["properties"][missing]["description"]
-            near = difflib.get_close_matches(missing, [key for key in value if key not in wanted], n=1, cutoff=0.5)
-            return f"{place}: key {missing!r} is missing" + (f", {near[0]!r} is there" if near else "") + f"; {meaning}"
+            others = [_shown(key) for key in value if key not in error.schema["properties"]]
+            there = f" ({', '.join(others)} is there, which means nothing)" if others else ""
+            return f"{place}: key {missing!r} is missing{there}; {meaning}"
         case "enum":
             return unknown("value", value, wanted, place)
         case "const":
