@@ -21,15 +21,15 @@ rule surface:
     params:
         dataset=subpath(input.manifest, parent=True),
         folder=subpath(input.run, parent=True),
-        beside="",
+        beside=[],
         settings=surface_settings,
         code=code("flatfed.analysis.landscape"),
     message:
         "Loss surface of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:
-        "python -m flatfed surface {params.folder} {params.beside} --dataset {params.dataset}"
-        " --partition {input.partition} --out {output} {params.settings} --device {resources.device}"
-        " --threads {threads} > {log} 2>&1"
+        "python -m flatfed surface {params.folder:q} {params.beside:q} --dataset {params.dataset:q}"
+        " --partition {input.partition:q} --out {output:q} {params.settings:q} --device {resources.device:q}"
+        " --threads {threads:q} > {log:q} 2>&1"
 
 
 # Two models in one frame: both along the directions scaled to the first one's filters.
@@ -85,5 +85,5 @@ rule hessian:
     message:
         "Hessian of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:
-        "python -m flatfed hessian {params.folder} --dataset {params.dataset} --partition {input.partition}"
-        " --out {output} {params.settings} --device {resources.device} --threads {threads} > {log} 2>&1"
+        "python -m flatfed hessian {params.folder:q} --dataset {params.dataset:q} --partition {input.partition:q}"
+        " --out {output:q} {params.settings:q} --device {resources.device:q} --threads {threads:q} > {log:q} 2>&1"

@@ -19,7 +19,7 @@ rule fetch:
     message:
         "Data set {wildcards.dataset}"
     shell:
-        "python -m flatfed fetch --spec {params.spec:q} --out {params.folder} > {log} 2>&1"
+        "python -m flatfed fetch --spec {params.spec:q} --out {params.folder:q} > {log:q} 2>&1"
 
 
 # Downloaded by torchvision and checked by hash, then kept as plain tensors.
@@ -37,7 +37,7 @@ rule weights:
     message:
         "Pre-trained weights {wildcards.weights}"
     shell:
-        "python -m flatfed weights --name {wildcards.weights} --out {output} > {log} 2>&1"
+        "python -m flatfed weights --name {wildcards.weights:q} --out {output:q} > {log:q} 2>&1"
 
 
 # The manifest holds the digest of the arrays, so that it alone tells whether the data changed: fetching the same data again
@@ -61,4 +61,4 @@ rule partition:
     message:
         "Partition {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:
-        "python -m flatfed partition --spec {params.spec:q} --dataset {params.dataset} --out {output} > {log} 2>&1"
+        "python -m flatfed partition --spec {params.spec:q} --dataset {params.dataset:q} --out {output:q} > {log:q} 2>&1"

@@ -22,4 +22,4 @@ rule figure:
     message:
         "Figure {wildcards.figure} at {wildcards.scale} scale"
     shell:
-        "python -m flatfed figure --spec {params.spec:q} --out-dir {params.folder} > {log} 2>&1"
+        "python -m flatfed figure --spec {params.spec:q} --out-dir {params.folder:q} > {log:q} 2>&1"

@@ -216,4 +216,4 @@ def analysed_beside(wildcards):
 
 
 def in_one_frame(wildcards):
-    return f"--with {run_folder(wildcards, wildcards.other_split, wildcards.other)}"
+    return ["--with", run_folder(wildcards, wildcards.other_split, wildcards.other)]

@@ -13,8 +13,8 @@ rule report_spec:
     message:
         "What the report of the {wildcards.scale} scale holds"
     shell:
-        "python -m flatfed specify --configuration {params.configuration:q} --scale {wildcards.scale}"
-        " --results {params.results:q} --out {output} > {log} 2>&1"
+        "python -m flatfed specify --configuration {params.configuration:q} --scale {wildcards.scale:q}"
+        " --results {params.results:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule report:
@@ -34,7 +34,7 @@ rule report:
     message:
         "Report of the {wildcards.scale} scale"
     shell:
-        "python -m flatfed report --spec {input.spec} --out {output} > {log} 2>&1"
+        "python -m flatfed report --spec {input.spec:q} --out {output:q} > {log:q} 2>&1"
 
 
 # Of no scale: it is about what the papers printed.
@@ -51,4 +51,4 @@ rule errata:
     message:
         "Where the papers contradict themselves"
     shell:
-        "python -m flatfed errata --out {output} > {log} 2>&1"
+        "python -m flatfed errata --out {output:q} > {log:q} 2>&1"

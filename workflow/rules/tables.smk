@@ -13,7 +13,7 @@ rule cell:
     message:
         "Cell {wildcards.row}, {wildcards.column} of {wildcards.table}"
     shell:
-        "python -m flatfed cell --spec {params.spec:q} --out {output} > {log} 2>&1"
+        "python -m flatfed cell --spec {params.spec:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule table:
@@ -42,4 +42,4 @@ rule table:
     message:
         "Table {wildcards.table} at {wildcards.scale} scale"
     shell:
-        "python -m flatfed table --spec {params.spec:q} --out-dir {params.folder} > {log} 2>&1"
+        "python -m flatfed table --spec {params.spec:q} --out-dir {params.folder:q} > {log:q} 2>&1"

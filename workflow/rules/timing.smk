@@ -26,5 +26,5 @@ rule timing:
     message:
         "Seconds of a round of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, alone"
     shell:
-        "python -m flatfed time --run {params.run:q} --dataset {params.dataset} --partition {input.partition}"
-        " --weights {input.weights:q} --out {output} --device {resources.device} --threads {params.threads} > {log} 2>&1"
+        "python -m flatfed time --run {params.run:q} --dataset {params.dataset:q} --partition {input.partition:q}"
+        " --weights {input.weights:q} --out {output:q} --device {resources.device:q} --threads {params.threads:q} > {log:q} 2>&1"

@@ -29,5 +29,5 @@ rule train:
     message:
         "Train {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}, {resources.device}"
     shell:
-        "python -m flatfed train --run {params.run:q} --dataset {params.dataset} --partition {input.partition}"
-        " --weights {input.weights:q} --out {params.folder} --device {resources.device} --threads {threads} > {log} 2>&1"
+        "python -m flatfed train --run {params.run:q} --dataset {params.dataset:q} --partition {input.partition:q}"
+        " --weights {input.weights:q} --out {params.folder:q} --device {resources.device:q} --threads {threads:q} > {log:q} 2>&1"

@@ -28,7 +28,7 @@ rule choose:
     message:
         "Choose for {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}"
     shell:
-        "python -m flatfed choose --spec {params.spec:q} --out {output} > {log} 2>&1; tail -n 1 {log}"
+        "python -m flatfed choose --spec {params.spec:q} --out {output:q} > {log:q} 2>&1; tail -n 1 {log:q}"
 
 
 rule tuning:

@@ -43,6 +43,7 @@ def settings(experiment: Experiment, kind: str, scale: str, protocol: str) -> di
     return {**DEFAULTS[kind][scale], **values.get("analysis", {}).get(kind, {})}
 
 
-def options(experiment: Experiment, kind: str, scale: str, protocol: str) -> str:
-    """Return these settings as options of the analysis's command."""
-    return " ".join(f"--{name} {value}" for name, value in settings(experiment, kind, scale, protocol).items())
+def options(experiment: Experiment, kind: str, scale: str, protocol: str) -> list[str]:
+    """Return these settings as options of the analysis's command, words of a shell each by itself."""
+    found = settings(experiment, kind, scale, protocol)
+    return [word for name, value in found.items() for word in (f"--{name}", str(value))]
