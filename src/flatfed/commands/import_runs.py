@@ -16,7 +16,7 @@ from flatfed import algorithms, provenance
 from flatfed.commands import bundle, configuration
 from flatfed.commands.bundle import FILES
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, Run
+from flatfed.experiment import Experiment, Run, tuning
 from flatfed.files import digest_json, read_json, write_json
 
 
@@ -61,7 +61,7 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> Run:
         theirs = record["description"]
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{folder}/run.json: not the record of a run ({error})") from error
-    run = experiment.run(*(theirs[key] for key in ("scale", "protocol", "split", "algorithm")), int(theirs["seed"]))
+    run = described(experiment, theirs)
     if Path(run.path).resolve() == folder.resolve():
         raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
     known = completed(theirs, run) if other_code else theirs
@@ -72,6 +72,16 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> Run:
             hint = "; --other-code accepts it" if key == "code_digest" else ""
             raise DataError(f"{folder}/run.json: {key} is {record[key][:12]}, but here it is {ours[:12]}{hint}")
     return run
+
+
+def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
+    """Return the run that a description is meant to be; of tuning runs, the one of the point that is nearest to it."""
+    ids = [theirs[key] for key in ("scale", "protocol", "split", "algorithm")]
+    if "validation" not in theirs:
+        return experiment.run(*ids, int(theirs["seed"]))
+    found = tuning.named(experiment, *ids)
+    runs = [tuning.run(experiment, found, point) for point in found.points()]
+    return min(runs, key=lambda run: len(list(differences(theirs, run.description))))
 
 
 def completed(theirs: dict[str, Any], run: Run) -> dict[str, Any]:
