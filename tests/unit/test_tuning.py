@@ -139,6 +139,8 @@ def test_a_run_without_its_choice_is_refused(tmp_path):
     mine = load(results=tmp_path, tune=True)
     with pytest.raises(ConfigError, match=r"fedsam/choice\.json, which is not made yet.*snakemake --cores all tuning"):
         mine.run("preview", CIFAR10, SPLIT, "fedsam", 1)
+    with pytest.raises(ConfigError, match=r"snakemake --cores all tuning --config scale=paper makes"):
+        mine.run("paper", CIFAR10, SPLIT, "fedsam", 1)
     assert mine.run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedsam", 1), "nothing of this one is tuned"
     assert tuning.wanted(mine, "preview", [("fedsam2022_T1", None)], []), "what to choose is known without choices"
 
@@ -251,3 +253,16 @@ def test_choices_of_several_splits_are_told_apart(tmp_path):
         one for one in mine.table_spec("preview", "fedlesam2024_T3", columns)["notes"] if one.startswith("Tuned")
     ]
     assert "rho out of 0.05, 0.01, 0.005: FedSAM 0.05 (domain-art-1), 0.01 (domain-clipart-1); MoFedSAM" in line
+
+
+def test_what_was_chosen_is_not_also_said_to_be_ours(exp, tmp_path):
+    """FedLESAM's rho is left open by the paper; where it was tuned here, the protocol's value does not hold."""
+    ids = ("paper", "fedlesam2024_T3", ["officehome-domain-art-1"])
+    ours = "Not stated by the paper, rho: 0.01 for every row"
+    assert [line for line in exp.table_spec(*ids)["notes"] if line.startswith(ours)]
+    mine = load(results=tmp_path, tune=True, scale="paper")
+    for found in tuning.wanted(mine, "paper", [ids[1:]], []):
+        record(mine, ("paper", OFFICE, ART, found.row), {"rho": 0.05})
+    after = mine.table_spec(*ids)["notes"]
+    assert not [line for line in after if line.startswith(ours)]
+    assert [line for line in after if line.startswith("Not stated by the paper, penalty: 0.1")]

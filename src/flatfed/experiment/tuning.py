@@ -111,6 +111,11 @@ def search(experiment: Experiment, scale: str, protocol: str, split: str, row: s
     return Search(scale, plain.id, place, owner, tune["seed"], tune["validation"], grid)
 
 
+def keys(values: dict[str, Any]) -> set[str]:
+    """Return the keys that a protocol's ``values`` give grids of, for whatever row."""
+    return {key for grid in values.get("tune", {"grids": {}})["grids"].values() for key in grid}
+
+
 def open_keys(experiment: Experiment, found: Search, protocol: str, row: str) -> list[str]:
     """Return the keys of a search that a run of ``protocol`` and ``row`` takes its choice of: those it does not set."""
     catalog = experiment.catalog
@@ -205,9 +210,10 @@ def choice(experiment: Experiment, found: Search) -> dict[str, float]:
     try:
         recorded = read_json(path)
     except FileNotFoundError:
+        scale = "" if found.scale == experiment.scale else f" --config scale={found.scale}"
         raise ConfigError(
-            f"tune: true wants the choice in {path}, which is not made yet. First: snakemake --cores all tuning makes "
-            f"those of config.yaml's tables and figures, snakemake --cores all {path} this one"
+            f"tune: true wants the choice in {path}, which is not made yet. First: snakemake --cores all tuning{scale} "
+            f"makes those of config.yaml's tables and figures, snakemake --cores all {path} this one"
         ) from None
     except ValueError as error:
         raise ConfigError(f"{path}: not a choice ({error}); delete it and make it again") from error

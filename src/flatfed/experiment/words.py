@@ -103,7 +103,9 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
         chosen: dict[str, None] = {}
         for protocol in protocols:
             values = experiment.catalog.protocols[protocol].scales[scale]
-            chosen |= {f"{key.replace('_', ' ')}: {text}": None for key, text in values["unstated"].items()}
+            settled = tuning.keys(values) if experiment.tune else set()
+            open_ = {key: text for key, text in values["unstated"].items() if key not in settled}
+            chosen |= {f"{key.replace('_', ' ')}: {text}": None for key, text in open_.items()}
         lines += [f"Not stated by the paper, {line}." for line in chosen]
         algorithms = [row.algorithm for row in table.entries.values() if row.algorithm]
         lines += choices(experiment, scale, algorithms, protocols)
