@@ -1,46 +1,15 @@
 import atexit
-import functools
 import json
 import os
-import shlex
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
-
-ROOT = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
-
-# flatfed is found where this workflow is: here, in every job, on other hosts (which parse this file too), and when another
-# workflow takes this one as a module. Jobs start the python that runs Snakemake, unless `conda:` puts another before it.
-sys.path.insert(0, str(ROOT / "src"))
-for name, folder in ("PYTHONPATH", ROOT / "src"), ("PATH", Path(sys.executable).parent):
-    before = os.environ.get(name)
-    os.environ[name] = os.pathsep.join([str(folder), *([before] if before else [])])
-# Snakemake takes PYTHONPATH out of the environment of conda's jobs; the prefix of the shell puts it back.
-src = shlex.quote(str(ROOT / "src"))
-shell.prefix(f"set -euo pipefail; export PYTHONPATH=${{{{PYTHONPATH:-{src}}}}}; ")
-
 from flatfed import algorithms, experiment, files, gpus, provenance, warm
-from flatfed.errors import FlatFedError
 from flatfed.experiment import analyses, strict_yaml, tuning
 
 RESULTS = workflow.pathvars.apply("<results>")
 RESOURCES = workflow.pathvars.apply("<resources>")
-
-
-def told(question):
-    """Have a FlatFedError of ``question`` end the workflow with its message."""
-
-    @functools.wraps(question)
-    def ask(*args, **kwargs):
-        try:
-            return question(*args, **kwargs)
-        except FlatFedError as error:
-            raise WorkflowError(str(error)) from None
-
-    return ask
 
 
 # Snakemake leaves the numbers inside lists and mappings of --config as text.

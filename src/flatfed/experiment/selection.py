@@ -35,6 +35,12 @@ def check(config: Any, where: str = WHERE) -> None:
     schemas.validate(config, "config", where)
 
 
+def check_file(path: Path) -> None:
+    """Refuse a config.yaml at ``path``, where there is one, that is no YAML of ours or has a wrong key, type or value."""
+    if path.exists():
+        check(strict_yaml.read(path, FILE), FILE)
+
+
 def tables(config: dict[str, Any], known: dict[str, Table]) -> list[tuple[str, list[str]]]:
     """Return the tables asked for and their columns, in the tables' own order.
 
