@@ -33,11 +33,12 @@ rule weights:
     conda:
         "../../environment.yml"
     params:
+        name=weights_name,
         code=code("flatfed.models.pretrained"),
     message:
         "Pre-trained weights {wildcards.weights}"
     shell:
-        "python -m flatfed weights --name {wildcards.weights:q} --out {output:q} > {log:q} 2>&1"
+        "python -m flatfed weights --name {params.name:q} --out {output:q} > {log:q} 2>&1"
 
 
 # The manifest holds the digest of the arrays, so that it alone tells whether the data changed: fetching the same data again

@@ -12,6 +12,11 @@ def source_file(wildcards):
 
 
 @told
+def weights_name(wildcards):
+    return EXPERIMENT.weights_name(wildcards.weights)
+
+
+@told
 def partition_spec(wildcards):
     return as_json(
         EXPERIMENT.partition_spec(wildcards.scale, wildcards.protocol, wildcards.split, int(wildcards.seed))

@@ -108,6 +108,11 @@ class Experiment:
         kept = {key: dataset[key] for key in ("classes", "shape", "domains") if key in dataset}
         return {"name": name, **kept, "source": self.sources[name]}
 
+    def weights_name(self, name: str) -> str:
+        """Return ``name``, that of pre-trained weights; ConfigError if there are none of that name."""
+        _get(pretrained.PUBLISHED, name, "weights", f"{self.resources}/weights")
+        return name
+
     def dataset_of(self, scale: str, protocol: str) -> str:
         """Return the name of the dataset that ``protocol`` uses at ``scale``."""
         return self._values(scale, protocol)["dataset"]
