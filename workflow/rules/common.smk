@@ -48,6 +48,7 @@ wildcard_constraints:
     column="[^/]+",
     row="[^/]+",
     figure="[^/]+",
+    weights="[^/]+",
     point="[^/]+",
 
 
