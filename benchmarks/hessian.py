@@ -31,8 +31,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed import models  # noqa: E402
-from flatfed.analysis._model import reuse_memory  # noqa: E402
 from flatfed.analysis.hessian_products import Products  # noqa: E402
+from flatfed.engine.memory import reuse_memory  # noqa: E402
 
 SHAPES = {"cnn_tiny": (1, 8, 8), "cnn": (3, 32, 32), "resnet18_gn": (3, 32, 32)}
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -255,17 +254,6 @@ def test_on_other_devices_the_faster_way_that_fits_is_chosen(problem, monkeypatc
     assert landscape_points.fastest(trained, index) == "stacked"
     monkeypatch.setattr(Points, "__call__", full)
     assert landscape_points.fastest(trained, index) == "sequential"
-
-
-def test_memory_is_kept_where_the_c_library_can(monkeypatch):
-    told = []
-    library = SimpleNamespace(mallopt=lambda *arguments: told.append(arguments))
-    monkeypatch.setattr(_model.ctypes, "CDLL", lambda name: library)
-    _model.reuse_memory()
-    assert told == [(-3, 1 << 30), (-1, (1 << 31) - 1)]
-    monkeypatch.setattr(_model.ctypes, "CDLL", lambda name: object())
-    _model.reuse_memory()
-    assert len(told) == 2
 
 
 def test_what_is_written_says_what_it_is(problem, tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import hashlib
 import os
 from dataclasses import dataclass
@@ -28,7 +26,6 @@ from flatfed.files import read_json
 
 MODEL = "model.safetensors"
 SETS = ("train", "test")
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # numbers of glibc's mallopt
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,6 @@ def load(
     Raises DataError where the folder holds no finished run, the model file does not fit the model or holds a value
     that is not finite, or dataset or partition are not those of the run; FlatFedError for a missing device.
     """
-    reuse_memory()
     engine.set_up(threads)  # as in training, TF32 included: losses are those that the run saw
     run = Path(run)
     record = read_record(run)
@@ -126,17 +122,6 @@ def load(
         "partition": dealt.digest,
     }
     return Trained(run, record, model, layout, row.to(place, dtype), resident, dealt, digests)
-
-
-def reuse_memory() -> None:
-    """Have the C library keep what is freed instead of giving it back to the system, where it can be told to (glibc).
-
-    Otherwise every layer's output is made of new pages, which costs a CNN a third of its time (benchmarks/surface.py).
-    """
-    with contextlib.suppress(AttributeError, OSError, TypeError):
-        library = ctypes.CDLL(None)
-        library.mallopt(MMAP_THRESHOLD, 1 << 30)
-        library.mallopt(TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def read_record(run: str | os.PathLike[str]) -> dict[str, Any]:

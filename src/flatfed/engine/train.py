@@ -25,6 +25,7 @@ import flatfed
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine import checkpoint
+from flatfed.engine.memory import reuse_memory
 from flatfed.engine.progress import Progress
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError, FlatFedError
@@ -125,8 +126,9 @@ def train(
 
 
 def set_up(threads: int) -> None:
-    """Set what torch does on this machine: as the official code, TF32 on and cuDNN deterministic."""
+    """Set what torch does on this machine: as the official code, TF32 on and cuDNN deterministic; memory is reused."""
     torch.set_num_threads(threads)
+    reuse_memory()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.deterministic = True
 

@@ -29,10 +29,9 @@ class CNN(nn.Module):
     def forward(self, x: Tensor, masks: list[Tensor] | None = None) -> Tensor:
         """Return logits (batch, classes) of images (batch, C, H, W)."""
         drawn = iter(masks or ())
-        x = relu(self.conv1(x))
-        if self.pool_first:
-            x = max_pool2d(x, 2)
-        x = max_pool2d(relu(self.conv2(x)), 2)
+        x = self.conv1(x)
+        x = relu(max_pool2d(x, 2) if self.pool_first else x)
+        x = relu(max_pool2d(self.conv2(x), 2))
         if masks and self._drops[0]:
             x = x * next(drawn)
         x = relu(self.dense1(torch.flatten(x, 1)))

@@ -19,8 +19,8 @@ class TinyCNN(nn.Module):
 
     def forward(self, x: Tensor, masks: list[Tensor] | None = None) -> Tensor:
         """Return logits (batch, classes) of images (batch, C, H, W)."""
-        x = max_pool2d(relu(self.conv1(x)), 2)
-        x = max_pool2d(relu(self.conv2(x)), 2)
+        x = relu(max_pool2d(self.conv1(x), 2))
+        x = relu(max_pool2d(self.conv2(x), 2))
         return self.dense(torch.flatten(x, 1))
 
 

@@ -51,9 +51,8 @@ class ResNet18(nn.Module):
 
     def forward(self, x: Tensor, masks: list[Tensor] | None = None) -> Tensor:
         """Return logits (batch, classes) of images (batch, C, H, W)."""
-        x = relu(self.bn1(self.conv1(x)))
-        if self.pooled:
-            x = max_pool2d(x, 3, 2, 1)
+        x = self.bn1(self.conv1(x))
+        x = relu(max_pool2d(x, 3, 2, 1) if self.pooled else x)
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return self.fc(torch.flatten(adaptive_avg_pool2d(x, 1), 1))
 

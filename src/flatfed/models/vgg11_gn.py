@@ -34,9 +34,9 @@ class VGG11(nn.Module):
     def forward(self, x: Tensor, masks: list[Tensor] | None = None) -> Tensor:
         """Return logits (batch, classes) of images (batch, C, H, W)."""
         for stage in self.stages:
-            for layer in stage:
+            for layer in stage[:-1]:
                 x = relu(layer(x)) if isinstance(layer, nn.GroupNorm) else layer(x)
-            x = max_pool2d(x, 2)
+            x = relu(max_pool2d(stage[-1](x), 2))
         return self.classifier(torch.flatten(x, 1))
 
     def initial(self, name: str, value: Tensor, generator: torch.Generator) -> bool:
