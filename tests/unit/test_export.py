@@ -106,6 +106,28 @@ def test_a_file_that_changed_on_the_way_is_named_and_nothing_is_taken(machines, 
 
 
 @pytest.mark.parametrize(
+    "record",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"description": 3}',
+        '{"description": {}}',
+        '{"description": {"scale": "preview", "protocol": [], "split": {}, "algorithm": null, "seed": "x"}}',
+        '{"description": {"scale": "preview", "protocol": "../../x", "split": "..", "algorithm": "/", "seed": 1}}',
+    ],
+)
+def test_a_record_that_is_none_is_named(machines, capsys, record):
+    here, _ = machines
+    shutil.copytree(here / run_folder("fedavg"), here / "other")
+    (here / "other/run.json").write_text(record)
+    assert flatfed("import", "other") == 2
+    said = capsys.readouterr().err
+    assert "other/run.json: not the record of a run" in said or "unknown protocol '../../x'" in said
+    assert "Traceback" not in said and (here / "other/run.json").exists()
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         (

@@ -190,6 +190,16 @@ def test_a_broken_file_of_an_outside_folder_is_named(folder, text, words):
         assert word in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["fed sign", "fed;touch x", "$(touch x)", "fedsіgn", "x" * 100])
+def test_the_name_of_an_outside_file_is_an_id(folder, name):
+    (folder / f"{name}.py").write_text(MINE)
+    config = experiment.load(ROOT).config
+    with pytest.raises(ConfigError) as caught:
+        experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]})
+    for word in ("algorithm_folders", repr(name), "letters, digits"):
+        assert word in str(caught.value)
+
+
 def test_a_domain_split_may_have_a_topology(tmp_path):
     dealt = "scheme: domain, domain: art, clients_per_domain: 10"
     split = f"{{label: [x], {dealt}, participation: 1, sampling: all, topology: ring}}"

@@ -59,18 +59,18 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> Run:
     try:
         record = read_json(folder / "run.json")
         theirs = record["description"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{folder}/run.json: not the record of a run ({error})") from error
-    run = described(experiment, theirs)
+        run = described(experiment, theirs)
+        known = completed(theirs, run) if other_code else theirs
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DataError(f"{folder}/run.json: not the record of a run ({error!r})") from error
     if Path(run.path).resolve() == folder.resolve():
         raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
-    known = completed(theirs, run) if other_code else theirs
     if different := sorted(differences(known, run.description)):
         raise DataError(f"{folder}/run.json: not the run that the configuration describes: {'; '.join(different)}")
     for key, ours in digests(run, other_code=other_code).items():
-        if record[key] != ours:
+        if (found := record.get(key)) != ours:
             hint = "; --other-code accepts it" if key == "code_digest" else ""
-            raise DataError(f"{folder}/run.json: {key} is {record[key][:12]}, but here it is {ours[:12]}{hint}")
+            raise DataError(f"{folder}/run.json: {key} is {str(found)[:12]}, but here it is {ours[:12]}{hint}")
     return run
 
 

@@ -69,6 +69,7 @@ def load(root: Path) -> Catalog:
     check_splits(splits)
     algorithms = _entries(root, "algorithms", LABELLED)
     for name in registry.names():
+        check_id(name, PLAIN, "algorithm_folders: the file of an algorithm")
         algorithms.setdefault(name, {"label": registry.load(name).__name__})  # a file alone is enough for a row
     files = registry.names()
     for name, entry in algorithms.items():

@@ -36,7 +36,7 @@ def check(config: Any, where: str = WHERE) -> None:
 
 
 def check_file(path: Path) -> None:
-    """Refuse a config.yaml at ``path``, where there is one, that is no YAML of ours or has a wrong key, type or value."""
+    """Refuse a config.yaml at ``path``, where there is one, that cannot be read or has a wrong key, type or value."""
     if path.exists():
         check(strict_yaml.read(path, FILE), FILE)
 
