@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flatfed.commands import configuration, plan
 from flatfed.commands.arguments import _add, _add_config
-from flatfed.engine.progress import duration
-from flatfed.experiment import Cell, Experiment, Run
+
+if TYPE_CHECKING:
+    from flatfed.commands.plan_costs import Costs
+    from flatfed.experiment import Cell, Experiment, Run
 
 #: States of runs and cells, and how a cell of each is drawn; a cell is in the first state that any of its runs is in.
 SIGNS = {"failed": "!", "running": ">", "stopped": "=", "waiting": ".", "done": "#"}
@@ -62,6 +63,8 @@ def status(options: argparse.Namespace) -> None:
     :raises ConfigError: there is no such table.
     :raises DataError: a run's record is damaged.
     """
+    from flatfed.commands import configuration, plan
+
     experiment = configuration.load(options.config)
     scale = options.scale or experiment.scale
     asked = [(name, None) for name in options.tables] or experiment.selected()
@@ -79,6 +82,8 @@ def status(options: argparse.Namespace) -> None:
 
 def state(run: Run, now: float) -> State:
     """Return the state of ``run`` at the time ``now`` (seconds since 1970), from its folder and its log."""
+    from flatfed.commands import plan
+
     if plan.state(run) == "finished":
         return State("done")
     log = Path("logs", run.scale, "train", *Path(run.path).parts[-4:]).with_suffix(".log")
@@ -124,13 +129,15 @@ def drawn(experiment: Experiment, table: str, cells: list[Cell], states: dict[st
         yield f"  {labels[row]:{width}}  {groups}"
 
 
-def ended(runs: Iterable[Run], states: dict[str, State], needed: list[Run], costs: plan.Costs) -> Iterator[str]:
+def ended(runs: Iterable[Run], states: dict[str, State], needed: list[Run], costs: Costs) -> Iterator[str]:
     """Yield what is said at the end: runs under way or failed with their last words, then the hours left."""
     for name in ("failed", "running", "stopped"):
         for run in runs:
             if (found := states[run.path]).name == name:
                 place = "" if name == "running" else f"  ({found.log})"
                 yield f"{name:8} {found.said or run.path}{place}"
+    from flatfed.engine.progress import duration
+
     seconds, unknown = 0.0, 0
     for run in needed:
         each, how = costs.seconds(run)
