@@ -159,6 +159,10 @@ CONFIGURATIONS = {
         {"data": {"cifar10": {"source": "npz", "path": "no/such.npz"}}},
         ["data.cifar10.path", "'no/such.npz' does not exist", "train_images"],
     ),
+    "braces in a path": (
+        {"data": {"cifar10": {"source": "npz", "path": "{seed}.npz"}}},
+        ["data.cifar10.path", "'{seed}.npz' is not allowed", "braces"],
+    ),
     "folder": (
         {"data": {"cifar10": {"source": "imagefolder", "path": "no/such", "size": 32}}},
         ["data.cifar10.path", "'no/such' does not exist", "train/<class>"],

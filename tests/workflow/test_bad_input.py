@@ -47,9 +47,35 @@ def test_in_a_target(untouched, target, words):
         assert word in text
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"scale: preview\n\ttables: []\n", "not YAML: while scanning a plain scalar"),
+        (b"", "null is nothing; a mapping is wanted"),
+        (b"scale: *none\n", "line 1: unknown anchor 'none'"),
+        (b"scale: " + 9999 * b"[", "line 1: nested deeper than 32 levels"),
+        (b"scale: pr\xe9view\n", "not UTF-8: byte 9 is 0xe9"),
+        (b"scale: !!python/name:os.system\n", "line 1: tag"),
+    ],
+    ids=["tab", "empty", "anchor", "nesting", "latin-1", "tag"],
+)
+def test_in_a_config_yaml_that_snakemake_cannot_read(untouched, content, words):
+    path = untouched.root / CONFIG
+    before = path.read_bytes()
+    path.write_bytes(content)
+    try:
+        text = refused(untouched)
+    finally:
+        path.write_bytes(before)
+    assert f"{CONFIG}: {words}" in text
+
+
 def test_on_the_command_line(untouched):
     assert "did you mean 'preview'?" in refused(untouched, "--config", "scale=previev")
     assert "'tabels'" in refused(untouched, "--config", "tabels=[]")
+    assert "seeds[0]: nan is not allowed" in refused(untouched, "--config", "seeds=[.nan]")
+    columns = "tables=[{table: fedsmoo2023_T1, columns: ['*-no']}]"
+    assert "unknown column '*-no'" in refused(untouched, "--config", columns)
     text = refused(untouched, "--config", "data={digits: {source: npz, path: nowhere.npz}}")
     assert "nowhere.npz" in text
 

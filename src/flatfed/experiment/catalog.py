@@ -145,6 +145,8 @@ def check_source(source: dict[str, Any], where: str) -> None:
     kind = source["source"]
     needed, optional = SOURCES[kind]
     check_keys(source, needed, ("source", *needed, *optional), f"source {kind}", where)
+    if kind == "npz" and set("{}") & set(source["path"]):
+        raise ConfigError(f"{where}.path: {source['path']!r} is not allowed; to Snakemake, braces are wildcards")
 
 
 def check_splits(splits: dict[str, dict[str, Any]]) -> None:

@@ -1,0 +1,44 @@
+"""Every value that a rule puts into a command line is quoted."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from flatfed import experiment
+from flatfed.experiment import analyses
+
+ROOT = Path(__file__).parents[2]
+RULES = sorted((ROOT / "workflow" / "rules").glob("*.smk"))
+
+#: The lines of a rule's shell command.
+SHELL = re.compile(r"^( *)shell:\n((?:\1 +.*\n)+)", re.MULTILINE)
+
+
+def commands(path: Path) -> list[str]:
+    return [found[2] for found in SHELL.finditer(path.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("path", RULES, ids=lambda path: path.name)
+def test_every_value_in_a_shell_line_is_quoted(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(commands(path)) == len(re.findall(r"^ *shell\b(?!\.prefix)", text, re.MULTILINE))
+    for command in commands(path):
+        values = re.findall(r"\{([^{}]*)\}", command)
+        assert values
+        assert not [value for value in values if not value.endswith(":q")]
+
+
+def test_rules_run_nothing_but_shell_lines() -> None:
+    for path in RULES:
+        assert not re.search(r"^ +(run|script|notebook|wrapper|cwl|template_engine):", path.read_text(), re.MULTILINE)
+    assert sum(len(commands(path)) for path in RULES) >= 12
+
+
+def test_the_settings_of_an_analysis_are_words_by_themselves() -> None:
+    words = analyses.options(experiment.load(ROOT), "surface", "preview", "fedsmoo-cifar10")
+    assert words[::2] == ["--grid", "--range", "--set", "--images"]
+    assert shlex.split(shlex.join(words)) == words
