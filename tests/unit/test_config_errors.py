@@ -225,3 +225,26 @@ def test_a_run_that_does_not_exist_is_named(question: tuple, fragments: list[str
 
 def test_the_styles_that_the_catalog_knows_are_those_that_are_drawn() -> None:
     assert set(catalog.STYLES) == set(digits.STYLES)
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "words"),
+    [
+        (b"79.52,", b"nan,", ["line 2: value: 'nan' is not a finite number"]),
+        (b"79.52,0.13", b"79.52,1e999", ["line 2: std: '1e999' is not a finite number"]),
+        (b"79.52,", b"79;52,", ["line 2: value: '79;52' is not a finite number"]),
+        (b"fedavg,,,79.52,0.13,", b"fedavg,,,", ["line 2: too few fields"]),
+        (b"fedavg,,,79.52", b"fedavg,,,,,79.52", ["line 2: too many fields"]),
+        (b"79.52,", b"\xe9,", ["codec can't decode"]),
+        (b"paper,table", b"\xef\xbb\xbfpaper;table", ["line 2: too many fields"]),
+    ],
+)
+def test_a_broken_line_of_the_reference_is_named(text: bytes, other: bytes, words: list[str], project: Path) -> None:
+    path = project / "config" / "reference" / "fedsmoo2023_T1.csv"
+    before = path.read_bytes()
+    assert text in before
+    path.write_bytes(before.replace(text, other, 1))
+    with pytest.raises(ConfigError) as caught:
+        experiment.load(project)
+    for word in ["config/reference/fedsmoo2023_T1.csv", *words]:
+        assert word in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,13 @@ class Reference:
                     self._add(row, f"{name}: line {reader.line_num}")
         except OSError as error:
             raise ConfigError(f"{name}: cannot be read: {error.strerror}") from None
-        except ValueError as error:
+        except (ValueError, csv.Error) as error:
             raise ConfigError(f"{name}: {error}") from None
 
     def _add(self, row: dict[str, str], where: str) -> None:
+        if None in row or None in row.values():
+            short = "too many" if None in row else "too few"
+            raise ConfigError(f"{where}: {short} fields; one for each column of the first line is wanted")
         if row["variant"].endswith(GRID):
             place = 1
             while _key({**row, "variant": f"{row['variant']};{place}"}) in self.numbers:
@@ -56,8 +60,8 @@ class Reference:
         if key in self.numbers:
             raise ConfigError(f"{where}: this number is given twice: {key}")
         number = {
-            "value": float(row["value"]) if row["value"] else None,
-            "spread": float(row["std"]) if row["std"] else None,
+            "value": _number(row, "value", where),
+            "spread": _number(row, "std", where),
             "note": row["notes"],
         }
         if row["value"]:
@@ -82,6 +86,17 @@ def of_split(split: dict[str, Any], clients: int) -> dict[str, Any]:
         "clients": clients,
         "participation": split["participation"],
     }
+
+
+def _number(row: dict[str, str], column: str, where: str) -> float | None:
+    """Return the number in a column, None where nothing is printed."""
+    try:
+        number = float(row[column]) if row[column] else None
+    except ValueError:
+        number = math.nan
+    if number is not None and not math.isfinite(number):
+        raise ConfigError(f"{where}: {column}: {row[column]!r} is not a finite number")
+    return number
 
 
 def _key(row: dict[str, Any]) -> tuple:
