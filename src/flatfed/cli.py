@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from flatfed.commands.arguments import parser
+from flatfed.engine.interruption import Stopped
 from flatfed.errors import FlatFedError
 
 #: Exit status of a command that stopped for a reason the user can mend, and of one that the user interrupted.
@@ -28,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FlatFedError as error:
         print(f"flatfed {options.command}: {error}", file=sys.stderr)
         return REFUSED
+    except Stopped as stopped:
+        return stopped.status
     except KeyboardInterrupt:
         print(f"flatfed {options.command}: interrupted", file=sys.stderr)
         return INTERRUPTED

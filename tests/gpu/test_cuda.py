@@ -59,10 +59,9 @@ def test_resumed_from_a_checkpoint(tmp_path, name):
     whole = weights(on_gpu(tmp_path, spec, "stacked"), 4)
     first = on_gpu(tmp_path, spec, "stacked")
     weights(first, 2)
-    path = tmp_path / checkpoint.NAME
-    checkpoint.write(path, {"run": "a"}, first, {})
+    checkpoint.Checkpoint(tmp_path, {"run": "a"}).write(first, {})
     second = on_gpu(tmp_path, spec, "stacked")
-    checkpoint.restore(path, second)
+    checkpoint.Checkpoint(tmp_path, {"run": "a"}).restore(second)
     assert second.state.home == "device" and torch.equal(weights(second, 2), whole)
 
 

@@ -171,8 +171,8 @@ GOSSIP_ROUND = (
 )
 GOSSIP_FIRST = (
     "engine/simulation.py",
-    "if algorithm.decentralised and algorithm.mix_first:",
-    "if algorithm.decentralised and not algorithm.mix_first:",
+    "if algorithm.decentralised and algorithm.mix_first and not self.mixed:",
+    "if algorithm.decentralised and not algorithm.mix_first and not self.mixed:",
     "nodes mix before they train",
 )
 TRAINED_LOST = ("engine/simulation.py", 'rows["model"].copy_(model)', "pass", "stacked nodes forget what they learnt")

@@ -158,11 +158,11 @@ def test_a_decentralised_run_resumes_exactly_when_few_clients_train(tmp_path):
         whole.advance()
     first = simulation(tmp_path, spec, algorithm=Gossip())
     first.advance()
-    path = tmp_path / checkpoint.NAME
-    checkpoint.write(path, {"run": "a"}, first, {"note": [1]})
-    assert checkpoint.executor_of(path, {"run": "a"}) == "stacked"
+    checkpoint.Checkpoint(tmp_path, {"run": "a"}).write(first, {"note": [1]})
+    saved = checkpoint.Checkpoint(tmp_path, {"run": "a"})
+    assert saved.executor == "stacked"
     second = simulation(tmp_path, spec, algorithm=Gossip())
-    assert checkpoint.restore(path, second) == {"note": [1]}
+    assert saved.restore(second) == {"note": [1]}
     second.advance(), second.advance()
     assert torch.equal(second.state.store["model"], whole.state.store["model"])
 

@@ -1,116 +1,132 @@
-"""Checkpoints: written whole, of exactly one run, and never trusted otherwise. They are safetensors files."""
+"""Checkpoints: of exactly one run, as of a whole round, and never trusted otherwise.
+
+One is a journal (:mod:`flatfed.engine.journal`) in a hidden folder beside the outputs of the run: the server's vectors
+and those of clients that took part since the one before. Random streams need no state, they are keyed by the round.
+"""
 
 from __future__ import annotations
 
-import json
-import struct
-from collections.abc import Iterator
+import shutil
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from flatfed.engine import interruption, journal
+from flatfed.engine.journal import Damaged, Journal
 from flatfed.engine.simulation import Simulation
-from flatfed.files import write_whole
 
-NAME = ".checkpoint.safetensors"
-DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.bool: "BOOL", torch.int64: "I64"}
+FOLDER = ".checkpoint"
+STALE = f"{FOLDER}.stale"
+NAME = f"{FOLDER}/{journal.MANIFEST}"
+
+#: What has not been written yet may take so many seconds to write: Slurm gives 30 from SIGTERM to SIGKILL, of which a
+#: local step, or a round's own clients, take some.
+GRACE = 10.0
+SPEED = 200e6  # bytes a second that a disk takes, until it has been measured
 
 
-def write(path: Path, identity: dict[str, str], simulation: Simulation, progress: dict[str, Any]) -> None:
-    """Write the state of ``simulation`` and the caller's ``progress`` (JSON) to ``path``, whole.
+class Checkpoint:
+    """The checkpoint of a run in folder ``out``; ``identity``: the digests of all that the run is made of.
 
-    The server's vectors and those of clients that took part; random streams need no state, they are keyed by the round.
-    Clients are written one by one: a checkpoint needs no second copy of their state. ``identity`` says which run it is.
+    ``executor`` that it was made with, None if there is none of this run: one of another run (other parameters, code,
+    data) or a damaged one is set aside as ``.checkpoint.stale``.
     """
-    state = simulation.state
-    count = int(state.touched.sum())
-    parts: list[tuple[str, tuple[int, ...], torch.dtype, Iterator[Tensor]]] = [
-        ("touched", (len(state.touched),), torch.bool, iter([torch.from_numpy(state.touched)]))
-    ]
-    for name, value in simulation.server.items():
-        parts.append((f"server.{name}", tuple(value.shape), value.dtype, iter([value.cpu()])))
-    for name, values in state.store.items():
-        parts.append((f"client.{name}", (count, values.shape[1]), values.dtype, state.rows(name)))
-    if simulation.received is not None:
-        rounds = torch.from_numpy(simulation.received.rounds)
-        parts.append(("received", tuple(rounds.shape), rounds.dtype, iter([rounds])))
-        for round_, value in simulation.received.snapshots.items():
-            parts.append((f"received.{round_}", tuple(value.shape), value.dtype, iter([value.cpu()])))
-    about = {
-        "identity": {**identity, "executor": simulation.executor.name},
-        "progress": {
-            "round": simulation.round,
+
+    def __init__(self, out: Path, identity: dict[str, str]):
+        self.out, self.identity = out, identity
+        self.speed = SPEED
+        try:
+            self.journal = Journal.read(out / FOLDER)
+            if self.journal.about.get("identity", identity) != identity:
+                raise Damaged("it is of another run")
+        except Damaged as reason:
+            self.set_aside(reason)
+
+    @property
+    def executor(self) -> str | None:
+        return self.journal.about.get("executor")
+
+    def set_aside(self, reason: Damaged) -> None:
+        """Begin anew, and keep what is there under another name."""
+        print(f"{self.out / FOLDER} is set aside as {STALE}: {reason}", file=sys.stderr)
+        journal.set_aside(self.out / FOLDER, self.out / STALE)
+        self.journal = Journal(self.out / FOLDER)
+
+    def restore(self, simulation: Simulation) -> dict[str, Any]:
+        """Set the state of ``simulation`` to that of the checkpoint; return the caller's progress.
+
+        Raises Damaged, with part of the state set, where a vector is not what was written.
+        """
+        about, state, received = self.journal.about, simulation.state, simulation.received
+        with self.journal.reader() as get:
+            for name, value in simulation.server.items():
+                value.copy_(get(f"server/{name}"))
+            clients = np.array(about["clients"], dtype=np.int64)
+            for name in state.store:
+                state.restore(name, clients, (get(f"client/{name}/{client}") for client in clients))
+            if received is not None:
+                received.rounds[:] = about["received"]
+                wanted = sorted(set(about["received"]) - {-1})
+                received.snapshots = {r: get(f"received/{r}").to(received.place) for r in wanted}
+        for name, value in about["simulation"].items():
+            setattr(simulation, name, value)
+        simulation.cost.counts = dict(about["counts"])
+        return about["progress"]
+
+    def overdue(self, simulation: Simulation) -> bool:
+        """Return whether clients of several rounds wait that take longer to write than a signal's grace."""
+        state = simulation.state
+        return state.unsaved() > self.speed * GRACE and int(state.changed.sum()) >= 2 * state.active
+
+    def write(self, simulation: Simulation, progress: dict[str, Any]) -> int:
+        """Write what changed in ``simulation`` since the last checkpoint, and ``progress`` (JSON); return the bytes."""
+        began = time.monotonic()
+        state, received = simulation.state, simulation.received
+        vectors = _vectors(simulation)
+        changed = {f"client/{name}/{client}" for client in np.flatnonzero(state.changed) for name in state.store}
+        fresh = {
+            key: value
+            for key, value in vectors.items()
+            if key in changed or key not in self.journal.index or key.startswith("server/")
+        }
+        about = {
+            "identity": self.identity,
+            "executor": simulation.executor.name,
+            "clients": np.flatnonzero(state.touched).tolist(),
+            "received": received.rounds.tolist() if received is not None else None,
+            "simulation": {name: getattr(simulation, name) for name in simulation.PROGRESS},
             "counts": simulation.cost.counts,
-            "probes": simulation.probes,
-            "seconds": simulation.seconds,
-            **progress,
-        },
-    }
-    header: dict[str, Any] = {"__metadata__": {key: json.dumps(value, sort_keys=True) for key, value in about.items()}}
-    end = 0
-    for name, shape, dtype, _ in parts:
-        begin, end = end, end + int(np.prod(shape)) * dtype.itemsize
-        header[name] = {"dtype": DTYPES[dtype], "shape": list(shape), "data_offsets": [begin, end]}
-    content = json.dumps(header).encode()
-    content += b" " * (-len(content) % 8)
-    with write_whole(path) as file:
-        file.write(struct.pack("<Q", len(content)) + content)
-        for _, _, _, tensors in parts:
-            for tensor in tensors:
-                file.write(tensor.contiguous().numpy().tobytes())
+            "progress": progress,
+        }
+        written = self.journal.commit(fresh, vectors, about)
+        state.changed[:] = False
+        if written > self.speed:  # less says nothing about the disk
+            self.speed = written / (time.monotonic() - began)
+        return written
+
+    def compact(self, simulation: Simulation) -> None:
+        """Bring together what is left in files that are mostly of the past; a signal stops it, and nothing is lost."""
+        if keys := self.journal.scattered():
+            vectors = _vectors(simulation)
+            again = {key: vectors[key] for key in keys}
+            self.journal.commit(again, vectors, self.journal.about, interruption.check)
+
+    def discard(self) -> None:
+        """Remove the checkpoint of a finished run, and one that was set aside."""
+        for name in (FOLDER, STALE):
+            shutil.rmtree(self.out / name, ignore_errors=True)
 
 
-def executor_of(path: Path, identity: dict[str, str]) -> str | None:
-    """Return the executor the checkpoint at ``path`` was made with; None if there is none of this run.
-
-    A checkpoint that cannot be read, or of another run (other parameters, code, data), is set aside as ``.stale``. What
-    an interrupted write of a checkpoint left is removed.
-    """
-    for left in path.parent.glob(f".{path.name}.*.part"):
-        left.unlink()
-    if not path.exists():
-        return None
-    try:
-        with safe_open(path, framework="pt") as file:
-            found = json.loads(file.metadata()["identity"])
-    except (SafetensorError, OSError, KeyError, TypeError, json.JSONDecodeError):
-        found = {}
-    executor = found.pop("executor", None)
-    if found != identity:
-        path.replace(path.with_suffix(".stale"))
-        return None
-    return executor
-
-
-def restore(path: Path, simulation: Simulation) -> dict[str, Any]:
-    """Set the state of ``simulation`` from the checkpoint at ``path``; return the caller's progress."""
-    with safe_open(path, framework="pt") as file:
-        progress = json.loads(file.metadata()["progress"])
-        for name, value in simulation.server.items():
-            value.copy_(file.get_tensor(f"server.{name}"))
-        clients = np.flatnonzero(file.get_tensor("touched").numpy())
-        simulation.state.touched[:] = False
-        for name in simulation.state.store:
-            saved = file.get_slice(f"client.{name}")
-            simulation.state.restore(clients, name, (saved[row] for row in range(len(clients))))
-        simulation.state.touched[clients] = True
-        if simulation.received is not None:
-            received = simulation.received
-            received.rounds = file.get_tensor("received").numpy().copy()
-            wanted = sorted(set(received.rounds.tolist()) - {-1})
-            received.snapshots = {r: file.get_tensor(f"received.{r}").to(received.place) for r in wanted}
-    simulation.round = progress.pop("round")
-    simulation.cost.counts = progress.pop("counts")
-    simulation.probes = progress.pop("probes")
-    simulation.seconds = progress.pop("seconds")
-    return progress
-
-
-def discard(path: Path) -> None:
-    """Remove the checkpoint of a finished run, and one of another run that was set aside."""
-    path.unlink(missing_ok=True)
-    path.with_suffix(".stale").unlink(missing_ok=True)
+def _vectors(simulation: Simulation) -> dict[str, Tensor]:
+    """Return all vectors of ``simulation`` by name, as they lie in memory."""
+    state, received = simulation.state, simulation.received
+    found = {f"server/{name}": value for name, value in simulation.server.items()}
+    for client in np.flatnonzero(state.touched):
+        found |= {f"client/{name}/{client}": values[int(client)] for name, values in state.store.items()}
+    if received is not None:
+        found |= {f"received/{round_}": value for round_, value in received.snapshots.items()}
+    return found

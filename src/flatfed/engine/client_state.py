@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ class ClientState:
     while it takes at most half of the device's free memory, else in host memory while at most half of that, else in a
     memory-mapped temporary file. Host memory is reserved, not filled: pages of clients that never took part cost
     nothing. ``home`` says which of ``device``, ``memory`` and ``file`` it is.
+
+    A round is a transaction: :meth:`keep` what it is about to change, then :meth:`settle` or :meth:`undo`. ``changed``
+    (clients,) bool: settled since the last checkpoint; ``active``: how many the last round settled.
     """
 
     def __init__(self, sizes: dict[str, int], clients: int, dtype: torch.dtype, device: torch.device):
@@ -25,6 +28,9 @@ class ClientState:
         self.home = _home(sum(sizes.values()) * clients * dtype.itemsize, device)
         self.store = {name: _reserve(self.home, (clients, size), dtype, device) for name, size in sizes.items()}
         self.touched = np.zeros(clients, dtype=bool)
+        self.changed = np.zeros(clients, dtype=bool)
+        self.active = 0
+        self._before: dict[int, dict[str, Tensor]] = {}
 
     def gather(self, clients: np.ndarray) -> dict[str, Tensor]:
         """Return name -> rows (n, size) of ``clients`` on the device; one client's may be the store's own memory."""
@@ -35,18 +41,35 @@ class ClientState:
 
     def scatter(self, clients: np.ndarray, rows: dict[str, Tensor]) -> None:
         """Write back the rows that ``gather`` gave and a block of local training changed."""
-        self.touched[clients] = True
         for name, values in self.store.items():
             if len(clients) > 1 or values.device != self.device:
                 values[_index(clients, values)] = rows[name].to(values.device)
 
-    def rows(self, name: str) -> Iterator[Tensor]:
-        """Yield vector ``name`` (size,) of every client that took part, in the order of their ids, on the host."""
-        for client in np.flatnonzero(self.touched):
-            yield self.store[name][int(client)].cpu()
+    def keep(self, clients: np.ndarray) -> None:
+        """Remember the rows of ``clients`` as they are, until the round is settled or undone."""
+        for client in map(int, clients):
+            self._before[client] = {name: values[client].clone() for name, values in self.store.items()}
 
-    def restore(self, clients: np.ndarray, name: str, rows: Iterator[Tensor]) -> None:
-        """Set vector ``name`` of ``clients`` to ``rows``, as :meth:`rows` gave them."""
+    def settle(self, clients: np.ndarray) -> None:
+        """Let what the round did to ``clients`` stand."""
+        self.touched[clients] = self.changed[clients] = True
+        self.active = len(clients)
+        self._before.clear()
+
+    def undo(self) -> None:
+        """Set all rows that were kept back to what they were before the round."""
+        for client, rows in self._before.items():
+            for name, row in rows.items():
+                self.store[name][client] = row
+        self._before.clear()
+
+    def unsaved(self) -> int:
+        """Return the bytes of the rows that changed since the last checkpoint."""
+        each = sum(values.shape[1] * values.dtype.itemsize for values in self.store.values())
+        return int(self.changed.sum()) * each
+
+    def restore(self, name: str, clients: np.ndarray, rows: Iterable[Tensor]) -> None:
+        """Set vector ``name`` of ``clients`` to ``rows``, one (size,) for each, as a checkpoint holds them."""
         self.touched[clients] = True
         for client, row in zip(clients, rows, strict=True):
             self.store[name][int(client)] = row.to(self.store[name])

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from flatfed.engine.layout import Layout
+from flatfed.engine.streams import stream
+
+if TYPE_CHECKING:
+    from flatfed.engine.simulation import Simulation
 
 
 class Gradient(Protocol):
@@ -76,3 +82,44 @@ class Context:
                 None if self.participated is None else self.participated[:rows],
             )
         return self._narrowed[rows]
+
+
+def context_of(
+    run: Simulation, clients: np.ndarray, rate: Tensor, rows: dict[str, Tensor] | None, *, scratch: bool = False
+) -> Context:
+    """Return what hooks are given in the coming round of ``run``: for local training of ``clients`` with ``scratch``.
+
+    ``rate`` the learning rate; ``rows`` the state of ``clients``, None at the server.
+    """
+    round_, size = run.round, run.layout.size
+    sizes = run.sizes[clients].tolist()
+
+    def column(values: list[float]) -> Tensor:
+        return torch.tensor(values, dtype=run.dtype, device=run.device)[:, None]
+
+    def full_gradient(w: Tensor) -> Tensor:
+        members = [torch.from_numpy(run.members[c]).to(run.device) for c in clients[: len(w)]]
+        return run.local.full_gradient(w, members, run.description["evaluation"]["batch_size"])
+
+    def uniform(draw: int, shape: tuple[int, ...]) -> Tensor:
+        draws = [stream(run.seed, "algorithm", round_, int(c), draw).random(shape) for c in clients]
+        return torch.from_numpy(np.stack(draws)).to(run.device, run.dtype)
+
+    return Context(
+        w=run.server["w"],
+        server=run.server,
+        client=rows or {},
+        scratch={
+            name: torch.zeros(len(clients), size, dtype=run.dtype, device=run.device)
+            for name in (run.algorithm.scratch if scratch else ())
+        },
+        lr=rate,
+        steps=column([run.schedule.count(count) for count in sizes]),
+        nominal_steps=column([run.schedule.nominal(count) for count in sizes]),
+        round=round_,
+        rounds=run.description["rounds"],
+        clients=run.clients,
+        layout=run.layout,
+        full_gradient=full_gradient if scratch else None,
+        uniform=uniform,
+    )

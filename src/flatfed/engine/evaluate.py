@@ -9,6 +9,7 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from flatfed.data.partition import Partition
+from flatfed.engine import interruption
 from flatfed.engine.layout import Layout
 from flatfed.engine.local import Resident
 
@@ -65,12 +66,13 @@ class Evaluation:
     def hits(self, row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:
         """Return (mean cross-entropy, (n,) 1 where the model is right, else 0) on the images ``index`` (n,).
 
-        Sums are kept on the device until the end.
+        Sums are kept on the device until the end. Raises Stopped where a signal asks for it.
         """
         views = self.layout.views(row)
         loss = torch.zeros((), dtype=torch.float64, device=row.device)
         right = torch.empty(len(index), dtype=torch.bool, device=row.device)
         for part, out in zip(index.split(self.batch_size), right.split(self.batch_size), strict=True):
+            interruption.check()
             labels = self.data.labels[part]
             images = self.data.batch(part).contiguous(memory_format=torch.channels_last)
             output = functional_call(self.model, views, (images,))

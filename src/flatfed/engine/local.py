@@ -11,6 +11,7 @@ from torch import Tensor
 
 from flatfed.algorithms import Algorithm
 from flatfed.data import augment
+from flatfed.engine import interruption
 from flatfed.engine.batches import RoundPlan
 from flatfed.engine.context import Context
 from flatfed.engine.executors import Batch, Executor
@@ -81,7 +82,8 @@ class LocalTraining:
 
         ``look`` is given each step's perturbation, None where there is none, before the models move.
 
-        The sum is over rows and steps, a 0-d tensor left on the device: nothing here waits for the device.
+        The sum is over rows and steps, a 0-d tensor left on the device: nothing here waits for the device. Raises
+        Stopped between two steps where a signal asks for it, and leaves ``w`` and the rows of ``ctx`` as they are then.
         """
         device = w.device
         index = torch.from_numpy(plan.index).to(device)
@@ -90,6 +92,7 @@ class LocalTraining:
         labels = self.data.labels[index]
         total = torch.zeros((), dtype=self.data.dtype, device=device)
         for step in range(plan.length):
+            interruption.check()
             rows, width = plan.rows(step), int(plan.width[step])
             batch = Batch(
                 self.data.batch(index[:rows, step, :width], None if draws is None else draws[:rows, step, :width]),
@@ -140,6 +143,7 @@ class LocalTraining:
         gradients = torch.zeros_like(w)
         for row, own in enumerate(members):
             for part in own.split(batch_size):
+                interruption.check()
                 weights = torch.full((1, len(part)), 1 / len(own), dtype=self.data.dtype, device=w.device)
                 batch = Batch(self.data.batch(part)[None], self.data.labels[part][None], weights, [])
                 gradients[row] += self.executor(w[row : row + 1], batch)[1][0]

@@ -13,9 +13,9 @@ from torch import Tensor
 from flatfed import algorithms
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
-from flatfed.engine import batches, fit
+from flatfed.engine import batches, fit, interruption
 from flatfed.engine.client_state import ClientState, Received
-from flatfed.engine.context import Context
+from flatfed.engine.context import Context, context_of
 from flatfed.engine.cost import Cost
 from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.executors import executor
@@ -23,7 +23,6 @@ from flatfed.engine.local import LocalTraining, Resident, placed
 from flatfed.engine.precision import full_precision
 from flatfed.engine.probe import Probe
 from flatfed.engine.sampling import active_clients
-from flatfed.engine.streams import stream
 from flatfed.engine.topology import Topology
 from flatfed.engine.weights import Weights
 
@@ -33,9 +32,13 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 class Simulation:
     """State of a run: the server's vectors, the clients' vectors, the round; everything else is a constant.
 
-    ``server`` name -> (1, parameters); ``round`` finished rounds. ``description`` is a run description (see
-    :func:`flatfed.engine.train.train`).
+    ``server`` name -> (1, parameters); ``round`` finished rounds; ``mixed``: the coming round's mixing is done, where
+    algorithms mix first; ``pending`` the line of a finished round that is yet to be evaluated. ``description`` is a run
+    description (see :func:`flatfed.engine.train.train`).
     """
+
+    #: What a checkpoint stores beside vectors and counts.
+    PROGRESS = ("round", "mixed", "pending", "probes", "seconds")
 
     def __init__(
         self,
@@ -108,7 +111,8 @@ class Simulation:
         self.received = None
         if self.algorithm.remembers:
             self.received = Received(self.clients, self.layout.size, self.dtype, self.device)
-        self.round = 0
+        self.round, self.mixed = 0, False
+        self.pending: dict[str, Any] | None = None
         self.cost = Cost(self.algorithm, self.schedule, self.weights.parameters * self.dtype.itemsize)
         self.probes: list[dict[str, Any]] = []
         self.seconds = {"training": 0.0, "evaluation": 0.0}
@@ -116,7 +120,7 @@ class Simulation:
             nodes = self.state.store["model"]
             nodes[:] = initial
             everybody = np.arange(self.clients)
-            self.algorithm.begin(nodes, self._context(everybody, torch.zeros(()), self._all_state()))
+            self.algorithm.begin(nodes, context_of(self, everybody, torch.zeros(()), self._all_state()))
             self.server["w"].copy_(nodes.mean(dim=0, keepdim=True))
 
     def learning_rate(self) -> float:
@@ -124,18 +128,38 @@ class Simulation:
         return self.description["learning_rate"] * self.description["learning_rate_decay"] ** self.round
 
     def advance(self) -> dict[str, float] | None:
-        """Run one round; return its line of metrics.csv where the protocol evaluates, else None."""
-        evaluation = self.description["evaluation"]
+        """Run one round; return its line of metrics.csv where the protocol evaluates, else None.
+
+        Raises Stopped where a signal asks for it. The state is then that before the round's training, or after it and
+        before its evaluation, and the next call goes on from there.
+        """
+        if self.pending is None:
+            line = self._round()
+            if line["train_loss"] is None:
+                return None
+            self.pending = line
+        if self.round == self.description["rounds"]:
+            self._look(np.arange(0), torch.zeros(()))
+        line = self._evaluated(self.pending)
+        self.pending = None
+        return line
+
+    def _round(self) -> dict[str, float | None]:
+        """Train, aggregate or mix; return the line of metrics.csv as far as it is known, its loss if it is wanted."""
         last = self.round + 1 == self.description["rounds"]
-        wanted = last or (self.round + 1) % evaluation["every"] == 0
+        wanted = last or (self.round + 1) % self.description["evaluation"]["every"] == 0
         lr = self.learning_rate()
         active = active_clients(self.description["sampling"], self.clients, self.seed, self.round)
         order = batches.by_length(active, self.sizes, self.schedule)
         rate = torch.tensor(lr, dtype=self.dtype, device=self.device)
         if self.probe is not None and self.probe.due():
-            self.probes.append(self.probe(order, rate))
+            self._look(order, rate)
         began = time.monotonic()
-        trained, loss_sum, step_sum = self._train(order, rate)
+        try:
+            trained, loss_sum, step_sum = self._train(order, rate)
+        except interruption.Stopped:
+            self.state.undo()
+            raise
         line = {
             "round": self.round + 1,
             "learning_rate": lr,
@@ -149,15 +173,21 @@ class Simulation:
         self.round += 1
         self._wait()
         self.seconds["training"] += time.monotonic() - began
-        if last and self.probe is not None:
-            self.probes.append(self.probe(order[:0], rate))
-        return self._evaluated(line) if wanted else None
+        return line
+
+    def _look(self, order: np.ndarray, rate: Tensor) -> None:
+        """Have the probe look at the model before the round of clients ``order``, once."""
+        if self.probe is not None and not (self.probes and self.probes[-1]["round"] == self.round):
+            self.probes.append(self.probe(order, rate))
 
     def _train(self, order: np.ndarray, rate: Tensor) -> tuple[Tensor, Tensor, int]:
         """Local training in blocks, then aggregation or mixing; return local models, sum of losses, sum of steps."""
         n, algorithm = len(order), self.algorithm
-        if algorithm.decentralised and algorithm.mix_first:
+        everybody = np.arange(self.clients)
+        if algorithm.decentralised and algorithm.mix_first and not self.mixed:
             self._mix(rate)
+            self.mixed = True
+            self.state.settle(everybody)  # all models have moved: a stop in local training goes back to here
         uploads: dict[str, Tensor] = {}
         loss_sum = torch.zeros((), dtype=self.dtype, device=self.device)
         step_sum = 0
@@ -166,6 +196,8 @@ class Simulation:
             part = order[first : first + size]
             rows = slice(first, first + len(part))
             plan = self.plan(part)
+            if len(part) < n or n == 1:  # else the rows are a copy, written back when nothing stops the round any more
+                self.state.keep(part)
             step_sum += int(plan.steps.sum())
             sent, losses = self._train_block(part, plan, rate)
             loss_sum += losses
@@ -173,8 +205,11 @@ class Simulation:
                 if name not in uploads:
                     uploads[name] = torch.empty(n, values.shape[1], dtype=self.dtype, device=self.device)
                 uploads[name][rows] = values
+        interruption.check()  # the last time: from here on the round goes to its end
+        # Mixing moves every model, also of clients that did not train.
+        self.state.settle(everybody if algorithm.decentralised else order)
+        self.mixed = False
         if algorithm.decentralised:
-            self.state.touched[:] = True  # mixing moves every model, also of clients that did not train
             if not algorithm.mix_first:
                 self._mix(rate)
             self.server["w"].copy_(self.state.store["model"].mean(dim=0, keepdim=True))
@@ -182,7 +217,7 @@ class Simulation:
             if self.received is not None:
                 self.received.record(order, self.round, self.server["w"])
             with full_precision():
-                algorithm.aggregate(self.server, uploads, self._context(order, rate, None))
+                algorithm.aggregate(self.server, uploads, context_of(self, order, rate, None))
         return uploads["w"], loss_sum, step_sum
 
     def plan(self, clients: np.ndarray) -> batches.RoundPlan:
@@ -203,7 +238,7 @@ class Simulation:
             return torch.from_numpy(matrix).to(models)
 
         with full_precision():
-            self.algorithm.mix(models, mixing, self._context(np.arange(self.clients), rate, self._all_state()))
+            self.algorithm.mix(models, mixing, context_of(self, np.arange(self.clients), rate, self._all_state()))
 
     def _all_state(self) -> dict[str, Tensor]:
         """Return the state of all clients, name -> (clients, parameters), as it lies in the store."""
@@ -225,7 +260,7 @@ class Simulation:
 
     def open(self, clients: np.ndarray, rate: Tensor, rows: dict[str, Tensor]) -> tuple[Tensor, Context]:
         """Return models (n, parameters) that ``clients`` begin a round with, and their context on state ``rows``."""
-        ctx = self._context(clients, rate, rows, scratch=True)
+        ctx = context_of(self, clients, rate, rows, scratch=True)
         if self.received is not None:
             ctx.previous, ctx.participated = self.received.gather(clients, self.server["w"])
         received = rows["model"] if self.algorithm.decentralised else self.server["w"].expand(len(clients), -1)
@@ -233,43 +268,6 @@ class Simulation:
         ctx.w = received if self.algorithm.decentralised else self.server["w"]
         self.algorithm.start(w, ctx)
         return w, ctx
-
-    def _context(
-        self, clients: np.ndarray, rate: Tensor, rows: dict[str, Tensor] | None, *, scratch: bool = False
-    ) -> Context:
-        """Return what hooks are given for ``clients``; ``rows`` their state, None at the server."""
-        round_ = self.round
-        sizes = self.sizes[clients].tolist()
-
-        def column(values: list[float]) -> Tensor:
-            return torch.tensor(values, dtype=self.dtype, device=self.device)[:, None]
-
-        def full_gradient(w: Tensor) -> Tensor:
-            members = [torch.from_numpy(self.members[c]).to(self.device) for c in clients[: len(w)]]
-            return self.local.full_gradient(w, members, self.description["evaluation"]["batch_size"])
-
-        def uniform(draw: int, shape: tuple[int, ...]) -> Tensor:
-            draws = [stream(self.seed, "algorithm", round_, int(c), draw).random(shape) for c in clients]
-            return torch.from_numpy(np.stack(draws)).to(self.device, self.dtype)
-
-        return Context(
-            w=self.server["w"],
-            server=self.server,
-            client=rows or {},
-            scratch={
-                name: torch.zeros(len(clients), self.layout.size, dtype=self.dtype, device=self.device)
-                for name in (self.algorithm.scratch if scratch else ())
-            },
-            lr=rate,
-            steps=column([self.schedule.count(size) for size in sizes]),
-            nominal_steps=column([self.schedule.nominal(size) for size in sizes]),
-            round=round_,
-            rounds=self.description["rounds"],
-            clients=self.clients,
-            layout=self.layout,
-            full_gradient=full_gradient if scratch else None,
-            uniform=uniform,
-        )
 
     def _evaluated(self, line: dict[str, float]) -> dict[str, float]:
         """Add losses and accuracies of the model that tables show; return the line in the order of metrics.csv."""

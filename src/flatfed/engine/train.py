@@ -13,6 +13,7 @@ import os
 import platform
 import resource
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from safetensors.torch import load_file, save
 import flatfed
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
-from flatfed.engine import checkpoint
+from flatfed.engine import interruption
+from flatfed.engine.checkpoint import Checkpoint, Damaged
 from flatfed.engine.memory import reuse_memory
 from flatfed.engine.progress import Progress
 from flatfed.engine.simulation import Simulation
@@ -78,7 +80,10 @@ def train(
     whose loss or weights stop being finite ends at that round: ``diverged_at`` in run.json, no later line in
     metrics.csv.
 
-    Raises DataError when data or partition do not fit the description, FlatFedError for a missing device.
+    SIGTERM or SIGINT stops it within a local step: what was done is written to the checkpoint, then Stopped is raised.
+
+    Raises DataError when data or partition do not fit the description, FlatFedError for a missing device, and
+    :class:`~flatfed.engine.interruption.Stopped`.
     """
     named = description["model"].get("weights")
     if (named is None) != (weights is None):
@@ -96,33 +101,57 @@ def train(
     }
     if weights is not None:
         identity["weights"] = pretrained.digest(weights)
-    path = out / checkpoint.NAME
-    chosen = checkpoint.executor_of(path, identity)
-    executor = chosen or description["executor"][place.type]
-    simulation = Simulation(description, data, dealt, place, executor, pretrained_file=weights)
-    found = checkpoint.restore(path, simulation) if chosen else {"lines": [], "sessions": []}
+    saved = Checkpoint(out, identity)
+
+    def begun() -> Simulation:
+        executor = saved.executor or description["executor"][place.type]
+        return Simulation(description, data, dealt, place, executor, pretrained_file=weights)
+
+    simulation, found = begun(), {"lines": [], "sessions": []}
+    resumed = saved.executor is not None
+    if resumed:
+        try:
+            found = saved.restore(simulation)
+        except Damaged as reason:
+            saved.set_aside(reason)
+            simulation, resumed = begun(), False
     lines = found["lines"]
     sessions = [*found["sessions"], {"from_round": simulation.round, **_machine(place, threads)}]
     label = "{protocol}/{split}/{algorithm}/seed{seed}".format(**description)
     where = f"{sessions[-1]['host']['gpu'] or 'cpu'}, {threads} thread(s), {simulation.executor.name}"
-    start = f"from round {simulation.round} of its checkpoint" if chosen else "from the start"
+    start = f"from round {simulation.round} of its checkpoint" if resumed else "from the start"
     print(f"{label}: {description['rounds']} rounds on {where}, {start}", file=sys.stderr)
-    progress = Progress(label, description["rounds"], simulation.round)
+    with interruption.heeded():
+        try:
+            diverged = _rounds(simulation, saved, lines, sessions, label)
+            _write(out, simulation, lines, identity, sessions, diverged)
+        except interruption.Stopped as stopped:
+            began = time.monotonic()
+            size = saved.write(simulation, {"lines": lines, "sessions": sessions})
+            took = f"{size / 1e6:.1f} MB in {time.monotonic() - began:.1f} s"
+            text = f"checkpoint written ({took}), the same command goes on from it"
+            print(f"{label}: {stopped} after round {simulation.round}; {text}", file=sys.stderr)
+            raise
+    saved.discard()
+
+
+def _rounds(simulation: Simulation, saved: Checkpoint, lines: list, sessions: list, label: str) -> int | None:
+    """Train what is left, adding to ``lines`` of metrics.csv; return the round in which the run diverged, or None."""
+    rounds, every = simulation.description["rounds"], simulation.description["checkpoint_every"]
+    progress = Progress(label, rounds, simulation.round)
     watched = ("train_loss", f"{simulation.evaluate.unseen}_loss", "consistency")
-    diverged = None
-    while simulation.round < description["rounds"]:
+    while simulation.round < rounds or simulation.pending is not None:
         line = simulation.advance()
         if line is not None and not all(math.isfinite(line[key]) for key in watched):
-            diverged = simulation.round
-            print(f"{label}: diverged at round {diverged}: {line}", file=sys.stderr)
-            break
+            print(f"{label}: diverged at round {simulation.round}: {line}", file=sys.stderr)
+            return simulation.round
         if line is not None:
             lines.append(line)
-        if simulation.round % description["checkpoint_every"] == 0 and simulation.round < description["rounds"]:
-            checkpoint.write(path, identity, simulation, {"lines": lines, "sessions": sessions})
+        if simulation.round < rounds and (simulation.round % every == 0 or saved.overdue(simulation)):
+            saved.write(simulation, {"lines": lines, "sessions": sessions})
+            saved.compact(simulation)
         progress.round(simulation.round, line)
-    _write(out, simulation, lines, identity, sessions, diverged)
-    checkpoint.discard(path)
+    return None
 
 
 def set_up(threads: int) -> None:
