@@ -218,3 +218,12 @@ def test_tuning_runs_are_counted_each_once(here, capsys):
     record(tuning.run(experiment, found, "learning_rate=0.1"), 2.0)
     sums = plan("--tuning", "fedsam2022_T1")
     assert (sums["fedsam2022_T1"]["finished"], sums["fedsam2022_T1"]["measured"]) == (1, 3)
+
+
+def test_requests_are_of_the_longest_and_largest_run_of_a_protocol(here, experiment):
+    """FedSAM's two gradients a step take 2 s a round where FedAvg's take 1: 800 rounds, 26.67 minutes."""
+    for seed in (1, 2):
+        record(experiment.run("paper", PROTOCOL, SPLIT, "fedavg", seed), 1.0, peak_memory_bytes=seed * 10**9)
+    plan()
+    (request,) = json.loads(Path("plan.json").read_text())["requests"].items()
+    assert request == (PROTOCOL, {"minutes": 26.67, "memory_bytes": 2 * 10**9})

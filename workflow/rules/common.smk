@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from flatfed import algorithms, experiment, files, gpus, provenance, warm
-from flatfed.experiment import analyses, strict_yaml, tuning
+from flatfed.experiment import analyses, requests, strict_yaml, tuning
 
 RESULTS = workflow.pathvars.apply("<results>")
 RESOURCES = workflow.pathvars.apply("<resources>")
@@ -20,6 +20,7 @@ EXPERIMENT = told(experiment.load)(ROOT, config, results=RESULTS, resources=RESO
 if EXPERIMENT.algorithm_folders:
     os.environ[algorithms.VARIABLE] = os.pathsep.join(EXPERIMENT.algorithm_folders)
 DEVICE = gpus.resolve(config.get("device", "auto"))
+REQUESTS = told(requests.read)(config.get("plan"))
 
 
 # How the rule declares the model of a training (keep_models in config.yaml).
@@ -28,6 +29,10 @@ kept = temp if config.get("keep_models") == "needed" else str
 
 # Local training jobs fork from one process that has imported torch: see flatfed.warm.
 onstart:
+    if not workflow.local_exec and config.get("device", "auto") == "auto":
+        raise WorkflowError(
+            "device: auto is what this host has, but jobs go to other hosts: say --config device=cuda (or device=cpu)"
+        )
     if workflow.local_exec and workflow.is_main_process:
         folder = tempfile.mkdtemp(prefix="flatfed-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)

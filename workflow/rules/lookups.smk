@@ -71,6 +71,14 @@ def run_threads(wildcards):
     return 1 if wildcards.scale == "preview" else config.get("threads", 1)
 
 
+def run_minutes(wildcards, attempt):
+    return requests.of(run_of(wildcards), REQUESTS, attempt)[0]
+
+
+def run_megabytes(wildcards, attempt):
+    return requests.of(run_of(wildcards), REQUESTS, attempt)[1]
+
+
 def run_code(wildcards):
     return provenance.run_digest(run_of(wildcards).description)
 

@@ -21,6 +21,8 @@ rule train:
     resources:
         gpu=1 if DEVICE == "cuda" else 0,
         device=DEVICE,
+        runtime=run_minutes,
+        mem_mb=run_megabytes,
     params:
         run=run_description,
         dataset=subpath(input.manifest, parent=True),

@@ -149,7 +149,21 @@ def plan(
             "unknown: nothing like these runs was measured on this kind of device; --calibrate times one of each kind"
         )
     if out is not None:
-        write_json(out, {"scale": scale, "device": costs.device, "machines": costs.machines(), "plan": sums})
+        about = {"scale": scale, "device": costs.device, "machines": costs.machines()}
+        write_json(out, {**about, "requests": requests(total.runs.values(), costs), "plan": sums})
+
+
+def requests(runs: Iterable[Run], costs: Costs) -> dict[str, dict[str, float]]:
+    """Return protocol -> the minutes and bytes of its longest and largest run, where something like it was measured."""
+    found: dict[str, dict[str, float]] = {}
+    for run in runs:
+        each, _ = costs.seconds(run)
+        host, _ = costs.memory(run)
+        if each is not None:
+            longest = found.setdefault(run.protocol, {"minutes": 0.0, "memory_bytes": 0})
+            longest["minutes"] = max(longest["minutes"], round(each * run.description["rounds"] / 60, 2))
+            longest["memory_bytes"] = max(longest["memory_bytes"], host)
+    return found
 
 
 def needs_of(
