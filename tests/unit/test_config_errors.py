@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -108,6 +109,12 @@ MISTAKES = {
     "searched of no algorithm": (CIFAR10, "  mofedsam:\n    learning_rate:", "  mofedsan:\n    learning_rate:", [CIFAR10, "searched", "did you mean 'mofedsam'?"]),
     "domain that is none": ("splits.yaml", "domain: art,", "", ["domain-art-1", "'domain' is missing"]),
     "reference without a column": ("reference/fedsmoo2023_T1.csv", ",variant,", ",variation,", ["fedsmoo2023_T1.csv", "unknown column 'variant'"]),
+    "figure's open brace": ("figures/dfedsam2023_F6.yaml", "{rho:g}", "{rho", ["panels[2]", "label", "expected '}'", "{rho:g}"]),
+    "figure's format": ("figures/dfedsam2023_F6.yaml", "{rho:g}", "{rho:9999999999g}", ["panels[2]", "'9999999999g' is not allowed"]),
+    "figure's smoothing": (F7, "smooth: {preview: ", "smooth: {preview: 4, paper: 5}\n#", [F7, "smooth.preview: 4", "odd"]),
+    "even grid": (CIFAR10, "    probe: {every: 20", "    analysis: {surface: {grid: 4}}\n    probe: {every: 20", [CIFAR10, "variants.probe.analysis.surface.grid: 4", "odd"]),
+    "nobody takes part": ("splits.yaml", "participation: 0.1}", "participation: 1e-9}", ["dir0.6-100.participation: 1e-09 of 100 clients", "at least 0.1", "'cifar10'"]),
+    "domains of a dataset without": ("datasets.yaml", "  source: {source: torchvision, dataset: CIFAR10}", "  source: {source: imagefolder, path: x, size: 32, domains: true}", ["cifar10.source.domains", "means nothing"]),
     "figure's c": (F5, "fedsmoo-cifar100", "fedsmoo-cifar10", ["path30-100.classes_per_client: 30", "at most 10", F5]),
 }
 # fmt: on
@@ -248,3 +255,19 @@ def test_a_broken_line_of_the_reference_is_named(text: bytes, other: bytes, word
         experiment.load(project)
     for word in ["config/reference/fedsmoo2023_T1.csv", *words]:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "other"),
+    [
+        ("figures/fedsmoo2023_F4.yaml", "rows: [fedsmoo]\n", "rows: [fedadam]\n"),
+        ("figures/dfedsam2023_F6.yaml", '{row: dfedsam, label: "ρ', '{row: dfedavgm, label: "ρ'),
+    ],
+)
+def test_a_parameter_that_a_row_of_a_figure_lacks_is_named(file: str, text: str, other: str, project: Path) -> None:
+    path = project / "config" / file
+    before = path.read_text()
+    assert text in before
+    path.write_text(re.sub(r"points: .*", "points: [{}]", before.replace(text, other)))
+    with pytest.raises(ConfigError, match=r"config/figures.*: (fedadam|dfedavgm) in .*unknown parameter '"):
+        experiment.load(project).figure("preview", path.stem)

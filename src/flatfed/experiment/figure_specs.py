@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 from typing import TYPE_CHECKING, Any
 
+from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import analyses, figures, fit, words
 from flatfed.experiment.model import Figure, Run
 
@@ -65,7 +66,7 @@ def _curves(experiment: Experiment, scale: str, document: dict[str, Any], panel:
 
 def _sweep(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
     """Return (panel of a sweep, files, runs): a line a row, a point a value, a level line a row of ``levels``."""
-    function, axis = figures.PARAMETERS[panel["parameter"]]
+    axis = figures.PARAMETERS[panel["parameter"]][1]
     splits = panel.get("splits")
     points: dict[str, list[dict[str, Any]]] = {row: [] for row in panel["rows"]}
     used: list[Run] = []
@@ -74,7 +75,7 @@ def _sweep(experiment: Experiment, scale: str, document: dict[str, Any], panel: 
         for row, variant in zip(panel["rows"], figures.rows(point), strict=True):
             runs = _runs(experiment, scale, document, point, variant)
             used += runs
-            value = round(function(runs[0].description), 10)
+            value = round(_value(panel["parameter"], runs[0]), 10)
             points[row].append({"x": value, **_final(runs, point.get("splits") or splits)})
     labels = experiment.catalog.algorithms
     series = [
@@ -153,7 +154,17 @@ def _label(entry: dict[str, Any], run: Run, usual: str) -> str:
     if "label" not in entry:
         return usual
     wanted = [name for _, name, _, _ in string.Formatter().parse(entry["label"]) if name]
-    return entry["label"].format(**{name: figures.PARAMETERS[name][0](run.description) for name in wanted})
+    return entry["label"].format(**{name: _value(name, run) for name in wanted})
+
+
+def _value(parameter: str, run: Run) -> float:
+    """Return what a run has of a parameter that figures show; ConfigError where its algorithm has none of that name."""
+    try:
+        return figures.PARAMETERS[parameter][0](run.description)
+    except KeyError:
+        known = [*run.description["update"]["params"], "local_epochs", "learning_rate_decay", "clients"]
+        where = f"config/figures: {run.algorithm} in {run.protocol}"
+        raise ConfigError(unknown("parameter", parameter, known, where)) from None
 
 
 def _shown(entries: list[dict[str, Any]], scale: str) -> list[dict[str, Any]]:

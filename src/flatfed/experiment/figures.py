@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Callable
 from typing import Any
@@ -77,6 +78,11 @@ def figure(name: str, document: dict[str, Any], catalog: Catalog) -> Figure:
     for metric in [entry["metric"] for entry in (document, *panels(document)) if "metric" in entry]:
         if metric not in METRICS.get(kind, ()):
             raise ConfigError(unknown("metric", metric, METRICS.get(kind, ()), f"{where}: metric (kind {kind})"))
+    for scale, width in document.get("smooth", {}).items():
+        if width > 1 and width % 2 == 0:
+            raise ConfigError(
+                f"{where}: smooth.{scale}: {width} is not allowed; an odd number of rounds, or 0, is wanted"
+            )
     for place, row in enumerate(document.get("rows", [])):
         if row not in catalog.algorithms:
             raise ConfigError(unknown("algorithm", row, catalog.algorithms, f"{where}: rows[{place}]"))
@@ -105,9 +111,7 @@ def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catal
             if key not in one:
                 raise ConfigError(f"{where}: key {key!r} is missing; an id of config/{key}s")
         protocol = fit.protocol_of(one["protocol"], catalog, where)
-        for _, name, _, _ in string.Formatter().parse(one.get("label", "")):
-            if name is not None and name not in PARAMETERS:
-                raise ConfigError(unknown("parameter", name, PARAMETERS, f"{where}: label"))
+        _check_label(one.get("label", ""), f"{where}: label")
         if panel.get("metric") in PROBES and "probe" not in protocol.scales["paper"]:
             raise ConfigError(f"{where}: metric {panel['metric']!r} needs a probe, which {protocol.id} does not have")
         splits = one.get("splits") or ([one["split"]] if "split" in one else [])
@@ -122,6 +126,21 @@ def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catal
                     raise ConfigError(unknown("algorithm", row, catalog.algorithms, f"{where}: rows"))
                 own = fit.own_split(split, row, one.get("decentralised", "*"), catalog, where)
                 fit.check_pair(protocol.id, own, row, catalog, where)
+
+
+def _check_label(label: str, where: str) -> None:
+    """Refuse a label whose braces do not hold a parameter, with a format such as ``:g`` or ``:.2f`` or without."""
+    try:
+        parts = list(string.Formatter().parse(label))
+    except ValueError as error:
+        raise ConfigError(f"{where}: {label!r}: {error}; a parameter in braces is wanted, as in {{rho:g}}") from None
+    for _, name, form, conversion in parts:
+        if name is not None and name not in PARAMETERS:
+            raise ConfigError(unknown("parameter", name, PARAMETERS, where))
+        if conversion or (form and not re.fullmatch(r"(\.[0-9])?[efg%]", form)):
+            raise ConfigError(
+                f"{where}: {label!r}: format {form or conversion!r} is not allowed; one such as :g is wanted"
+            )
 
 
 def entries(panel: dict[str, Any]) -> list[dict[str, Any]]:

@@ -10,6 +10,9 @@ from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import settings
 from flatfed.experiment.catalog import Catalog
 
+#: Clients that join a round by independent draws, on average, at least: a round that nobody joins is drawn again.
+FEWEST = 0.1
+
 
 def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
     """Return the protocol or labelled variant ``name``; ConfigError naming ``where`` if there is none."""
@@ -45,7 +48,10 @@ def check(protocol: settings.Protocol, split: str, catalog: Catalog, where: str)
             if len(dataset.get("domains", [])) != wanted:
                 found = len(dataset.get("domains", []))
                 raise ConfigError(f"{place}: {wanted} domains are wanted {there}, which has {found}")
-        deal, _ = deal_of(protocol, split, scale, catalog)
+        deal, sampling = deal_of(protocol, split, scale, catalog)
+        if sampling["scheme"] == "bernoulli" and deal["clients"] * sampling["fraction"] < FEWEST:
+            wrong = f"{place}.participation: {declared['participation']} of {deal['clients']} clients"
+            raise ConfigError(f"{wrong} is not allowed; at least {FEWEST} clients a round are wanted {there}")
         if deal.get("classes_per_client", 0) > dataset["classes"]:
             wrong = f"{place}.classes_per_client: {declared['classes_per_client']}"
             raise ConfigError(f"{wrong} is not allowed; at most {dataset['classes']}, the classes {there}")

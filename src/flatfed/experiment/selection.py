@@ -101,8 +101,10 @@ def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any
 
 def _check_domains(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
     """Refuse a source by domains that lists others than ``dataset`` has, or whose folder, once there, lacks one."""
-    if not source.get("domains") or "domains" not in dataset:
+    if not source.get("domains"):
         return
+    if "domains" not in dataset:
+        raise ConfigError(f"{where}.domains: means nothing; the dataset has no `domains` in config/datasets.yaml")
     domains, listed = dataset["domains"], source["domains"]
     wanted = listed if isinstance(listed, list) else domains
     key = "path" if wanted is domains else "domains"
