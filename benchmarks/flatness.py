@@ -1,0 +1,97 @@
+"""Is one algorithm's minimum flatter than another's? Paired over seeds, from hessian.json files, as a Markdown table.
+
+    PYTHONPATH=src python benchmarks/flatness.py results/preview/analysis/fedsmoo-cifar10/dir0.6-100 fedsam fedsmoo
+
+The folder holds <algorithm>/seed<k>/hessian.json, which the workflow makes:
+
+    snakemake --cores all --config 'seeds=[1,2,3,4,5]' -- \\
+        results/preview/analysis/fedsmoo-cifar10/dir0.6-100/{fedavg,fedsam,fedsmoo}/seed{1..5}/hessian.json
+
+Of the top eigenvalue and of the trace: mean over the seeds, the difference to ``--base`` (fedavg) seed by seed, its
+mean, and the 95 % interval of that by Student's t distribution (``flatfed.tables.compare.paired``). All algorithms of a
+seed start from one model and see the same clients, batches and, in the Hessian, images. Below three seeds no interval
+is given: it would rest on one or no degree of freedom.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from flatfed.analysis import records  # noqa: E402
+from flatfed.errors import DataError, FlatFedError  # noqa: E402
+from flatfed.tables.compare import paired  # noqa: E402
+
+FEWEST = 3  # seeds of an interval
+FIELDS = {"top_eigenvalue": "top eigenvalue", "trace": "trace"}
+
+
+def hessians(folder: Path, algorithm: str) -> dict[int, dict[str, Any]]:
+    """Return seed -> hessian.json of ``algorithm``; DataError where there is none."""
+    paths = (folder / algorithm).glob("seed*/hessian.json")
+    found = {int(path.parent.name.removeprefix("seed")): records.read(path) for path in paths}
+    if not found:
+        raise DataError(f"{folder / algorithm}: holds no seed<k>/hessian.json")
+    return dict(sorted(found.items()))
+
+
+def compared(folder: Path, base: str, algorithms: list[str]) -> list[str]:
+    """Return the lines of the table.
+
+    Raises DataError where two files that are held against each other are of other images or settings, or share no seed.
+    """
+    lines = [
+        f"| | seeds | {base} | algorithm | differences | mean and 95 % interval | not converged |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    first = hessians(folder, base)
+    for algorithm in algorithms:
+        second = hessians(folder, algorithm)
+        seeds = [seed for seed in first if seed in second]
+        if not seeds:
+            raise DataError(f"{folder}: {base} and {algorithm} have no seed in common")
+        for seed in seeds:
+            for key in ("images", "images_of", "seed", "precision", "settings"):
+                a, b = first[seed][key], second[seed][key]
+                if a != b:
+                    raise DataError(f"{folder}: seed {seed}: {key} is {a} of {base}, but {b} of {algorithm}")
+        for field, name in FIELDS.items():
+            pairs = [(second[seed][field], first[seed][field]) for seed in seeds]
+            theirs, ours = zip(*pairs, strict=True)
+            interval = paired(theirs, ours)
+            bounds = f" [{interval.low:+.3g}, {interval.high:+.3g}]" if len(seeds) >= FEWEST else ", no interval"
+            kind = "eigenvalues" if field == "top_eigenvalue" else "trace"
+            short = sum(not one[seed]["converged"][kind] for one in (first, second) for seed in seeds)
+            cells = (
+                f"{algorithm}, {name}",
+                f"{len(seeds)}",
+                f"{sum(ours) / len(seeds):.4g}",
+                f"{sum(theirs) / len(seeds):.4g}",
+                ", ".join(f"{a - b:+.3g}" for a, b in pairs),
+                f"{interval.mean:+.3g}{bounds}",
+                f"{short} of {2 * len(seeds)}",
+            )
+            lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def main() -> None:
+    """Parse the arguments, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="results/<scale>/analysis/<protocol>/<split>")
+    parser.add_argument("algorithms", nargs="+", help="held against the base")
+    parser.add_argument("--base", default="fedavg")
+    options = parser.parse_args()
+    try:
+        print("\n".join(compared(options.folder, options.base, options.algorithms)))
+    except FlatFedError as error:
+        raise SystemExit(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()
