@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import json
+
 import pytest
 import torch
 from harness import Reference, description, needs, simulation, sizes, write_problem
@@ -9,6 +12,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
 from flatfed import algorithms
+from flatfed.engine.train import train
 
 PROBE = {"every": 2, "images": 49, "rho": 0.05, "m": 10}
 
@@ -34,6 +38,24 @@ def test_looking_changes_nothing(tmp_path, name):
     served = not algorithms.load(name).decentralised
     assert (probed.probes[1]["perturbation_drift"] is not None) == (perturbs and served)
     assert probed.probes[-1]["perturbation_drift"] is None
+
+
+def test_a_probed_run_writes_the_same_files_and_what_looking_cost(tmp_path):
+    write_problem(tmp_path)
+    spec = description("fedsam", rounds=3)
+    for name, about in (("plain", spec), ("probed", {**spec, "probe": PROBE})):
+        train(about, tmp_path / "data", tmp_path / "partition.npz", tmp_path / name, device="cpu")
+    plain, probed = tmp_path / "plain", tmp_path / "probed"
+    assert (plain / "model.safetensors").read_bytes() == (probed / "model.safetensors").read_bytes()
+    tables, records = [], []
+    for folder in (plain, probed):
+        with open(folder / "metrics.csv", newline="") as file:
+            tables.append([{**line, "seconds": ""} for line in csv.DictReader(file)])
+        records.append(json.loads((folder / "run.json").read_text()))
+    assert tables[0] == tables[1] and records[0]["probes"] == []
+    assert records[0]["gradient_evaluations"] == records[1]["gradient_evaluations"]
+    assert [found["round"] for found in records[1]["probes"]] == [0, 2, 3]
+    assert all(found["seconds"] > 0 for found in records[1]["probes"])
 
 
 def test_sharpness_is_the_rise_of_the_loss_one_step_uphill(tmp_path):
