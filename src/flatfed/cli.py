@@ -210,6 +210,14 @@ def plan(options: argparse.Namespace) -> None:
     )
 
 
+def rerun(options: argparse.Namespace) -> int:
+    from flatfed import gpus
+    from flatfed.commands import rerun as again
+
+    with gpus.claimed() if options.device != "cpu" else contextlib.nullcontext():
+        return again.rerun(options)
+
+
 def status(options: argparse.Namespace) -> None:
     from flatfed.commands import status as states
 
@@ -244,5 +252,6 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "verify": verify,
     "time": time,
     "plan": plan,
+    "rerun": rerun,
     "status": status,
 }

@@ -116,7 +116,7 @@ def train(
             saved.set_aside(reason)
             simulation, resumed = begun(), False
     lines = found["lines"]
-    sessions = [*found["sessions"], {"from_round": simulation.round, **_machine(place, threads)}]
+    sessions = [*found["sessions"], {"from_round": simulation.round, **machine(place, threads)}]
     label = "{protocol}/{split}/{algorithm}/seed{seed}".format(**description)
     where = f"{sessions[-1]['host']['gpu'] or 'cpu'}, {threads} thread(s), {simulation.executor.name}"
     start = f"from round {simulation.round} of its checkpoint" if resumed else "from the start"
@@ -162,8 +162,8 @@ def set_up(threads: int) -> None:
     torch.backends.cudnn.deterministic = True
 
 
-def _machine(place: torch.device, threads: int) -> dict[str, Any]:
-    """Return what a session of training ran on."""
+def machine(place: torch.device, threads: int) -> dict[str, Any]:
+    """Return what a session of training runs on: device, threads, versions and host, as run.json has them."""
     cuda = place.type == "cuda"
     return {
         "device": place.type,

@@ -1,0 +1,49 @@
+"""``flatfed rerun``: run.json is enough to make a run again, and says so where the metrics are not the same."""
+
+import json
+
+import pytest
+from project import SPLIT
+
+RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedsmoo/seed1"
+
+
+def test_a_run_is_made_again_from_its_record(project):
+    done = project.flatfed("rerun", f"{RUN}/run.json", "--out", "again")
+    assert done.returncode == 0, done.text
+    assert "all 2 lines are those of" in done.text and "digit for digit" in done.text
+    models = [(project.root / folder / "model.safetensors").read_bytes() for folder in (RUN, "again")]
+    assert models[0] == models[1]
+
+
+def test_other_metrics_are_found(project):
+    metrics = project.root / RUN / "metrics.csv"
+    lines = metrics.read_text().splitlines()
+    lines[2] = lines[2].replace(lines[2].split(",")[3], "9.75")
+    metrics.write_text("\n".join(lines) + "\n")
+    record = project.root / RUN / "run.json"
+    content = json.loads(record.read_text())
+    content["versions"]["torch"] = "0.4.0"
+    record.write_text(json.dumps({**content, "code_digest": "0" * 64}))
+    done = project.flatfed("rerun", f"{RUN}/run.json", "--out", "again")
+    assert done.returncode == 1 and "from round 2 on; test accuracy" in done.text
+    assert "the run was made with 0.4.0" in done.text and "the code is another one" in done.text
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda record: record.update(dataset_digest="0" * 64), "resources/digits: not the data set that the run"),
+        (lambda record: record.update(partition_digest="0" * 64), "not the partition of"),
+        (lambda record: record["description"]["dataset"].update(name="digitz"), "snakemake --cores 1 resources/digitz"),
+        (lambda record: record.pop("executor"), "not the record of a run: executor is missing"),
+    ],
+)
+def test_what_cannot_be_the_same_run_is_refused(project, change, words):
+    record = project.root / RUN / "run.json"
+    content = json.loads(record.read_text())
+    change(content)
+    record.write_text(json.dumps(content))
+    done = project.flatfed("rerun", f"{RUN}/run.json", "--out", "again")
+    assert done.returncode == 2 and words in done.text and "Traceback" not in done.text
+    assert not (project.root / "again/run.json").exists()
