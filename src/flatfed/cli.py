@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -20,6 +21,22 @@ from flatfed.errors import FlatFedError
 REFUSED, INTERRUPTED = 2, 130
 
 
+#: What the user can do about a disk that takes no more. What is finished is whole, and a training has its checkpoint.
+REMEDIES = {
+    errno.ENOSPC: "free some space, then the same command goes on from what is there",
+    errno.EDQUOT: "your quota is used up: free some space, then the same command goes on from what is there",
+    errno.EROFS: "results and resources have to be on a file system that can be written to",
+    errno.EACCES: "the folder belongs to somebody else, or may not be written to: see `ls -ld` of it",
+    errno.EPERM: "the folder belongs to somebody else, or may not be written to: see `ls -ld` of it",
+}
+
+
+def described(error: OSError) -> str:
+    """Return what is wrong with a file or its disk, and what to do."""
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{(error.strerror or str(error)).lower()}; {REMEDIES[error.errno]}"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one sub-command; return its exit status. A FlatFedError is printed as one message, without a trace."""
     options = parser().parse_args(arguments)
@@ -28,6 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return COMMANDS[options.command](options) or 0
     except FlatFedError as error:
         print(f"flatfed {options.command}: {error}", file=sys.stderr)
+        return REFUSED
+    except OSError as error:
+        if error.errno not in REMEDIES:
+            raise
+        print(f"flatfed {options.command}: {described(error)}", file=sys.stderr)
         return REFUSED
     except Stopped as stopped:
         return stopped.status

@@ -29,7 +29,9 @@ def write_whole(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[A
             os.fsync(file.fileno())
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a write that fails does not say of which file
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
         raise
