@@ -2,9 +2,10 @@
 
 Many a preview run trains for a second, and importing torch takes longer. Where the environment variable FLATFED_WARM
 names a folder and a process, ``<folder>:<pid>``, a job asks the server in that folder to fork itself and do the work,
-with the job's arguments, folder, environment and files; the first job starts the server, which ends with the process
-``pid`` (Snakemake). flatfed itself is imported in the fork, so that it is always what is on the disk. A job by hand,
-without the variable, starts as any other program, and so does one whose server cannot be reached.
+with the job's arguments, folder, environment, files, umask, priority and cores; other limits (ulimit) are those of the
+job that started the server. The first job does, and the server ends with the process ``pid`` (Snakemake). flatfed
+itself is imported in the fork, so that it is always what is on the disk. A job by hand, without the variable, starts as
+any other program, and so does one whose server cannot be reached or has once failed to start.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 VARIABLE = "FLATFED_WARM"
 COMMANDS = ("train", "evaluate", "hessian", "surface")  # those that import torch
@@ -33,7 +35,8 @@ PATIENCE = 60  # seconds a server may take to import torch
 def run(arguments: Sequence[str]) -> int | None:
     """Have the server's fork run the command line ``arguments``; return its exit status, None where there is no server.
 
-    SIGINT and SIGTERM are handed on to the fork.
+    SIGINT and SIGTERM are handed on to the fork, whose answer to them (a checkpoint, see
+    :mod:`flatfed.engine.interruption`) is waited for.
     """
     if VARIABLE not in os.environ or not arguments or arguments[0] not in COMMANDS:
         return None
@@ -44,7 +47,7 @@ def run(arguments: Sequence[str]) -> int | None:
         return None
     with connection:
         # sys.path[0] belongs to `python -m`; the rest is what PYTHONPATH and the environment gave.
-        request = {"arguments": list(arguments), "cwd": os.getcwd(), "environ": dict(os.environ), "path": sys.path}
+        request = {"arguments": list(arguments), "environ": dict(os.environ), "path": sys.path, **_surroundings()}
         content = json.dumps(request).encode()
         socket.send_fds(connection, [len(content).to_bytes(8, "big")], [0, 1, 2])
         connection.sendall(content)
@@ -52,14 +55,40 @@ def run(arguments: Sequence[str]) -> int | None:
         first = answers.readline()
         if not first:
             return None
-        child = int(first)
+        child, told = int(first), []
+
+        def hand_on(number: int, _: Any) -> None:
+            told.append(number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, number)
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda received, _: os.kill(child, received))
+            signal.signal(number, hand_on)
         status = answers.readline()
-    if not status:
-        print("flatfed: the training process ended without a status: killed, or out of memory", file=sys.stderr)
-        return 1
-    return int(status)
+    if status:
+        return int(status)
+    if told:
+        return 128 + told[-1]
+    print("flatfed: the training process ended without a status: killed, or out of memory", file=sys.stderr)
+    return 1
+
+
+def _surroundings() -> dict[str, Any]:
+    """Return what a process of its own would inherit from its parent: folder, umask, priority, cores."""
+    umask = os.umask(0)
+    os.umask(umask)
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    return {"cwd": os.getcwd(), "umask": umask, "nice": os.getpriority(os.PRIO_PROCESS, 0), "cores": cores}
+
+
+def _take(request: dict[str, Any]) -> None:
+    """Make this process's surroundings those of ``request``; a priority above its own is not given to everybody."""
+    os.chdir(request["cwd"])
+    os.umask(request["umask"])
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, request["nice"])
+    if request["cores"]:
+        os.sched_setaffinity(0, request["cores"])
 
 
 def _connect(folder: Path, owner: str) -> socket.socket:
@@ -72,6 +101,9 @@ def _connect(folder: Path, owner: str) -> socket.socket:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with contextlib.suppress(OSError):
             return _dial(address)
+        failed = folder / f"{key}.failed"
+        if failed.exists():
+            raise OSError(f"the server at {address} could not be started before")
         address.unlink(missing_ok=True)
         with open(folder / f"{key}.log", "w") as log:
             command = [sys.executable, "-m", "flatfed.warm", str(address), owner]
@@ -84,6 +116,7 @@ def _connect(folder: Path, owner: str) -> socket.socket:
             with contextlib.suppress(OSError):
                 return _dial(address)
             time.sleep(0.02)
+        failed.touch()  # one job has waited; the others need not
     raise OSError(f"no server at {address}")
 
 
@@ -125,6 +158,7 @@ def serve(address: str, owner: int) -> None:
 def _fork(connection: socket.socket) -> int:
     """Do what ``connection`` asks for, as a process of its own would; return the exit status."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
     connection.settimeout(None)
     size, files, _, _ = socket.recv_fds(connection, 8, 3)
     with connection.makefile("rb") as stream:
@@ -136,7 +170,7 @@ def _fork(connection: socket.socket) -> int:
         stream.reconfigure(line_buffering=True)  # they write to descriptors 1 and 2, which are the job's from here on
     connection.sendall(f"{os.getpid()}\n".encode())
     threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
-    os.chdir(request["cwd"])
+    _take(request)
     os.environ.clear()
     os.environ.update(request["environ"])
     os.environ.pop(VARIABLE, None)

@@ -18,6 +18,7 @@ from flatfed import warm
 from flatfed.engine import checkpoint
 
 SRC = Path(__file__).parents[2] / "src"
+CORE = max(os.sched_getaffinity(0))
 
 
 @pytest.fixture
@@ -29,12 +30,14 @@ def folder(tmp_path_factory):
     return path
 
 
-def start(folder: Path, out: str, src: Path = SRC, **changes) -> subprocess.Popen:
+def start(folder: Path, out: str, src: Path = SRC, preexec_fn=None, **changes) -> subprocess.Popen:
     spec = description("fedsmoo", **{"precision": "float32", **changes})
     command = [sys.executable, "-m", "flatfed", "train", "--run", json.dumps(spec), "--dataset", "data"]
     command += ["--partition", "partition.npz", "--out", out, "--device", "cpu", "--threads", "1"]
     environment = {**os.environ, "PYTHONPATH": str(src), warm.VARIABLE: f"{folder / 's'}:{os.getpid()}"}
-    return subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=preexec_fn
+    )
 
 
 def servers(folder: Path) -> list[int]:
@@ -92,17 +95,47 @@ def test_status_and_message_of_a_refusal_come_back(folder):
     assert "3 classes, but the run's 'problem' has 4" in job.stderr.read()
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, None), (signal.SIGKILL, None)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_a_job_that_is_ended_ends_its_fork(folder, number, status):
     assert start(folder, "warm-up").wait() == 0
     job = start(folder, "out", rounds=100_000)
     wait_for((folder / "out" / checkpoint.NAME).exists)
     assert len(servers(folder)) == 2
     job.send_signal(number)
-    ended = job.wait(timeout=30)
-    assert ended == status if status else ended != 0
+    assert job.wait(timeout=30) == status
     wait_for(lambda: len(servers(folder)) == 1)
-    assert (folder / "out" / checkpoint.NAME).exists()
+    said = job.stderr.read()
+    assert ("the same command goes on from it" in said) == (number != signal.SIGKILL)
+    assert "without a status" not in said and (folder / "out" / checkpoint.NAME).exists()
+
+
+def test_a_fork_has_the_umask_priority_and_cores_of_its_job(folder):
+    assert start(folder, "warm-up").wait() == 0
+    before = os.umask(0o027)
+    try:
+        job = start(folder, "out", rounds=100_000, preexec_fn=lambda: (os.nice(3), os.sched_setaffinity(0, {CORE})))
+    finally:
+        os.umask(before)
+    wait_for((folder / "out" / checkpoint.NAME).exists)
+    assert (folder / "out" / checkpoint.NAME).stat().st_mode & 0o777 == 0o640
+    server = min(servers(folder))
+    (fork,) = set(servers(folder)) - {server}
+    assert os.sched_getaffinity(fork) == {CORE}
+    assert os.getpriority(os.PRIO_PROCESS, fork) == os.getpriority(os.PRIO_PROCESS, server) + 3
+    job.send_signal(signal.SIGTERM)
+    assert job.wait(timeout=30) == 143
+
+
+def test_only_the_first_job_waits_for_a_server_that_cannot_start(folder, monkeypatch):
+    (folder / "flatfed").mkdir()
+    (folder / "flatfed" / "__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    with pytest.raises(OSError, match="no server at"):
+        warm._connect(folder / "s", str(os.getpid()))
+    assert "No module named flatfed.warm" in next((folder / "s").glob("*.log")).read_text()
+    monkeypatch.setattr(subprocess, "Popen", None)
+    with pytest.raises(OSError, match="could not be started before"):
+        warm._connect(folder / "s", str(os.getpid()))
 
 
 def test_a_server_ends_with_its_owner(folder):

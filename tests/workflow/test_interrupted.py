@@ -1,4 +1,4 @@
-"""A training that is killed loses nothing: Snakemake keeps its checkpoint, and the retry goes on from it."""
+"""A training that is ended loses nothing: Snakemake keeps its checkpoint, and the retry or the next call goes on."""
 
 import json
 import os
@@ -14,6 +14,10 @@ from project import SPLIT
 from flatfed.engine.checkpoint import NAME
 
 RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
+LOG = f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/fedavg/seed1.log"
+COMMAND = [sys.executable, "-m", "snakemake", "--cores", "1", f"{RUN}/run.json"]
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds the process to end in /proc")
 
 
 def training(root):
@@ -28,25 +32,46 @@ def training(root):
     return None
 
 
-@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds the process to kill in /proc")
-def test_a_killed_training_goes_on_from_its_checkpoint(project):
+@pytest.fixture
+def begun(project):
+    """Return a Snakemake of ``project`` whose training has written a checkpoint; it is a process group of its own."""
     project.edit_yaml(
         "config/protocols/fedsmoo-cifar10.yaml",
         lambda protocol: protocol["preview"].update(rounds=40, checkpoint_every=1),
     )
     folder = project.root / RUN
     (folder / "run.json").unlink()
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", f"{RUN}/run.json"]
-    log = (project.root / "log").open("w")
-    running = subprocess.Popen(command, cwd=project.root, stdout=log, stderr=log)
+    with (project.root / "log").open("w") as log:
+        running = subprocess.Popen(COMMAND, cwd=project.root, stdout=log, stderr=log, start_new_session=True)
     deadline = time.monotonic() + 300
     while not (folder / NAME).exists():
         assert time.monotonic() < deadline and running.poll() is None, (project.root / "log").read_text()
         time.sleep(0.02)
-    os.kill(training(project.root), signal.SIGKILL)
-    assert running.wait(timeout=600) == 0, (project.root / "log").read_text()
+    yield running
+    if running.poll() is None:
+        os.killpg(running.pid, signal.SIGKILL)
+
+
+def assert_went_on(root):
+    assert "of its checkpoint" in (root / LOG).read_text()
+    assert json.loads((root / RUN / "run.json").read_text())["rounds_done"] == 40
+    assert sorted(path.name for path in (root / RUN).iterdir()) == ["metrics.csv", "model.safetensors", "run.json"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
+def test_the_retry_of_an_ended_training_goes_on_from_its_checkpoint(project, begun, number):
+    os.kill(training(project.root), number)
+    assert begun.wait(timeout=600) == 0, (project.root / "log").read_text()
     assert "Trying to restart" in (project.root / "log").read_text()
-    last = (project.root / f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/fedavg/seed1.log").read_text()
-    assert "of its checkpoint" in last
-    assert json.loads((folder / "run.json").read_text())["rounds_done"] == 40
-    assert sorted(path.name for path in folder.iterdir()) == ["metrics.csv", "model.safetensors", "run.json"]
+    assert_went_on(project.root)
+
+
+def test_a_call_after_ctrl_c_goes_on_from_the_checkpoint(project, begun):
+    """A terminal sends SIGINT to Snakemake, its shells and its trainings alike."""
+    os.killpg(begun.pid, signal.SIGINT)
+    assert begun.wait(timeout=120) != 0
+    assert "stopped by SIGINT" in (project.root / LOG).read_text()
+    assert (project.root / RUN / NAME).exists() and training(project.root) is None
+    done = subprocess.run(COMMAND, cwd=project.root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert_went_on(project.root)

@@ -1,5 +1,7 @@
 # A failed or killed training leaves checkpoint files beside the outputs. They are not declared, so that Snakemake keeps them:
 # a retry, or the next call, goes on from the last one.
+# `exec`: signals that Slurm sends to every process of a job would end the shell at once, and its death the job, while the
+# training still writes its checkpoint.
 rule train:
     input:
         manifest=run_manifest,
@@ -31,5 +33,5 @@ rule train:
     message:
         "Train {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}, {resources.device}"
     shell:
-        "python -m flatfed train --run {params.run:q} --dataset {params.dataset:q} --partition {input.partition:q}"
+        "exec python -m flatfed train --run {params.run:q} --dataset {params.dataset:q} --partition {input.partition:q}"
         " --weights {input.weights:q} --out {params.folder:q} --device {resources.device:q} --threads {threads:q} > {log:q} 2>&1"

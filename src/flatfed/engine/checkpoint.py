@@ -78,9 +78,13 @@ class Checkpoint:
         return about["progress"]
 
     def overdue(self, simulation: Simulation) -> bool:
-        """Return whether clients of several rounds wait that take longer to write than a signal's grace."""
+        """Return whether clients of this round and the next take longer to write than a signal's grace, together only.
+
+        Where every round changes the same clients, as without a server, nothing adds up.
+        """
         state = simulation.state
-        return state.unsaved() > self.speed * GRACE and int(state.changed.sum()) >= 2 * state.active
+        waiting = min(int(state.changed.sum()) + state.active, simulation.clients)
+        return waiting > state.active and waiting * state.row_bytes() > self.speed * GRACE
 
     def write(self, simulation: Simulation, progress: dict[str, Any]) -> int:
         """Write what changed in ``simulation`` since the last checkpoint, and ``progress`` (JSON); return the bytes."""

@@ -63,10 +63,9 @@ class ClientState:
                 self.store[name][client] = row
         self._before.clear()
 
-    def unsaved(self) -> int:
-        """Return the bytes of the rows that changed since the last checkpoint."""
-        each = sum(values.shape[1] * values.dtype.itemsize for values in self.store.values())
-        return int(self.changed.sum()) * each
+    def row_bytes(self) -> int:
+        """Return the bytes of one client's rows."""
+        return sum(values.shape[1] * values.dtype.itemsize for values in self.store.values())
 
     def restore(self, name: str, clients: np.ndarray, rows: Iterable[Tensor]) -> None:
         """Set vector ``name`` of ``clients`` to ``rows``, one (size,) for each, as a checkpoint holds them."""
