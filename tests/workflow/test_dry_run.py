@@ -1,5 +1,7 @@
 """What would be made, at either scale, without making it."""
 
+import re
+
 import pytest
 from project import COLUMN, SPLIT, TABLE
 
@@ -31,6 +33,19 @@ def test_everything_is_every_table_and_figure(untouched):
     assert configured["cell"] < everything["cell"]
     assert len({made.split("/")[4] for made in everything["cell"] if f"/{TABLE}/" in made}) == 16
     assert configured["figure"] <= everything["figure"]
+
+
+def test_analyses_of_two_runs_make_both(untouched):
+    folder = f"results/preview/analysis/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
+    frame, line = (f"{folder}/{kind}+path3-100+fedsam.npz" for kind in ("surface", "line"))
+    done = untouched.make("--dry-run", "--printshellcmds", "--", frame, line).text
+    calls = {text.split(" --out ")[1].split()[0]: text for text in done.splitlines() if " flatfed surface " in text}
+    runs = "results/preview/runs/fedsmoo-cifar10"
+    own, other = f"{runs}/{SPLIT}/fedavg/seed1", f"{runs}/path3-100/fedsam/seed1"
+    assert f" surface {own} --with {other} " in calls[frame] and " --range 1.0 " in calls[frame]
+    assert f" surface {own} --line-to {other} " in calls[line] and " --grid 21 " in calls[line]
+    assert "--range" not in calls[line], "it is in filter norms"
+    assert set(re.findall(r" flatfed train .*? --out(?:-dir)? (\S+)", done)) == {own, other}
 
 
 def test_a_table_asked_for_by_name_is_whole(untouched):

@@ -57,6 +57,24 @@ use rule surface as surface_frame with:
         "Loss surfaces of {wildcards.algorithm} and {wildcards.other} on {wildcards.split} of {wildcards.protocol}"
 
 
+# The way from one run's model to another's, with the surface's points and images.
+use rule surface_frame as surface_line with:
+    output:
+        "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/seed{seed}/line+{other_split}+{other}.npz",
+    log:
+        "<logs>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}-{other_split}-{other}.log",
+    benchmark:
+        "<benchmarks>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}-{other_split}-{other}.tsv"
+    params:
+        dataset=subpath(input.manifest, parent=True),
+        folder=subpath(input.run, parent=True),
+        beside=at_the_lines_end,
+        settings=line_settings,
+        code=code("flatfed.analysis.landscape"),
+    message:
+        "Line from {wildcards.algorithm} on {wildcards.split} to {wildcards.other} of {wildcards.protocol}"
+
+
 # Top eigenvalues, trace and spectral density at the model of a run, by two estimates.
 rule hessian:
     input:

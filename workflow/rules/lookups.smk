@@ -215,6 +215,11 @@ def surface_settings(wildcards):
 
 
 @told
+def line_settings(wildcards):
+    return analyses.options(EXPERIMENT, "line", wildcards.scale, wildcards.protocol)
+
+
+@told
 def hessian_settings(wildcards):
     return analyses.options(EXPERIMENT, "hessian", wildcards.scale, wildcards.protocol)
 
@@ -230,3 +235,7 @@ def analysed_beside(wildcards):
 
 def in_one_frame(wildcards):
     return ["--with", run_folder(wildcards, wildcards.other_split, wildcards.other)]
+
+
+def at_the_lines_end(wildcards):
+    return ["--line-to", run_folder(wildcards, wildcards.other_split, wildcards.other)]

@@ -32,13 +32,23 @@ def surface_path(run: Run, results: str, other: Run | None = None) -> str:
     return f"{folder(run, results)}/surface{beside}.npz"
 
 
+def line_path(run: Run, results: str, other: Run) -> str:
+    """Return the path of the losses on the way from the model of ``run`` to that of ``other``."""
+    return f"{folder(run, results)}/line+{other.split}+{other.algorithm}.npz"
+
+
 def hessian_path(run: Run, results: str) -> str:
     """Return the path of the Hessian's estimates at the model of ``run``."""
     return f"{folder(run, results)}/hessian.json"
 
 
 def settings(experiment: Experiment, kind: str, scale: str, protocol: str) -> dict[str, Any]:
-    """Return the settings of analysis ``kind`` in ``protocol`` at ``scale``."""
+    """Return the settings of analysis ``kind`` in ``protocol`` at ``scale``.
+
+    A "line" has those of the surface but for its range, which is in filter norms.
+    """
+    if kind == "line":
+        return {k: v for k, v in settings(experiment, "surface", scale, protocol).items() if k != "range"}
     values = experiment.catalog.protocols[protocol].scales[scale]
     return {**DEFAULTS[kind][scale], **values.get("analysis", {}).get(kind, {})}
 
