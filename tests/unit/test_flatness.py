@@ -26,7 +26,7 @@ def write(folder: Path, algorithm: str, seed: int, top: float, **changes) -> Non
     path.parent.mkdir(parents=True)
     record = {
         **{"format": 1, "top_eigenvalue": top, "trace": 10 * top, "images": 9, "images_of": 20, "seed": 0},
-        **{"precision": "float32", "settings": {"top": 1}, "density": {"nodes": [], "weights": []}},
+        **{"precision": "float32", "settings": {"top": 1}, "density": {"nodes": [], "weights": []}, "pyhessian": None},
         **{"converged": {"eigenvalues": True, "trace": seed != 2}},
     }
     path.write_text(json.dumps(record | changes))
