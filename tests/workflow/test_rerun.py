@@ -87,3 +87,25 @@ def test_models_that_nothing_reads_need_not_be_kept(project):
     assert project.planned() == {}, "a model that is not kept is not missed"
     hessian = f"{RUNS}/fedavg/seed2/hessian.json".replace("/runs/", "/analysis/")
     assert project.planned("--", hessian) == {"train": {f"{RUNS}/fedavg/seed2"}, "hessian": {hessian}}
+
+
+def test_a_run_that_is_made_again_keeps_the_one_before(project):
+    folder = project.root / RUNS / "fedsam/seed1"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    project.edit_yaml(
+        "config/protocols/fedsmoo-cifar10.yaml",
+        lambda content: content["preview"].setdefault("algorithms", {}).update(fedsam={"rho": 0.3}),
+    )
+    assert project.planned()["train"] == {f"{RUNS}/fedsam/seed1"}
+    table = project.root / "results/preview/tables/fedsmoo2023_T1.csv"
+    project.edit(
+        "src/flatfed/engine/train.py", ("    _keep(out)\n", "    _keep(out)\n    raise SystemExit('broken')\n")
+    )
+    assert project.snakemake().returncode != 0
+    assert (folder / "run.json").read_bytes() == before["run.json"], "a failure leaves what was there"
+    assert table.exists()
+    project.edit("src/flatfed/engine/train.py", ("    raise SystemExit('broken')\n", ""))
+    project.make()
+    assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == before
+    assert (folder / "run.json").read_bytes() != before["run.json"]
+    assert project.planned() == {}

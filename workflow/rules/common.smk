@@ -24,7 +24,7 @@ REQUESTS = told(requests.read)(config.get("plan"))
 
 
 # How the rule declares the model of a training (keep_models in config.yaml).
-kept = temp if config.get("keep_models") == "needed" else str
+kept = temp if config.get("keep_models") == "needed" else update
 
 
 # Local training jobs fork from one process that has imported torch: see flatfed.warm.

@@ -1,5 +1,6 @@
 # A failed or killed training leaves checkpoint files beside the outputs. They are not declared, so that Snakemake keeps them:
-# a retry, or the next call, goes on from the last one.
+# a retry, or the next call, goes on from the last one. `update`: a run that is made again, since its code or parameters
+# changed, stays where it is until the new one is whole, and is then kept beside it as .previous.
 # `exec`: signals that Slurm sends to every process of a job would end the shell at once, and its death the job, while the
 # training still writes its checkpoint.
 rule train:
@@ -9,9 +10,9 @@ rule train:
         partition=run_partition,
         weights=run_weights,
     output:
-        metrics="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/metrics.csv",
+        metrics=update("<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/metrics.csv"),
         model=kept("<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors"),
-        run="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json",
+        run=update("<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json"),
     log:
         "<logs>/{scale}/train/{protocol}/{split}/{algorithm}/seed{seed}.log",
     benchmark:

@@ -35,7 +35,9 @@ def accept(folders: Iterable[Path], config: Path | None, *, replace: bool, other
 
 def _accept(folders: list[Path], config: Path | None, replace: bool, other_code: bool) -> None:
     experiment = configuration.load(config)
-    found = [path.parent for folder in folders for path in sorted(folder.rglob("run.json"))]
+    records = [(folder, path) for folder in folders for path in sorted(folder.rglob("run.json"))]
+    # What a rerun replaced lies in a hidden folder of its own run.
+    found = [path.parent for folder, path in records if not path.parent.name.startswith(".") or path.parent == folder]
     if not found:
         raise DataError(f"{', '.join(map(str, folders))}: no run.json in there, so no finished run")
     runs = [(folder, checked(experiment, folder, other_code=other_code)) for folder in found]

@@ -12,6 +12,7 @@ import math
 import os
 import platform
 import resource
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -34,6 +35,8 @@ from flatfed.errors import DataError, FlatFedError
 from flatfed.files import digest_json, read_json, write_json, write_whole
 from flatfed.models import pretrained
 
+FILES = ("metrics.csv", "model.safetensors", "run.json")
+PREVIOUS = ".previous"  # folder in a run's, of the finished run that it replaced
 HASHED = 4 << 30  # datasets up to this size are hashed before every run; larger ones take minutes
 COLUMNS = (
     "round",
@@ -233,8 +236,9 @@ def _write(
     sessions: list[dict[str, Any]],
     diverged: int | None,
 ) -> None:
-    """Write metrics.csv, model.safetensors and, last, run.json."""
+    """Write metrics.csv, model.safetensors and, last, run.json; a run that they replace is kept in ``.previous``."""
     description, place = simulation.description, simulation.device
+    _keep(out)
     with write_whole(out / "metrics.csv", "w") as file:
         empty = [name.format(unseen=simulation.evaluate.unseen) for name in COLUMNS]
         writer = csv.DictWriter(file, fieldnames=list(lines[0]) if lines else empty, lineterminator="\n")
@@ -277,6 +281,23 @@ def _write(
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
     write_json(out / "run.json", record)
+
+
+def _keep(out: Path) -> None:
+    """Have ``.previous`` hold the finished run in folder ``out``, if there is one, without moving it away."""
+    if not (out / "run.json").exists():
+        return
+    staged, kept = out / f"{PREVIOUS}.part", out / PREVIOUS
+    shutil.rmtree(staged, ignore_errors=True)
+    staged.mkdir()
+    for name in FILES:
+        if (out / name).exists():
+            try:
+                os.link(out / name, staged / name)
+            except OSError:  # a file system without links
+                shutil.copy2(out / name, staged / name)
+    shutil.rmtree(kept, ignore_errors=True)
+    staged.rename(kept)
 
 
 def evaluate(
