@@ -127,6 +127,22 @@ def _surfaces(experiment: Experiment, scale: str, document: dict[str, Any], pane
     return {"surfaces": shown}, [path], []
 
 
+def _lines(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
+    """Return (panel of lines, files, no runs): from the model of the first row or series to that of each other."""
+    ends = []
+    for entry in figures.entries(panel):
+        seed = document.get("seed") or experiment.seeds(scale, entry["protocol"])[0]
+        for row in figures.rows(entry):
+            label = entry.get("label", experiment.catalog.algorithms[row]["label"])
+            ends.append((label, experiment.run(scale, entry["protocol"], entry["split"], row, seed)))
+    (start, run), *others = ends
+    lines = [
+        {"label": f"{start} to {label}", "line": analyses.line_path(run, experiment.results, other)}
+        for label, other in others
+    ]
+    return {"lines": lines}, [line["line"] for line in lines], []
+
+
 def _eigenvalues(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
     """Return (group of bars, files, no runs): one bar a row."""
     bars, files = [], []
@@ -141,6 +157,7 @@ def _eigenvalues(experiment: Experiment, scale: str, document: dict[str, Any], p
 _DRAWN = {
     "eigenvalues": _eigenvalues,
     "surface": _surfaces,
+    "line": _lines,
     "curves": _curves,
     "sweep": _sweep,
     "bars": _bars,

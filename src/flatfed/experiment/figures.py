@@ -20,6 +20,7 @@ KINDS = {
     "partition": (("seed",), ("protocol", "splits", "panels")),
     "histogram": (("seed", "panels"), ("protocol",)),
     "surface": (("panels",), ("protocol", "seed", "metric")),
+    "line": (("panels",), ("protocol", "seed", "metric")),
     "eigenvalues": (("panels",), ("protocol", "rows", "seeds")),
 }
 COMMON = ("kind", "title", "paper", "caption", "decentralised")
@@ -39,6 +40,7 @@ METRICS = {
     "sweep": COLUMNS,
     "bars": COLUMNS,
     "surface": ("loss", "accuracy"),
+    "line": ("loss", "accuracy"),
 }
 
 #: What a sweep can vary -> (its value in a run's description, the axis).
@@ -114,7 +116,8 @@ def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catal
         _check_label(one.get("label", ""), f"{where}: label")
         if panel.get("metric") in PROBES and "probe" not in protocol.scales["paper"]:
             raise ConfigError(f"{where}: metric {panel['metric']!r} needs a probe, which {protocol.id} does not have")
-        splits = one.get("splits") or ([one["split"]] if "split" in one else [])
+        several = [] if document["kind"] in ("surface", "line") else one.get("splits")
+        splits = several or ([one["split"]] if "split" in one else [])
         if not splits:
             raise ConfigError(f"{where}: key 'split' is missing; an id of config/splits.yaml")
         for split in splits:
@@ -126,6 +129,9 @@ def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catal
                     raise ConfigError(unknown("algorithm", row, catalog.algorithms, f"{where}: rows"))
                 own = fit.own_split(split, row, one.get("decentralised", "*"), catalog, where)
                 fit.check_pair(protocol.id, own, row, catalog, where)
+    ends = [one["protocol"] for one in entries(panel) for _ in rows(one)]
+    if document["kind"] == "line" and (len(ends) < 2 or len(set(ends)) > 1):
+        raise ConfigError(f"{where}: a line is between two models of one protocol; rows or series, its start first")
 
 
 def _check_label(label: str, where: str) -> None:
