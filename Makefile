@@ -3,7 +3,7 @@
 
 SHELL := bash
 .DEFAULT_GOAL := quickstart
-.PHONY: quickstart test lint mutants
+.PHONY: quickstart test lint mutants figures-page
 
 CORES ?= all
 CANDIDATES := $(or $(PYTHON),python3.12 python3.11 python3 python)
@@ -22,6 +22,12 @@ test: $(INSTALLED)
 # `make mutants ALGORITHMS="fedsmoo feddyn"` tries those of two algorithms.
 mutants: $(INSTALLED)
 	$(BIN)/python tests/mutants $(ALGORITHMS)
+
+# All figures that results/$(SCALE) holds on one page, as it is kept in docs.
+SCALE ?= preview
+figures-page: $(INSTALLED)
+	$(BIN)/python -m flatfed gallery results/$(SCALE)/figures --out docs/figures.png \
+	    --head "FlatFed, $(SCALE) scale, commit $$(git rev-parse --short HEAD)"
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

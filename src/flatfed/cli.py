@@ -186,6 +186,12 @@ def errata(options: argparse.Namespace) -> None:
     pages.write(options.out)
 
 
+def gallery(options: argparse.Namespace) -> None:
+    from flatfed.tables import gallery as page
+
+    page.make(options.folder, options.out, options.head)
+
+
 def verify(options: argparse.Namespace) -> int:
     from flatfed.commands import verify as verification
 
@@ -271,6 +277,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "import": import_runs,
     "check": check,
     "errata": errata,
+    "gallery": gallery,
     "verify": verify,
     "time": time,
     "plan": plan,

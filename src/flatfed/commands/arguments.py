@@ -196,6 +196,17 @@ def _pages(commands: Any) -> None:
     sub.add_argument("--results", default="results", metavar="DIR", help="folder of results (default: results)")
     _add_path(sub, "--out", "FILE", "file to write")
 
+    sub = _add(
+        commands,
+        "gallery",
+        "put all figures of a folder on one picture",
+        "Each figure stands under its name. `make figures-page` calls it for docs/figures.png.",
+        "python -m flatfed gallery results/preview/figures --out figures.png",
+    )
+    sub.add_argument("folder", type=Path, metavar="DIR", help="folder of figures")
+    sub.add_argument("--head", default="", metavar="TEXT", help="a line above all of them")
+    _add_path(sub, "--out", "FILE", "PNG to write")
+
 
 def _elsewhere(commands: Any) -> None:
     sub = _add(

@@ -1,0 +1,72 @@
+"""All figures of a folder on one picture, each under its name: what there is, at a glance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.font_manager
+from PIL import Image, ImageDraw, ImageFont
+
+from flatfed.errors import DataError
+from flatfed.files import write_whole
+
+#: Pixels: the width of a figure, the space around it, and the heights of its name and of the head line.
+WIDTH, SPACE, NAME, HEAD = 760, 26, 30, 60
+
+COLUMNS = 3
+COLOURS = 160  # of the palette: lines and letters keep their colours, and 28 figures fit into 2 MB
+
+
+def make(folder: str | Path, out: str | Path, head: str = "") -> None:
+    """Write one PNG with every PNG of ``folder``, in the order of their names, to ``out``, whole.
+
+    Each figure goes under the shortest column so far; ``head`` is a line of text above all of them.
+
+    :raises DataError: the folder holds no PNG, or one that cannot be read.
+    """
+    paths = sorted(Path(folder).glob("*.png"), key=_order)
+    if not paths:
+        raise DataError(f"{folder}: no figures (*.png); `snakemake --cores all everything` makes them")
+    top = HEAD if head else SPACE
+    heights = [top] * COLUMNS
+    placed = []
+    for path in paths:
+        picture = _read(path)
+        column = heights.index(min(heights))
+        placed.append((path.stem, picture, SPACE + column * (WIDTH + SPACE), heights[column]))
+        heights[column] += NAME + picture.height + SPACE
+    page = Image.new("RGB", (SPACE + COLUMNS * (WIDTH + SPACE), max(heights)), "white")
+    draw = ImageDraw.Draw(page)
+    draw.text((SPACE, HEAD // 3), head, fill="black", font=_font("normal", 22))
+    for name, picture, left, height in placed:
+        draw.text((left, height), name, fill="black", font=_font("bold", 19))
+        page.paste(picture, (left, height + NAME))
+    with write_whole(out) as file:
+        page.quantize(COLOURS, dither=Image.Dither.NONE).save(file, format="png", optimize=True)
+
+
+def _order(path: Path) -> tuple[str, int, str]:
+    """Sort F2 before F10."""
+    paper, _, number = path.stem.partition("_F")
+    digits = "".join(letter for letter in number if letter.isdigit())
+    return paper, int(digits or 0), number
+
+
+def _read(path: Path) -> Image.Image:
+    """Return the picture on white, ``WIDTH`` wide."""
+    try:
+        with Image.open(path) as file:
+            picture = file.convert("RGBA")
+    except (OSError, SyntaxError) as problem:
+        raise DataError(f"{path}: not a picture ({problem})") from None
+    white = Image.new("RGBA", picture.size, "white")
+    height = round(picture.height * WIDTH / picture.width)
+    return Image.alpha_composite(white, picture).convert("RGB").resize((WIDTH, height), Image.Resampling.LANCZOS)
+
+
+def _font(weight: str, size: int) -> ImageFont.FreeTypeFont:
+    """Return the font that matplotlib brings along, so that the page looks the same on every machine."""
+    return ImageFont.truetype(
+        matplotlib.font_manager.findfont(matplotlib.font_manager.FontProperties(family="DejaVu Sans", weight=weight)),
+        size,
+    )
