@@ -48,6 +48,14 @@ def test_analyses_of_two_runs_make_both(untouched):
     assert set(re.findall(r" flatfed train .*? --out(?:-dir)? (\S+)", done)) == {own, other}
 
 
+def test_the_hessian_of_a_seed_is_drawn_by_it(untouched):
+    folder = f"results/preview/analysis/fedsmoo-cifar10/{SPLIT}/fedavg"
+    paths = [f"{folder}/seed{seed}/hessian.json" for seed in (1, 2)]
+    done = untouched.make("--dry-run", "--printshellcmds", "--", *paths).text
+    calls = re.findall(r"flatfed hessian .*? --out (\S+) .*?--seed (\d+) ", done)
+    assert sorted(calls) == [(paths[0], "1"), (paths[1], "2")]
+
+
 def test_a_table_asked_for_by_name_is_whole(untouched):
     jobs = untouched.planned(f"results/paper/tables/{TABLE}.md")
     assert jobs["fetch"] == {"resources/cifar10", "resources/cifar100"}

@@ -75,7 +75,8 @@ use rule surface_frame as surface_line with:
         "Line from {wildcards.algorithm} on {wildcards.split} to {wildcards.other} of {wildcards.protocol}"
 
 
-# Top eigenvalues, trace and spectral density at the model of a run, by two estimates.
+# Top eigenvalues, trace and spectral density at the model of a run, by two estimates. All algorithms of a seed have the
+# same images and random vectors, other seeds others: what chance does to the estimates averages out over the seeds.
 rule hessian:
     input:
         manifest=run_manifest,
@@ -104,4 +105,5 @@ rule hessian:
         "Hessian of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:
         "python -m flatfed hessian {params.folder:q} --dataset {params.dataset:q} --partition {input.partition:q}"
-        " --out {output:q} {params.settings:q} --device {resources.device:q} --threads {threads:q} > {log:q} 2>&1"
+        " --out {output:q} {params.settings:q} --seed {wildcards.seed:q} --device {resources.device:q}"
+        " --threads {threads:q} > {log:q} 2>&1"
