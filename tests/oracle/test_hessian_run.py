@@ -21,7 +21,8 @@ from flatfed.analysis import hessian_eigen, hessian_estimates, hessian_pyhessian
 from flatfed.analysis.hessian import Settings
 from flatfed.engine.train import train
 from flatfed.errors import DataError, FlatFedError
-from flatfed.tables.readings import ANALYSES, _file
+from flatfed.tables import readings
+from flatfed.tables.metrics import METRICS
 
 FEW = {"images": 12, "top": 1, "residual": 0.1, "vectors": 8, "steps": 2, "density_vectors": 1, "pyhessian": False}
 
@@ -175,11 +176,12 @@ def test_what_has_not_converged_or_does_not_agree_is_said(trained, tmp_path, cap
 
 def test_tables_read_the_file(trained, tmp_path):
     found = make(trained, tmp_path / "h.json", pyhessian=True)
-    reading = _file(tmp_path / "h.json", ANALYSES, "analysis").reading.analysis
-    ours = {"hessian_top_eigenvalue": reading["top_eigenvalue"], "hessian_trace": reading["trace"]}
     both = records.numbers(found)
-    assert {name: pair[0] for name, pair in both.items()} == ours
-    assert both["hessian_trace"][1] == found["pyhessian"]["trace"]
+    for name, field in records.METRICS.items():
+        one = readings.found(METRICS[name], {"window": 1, "target": None, "analyses": [tmp_path / "h.json"]})[0]
+        assert both[name] == (METRICS[name].function(one.reading), found["pyhessian"][field])
+        beside = records.beside([found], name)
+        assert (beside["value"], beside["within"]) == (found["pyhessian"][field], found["agreement"][field]["within"])
     alone = make(trained, tmp_path / "alone.json")
     assert records.numbers(alone)["hessian_trace"] == (alone["trace"], None)
 
@@ -196,9 +198,13 @@ def refused(problem: Path, message: str, **settings) -> None:
     ("change", "message"),
     [
         (lambda t: t.pop("conv1.bias"), r"has no tensor 'conv1.bias'"),
-        (lambda t: t["conv2.weight"][0].fill_(torch.nan), "72 of 1152 values of conv2.weight are not finite"),
+        (lambda t: t.update({"dense.bias": torch.ones(4)}), r"dense.bias has shape \[4\], but \[3\]"),
+        (
+            lambda t: t["conv2.weight"][0].fill_(torch.nan),
+            "72 of 1152 values of conv2.weight are not finite, and yet the run has not diverged",
+        ),
     ],
-    ids=["lacks", "nan"],
+    ids=["lacks", "shape", "nan"],
 )
 def test_a_model_file_that_does_not_fit(problem, change, message):
     tensors = load_file(problem / "run" / "model.safetensors")

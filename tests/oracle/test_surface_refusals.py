@@ -66,19 +66,13 @@ def refused(problem: Path, message: str, *others: str, kind: str = "surface", **
             lambda t: t.update({"dense.weight": torch.ones(3, 5, dtype=torch.float64)}),
             r"dense.weight has shape \[3, 5\], but \[3, 64\]",
         ),
-        (lambda t: t["conv2.weight"][0].fill_(torch.nan), "72 of 1152 values of conv2.weight are not finite"),
+        (lambda t: t["conv2.weight"][0].fill_(torch.nan), "72 of 1152 .* not finite, and yet the run has not diverged"),
     ],
     ids=["lacks", "has another", "shape", "nan"],
 )
 def test_a_model_file_that_does_not_fit(problem, change, message):
     change_model(problem / "run", change)
     refused(problem, message)
-
-
-def test_a_diverged_run_is_called_so(problem):
-    change_model(problem / "run", lambda t: t["dense.bias"].fill_(torch.inf))
-    change_record(problem / "run", lambda record: record.update(diverged_at=7))
-    refused(problem, "3 of 3 values of dense.bias are not finite: the run diverged at round 7")
 
 
 def test_files_that_are_absent_or_damaged(problem):

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from flatfed.analysis import records
 from flatfed.errors import DataError
 from flatfed.experiment import figures as declared
 from flatfed.tables import figures
@@ -156,8 +157,10 @@ def test_eigenvalues_are_means_with_pyhessians_beside(tmp_path):
     for name, value in (("1", 4.0), ("2", 6.0)):
         other = {"top_eigenvalue": value + 1, "trace": 1.0}
         record = {"format": 1, "top_eigenvalue": value, "trace": 1.0, "density": density, "pyhessian": other}
-        (tmp_path / f"{name}.json").write_text(json.dumps({**record, "warnings": []}))
-    paths = [str(tmp_path / f"{name}.json") for name in ("1", "2")]
+        agreement = {name: {"error": 1.0} for name in other}
+        (tmp_path / f"{name}.json").write_text(json.dumps({**record, "agreement": agreement, "warnings": []}))
+    (tmp_path / "3.json").write_text(json.dumps({"format": 1, "diverged_at": 7, **records.NONE}))
+    paths = [str(tmp_path / f"{name}.json") for name in ("1", "2", "3")]
     bar = [
         {"algorithm": "dfedavg", "label": "DFedAvg", "hessians": paths},
         {"algorithm": "dfedsam", "label": "DFedSAM", "hessians": [str(tmp_path / "none.json")]},
@@ -170,4 +173,5 @@ def test_eigenvalues_are_means_with_pyhessians_beside(tmp_path):
     np.testing.assert_allclose([line.get_ydata()[0] for line in axis.get_lines() if line.get_marker() == "D"], [6.0])
     assert axis.get_ylim()[0] == 0
     said = texts(figure)
+    assert "1 runs diverged and are left out" in said
     assert "n = 2" in said and "1 Hessians are missing" in said and "PyHessian" in said and "eigenvalue" in said

@@ -12,7 +12,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.text import Text
 
-from flatfed.analysis.landscape_file import Landscape, write
+from flatfed.analysis.landscape_file import Landscape, read, write
 from flatfed.errors import DataError
 from flatfed.tables import figures, report
 from flatfed.tables.figures import contour, surface, surface_page
@@ -156,6 +156,58 @@ def test_lines_between_models(files):
     np.testing.assert_allclose(y, 100 - 50 * x**2)
     assert axis.get_ylabel() == "Accuracy (%)" and "Missing lines: 1." in texts(figure)
     assert [float(line.get_xdata()[0]) for line in axis.get_lines()[1:]] == [0, 1]
+
+
+def diverge(files, name: str, *places: int) -> None:
+    """Have the runs of models of a file diverge in round 7; the others of the file keep their losses."""
+    found = read(files / name)
+    for place in places:
+        found.about["models"][place]["diverged_at"] = 7
+    if found.kind == "line":
+        found.loss[:] = found.accuracy[:] = np.nan
+    else:
+        found.loss[list(places)] = found.accuracy[list(places)] = np.nan
+    write(files / name, found)
+
+
+def test_the_panel_of_a_run_that_diverged_is_empty_and_says_so(spec, files):
+    diverge(files, "two.npz", 1)
+    figure = surface.draw(spec)
+    assert len(corners(figure.axes[0])) == 16 and not figure.axes[1].collections
+    assert [text.get_text() for text in figure.axes[1].texts] == ["a diverged in round 7"]
+    assert "Without a surface: a diverged in round 7." in texts(figure) and "Missing surfaces: 1." in texts(figure)
+    assert figure.axes[0].get_zlim() == (-0.5, 3.5), "of what is there"
+    page = surface_page.page(spec)
+    assert [len(panel["sheets"]) for panel in content(page)["panels"]] == [1, 0, 0]
+    assert "<p>a diverged in round 7.</p>" in page and "<p>This surface has not been made.</p>" in page
+
+
+@pytest.mark.parametrize("model", [0, 1])
+def test_a_contour_in_the_frame_of_a_run_that_diverged_is_empty(spec, files, model):
+    diverge(files, "two.npz", 0, 1)
+    entry = {"label": "A", "surface": str(files / "two.npz"), "model": model}
+    figure = contour.draw({**spec, "kind": "contour", "panels": [{"title": "A", "surfaces": [entry]}]})
+    word = ["b diverged in round 7", "a diverged in round 7"][model]
+    assert [text.get_text() for text in figure.axes[0].texts] == [word] and not figure.axes[0].collections
+    figure.savefig(io.BytesIO(), format="png", dpi=20)
+
+
+def test_a_frame_without_a_scale_is_laid_to_the_run_that_lends_it(spec, files):
+    diverge(files, "two.npz", 0)
+    entry = {"label": "A", "surface": str(files / "two.npz"), "model": 1}
+    figure = contour.draw({**spec, "kind": "contour", "panels": [{"title": "A", "surfaces": [entry]}]})
+    assert [text.get_text() for text in figure.axes[0].texts] == ["b diverged in round 7"]
+
+
+@pytest.mark.parametrize("model", [0, 1])
+def test_a_line_from_or_to_a_run_that_diverged_is_named(files, model):
+    diverge(files, "line.npz", model)
+    lines = [{"label": "a to b", "line": str(files / "line.npz")}]
+    spec = {"figure": "f", "kind": "line", "scale": "paper", "title": "T", "panels": [{"title": "P", "lines": lines}]}
+    figure = contour.draw_line(spec)
+    assert len(figure.axes[0].get_lines()) == 2, "the two models alone"
+    assert f"Without a line: {'ab'[model]} diverged in round 7." in texts(figure)
+    assert [text.get_text() for text in figure.axes[0].texts] == [f"{'ab'[model]} diverged in round 7"]
 
 
 def test_what_cannot_be_drawn_is_refused_by_name(spec, files):

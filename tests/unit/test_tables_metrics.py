@@ -164,7 +164,8 @@ def test_declared_costs_are_those_of_fedlesam_table_7(make, algorithm, stored, s
 
 def test_analyses_are_read_per_run_and_missing_where_they_are_not_made(make, tmp_path):
     for name, number in (("a", 10.0), ("b", 14.0)):
-        (tmp_path / name).write_text(json.dumps({"top_eigenvalue": number, "trace": 100.0}))
+        own = {"top_eigenvalue": number, "trace": 100.0, "pyhessian": None, "agreement": None, "warnings": []}
+        (tmp_path / name).write_text(json.dumps({"format": 1, "density": {"nodes": [], "weights": []}, **own}))
     paths = [str(tmp_path / "a"), str(tmp_path / "b")]
     assert make("hessian_top_eigenvalue", "number", ["x", "y"], analyses=paths)["value"] == 12.0
     gone = make("hessian_trace", "number", ["x", "y"], analyses=[*paths[:1], str(tmp_path / "c")])

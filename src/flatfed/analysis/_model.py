@@ -55,6 +55,11 @@ class Trained:
         """``<protocol>/<split>/<algorithm>/seed<k>``."""
         return "{protocol}/{split}/{algorithm}/seed{seed}".format(**self.description)
 
+    @property
+    def diverged_at(self) -> int | None:
+        """The round in which the run diverged, whose weights need be no numbers; None for any other run."""
+        return self.record["diverged_at"]
+
     def choose(self, which: str, count: int | None, seed: int) -> Tensor:
         """Return the positions (n,) of ``count`` images of the set ``which``, drawn without replacement, sorted.
 
@@ -86,8 +91,9 @@ def load(
 ) -> Trained:
     """Return the finished run in folder ``run`` with its data; ``precision`` float32 or float64, the run's if None.
 
-    Raises DataError where the folder holds no finished run, the model file does not fit the model or holds a value
-    that is not finite, or dataset or partition are not those of the run; FlatFedError for a missing device.
+    Raises DataError where the folder holds no finished run, the model file does not fit the model or holds a value that
+    is not finite though the run did not diverge, or dataset or partition are not those of the run; FlatFedError for a
+    missing device.
     """
     engine.set_up(threads)  # as in training, TF32 included: losses are those that the run saw
     run = Path(run)
@@ -129,7 +135,8 @@ def read_record(run: str | os.PathLike[str]) -> dict[str, Any]:
     path = Path(run) / "run.json"
     try:
         record = read_json(path)
-        if not {"description", "description_digest", "dataset_digest", "partition_digest"} <= record.keys():
+        needed = {"description", "description_digest", "dataset_digest", "partition_digest", "diverged_at"}
+        if not needed <= record.keys():
             raise ValueError("not the record of a run")
     except FileNotFoundError:
         raise DataError(f"{run}: not a finished run: it has no run.json") from None
@@ -141,8 +148,8 @@ def read_record(run: str | os.PathLike[str]) -> dict[str, Any]:
 def weights(run: str | os.PathLike[str], record: dict[str, Any], layout: Layout) -> tuple[Tensor, str]:
     """Return the flat row (parameters,) of the run's model file, on the CPU, and the file's SHA-256.
 
-    Raises DataError where the file is absent or damaged, has other tensors than ``layout``, naming the first, or holds
-    a value that is not finite.
+    Raises DataError where the file is absent or damaged, has other tensors than ``layout``, naming the first, or,
+    though the run did not diverge, holds a value that is not finite.
     """
     path = Path(run) / MODEL
     try:
@@ -163,10 +170,9 @@ def weights(run: str | os.PathLike[str], record: dict[str, Any], layout: Layout)
                 f"model {model!r} of its run.json"
             )
         wrong = int((~found[name].isfinite()).sum())
-        if wrong:
-            when = record.get("diverged_at")
+        if wrong and record["diverged_at"] is None:
             raise DataError(
-                f"{path}: {wrong} of {found[name].numel()} values of {name} are not finite"
-                + (f": the run diverged at round {when}" if when else "")
+                f"{path}: {wrong} of {found[name].numel()} values of {name} are not finite, and yet the run has not "
+                "diverged; train it again"
             )
     return torch.cat([found[name].reshape(-1) for name in layout.names]), hashlib.sha256(content).hexdigest()

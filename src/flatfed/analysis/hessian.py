@@ -89,7 +89,8 @@ def hessian(
 ) -> None:
     """Write the Hessian of the run in folder ``run`` to the file ``out``.
 
-    A call that was stopped goes on with the first estimate that it had not finished. Raises DataError for a run that
+    A call that was stopped goes on with the first estimate that it had not finished. Of a run that diverged the file
+    says so and holds no estimates. Raises DataError for a run that
     does not fit its data or whose weights are no numbers, FlatFedError for settings that mean nothing, more eigenvalues
     than parameters, and products that overflow.
     """
@@ -119,7 +120,12 @@ def hessian(
         "device": trained.row.device.type,
         "seed": settings.seed,
         "settings": asdict(settings),
+        "diverged_at": trained.diverged_at,
     }
+    if trained.diverged_at is not None:
+        print(f"{trained.name}: diverged in round {trained.diverged_at}: there is no Hessian", file=sys.stderr)
+        write_json(Path(out), about | records.NONE)
+        return
     with _exact_products():
         stages = Stages(out, {**about, "torch": torch.__version__})
         found = estimate(products, settings, stages, trained.name)

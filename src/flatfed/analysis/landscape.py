@@ -70,6 +70,8 @@ def surface(
 
     A call that was stopped goes on when it is called again. Raises DataError for runs that do not fit their data or
     each other, FlatFedError for a grid without points on both sides of the model or a range that is no length.
+
+    A model whose run diverged has no losses (NaN), nor has any if the run is the first, whose filters lend the scale.
     """
     grid, reach = settings.grid, settings.range
     if grid < 3 or grid % 2 == 0:
@@ -77,6 +79,7 @@ def surface(
     _check_range(reach, above=0.0)
     frame = _frame(runs, dataset, partition, device, threads)
     rows = frame.rows
+    diverged = np.array([about["diverged_at"] is not None for about in frame.models])
     along = np.arange(-(grid // 2), grid // 2 + 1) * (reach / (grid // 2))
     first, second = directions.draw(frame.first.layout, rows[0], settings.seed)
 
@@ -86,7 +89,8 @@ def surface(
         return rows[torch.from_numpy(models).to(rows.device)] + at[0] * first + at[1] * second
 
     whose = "to the model's own filters" if len(rows) == 1 else "to the filters of the first model"
-    _make(frame, place, settings, out, "surface", (along, along), whose)
+    void = np.repeat(diverged | diverged[0], grid * grid)
+    _make(frame, place, settings, out, "surface", (along, along), whose, void)
 
 
 def line(
@@ -102,7 +106,7 @@ def line(
     """Write the losses on the line through the models of two ``runs`` to ``out``: (1 - x) w_0 + x w_1.
 
     ``grid`` points from the one to the other, both included; beyond each, as far as ``range`` lengths of that way, at
-    the same distances. Else as :func:`surface`.
+    the same distances. No losses (NaN) where either run diverged. Else as :func:`surface`.
     """
     if len(runs) != 2:
         raise FlatFedError(f"a line is between the models of two runs, not of {len(runs)}")
@@ -117,7 +121,8 @@ def line(
         share = torch.from_numpy(along[points]).to(frame.rows)[:, None]
         return torch.lerp(frame.rows[:1], frame.rows[1:], share)
 
-    _make(frame, place, settings, out, "line", (along, np.zeros(0)), "not at all")
+    void = np.repeat(any(about["diverged_at"] is not None for about in frame.models), len(along))
+    _make(frame, place, settings, out, "line", (along, np.zeros(0)), "not at all", void)
 
 
 def _check_range(reach: float, *, above: float | None) -> None:
@@ -153,6 +158,7 @@ def _about(record: dict[str, Any], digests: dict[str, str]) -> dict[str, Any]:
         "algorithm": description["algorithm"],
         "scale": description["scale"],
         "digests": digests,
+        "diverged_at": record["diverged_at"],
     }
 
 
@@ -164,8 +170,12 @@ def _make(
     kind: str,
     axes: tuple[np.ndarray, np.ndarray],
     normalised: str,
+    void: np.ndarray,
 ) -> None:
-    """Evaluate the weights ``place(points)`` of every point of the ``axes``, block by block, and write the file."""
+    """Evaluate the weights ``place(points)`` of every point of the ``axes``, block by block, and write the file.
+
+    Points (points,) that are ``void``, of models that diverged, are not evaluated, and NaN.
+    """
     trained = frame.first
     index = trained.choose(settings.set, settings.images, settings.seed)
     about = {
@@ -181,14 +191,23 @@ def _make(
     if not unfinished.way:
         unfinished.way = choose(trained, index) if settings.way == "auto" else settings.way
     points = Points(trained, index, unfinished.way)
-    _evaluate(points, place, unfinished, f"{trained.name}: {kind}, {points.way}")
+    if void.any():
+        gone = ", ".join(about["name"] for about in frame.models if about["diverged_at"] is not None)
+        print(f"{trained.name}: {kind}: diverged, so without losses: {gone}", file=sys.stderr)
+    _evaluate(points, place, unfinished, void, f"{trained.name}: {kind}, {points.way}")
+    unfinished.values[:, void] = np.nan  # a block may have held points of both kinds
     loss, accuracy = unfinished.values.reshape(2, *shape)
     write(out, Landscape(kind, {**about, "way": points.way}, *axes, loss, accuracy))
     unfinished.discard()
 
 
-def _evaluate(points: Points, place: Callable[[np.ndarray], Tensor], unfinished: Unfinished, label: str) -> None:
-    """Evaluate what ``unfinished`` lacks. Blocks are the same whatever is done already, and so is their rounding."""
+def _evaluate(
+    points: Points, place: Callable[[np.ndarray], Tensor], unfinished: Unfinished, void: np.ndarray, label: str
+) -> None:
+    """Evaluate what ``unfinished`` lacks and is not ``void`` (points,).
+
+    Blocks are the same whatever is done already, and so is their rounding.
+    """
     total = len(unfinished.done)
     began = saved = said = time.monotonic()
     before = int(unfinished.done.sum())
@@ -196,7 +215,7 @@ def _evaluate(points: Points, place: Callable[[np.ndarray], Tensor], unfinished:
         print(f"{label}: goes on, {before} of {total} points are done", file=sys.stderr)
     for start in range(0, total, points.block):
         block = np.arange(start, min(start + points.block, total))
-        if unfinished.done[block].all():
+        if (unfinished.done | void)[block].all():
             continue
         unfinished.values[:, block] = points(place(block))
         unfinished.done[block] = True

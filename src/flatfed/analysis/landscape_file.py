@@ -11,8 +11,10 @@
     accuracy  likewise, fractions
 
 ``about``: ``models``, for each its description's ``name`` (<protocol>/<split>/<algorithm>/seed<k>), ``algorithm``,
-``scale`` and ``digests``; ``set``, ``images``, ``seed`` (of directions and images), ``grid``, ``range``, ``way``
-(sequential or stacked), ``device``, ``precision``, and ``normalised``: to which filters the directions are scaled.
+``scale``, ``digests`` and ``diverged_at`` (the round in which its run diverged, or null; its losses are NaN, and those
+of every model where it is the first, or of a line); ``set``, ``images``, ``seed`` (of directions and images), ``grid``,
+``range``, ``way`` (sequential or stacked), ``device``, ``precision``, and ``normalised``: to which filters the
+directions are scaled.
 Nothing in it depends on when or in how many sessions it was made: the same call gives the same bytes.
 """
 

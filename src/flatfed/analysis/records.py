@@ -18,6 +18,7 @@
                       allow (sum of the residuals; three combined standard errors), and whether it is within
     converged         eigenvalues, trace: whether the stopping rule was met
     warnings          sentences, for a table's notes; none if all is well
+    diverged_at       the round in which the run's numbers stopped being finite; then estimates are null, lists empty
 
 Eigenvalues and trace are in nats per squared unit of the weights. The same call gives the same numbers.
 """
@@ -27,15 +28,25 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import Any
-
-import numpy as np
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 FORMAT = 1
 #: Metric of a table -> field of the file, and of its ``pyhessian``.
 METRICS = {"hessian_top_eigenvalue": "top_eigenvalue", "hessian_trace": "trace"}
+#: What stands in place of the estimates for a run that diverged.
+NONE: dict[str, Any] = {
+    **dict.fromkeys(METRICS.values()),
+    **{"eigenvalues": [], "residuals": [], "trace_standard_error": None, "trace_vectors": 0},
+    **{"density": {"nodes": [], "weights": []}, "pyhessian": None, "agreement": None},
+    **{"converged": {"eigenvalues": False, "trace": False}, "warnings": []},
+}
 ERRORS = 3.0  # combined standard errors that two traces may be apart
 
 
@@ -47,16 +58,27 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             record = json.load(file)
-        wrong = [name for name in METRICS.values() if not math.isfinite(record[name])]
-        if wrong or record["format"] != FORMAT:
-            raise ValueError(f"format {record['format']}, {wrong[0] if wrong else 'numbers'} as in no such file")
-        if len(record["density"]["nodes"]) != len(record["density"]["weights"]):
-            raise ValueError("nodes and weights of its density are not as many")
+        if record["format"] != FORMAT:
+            raise ValueError(f"format {record['format']}, but {FORMAT} is known")
+        if record.get("diverged_at") is None:
+            _check(record)
     except FileNotFoundError:
         raise DataError(f"{path}: no such Hessian; flatfed hessian makes it") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: cannot be read as a Hessian ({error!r}); delete it to make it again") from error
     return record
+
+
+def _check(record: dict[str, Any]) -> None:
+    """Raise ValueError, KeyError or TypeError for estimates that are no numbers or do not fit each other."""
+    for name in METRICS.values():
+        found = [record[name]]
+        if record["pyhessian"]:
+            found += [record["pyhessian"][name], record["agreement"][name]["error"]]
+        if not all(map(math.isfinite, found)):
+            raise ValueError(f"{name} is not finite")
+    if len(record["density"]["nodes"]) != len(record["density"]["weights"]):
+        raise ValueError("nodes and weights of its density are not as many")
 
 
 def numbers(record: dict[str, Any]) -> dict[str, tuple[float, float | None]]:
@@ -78,9 +100,46 @@ def agreement(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, dict[st
     found = {}
     for field, error in allowed.items():
         difference = theirs[field] - ours[field]
-        rounding = 1e-6 * abs(ours[field])
-        found[field] = {"difference": difference, "error": error, "within": abs(difference) <= error + rounding}
+        found[field] = {"difference": difference, "error": error, "within": _within(difference, error, ours[field])}
     return found
+
+
+def _within(difference: float, error: float, ours: float) -> bool:
+    """Return whether an error covers a difference, but for rounding."""
+    return abs(difference) <= error + 1e-6 * abs(ours)
+
+
+def beside(records: Sequence[dict[str, Any]], metric: str) -> dict[str, Any] | None:
+    """Return PyHessian's estimate of ``metric`` over the seeds of ``records``, None where one of them lacks it.
+
+    ``by`` whom, ``values``, their mean ``value`` and sample deviation ``spread`` (None for one); ``difference`` of its
+    mean and ours, the ``error`` that both means together allow, and whether it is ``within``. That error is the mean
+    over seeds of :func:`agreement`'s: a bound even where errors do not cancel, such as those of traces that were made
+    with the same random vectors.
+    """
+    field = METRICS[metric]
+    if not records or not all(record["pyhessian"] for record in records):
+        return None
+    values = [record["pyhessian"][field] for record in records]
+    ours = statistics.fmean(record[field] for record in records)
+    errors = [record["agreement"][field]["error"] for record in records]
+    error = statistics.fmean(errors)
+    difference = statistics.fmean(values) - ours
+    return {
+        "by": "PyHessian",
+        "value": statistics.fmean(values),
+        "spread": statistics.stdev(values) if len(values) > 1 else None,
+        "values": values,
+        "difference": difference,
+        "error": error,
+        "within": _within(difference, error, ours),
+    }
+
+
+def cautions(record: dict[str, Any], metric: str) -> list[str]:
+    """Return the sentences of ``warnings`` that are about ``metric``."""
+    word = {"top_eigenvalue": "eigenvalue", "trace": "trace"}[METRICS[metric]]
+    return [sentence for sentence in record["warnings"] if word in sentence]
 
 
 def smooth(density: dict[str, Any], at: np.ndarray, width: float) -> np.ndarray:
@@ -88,6 +147,8 @@ def smooth(density: dict[str, Any], at: np.ndarray, width: float) -> np.ndarray:
 
     Its integral is 1; the mean over the random vectors.
     """
+    import numpy as np
+
     nodes, weights = (np.concatenate(density[name]) for name in ("nodes", "weights"))
     bells = np.exp(-0.5 * ((np.asarray(at)[:, None] - nodes) / width) ** 2) / (width * math.sqrt(2 * math.pi))
     return bells @ weights / len(density["nodes"])

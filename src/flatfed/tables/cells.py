@@ -25,7 +25,7 @@ No runs (files, declarations) at all make the cell not_applicable: a combination
 Cell (JSON, ``results/<scale>/cells/<table>/<column>/<row>.json``): table, column, row, scale, metric, unit,
 printed_unit, relative, base, status, value, spread, spread_kind, n, values, base_values, best, reached, target, window,
 rounds, seeds, runs, base_runs, paper_value, paper_spread, paper_decimals, paper_note,
-difference, compare, problems. ``unit`` is the
+difference, compare, problems, beside, warnings. ``unit`` is the
 *stored* unit ("fraction" for what is printed in percent) and holds for value, spread, values, paper_value,
 paper_spread and difference alike; ``base_values`` are in the metric's own stored unit; ``best`` is each seed's best
 test accuracy over all rounds, a fraction, an extra that no table prints as its value. ``values`` has null where a seed
@@ -39,6 +39,9 @@ missing                   some run is absent or unfinished: no value; ``problems
 not_applicable            the cell has no runs
 ========================  ==============================================================================================
 
+``beside`` is another tool's estimate of the same number (``flatfed.analysis.records.beside``: PyHessian's of an
+eigenvalue or trace), null where there is none; ``warnings`` are what the makers of the numbers warn of, seed by seed.
+
 ``difference`` is ours minus the paper's, null where either is missing and always null at preview scale: digits minus
 CIFAR-10 means nothing. The paper's spread is of whatever kind the paper's is; the table's notes say which.
 """
@@ -50,6 +53,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from flatfed.analysis import records
 from flatfed.errors import DataError, unknown
 from flatfed.files import write_json
 from flatfed.tables.metrics import METRICS, RELATIVES, Metric, unit_of
@@ -85,6 +89,7 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
         raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
     paper_value, paper_spread, difference = _paper(spec, value)
     there = not any(one.reading is None for one in every)
+    analysed = [one.reading.analysis for one in every] if metric.source == "analysis" and status == "ok" else []
     cell = {
         **{key: spec[key] for key in ("table", "column", "row", "scale", "metric")},
         "unit": unit_of(spec["metric"], relative),
@@ -109,6 +114,10 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
         "difference": difference,
         "compare": spec.get("compare", "values"),
         "problems": list(dict.fromkeys(one.problem for one in every if one.problem)),
+        "beside": records.beside(analysed, spec["metric"]) if analysed and not relative else None,
+        "warnings": [
+            f"{record['run']}: {text}" for record in analysed for text in records.cautions(record, spec["metric"])
+        ],
     }
     write_json(out, cell)
     return cell

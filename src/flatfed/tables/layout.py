@@ -16,7 +16,7 @@ from typing import Any
 
 from flatfed.errors import DataError
 from flatfed.tables import compare
-from flatfed.tables.notes import by_column, flags, gather, marked
+from flatfed.tables.notes import WARNED, beside, by_column, flags, gather, marked, warned, warnings
 from flatfed.tables.units import as_printed, signed, written
 
 #: A block with more columns than this is cut at the paper's first header level: three numbers a column fill
@@ -32,7 +32,7 @@ class Entry:
     """The printed texts of one cell; ``marks`` are the errata flags that stand behind the paper's number.
 
     ``rank`` is "best", "second" or "": a lead over the next row that the seeds bear out. ``agreement`` is that of
-    ``flatfed.tables.compare``.
+    ``flatfed.tables.compare``. ``beside`` is another tool's estimate, ``warned`` whether it is too far from ours.
     """
 
     ours: str
@@ -42,6 +42,8 @@ class Entry:
     marks: tuple[str, ...] = ()
     rank: str = ""
     agreement: str = ""
+    beside: str = ""
+    warned: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,26 @@ class Header:
 
 @dataclass(frozen=True)
 class Block:
-    """Columns set side by side under the paper's headers; ``heading`` is the part and the headers they all share."""
+    """Columns set side by side under the paper's headers; ``heading`` is the part and the headers they all share.
+
+    ``beside`` is, column by column, who made the estimates beside ours, "" where there are none.
+    """
 
     heading: str
     headers: tuple[tuple[Header, ...], ...]
     under: tuple[tuple[str, ...], ...]
     rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+    beside: tuple[str, ...]
+
+    def spans(self, level: tuple[Header, ...]) -> list[tuple[str, int]]:
+        """Return the headers of a level, each with the number of columns of numbers under it, others' included."""
+        found, start = [], 0
+        for header in level:
+            end = start + header.span
+            columns = sum(len(self.under[place]) + bool(self.beside[place]) for place in range(start, end))
+            found.append((header.text, columns))
+            start = end
+        return found
 
 
 @dataclass(frozen=True)
@@ -67,7 +83,8 @@ class Table:
     """A table ready for printing.
 
     ``name`` is the paper's title, ``title`` adds the scale; ``cells`` are (column, row, cell or None), row by row;
-    ``marked`` are the notes of formats that mark best and second.
+    ``marked`` are the notes, and ``warnings`` the warnings, of formats that mark best and second and set other tools'
+    estimates beside ours: all but LaTeX.
     """
 
     id: str
@@ -79,6 +96,7 @@ class Table:
     blocks: tuple[Block, ...]
     notes: tuple[str, ...]
     marked: tuple[str, ...]
+    warnings: tuple[str, ...]
     counts: dict[str, int]
     differences: bool
     cells: tuple[tuple[dict, dict, dict | None], ...]
@@ -110,7 +128,8 @@ def read(spec: dict[str, Any]) -> Table:
             _block(part, columns, spec["rows"], cells, usual, differences) for part, columns in split(spec["columns"])
         ),
         notes=tuple(gather(spec, list(cells.values()), counts, usual, differences)),
-        marked=tuple(marked(by_column(spec, list(cells.values())))),
+        marked=(*beside(list(cells.values())), *marked(by_column(spec, list(cells.values())))),
+        warnings=tuple(warnings(spec, cells)),
         counts={"cells": len(cells), **counts},
         differences=differences,
         cells=tuple(
@@ -182,7 +201,11 @@ def _block(part, columns, rows, cells, usual, differences) -> Block:
     while common < len(headers) - 1 and len(headers[common]) == 1:
         common += 1
     heading = ", ".join(text for text in (part, *[level[0].text for level in headers[:common]]) if text)
-    return Block(heading, headers[common:], tuple(under), body)
+    others = [
+        {cell["beside"]["by"] for row in rows if (cell := cells[column["id"], row["id"]]) and cell.get("beside")}
+        for column in columns
+    ]
+    return Block(heading, headers[common:], tuple(under), body, tuple("/".join(sorted(names)) for names in others))
 
 
 def targets(column: dict, cells: list[dict | None]) -> tuple[str, str]:
@@ -212,4 +235,7 @@ def entry(cell: dict | None, usual: int | None, rank: str = "") -> Entry:
         ours += f" ({cell['reached']})"
     difference = "" if cell["difference"] is None else signed(cell["difference"], unit, decimals)
     marks = flags(cell) if paper else ()
-    return Entry(ours, paper, difference, cell["status"], marks, rank, compare.agreement(cell))
+    other = cell.get("beside")
+    beside = written(other["value"], other["spread"], unit, decimals) if other else ""
+    beside += f" {WARNED}" if warned(cell) else ""
+    return Entry(ours, paper, difference, cell["status"], marks, rank, compare.agreement(cell), beside, warned(cell))

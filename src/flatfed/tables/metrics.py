@@ -30,15 +30,16 @@ class Reading:
     """What is known of one run: what its metric's source offers; the rest stays empty.
 
     ``history``: the columns of metrics.csv as lists, one entry per evaluated round, rounds counted from 1; bytes are
-    totals since round 1. ``timing``: seconds of one round by name. ``analysis``: hessian.json. ``algorithm``: an
-    object with stored_vectors(), communication and gradients_per_step. ``given``: a number.
+    totals since round 1. ``timing``: seconds of one round by name. ``analysis``: hessian.json, as
+    ``flatfed.analysis.records`` says. ``algorithm``: an object with stored_vectors(), communication and
+    gradients_per_step. ``given``: a number.
     """
 
     window: int = 1
     target: float | None = None
     history: History = field(default_factory=dict)
     timing: Mapping[str, float] = field(default_factory=dict)
-    analysis: Mapping[str, float] = field(default_factory=dict)
+    analysis: Mapping[str, Any] = field(default_factory=dict)
     algorithm: Any = None
     given: float | None = None
 

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from flatfed.tables import compare
-from flatfed.tables.units import PRINTED
+from flatfed.tables.units import PRINTED, written
+
+#: Stands behind another tool's estimate that is further from ours than their errors allow.
+WARNED = "⚠"
 
 FLAG = re.compile(r"flag:([A-Z]\d+)")
 
@@ -102,6 +105,50 @@ def marked(columns: list[dict[str, dict | None]]) -> list[str]:
     if any(cell and cell["n"] and cell["n"] > 1 for column in columns for cell in column.values()):
         return ["No best row is marked: no lead has a 95 % interval, paired over seeds, that excludes zero."]
     return []
+
+
+def beside(cells: list[dict | None]) -> list[str]:
+    """Say what another tool's estimates are, by which rule one is marked, and how many estimates carry warnings."""
+    there = [cell for cell in cells if cell and cell.get("beside")]
+    if not there:
+        return []
+    by = "/".join(sorted({cell["beside"]["by"] for cell in there}))
+    seeds = ", mean ± sample standard deviation over the same seeds" if any(len(c["seeds"]) > 1 for c in there) else ""
+    far = sum(warned(cell) for cell in there)
+    said = [
+        f"{by}: its own estimate at the same models, on the same images{seeds}. {WARNED} where the means are further "
+        f"apart than the errors of both allow ({far} of {len(there)} cells): the mean over seeds, for an eigenvalue λ "
+        f"of vector v, of the sum of both residuals ‖Hv − λv‖, for a trace of three standard errors of the difference."
+    ]
+    cautioned = sum(bool(cell.get("warnings")) for cell in there)
+    if cautioned:
+        said.append(
+            f"In {cautioned} of {len(there)} cells an estimate carries a warning of its own, such as that it stopped "
+            "at its limit of vectors; the .csv quotes it."
+        )
+    return said
+
+
+def warned(cell: dict | None) -> bool:
+    """Return whether another tool's estimate is further from ours than their errors allow."""
+    return bool(cell and cell.get("beside") and not cell["beside"]["within"])
+
+
+def warnings(spec: dict[str, Any], cells: Mapping[tuple[str, str], dict | None]) -> list[str]:
+    """Name each cell, by column and row, whose two estimates are further apart than their errors allow."""
+    said = []
+    for column in spec["columns"]:
+        for row in spec["rows"]:
+            cell = cells[column["id"], row["id"]]
+            if not warned(cell):
+                continue
+            other, form = cell["beside"], (cell["printed_unit"], cell["paper_decimals"])
+            ours, theirs, error = (written(x, None, *form) for x in (cell["value"], other["value"], other["error"]))
+            said.append(
+                f"{row['label']}, {', '.join(column['headers'])}: {ours} here, {theirs} by {other['by']}: further "
+                f"apart than their errors allow ({error})."
+            )
+    return said
 
 
 def compared(columns: list[dict[str, dict | None]]) -> list[str]:

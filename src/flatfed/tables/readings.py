@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flatfed.analysis import records
 from flatfed.errors import DataError, unknown
 from flatfed.tables.metrics import History, Metric, Reading
 
-#: Fields of timing.json and hessian.json that metrics read.
+#: Fields of timing.json that metrics read.
 TIMES = ("seconds_per_round", "training_seconds_per_round")
-ANALYSES = ("top_eigenvalue", "trace")
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ def found(metric: Metric, spec: dict[str, Any], whose: str = "") -> list[Found]:
     if metric.source == "given":
         return [Found(Reading(given=spec["given"]))]
     if metric.source == "analysis":
-        return [_file(Path(path), ANALYSES, "analysis") for path in spec[f"{whose}analyses"]]
+        return [_hessian(Path(path)) for path in spec[f"{whose}analyses"]]
     timing = Found(Reading())
     if metric.source == "timing":
-        timing = _file(Path(spec[f"{whose}timing"]), TIMES, "timing")
+        timing = _timing(Path(spec[f"{whose}timing"]))
         if not metric.needs_runs:
             return [timing]
         if timing.reading is None:
@@ -65,20 +65,27 @@ def found(metric: Metric, spec: dict[str, Any], whose: str = "") -> list[Found]:
     return result
 
 
-def _file(path: Path, fields: tuple[str, ...], kind: str) -> Found:
-    """Read the numbers ``fields`` of a JSON file that an analysis or a timing wrote."""
+def _timing(path: Path) -> Found:
+    """Read timing.json."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        numbers = {name: float(content[name]) for name in fields}
+        numbers = {name: float(content[name]) for name in TIMES}
     except FileNotFoundError:
-        why = {
-            "timing": "has not been made; seconds are taken from an undisturbed run of its own only: flatfed time",
-            "analysis": "has not been made",
-        }[kind]
+        why = "has not been made; seconds are taken from an undisturbed run of its own only: flatfed time"
         return Found(None, problem=f"{path} {why}")
     except (ValueError, KeyError, TypeError) as problem:
-        raise DataError(f"{path}: lacks the numbers {', '.join(fields)} ({problem!r})") from None
-    return Found(Reading(**{kind: numbers}))
+        raise DataError(f"{path}: lacks the numbers {', '.join(TIMES)} ({problem!r})") from None
+    return Found(Reading(timing=numbers))
+
+
+def _hessian(path: Path) -> Found:
+    """Read hessian.json, which a run that diverged has too."""
+    if not path.is_file():
+        return Found(None, problem=f"{path} has not been made")
+    record = records.read(path)
+    if record.get("diverged_at") is not None:
+        return Found(Reading(), True, f"{path}: the run diverged in round {record['diverged_at']}")
+    return Found(Reading(analysis=record))
 
 
 def read_run(

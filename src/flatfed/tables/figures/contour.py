@@ -20,7 +20,18 @@ from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
 
 from flatfed.tables.figures.paper import WIDTH, caption
-from flatfed.tables.figures.surface import COLOURS, images, landscape, quantity, reading, sheets, ticks
+from flatfed.tables.figures.surface import (
+    COLOURS,
+    NOT_MADE,
+    diverged,
+    images,
+    landscape,
+    quantity,
+    reading,
+    sheets,
+    ticks,
+    why_empty,
+)
 
 
 def draw(spec: dict[str, Any]) -> Figure:
@@ -45,8 +56,8 @@ def draw(spec: dict[str, Any]) -> Figure:
         axis.set_xlabel("$x$")
         axis.set_ylabel("$y$")
         (sheet,) = found[place]
-        if sheet is None:
-            axis.text(0.5, 0.5, "not made", transform=axis.transAxes, ha="center", color="#777777")
+        if why_empty([sheet]):
+            axis.text(0.5, 0.5, why_empty([sheet]), transform=axis.transAxes, ha="center", color="#777777")
             continue
         z = np.clip(sheet.z.T, low, high)
         image = axis.contourf(sheet.x, sheet.y, z, levels=levels, cmap=COLOURS, norm=shade)
@@ -75,14 +86,15 @@ def draw_line(spec: dict[str, Any]) -> Figure:
     figure, axes = plt.subplots(
         *(down, across), figsize=(WIDTH, 2.3 * down + 0.5), squeeze=False, sharey=True, layout="constrained"
     )
-    absent, abouts = 0, []
+    absent, abouts = [], []
     for axis in axes.flat[len(spec["panels"]) :]:
         axis.set_visible(False)
     for panel, axis in zip(spec["panels"], axes.flat, strict=False):
         for entry, colour in zip(panel["lines"], seaborn.color_palette("colorblind", len(panel["lines"])), strict=True):
             found = landscape(entry["line"], "line")
-            if found is None:
-                absent += 1
+            why = NOT_MADE if found is None else diverged(found.about, 1)
+            if why:
+                absent.append(why)
                 continue
             values = factor * getattr(found, spec.get("metric", "loss"))
             values = np.where(np.isfinite(values), values, np.nan)
@@ -94,8 +106,13 @@ def draw_line(spec: dict[str, Any]) -> Figure:
         axis.set_xlabel("Share of the second model")
         if axis.get_legend_handles_labels()[0]:
             axis.legend(frameon=False)
+        else:
+            words = "\n".join(dict.fromkeys(absent[-len(panel["lines"]) :]))
+            axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", color="#777777")
     for axis in axes[:, 0]:
         axis.set_ylabel(label)
     said = f"Dashed: the two models. {images(abouts)}"
-    caption(figure, spec, said + (f" Missing lines: {absent}." if absent else ""))
+    missing, gone = absent.count(NOT_MADE), dict.fromkeys(why for why in absent if why != NOT_MADE)
+    said += f" Without a line: {', '.join(gone)}." if gone else ""
+    caption(figure, spec, said + (f" Missing lines: {missing}." if missing else ""))
     return figure

@@ -5,7 +5,7 @@ Specification, beside the keys that every figure has::
     {"kind": "eigenvalues", "panels": [{"title": "With a server", "bars": [{"algorithm": "fedavg", "label": "FedAvg",
         "hessians": ["results/.../seed1/hessian.json", ...]}, ...]}, ...]}
 
-A bar is the mean over the seeds whose file is there; one that is absent is counted.
+A bar is the mean over the seeds whose file is there; one that is absent, or of a run that diverged, is counted.
 """
 
 from __future__ import annotations
@@ -34,13 +34,16 @@ def draw(spec: dict[str, Any]) -> Figure:
     with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
         figure, axis = plt.subplots(figsize=(WIDTH, 2.9), layout="constrained")
     entries: dict[str, Any] = {}
-    seeds, absent, warned = set(), 0, 0
+    seeds, absent, diverged, warned = set(), 0, 0, 0
     for group, panel in enumerate(spec["panels"]):
         width = FILLED / max(len(one["bars"]) for one in spec["panels"])
         first = group - width * len(panel["bars"]) / 2
         for place, bar in enumerate(panel["bars"]):
             found = [records.read(path) for path in bar["hessians"] if Path(path).is_file()]
             absent += len(bar["hessians"]) - len(found)
+            finished = [record for record in found if record.get("diverged_at") is None]
+            diverged += len(found) - len(finished)
+            found = finished
             warned += sum(bool(record["warnings"]) for record in found)
             numbers = [records.numbers(record)[METRIC] for record in found]
             ours, theirs = [own for own, _ in numbers], [other for _, other in numbers if other is not None]
@@ -60,11 +63,11 @@ def draw(spec: dict[str, Any]) -> Figure:
     axis.set_ylabel("Largest eigenvalue of the Hessian")
     axis.set_ylim(0, axis.get_ylim()[1] * 1.08)
     legend(figure, entries)
-    caption(figure, spec, _reading(seeds, absent, warned))
+    caption(figure, spec, _reading(seeds, absent, diverged, warned))
     return figure
 
 
-def _reading(seeds: set[int], absent: int, warned: int) -> str:
+def _reading(seeds: set[int], absent: int, diverged: int, warned: int) -> str:
     """Say what bar and diamond are, and what is not there."""
     most = max(seeds, default=0)
     said = "Bar: of the training loss at the final model, by Lanczos; " + (
@@ -74,4 +77,5 @@ def _reading(seeds: set[int], absent: int, warned: int) -> str:
     numbers = " or ".join(str(number) for number in sorted(seeds))
     said += f" (n = {numbers})." if numbers else "."
     said += f" {absent} Hessians are missing." if absent else ""
+    said += f" {diverged} runs diverged and are left out." if diverged else ""
     return said + (f" {warned} carry a warning: see hessian.json." if warned else "")

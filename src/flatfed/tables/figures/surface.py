@@ -11,8 +11,8 @@ As in FedSAM, Figure 2 and FedLESAM, Figures 1, 3, 6 (one model a panel) and in 
 
 ``surface`` is a file of ``flatfed surface`` (its form: ``flatfed.analysis.landscape_file``), ``model`` the place of the
 model in it, 0 where absent. The first surface of a panel is filled, a second is drawn as a mesh; a contour
-(``flatfed.tables.figures.contour``) takes one. All panels share their axes. A file that is absent leaves its panel
-empty and is counted.
+(``flatfed.tables.figures.contour``) takes one. All panels share their axes. A file that is absent, and a run that
+diverged, leaves its panel empty and is counted.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ METRICS = {"loss": ("Loss (nats)", 1.0), "accuracy": ("Accuracy (%)", 100.0)}
 COLOURS: Colormap = seaborn.color_palette("viridis", as_cmap=True)
 MESH = "#1f2328"
 
+#: Stands in the panel of a file that is not there.
+NOT_MADE = "not made"
+
 #: At most so many lines of a mesh in either direction: the surface below is to be seen between them.
 MESH_LINES = 25
 
@@ -50,7 +53,8 @@ LIGHT = np.array([-0.45, -0.55, 1.0]) / np.linalg.norm([-0.45, -0.55, 1.0])
 class Sheet:
     """One surface to draw: ``z`` (n, n) in printed units at ``x[i], y[j]``, NaN where it is not finite.
 
-    ``model`` is its place in its file, of which ``about`` tells.
+    ``model`` is its place in its file, of which ``about`` tells. ``diverged``: whose run diverged, so that there is no
+    finite z, and in which round; "" of most.
     """
 
     label: str
@@ -59,6 +63,23 @@ class Sheet:
     y: np.ndarray
     z: np.ndarray
     about: dict[str, Any]
+    diverged: str = ""
+
+
+def why_empty(panel: list[Sheet | None]) -> str:
+    """Return the words that stand in a panel in place of its surfaces, "" where they can be drawn."""
+    if None in panel:
+        return NOT_MADE
+    return "\n".join(dict.fromkeys(sheet.diverged for sheet in panel if sheet.diverged))
+
+
+def diverged(about: dict[str, Any], model: int) -> str:
+    """Say whose run diverged, so that a file holds no values of ``model``: its own, or that which lends the scale."""
+    for place in (model, 0):
+        when = about["models"][place].get("diverged_at")
+        if when is not None:
+            return f"{about['models'][place]['algorithm']} diverged in round {when}"
+    return ""
 
 
 def sheets(spec: dict[str, Any]) -> tuple[list[list[Sheet | None]], tuple[float, float]]:
@@ -111,8 +132,8 @@ def draw(spec: dict[str, Any]) -> Figure:
             said = f"surface: {labels[0]}, mesh: {labels[1]}"
             figure.text(middle, above - 0.15 / tall, said, ha="center", fontsize=7, color="#555555")
         _frame(axis, spec, limits, first)
-        if None in panel:
-            axis.text2D(0.5, 0.5, "not made", transform=axis.transAxes, ha="center", color="#777777")
+        if why_empty(panel):
+            axis.text2D(0.5, 0.5, why_empty(panel), transform=axis.transAxes, ha="center", color="#777777")
             continue
         # One collection for both: the library sorts the faces of a collection by depth, never two of them.
         parts = [_faces(panel[0], limits), *(_mesh(sheet, limits) for sheet in panel[1:])]
@@ -124,7 +145,7 @@ def draw(spec: dict[str, Any]) -> Figure:
 
 def reading(spec: dict[str, Any], found: list[list[Sheet | None]], limits: tuple[float, float]) -> str:
     """Say what the axes are, whose filters they are scaled to, on which images, what is cut and what is not there."""
-    there = [sheet for panel in found for sheet in panel if sheet]
+    there = [sheet for panel in found for sheet in panel if sheet and not sheet.diverged]
     absent = sum(sheet is None for panel in found for sheet in panel)
     said = []
     if there:
@@ -141,6 +162,8 @@ def reading(spec: dict[str, Any], found: list[list[Sheet | None]], limits: tuple
         said.append(f"Cut at {limits[1]:.3g}.")
     if absent:
         said.append(f"Missing surfaces: {absent}.")
+    gone = dict.fromkeys(sheet.diverged for panel in found for sheet in panel if sheet and sheet.diverged)
+    said += [f"Without a surface: {', '.join(gone)}."] if gone else []
     return " ".join(said)
 
 
@@ -184,7 +207,8 @@ def _sheet(entry: dict[str, Any], metric: str, factor: float) -> Sheet | None:
     if not 0 <= model < len(found.loss):
         raise DataError(f"{entry['surface']}: no model {model}: it holds {len(found.loss)}, counted from 0")
     z = factor * getattr(found, metric)[model]
-    return Sheet(entry["label"], model, found.x, found.y, np.where(np.isfinite(z), z, np.nan), found.about)
+    finite = np.where(np.isfinite(z), z, np.nan)
+    return Sheet(entry["label"], model, found.x, found.y, finite, found.about, diverged(found.about, model))
 
 
 def _frame(axis: Any, spec: dict[str, Any], limits: tuple[float, float], first: Sheet | None) -> None:

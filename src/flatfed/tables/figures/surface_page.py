@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
 
-from flatfed.tables.figures.surface import COLOURS, Sheet, quantity, reading, sheets
+from flatfed.tables.figures.surface import COLOURS, Sheet, quantity, reading, sheets, why_empty
 from flatfed.tables.formats import html
 
 #: Digits of a height in the page: more than can be seen or read off.
@@ -58,10 +58,10 @@ def page(spec: dict[str, Any]) -> str:
 
 
 def _panel(panel: dict[str, Any], found: list[Sheet | None]) -> dict[str, Any]:
-    """Return what the script needs of a panel; no surfaces where one is not made."""
+    """Return what the script needs of a panel; no surfaces where one is not made, or a run diverged."""
+    if why_empty(found):
+        return {"title": panel["title"], "sheets": [], "said": why_empty(found), "range": 1.0}
     made = [sheet for sheet in found if sheet is not None]
-    if len(made) < len(found):
-        return {"title": panel["title"], "sheets": [], "said": "not made", "range": 1.0}
     said = [f"{word}: {sheet.label}" for word, sheet in zip(("surface", "mesh"), made, strict=False)]
     return {
         "title": panel["title"],

@@ -12,19 +12,24 @@ from flatfed.tables.layout import Table
 FIELDS = (
     "metric", "unit", "printed_unit", "relative", "base", "status", "value", "spread", "n", "paper_value",
     "paper_spread", "difference", "compare", "target", "reached", "rounds", "window", "values", "base_values", "best",
-    "seeds", "runs", "base_runs", "paper_note", "problems",
+    "seeds", "runs", "base_runs", "paper_note", "problems", "warnings",
 )  # fmt: skip
+
+#: Fields of another tool's estimate, as columns ``beside_by`` and so on.
+BESIDE = ("by", "value", "spread", "values", "difference", "error", "within")
 
 
 def render(table: Table) -> str:
-    """Return the table as CSV: table, scale, row, label, column, headers, part, ``FIELDS``, agreement."""
+    """Return the table as CSV: table, scale, row, label, column, headers, part, ``FIELDS``, ``BESIDE``, agreement."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["table", "scale", "row", "label", "column", "headers", "part", *FIELDS, "agreement"])
+    head = ["table", "scale", "row", "label", "column", "headers", "part"]
+    writer.writerow([*head, *FIELDS, *(f"beside_{name}" for name in BESIDE), "agreement"])
     for column, row, cell in table.cells:
         name = [table.id, table.scale, row["id"], row["label"], column["id"]]
         name += [" / ".join(column["headers"]), column.get("part") or ""]
         fields = [_field((cell or {"status": "missing"}).get(field)) for field in FIELDS]
+        fields += [_field(((cell or {}).get("beside") or {}).get(field)) for field in BESIDE]
         writer.writerow([*name, *fields, agreement(cell)])
     return out.getvalue()
 

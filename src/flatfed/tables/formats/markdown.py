@@ -22,6 +22,8 @@ def render(table: Table) -> str:
         if block.heading:
             parts.append(f"**{escape(block.heading)}**")
         parts.append(_grid(table, block))
+    if table.warnings:
+        parts.append("\n".join(["> [!WARNING]", *(f"> - {escape(text)}" for text in table.warnings)]))
     parts.append("\n".join(f"- {escape(note)}" for note in (*table.notes, *table.marked)))
     return "\n\n".join(parts) + "\n"
 
@@ -35,12 +37,14 @@ def _grid(table: Table, block: Block) -> str:
     """Return the block as an aligned table."""
     names = [[header.text for header in level for _ in range(header.span)] for level in block.headers]
     head = [escape(table.row_header)]
-    for number, under in enumerate(block.under):
+    for number, (under, beside) in enumerate(zip(block.under, block.beside, strict=True)):
         title = ", ".join(level[number] for level in names if level[number])
-        head += [f"{escape(title)}<br>{escape(under[0])}", *[escape(word) for word in under[1:]]]
+        words = [*([beside] if beside else []), *under[1:]]
+        head += [f"{escape(title)}<br>{escape(under[0])}", *map(escape, words)]
     lines = [head]
     for label, entries in block.rows:
-        lines.append([escape(label), *[text for entry in entries for text in _texts(entry, table.differences)]])
+        texts = [_texts(entry, beside, table.differences) for entry, beside in zip(entries, block.beside, strict=True)]
+        lines.append([escape(label), *[text for few in texts for text in few]])
     widths = [max(3, *(len(line[place]) for line in lines)) for place in range(len(head))]
     rule = ["-" * widths[0], *["-" * (width - 1) + ":" for width in widths[1:]]]
     aligned = [
@@ -49,9 +53,10 @@ def _grid(table: Table, block: Block) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in [aligned[0], rule, *aligned[1:]])
 
 
-def _texts(entry: Entry, differences: bool) -> list[str]:
-    """Return a cell's two or three texts; the best of a column is bold, the second italic."""
+def _texts(entry: Entry, beside: str, differences: bool) -> list[str]:
+    """Return a cell's two to four texts; the best of a column is bold, the second italic."""
     marks = f" <sup>{','.join(entry.marks)}</sup>" if entry.marks else ""
     around = MARKS.get(entry.rank, "")
-    texts = [f"{around}{escape(entry.ours)}{around}", escape(entry.paper) + marks]
+    texts = [f"{around}{escape(entry.ours)}{around}", *([escape(entry.beside)] if beside else [])]
+    texts.append(escape(entry.paper) + marks)
     return [*texts, escape(entry.difference)] if differences else texts

@@ -1,0 +1,136 @@
+"""A run that diverged has a Hessian file and a surface that say so, and nothing beside it is held up."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from harness import description, write_problem
+from safetensors.torch import load_file, save_file
+
+from flatfed import cli
+from flatfed.analysis import landscape, landscape_file, records
+from flatfed.analysis.landscape import Settings
+from flatfed.engine.train import train
+from flatfed.errors import DataError, FlatFedError
+
+DATA = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """Runs: a good one, and one whose first step is so long that its weights are no numbers any more."""
+    folder = tmp_path_factory.mktemp("diverged")
+    write_problem(folder)
+    for name, rate in (("good", 0.2), ("wild", 1e200)):
+        spec = description("fedavg", rounds=2, learning_rate=rate, clip_norm=None, split=name)
+        train(spec, folder / "data", folder / "partition.npz", folder / name, device="cpu")
+    assert json.loads((folder / "wild" / "run.json").read_text())["diverged_at"] is not None
+    assert not all(tensor.isfinite().all() for tensor in load_file(folder / "wild" / "model.safetensors").values())
+    return folder
+
+
+@pytest.fixture
+def problem(trained, tmp_path, monkeypatch) -> Path:
+    folder = Path(shutil.copytree(trained, tmp_path / "problem"))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_the_hessian_of_a_diverged_run_says_so(problem, capsys):
+    assert cli.main(["hessian", "wild", *DATA, "--out", "h.json", "--top", "1"]) == 0
+    found = records.read("h.json")
+    when = json.loads(Path("wild/run.json").read_text())["diverged_at"]
+    assert found["diverged_at"] == when and f"diverged in round {when}" in capsys.readouterr().err
+    assert found["run"] == "problem/wild/fedavg/seed3" and found["images"] == 49
+    assert found["top_eigenvalue"] is found["trace"] is found["pyhessian"] is None and found["eigenvalues"] == []
+    assert not [path for path in problem.iterdir() if path.name.startswith(".")]
+
+
+def test_a_hessian_of_another_run_has_the_same_fields(problem):
+    for run in ("wild", "good"):
+        few = ["--top", "1", "--vectors", "4", "--steps", "2", "--density-vectors", "1", "--without-pyhessian"]
+        assert cli.main(["hessian", run, *DATA, "--out", f"{run}.json", *few]) == 0
+    assert records.read("wild.json").keys() == records.read("good.json").keys()
+    assert records.read("good.json")["diverged_at"] is None
+
+
+def test_a_run_counts_as_diverged_by_its_record_whatever_its_weights_are(problem):
+    """Its loss may have stopped being finite before its weights did; accuracy cells go by the record too."""
+    shutil.copy("good/model.safetensors", "wild/model.safetensors")
+    assert cli.main(["hessian", "wild", *DATA, "--out", "h.json"]) == 0
+    assert records.read("h.json")["top_eigenvalue"] is None
+    assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3"]) == 0
+    assert np.isnan(landscape_file.read("s.npz").loss).all()
+
+
+@pytest.mark.parametrize("way", ["sequential", "stacked"])
+def test_a_surface_of_a_diverged_run_has_no_losses_and_says_why(problem, capsys, way):
+    assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3", "--way", way]) == 0
+    found = landscape_file.read("s.npz")
+    assert found.loss.shape == (1, 3, 3) and np.isnan(found.loss).all() and np.isnan(found.accuracy).all()
+    assert found.about["models"][0]["diverged_at"] is not None and found.x.tolist() == [-1, 0, 1]
+    assert "diverged, so without losses: problem/wild/fedavg/seed3" in capsys.readouterr().err
+    assert not [path for path in problem.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("way", ["sequential", "stacked"])
+def test_a_diverged_model_in_a_frame_leaves_the_first_as_it_is(problem, way):
+    alone, frame, other = ("alone.npz", "frame.npz", "other.npz")
+    common = [*DATA, "--grid", "3", "--way", way]
+    assert cli.main(["surface", "good", *common, "--out", alone]) == 0
+    assert cli.main(["surface", "good", "--with", "wild", *common, "--out", frame]) == 0
+    assert cli.main(["surface", "wild", "--with", "good", *common, "--out", other]) == 0
+    found, expected = landscape_file.read(frame), landscape_file.read(alone)
+    np.testing.assert_allclose(found.loss[0], expected.loss[0], rtol=1e-12)
+    np.testing.assert_array_equal(found.accuracy[0], expected.accuracy[0])
+    assert np.isnan(found.loss[1]).all() and np.isnan(found.accuracy[1]).all()
+    assert [model["diverged_at"] is None for model in found.about["models"]] == [True, False]
+    assert np.isnan(landscape_file.read(other).loss).all(), "filters that are no numbers scale no directions"
+
+
+def test_a_line_to_a_diverged_model_has_no_losses(problem):
+    for run, other in (("good", "wild"), ("wild", "good")):
+        assert cli.main(["surface", run, "--line-to", other, *DATA, "--out", f"{run}.npz", "--grid", "3"]) == 0
+        found = landscape_file.read(f"{run}.npz")
+        assert found.kind == "line" and np.isnan(found.loss).all() and np.isnan(found.accuracy).all()
+
+
+def test_what_is_wrong_otherwise_is_refused_as_ever(problem, capsys):
+    """A model that does not fit, more eigenvalues than parameters, a grid of one point: diverged or not."""
+    for words, message in (
+        (["hessian", "wild", "--out", "h.json", "--top", "1444"], "its model has 1443 parameters"),
+        (["surface", "wild", "--out", "s.npz", "--grid", "1"], "grid: 1 points"),
+    ):
+        assert cli.main([*words, *DATA]) == 2
+        assert message in capsys.readouterr().err
+    tensors = load_file("wild/model.safetensors")
+    del tensors["dense.bias"]
+    save_file(tensors, "wild/model.safetensors")
+    for words in (["hessian", "wild", "--out", "h.json"], ["surface", "good", "--with", "wild", "--out", "s.npz"]):
+        assert cli.main([*words, *DATA]) == 2
+        assert "has no tensor 'dense.bias'" in capsys.readouterr().err
+    assert not list(problem.glob("h.json")) and not list(problem.glob("*.npz.*")) and not Path("s.npz").exists()
+
+
+def test_a_nan_beside_a_good_model_is_an_error_where_its_run_has_not_diverged(problem):
+    tensors = load_file("good/model.safetensors")
+    shutil.copytree("good", "spoilt")
+    tensors["conv1.weight"][0, 0, 0, 0] = torch.nan
+    save_file(tensors, "spoilt/model.safetensors")
+    out = problem / "out" / "s.npz"
+    with pytest.raises(DataError, match=r"spoilt.*1 of 72 values of conv1.weight are not finite.*not diverged"):
+        landscape.surface(["good", "spoilt"], "data", "partition.npz", out, Settings(grid=3), device="cpu")
+    assert not out.parent.exists()
+
+
+def test_a_record_that_does_not_say_whether_its_run_diverged_is_none(problem):
+    record = json.loads(Path("good/run.json").read_text())
+    del record["diverged_at"]
+    Path("good/run.json").write_text(json.dumps(record))
+    with pytest.raises(FlatFedError, match=r"run\.json: cannot be read \(not the record of a run\)"):
+        landscape.surface(["good"], "data", "partition.npz", "s.npz", Settings(grid=3), device="cpu")

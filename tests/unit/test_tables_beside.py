@@ -1,0 +1,147 @@
+"""PyHessian's estimate beside ours in a table: what stands where, by which rule it is marked, what is warned of."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from flatfed.analysis import records
+from flatfed.errors import DataError
+from flatfed.tables import cells, write
+
+METRICS = {"x.top": "hessian_top_eigenvalue", "x.trace": "hessian_trace"}
+
+
+def make_hessian(path: Path, top: tuple[float, float], trace: tuple[float, float], **changes) -> str:
+    """Write a hessian.json: ours and PyHessian's; residuals 0.02 and 0.01, standard errors of the traces 3 and 4."""
+    ours = {"top_eigenvalue": top[0], "residual": 0.02, "trace": trace[0], "trace_standard_error": 3.0}
+    theirs = {"top_eigenvalue": top[1], "residual": 0.01, "trace": trace[1], "trace_standard_error": 4.0}
+    record = {
+        "format": 1, "run": path.stem, **ours, "density": {"nodes": [], "weights": []}, "pyhessian": theirs,
+        "agreement": records.agreement(ours, theirs), "warnings": [], "diverged_at": None,
+    }  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**record, **changes}))
+    return str(path)
+
+
+def make_diverged(path: Path) -> str:
+    path.write_text(json.dumps({"format": 1, "run": path.stem, "diverged_at": 7, **records.NONE}))
+    return str(path)
+
+
+def make_cell(folder: Path, column: str, row: str, paths: list[str], scale: str = "paper") -> dict:
+    spec = {
+        "table": "t", "column": column, "row": row, "scale": scale, "metric": METRICS[column], "unit": "number",
+        "target": None, "window": 1, "rounds": 3, "seeds": list(range(1, len(paths) + 1)),
+        "runs": [f"run{number}" for number in range(len(paths))], "analyses": paths,
+        "paper": {"value": 100.0, "spread": None, "note": "", "decimals": 1},
+    }  # fmt: skip
+    return cells.make(spec, folder / "cells" / column / f"{row}.json")
+
+
+def specify(folder: Path) -> dict:
+    return {
+        "table": "t", "scale": "paper", "title": "Hessian", "metric": "Hessian", "unit": "number",
+        "rows": [{"id": "a", "label": "A"}, {"id": "b", "label": "B|b"}],
+        "columns": [{"id": name, "headers": ["C", name.removeprefix("x.")]} for name in METRICS],
+        "cells": str(folder / "cells"),
+    }  # fmt: skip
+
+
+def made(folder: Path) -> dict[str, str]:
+    write.make(specify(folder), folder / "out")
+    return {path.suffix[1:]: path.read_text() for path in (folder / "out").iterdir()}
+
+
+def test_a_cell_has_the_means_of_both_and_the_error_of_their_difference(tmp_path):
+    """Traces of two seeds 20 apart each way cancel; the error is the mean of the seeds' 3 sqrt(3^2 + 4^2)."""
+    paths = [make_hessian(tmp_path / "1", (10.0, 10.02), (100, 120)), make_hessian(tmp_path / "2", (12, 12), (90, 70))]
+    trace = make_cell(tmp_path, "x.trace", "a", paths)
+    assert (trace["value"], trace["values"]) == (95.0, [100, 90])
+    assert trace["beside"] == {
+        "by": "PyHessian", "value": 95.0, "spread": pytest.approx(50 / math.sqrt(2)), "values": [120, 70],
+        "difference": 0.0, "error": 15.0, "within": True,
+    }  # fmt: skip
+    top = make_cell(tmp_path, "x.top", "a", paths)["beside"]
+    assert (top["difference"], top["error"], top["within"]) == (pytest.approx(0.01), pytest.approx(0.03), True)
+    alone = make_cell(tmp_path, "x.trace", "a", paths[:1])["beside"]
+    assert (alone["spread"], alone["error"], alone["within"]) == (None, 15.0, False)
+
+
+@pytest.mark.parametrize(("theirs", "within"), [(10.0299, True), (9.9701, True), (10.0302, False), (9.96, False)])
+def test_an_eigenvalue_is_within_the_sum_of_both_residuals(tmp_path, theirs, within):
+    paths = [make_hessian(tmp_path / str(seed), (10.0, theirs), (100, 100)) for seed in (1, 2, 3)]
+    assert make_cell(tmp_path, "x.top", "a", paths)["beside"]["within"] is within
+
+
+def test_more_seeds_do_not_make_the_error_of_traces_smaller(tmp_path):
+    """Analyses may have been made with the same random vectors, so that their errors need not cancel."""
+    paths = [make_hessian(tmp_path / str(seed), (10, 10), (100, 114.9)) for seed in (1, 2, 3)]
+    assert all(make_cell(tmp_path, "x.trace", "a", paths[:n])["beside"]["within"] for n in (1, 2, 3))
+    paths.append(make_hessian(tmp_path / "4", (10, 10), (100, 116)))
+    found = make_cell(tmp_path, "x.trace", "a", paths)["beside"]
+    assert found["error"] == 15.0 and not found["within"]
+
+
+def test_the_table_has_both_and_warns_where_they_are_too_far_apart(tmp_path):
+    near = [make_hessian(tmp_path / f"n{seed}", (10.0, 10.01), (100, 105)) for seed in (1, 2)]
+    said = ["PyHessian's trace has not converged"]
+    far = [make_hessian(tmp_path / f"f{seed}", (20.0, 20.01), (200, 260), warnings=said) for seed in (1, 2)]
+    for column in METRICS:
+        make_cell(tmp_path, column, "a", near)
+        make_cell(tmp_path, column, "b", far)
+    texts = made(tmp_path)
+    rows = [[c.strip() for c in line.split(" | ")] for line in texts["md"].splitlines() if line.startswith("| ")]
+    under = [name.rpartition("<br>")[2].strip(" |") for name in rows[0]]
+    assert under == ["Algorithm", *(["ours (n = 2)", "PyHessian", "paper", "diff."] * 2)]
+    assert [text.strip(" |*") for text in rows[2][5:7]] == ["100.0 ± 0.0", "105.0 ± 0.0"]
+    assert [text.strip(" |*") for text in rows[3][5:7]] == ["200.0 ± 0.0", "260.0 ± 0.0 ⚠"]
+    assert texts["md"].count("⚠") == 2, "at the number, and where the sign is explained"
+    warning = r"> [!WARNING]" + "\n" + r"> - B\|b, C, trace: 200.0 here, 260.0 by PyHessian: further apart than their"
+    assert warning in texts["md"] and "(15.0)" in texts["md"]
+    assert 'class="beside warned">260.0 ± 0.0 ⚠<' in texts["html"] and 'class="beside">105.0 ± 0.0<' in texts["html"]
+    assert "<strong>Warning.</strong>" in texts["html"] and texts["html"].count('colspan="4"') == 2
+    for kind in ("md", "html"):
+        assert "(1 of 4 cells): the mean over seeds" in texts[kind] and "three standard errors" in texts[kind]
+        assert "In 1 of 4 cells an estimate carries a warning of its own" in texts[kind]
+    assert "PyHessian" not in texts["tex"] and "⚠" not in texts["tex"]
+    lines = {(line["row"], line["column"]): line for line in csv.DictReader(texts["csv"].splitlines())}
+    line = lines["b", "x.trace"]
+    assert [line[f"beside_{name}"] for name in ("by", "value", "values", "difference", "within")] == [
+        "PyHessian", "260.0", "260;260", "60.0", "False",
+    ]  # fmt: skip
+    assert line["warnings"] == "f1: PyHessian's trace has not converged;f2: PyHessian's trace has not converged"
+    assert lines["b", "x.top"]["warnings"] == "" and lines["a", "x.trace"]["beside_within"] == "True"
+
+
+def test_without_pyhessians_estimate_the_table_is_as_any_other(tmp_path):
+    alone = make_hessian(tmp_path / "1", (1, 1), (2, 2), pyhessian=None, agreement=None)
+    both = make_hessian(tmp_path / "2", (1, 1), (2, 2))
+    assert make_cell(tmp_path, "x.trace", "a", [alone, both])["beside"] is None
+    texts = made(tmp_path)
+    assert not any("PyHessian" in text for text in texts.values()) and "[!WARNING]" not in texts["md"]
+
+
+def test_a_diverged_run_makes_its_cells_diverged(tmp_path):
+    paths = [make_hessian(tmp_path / "1", (10, 10), (100, 100)), make_diverged(tmp_path / "2")]
+    for column, ours in (("x.top", 10), ("x.trace", 100)):
+        cell = make_cell(tmp_path, column, "a", paths)
+        assert (cell["status"], cell["value"], cell["values"], cell["beside"]) == ("diverged", None, [ours, None], None)
+        assert cell["problems"] == [f"{paths[1]}: the run diverged in round 7"]
+    texts = made(tmp_path)
+    assert texts["md"].count(" diverged |") == 2 and 'class="ours diverged">diverged<' in texts["html"]
+    assert "2 diverged (a run ended in non-finite numbers)" in texts["md"]
+
+
+def test_estimates_that_are_no_numbers_are_refused_by_name(tmp_path):
+    path = make_hessian(tmp_path / "h.json", (10, 10), (100, 100))
+    record = json.loads(Path(path).read_text())
+    for change in ({"trace": None}, {"pyhessian": {"trace": 1.0}}, {"agreement": None}, {"top_eigenvalue": math.nan}):
+        Path(path).write_text(json.dumps({**record, **change}))
+        with pytest.raises(DataError, match=r"h\.json: cannot be read as a Hessian"):
+            make_cell(tmp_path, "x.trace", "a", [path])
