@@ -10,7 +10,8 @@ The folder holds <algorithm>/seed<k>/hessian.json, which the workflow makes:
 Of the top eigenvalue and of the trace: mean over the seeds, the difference to ``--base`` (fedavg) seed by seed, its
 mean, and the 95 % interval of that by Student's t distribution (``flatfed.tables.compare.paired``). All algorithms of a
 seed start from one model and see the same clients, batches and, in the Hessian, images. Below three seeds no interval
-is given: it would rest on one or no degree of freedom.
+is given: it would rest on one or no degree of freedom. Where a run diverged there is nothing to hold against another,
+and leaving its seed out would flatter the algorithm, so that the line says which instead.
 """
 
 from __future__ import annotations
@@ -60,7 +61,16 @@ def compared(folder: Path, base: str, algorithms: list[str]) -> list[str]:
                 a, b = first[seed][key], second[seed][key]
                 if a != b:
                     raise DataError(f"{folder}: seed {seed}: {key} is {a} of {base}, but {b} of {algorithm}")
+        gone = [
+            f"{name}, seed {seed}, in round {record[seed]['diverged_at']}"
+            for name, record in ((base, first), (algorithm, second))
+            for seed in seeds
+            if record[seed].get("diverged_at") is not None
+        ]
         for field, name in FIELDS.items():
+            if gone:
+                lines.append(f"| {algorithm}, {name} | {len(seeds)} | | | diverged: {'; '.join(gone)} | | |")
+                continue
             pairs = [(second[seed][field], first[seed][field]) for seed in seeds]
             theirs, ours = zip(*pairs, strict=True)
             interval = paired(theirs, ours)

@@ -50,6 +50,17 @@ def test_two_seeds_get_no_interval(flatness, tmp_path):
     assert "| -0.5, +0 | -0.25, no interval |" in flatness.compared(tmp_path, "fedavg", ["fedsam"])[2]
 
 
+def test_a_run_that_diverged_is_named_and_its_seed_not_left_out(flatness, tmp_path):
+    for seed in (1, 2, 3):
+        write(tmp_path, "fedavg", seed, 5)
+        none = {"diverged_at": 7, "top_eigenvalue": None, "trace": None} if seed == 2 else {}
+        write(tmp_path, "fedsam", seed, 4, **none)
+        write(tmp_path, "fedsmoo", seed, 3)
+    lines = flatness.compared(tmp_path, "fedavg", ["fedsam", "fedsmoo"])[2:]
+    assert [line for line in lines if "diverged: fedsam, seed 2, in round 7" in line] == lines[:2]
+    assert "| 3 | 5 | 3 | -2, -2, -2 | -2 [-2, -2] |" in lines[2]
+
+
 def test_what_cannot_be_compared_is_said(flatness, tmp_path):
     write(tmp_path, "fedavg", 1, 5)
     with pytest.raises(DataError, match=r"fedsam: holds no seed<k>/hessian.json"):
