@@ -5,6 +5,7 @@ Figure specification (JSON, from ``flatfed.experiment``)::
     {"figure": "fedsmoo2023_F7", "kind": "curves", "scale": "preview" | "paper",
      "title": "Test accuracy over rounds", "paper": "Sun et al., ICML 2023, Figure 7",
      "setting": "digits, 30 clients, ...",                  # one line: what was really trained
+     "caption": "One panel a split.", "tuned": [...],       # optional: what to see in it; choices made by tuning
      "metric": "test_accuracy",                             # a column of metrics.csv, see curves.QUANTITIES
      "smooth": 9,                                           # Hanning window, evaluated rounds, odd; 0: none
      "panels": [{"title": "Dirichlet, u = 0.6",             # one per split, as in the paper

@@ -49,6 +49,6 @@ def draw(spec: dict[str, Any]) -> Figure:
     axis.grid(visible=False, axis="x")
     axis.set_ylabel(label)
     axis.set_ylim(0, axis.get_ylim()[1] * 1.06)
-    legend(figure, entries)
+    legend(figure, entries, {bar["label"]: bar["algorithm"] for panel in panels for bar in panel["bars"]})
     caption(figure, spec, final.reading("Bar"))
     return figure

@@ -19,14 +19,18 @@ from matplotlib.figure import Figure
 
 from flatfed.errors import DataError, unknown
 from flatfed.tables.figures.palette import styles
-from flatfed.tables.figures.paper import PROBES, QUANTITIES, WIDTH, caption, legend
+from flatfed.tables.figures.paper import PROBES, QUANTITIES, WIDTH, caption, columns, legend
 from flatfed.tables.readings import read_metrics
 
 #: What a curve can show: a column of metrics.csv, or a measure of a run's probes.
 KNOWN = {**QUANTITIES, **PROBES}
 
+#: Lines of so many values or more are cut to what they do after their first eighth.
+LONG = 40
+CUT = " The first eighth of the rounds may lie outside the frame."
+
 #: What is on the horizontal axis -> its label.
-ACROSS = {"rounds": "Communication round", "communications": "Local communications (rounds x gossip steps)"}
+ACROSS = {"rounds": "Communication round", "communications": "Local communications\n(rounds x gossip steps)"}
 
 
 def draw(spec: dict[str, Any]) -> Figure:
@@ -38,7 +42,7 @@ def draw(spec: dict[str, Any]) -> Figure:
     :raises DataError: the metric is unknown, or a metrics.csv or run.json is damaged.
     """
     panels, window = spec["panels"], spec.get("smooth", 0)
-    across = min(len(panels), 2)
+    across = columns(len(panels))
     down = math.ceil(len(panels) / across)
     with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
         figure, axes = plt.subplots(
@@ -46,7 +50,7 @@ def draw(spec: dict[str, Any]) -> Figure:
         )
     entries: dict[str, Any] = {}
     apart = _apart(panels)
-    seeds, absent, early = set(), 0, False
+    seeds, absent, early, cut, folders = set(), 0, False, False, []
     for place, axis in enumerate(axes.flat):
         if place >= len(panels):
             axis.set_visible(False)
@@ -65,16 +69,18 @@ def draw(spec: dict[str, Any]) -> Figure:
             entries[series["label"]] = _line(axis, look, runs, window, factor)
         if apart:
             own = {series["label"]: entries[series["label"]] for series in lines}
-            axis.legend(own.values(), own.keys(), fontsize=6.5, loc="best", frameon=True, framealpha=0.8)
+            below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.34), "borderaxespad": 0, "ncols": 3}
+            axis.legend(own.values(), own.keys(), fontsize=6.5, frameon=False, columnspacing=1.0, **below)
         early = early or len(lasts) > 1
-        _cut(axis)
+        cut = _cut(axis) or cut
+        folders += [folder for series in lines for folder in series["runs"] if metric in PROBES]
         axis.set_title(panels[place]["title"])
         axis.set_xlabel(ACROSS[spec.get("across", "rounds")])
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylabel(label)
     if not apart:
-        legend(figure, entries)
-    caption(figure, spec, _reading(window, seeds, absent, early))
+        legend(figure, entries, {line["label"]: line["algorithm"] for panel in panels for line in panel["series"]})
+    caption(figure, spec, _reading(window, seeds, absent, early) + (CUT if cut else "") + _cost(folders))
     return figure
 
 
@@ -142,16 +148,36 @@ def _line(axis: Axes, look: tuple[str, object], runs: list[dict[int, float]], wi
     return axis.plot(rounds, smooth, color=colour, linestyle=dashes, linewidth=1.5)[0]
 
 
-def _cut(axis: Axes) -> None:
-    """Set the limits to what the lines do after the first eighth of the rounds; before it they rise together."""
-    shown = []
-    for line in axis.get_lines():
-        rounds, values = line.get_data()
-        shown += [value for number, value in zip(rounds, values, strict=True) if number >= axis.dataLim.x1 / 8]
-    if shown:
-        room = 0.04 * (max(shown) - min(shown) or 1.0)
-        axis.set_ylim(min(shown) - room, max(shown) + room)
-        axis.set_xlim(axis.dataLim.x0, axis.dataLim.x1)
+def _cut(axis: Axes) -> bool:
+    """Set the limits to the lines and bands, of long ones without the first eighth, in which they rise together.
+
+    Returns whether something of them lies outside.
+    """
+    parts = [np.column_stack(line.get_data()) for line in axis.get_lines()]
+    parts += [path.vertices for band in axis.collections for path in band.get_paths()]
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return False
+    starts = [part[:, 0].max() / 8 if len(np.unique(part[:, 0])) >= LONG else -math.inf for part in parts]
+    shown = np.concatenate([part[part[:, 0] >= start, 1] for part, start in zip(parts, starts, strict=True)])
+    room = 0.04 * (shown.max() - shown.min() or 1.0)
+    low, high = shown.min() - room, shown.max() + room
+    axis.set_ylim(low, high)
+    axis.set_xlim(axis.dataLim.x0, axis.dataLim.x1)
+    every = np.concatenate([part[:, 1] for part in parts])
+    return bool(every.min() < low or every.max() > high)
+
+
+def _cost(folders: list[str]) -> str:
+    """Say how long the probes of runs took beside the runs, as far as every run.json tells."""
+    files = [path for path in dict.fromkeys(Path(folder) / "run.json" for folder in folders) if path.is_file()]
+    try:
+        found = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+        probes = sum(float(probe["seconds"]) for about in found for probe in about["probes"])
+        runs = sum(float(about["seconds"]) for about in found)
+    except (KeyError, TypeError, ValueError):
+        return ""
+    return f" The probes took {probes:.3g} s, the runs beside them {runs:.3g} s." if files else ""
 
 
 def _reading(window: int, seeds: set[int], absent: int, early: bool) -> str:

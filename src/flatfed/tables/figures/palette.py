@@ -55,6 +55,12 @@ def style(algorithm: str) -> tuple[str, object]:
     return colour, (_pick(label, VARIANTS) if label else dashes)
 
 
+def rank(algorithm: str) -> int:
+    """Return the place of an algorithm id in legends, the same in every figure; those of no paper come last."""
+    base = algorithm.partition("~")[0]
+    return list(STYLES).index(base) if base in STYLES else len(STYLES)
+
+
 def styles(algorithms: Sequence[str]) -> list[tuple[str, object]]:
     """Return the looks of the lines of one panel, in their order.
 
@@ -69,10 +75,10 @@ def styles(algorithms: Sequence[str]) -> list[tuple[str, object]]:
             looks.append(style(algorithm))
             continue
         colour, dashes = style(bases[place])
-        rank = lines.index(place)
-        white = 0.62 * (1 - rank / (len(lines) - 1))
+        turn = lines.index(place)
+        white = 0.62 * (1 - turn / (len(lines) - 1))
         mixed = "#" + "".join(f"{round((1 - white) * part + white * 255):02x}" for part in bytes.fromhex(colour[1:]))
-        looks.append((mixed, dashes if rank == len(lines) - 1 else VARIANTS[rank % len(VARIANTS)]))
+        looks.append((mixed, dashes if turn == len(lines) - 1 else VARIANTS[turn % len(VARIANTS)]))
     return looks
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from flatfed.tables.figures.palette import rank
+
 #: matplotlib settings: type of 7 to 9 points at the printed width, fonts embedded as outlines that journals
 #: accept.
 STYLE = {
@@ -34,7 +36,7 @@ QUANTITIES = {
     "client_test_accuracy": ("Clients' test accuracy (%)", 100.0),
     "test_loss": ("Test loss (nats)", 1.0),
     "train_loss": ("Training loss (nats)", 1.0),
-    "consistency": ("Consistency $\\frac{1}{n}\\sum\\|w_i-w^{t+1}\\|^2$", 1.0),
+    "consistency": ("Consistency $\\frac{1}{n}\\sum\\|w_i-w^{t+1}\\|^2$ (weights, squared)", 1.0),
 }
 
 #: Measure taken along the way (``probes`` of run.json) -> as above.
@@ -44,29 +46,43 @@ PROBES = {
     "m_sharpness": ("Global m-sharpness (nats)", 1.0),
 }
 
+#: What begins the lines of the foot, and its key in a specification.
+SOURCES = (("Paper", "paper"), ("Here", "setting"))
+
 #: Width of a figure across two columns of a conference page, inches.
 WIDTH = 7.0
 
 
 def caption(figure: Figure, spec: dict[str, Any], reading: str) -> None:
-    """Head ``figure`` with its title and foot it with the setting, the paper and how to read it.
+    """Head ``figure`` with its title and foot it: paper, caption; setting, choices of the tuning; how to read it.
 
     A figure of preview scale says so in its title, like the tables.
     """
     scale = "Preview scale, not the paper's data: " if spec["scale"] == "preview" else ""
-    figure.suptitle(textwrap.fill(scale + spec["title"], 92), fontsize=10, x=0.005, ha="left", fontweight="bold")
-    sources = [f"{word}: {spec[key]}" for word, key in (("Paper", "paper"), ("Here", "setting")) if spec.get(key)]
-    foot = " ".join(text.rstrip(".") + "." for text in (*sources, reading))
+    title = textwrap.fill(scale + spec["title"], 92, break_on_hyphens=False)
+    figure.suptitle(title, fontsize=10, x=0.005, ha="left", fontweight="bold")
+    paper, here = (f"{word}: {spec[key]}" if spec.get(key) else "" for word, key in SOURCES)
+    said = [paper, spec.get("caption", "")], [here, *spec.get("tuned", [])], [reading]
+    lines = [" ".join(text.rstrip(".") + "." for text in texts if text) for texts in said]
+    foot = "\n".join(textwrap.fill(line, 150, break_on_hyphens=False) for line in lines if line)
     # Below the page's edge: the layout engine has no place for a second line under a legend, and files are
     # cut to what is drawn.
-    figure.text(
-        0.005, -0.008, textwrap.fill(foot, 150), fontsize=6.5, color="#555555", ha="left", va="top", linespacing=1.4
-    )
+    figure.text(0.005, -0.008, foot, fontsize=6.5, color="#555555", ha="left", va="top", linespacing=1.4)
 
 
-def legend(figure: Figure, entries: dict[str, Any]) -> None:
-    """Put the legend of the whole figure under its panels, in up to two rows of four or more."""
-    columns = max(4, math.ceil(len(entries) / 2))
+def columns(panels: int) -> int:
+    """Return how many panels stand side by side: three where they fill their rows, as in the papers, else two."""
+    return 3 if panels % 3 == 0 else min(panels, 2)
+
+
+def legend(figure: Figure, entries: dict[str, Any], algorithms: dict[str, str] | None = None) -> None:
+    """Put the legend of the whole figure under its panels, in one row of up to six or two rows.
+
+    ``algorithms``, label -> algorithm id, puts the labels into the house's order.
+    """
+    if algorithms:
+        entries = {label: entries[label] for label in sorted(entries, key=lambda label: rank(algorithms[label]))}
+    columns = len(entries) if len(entries) <= 6 else math.ceil(len(entries) / 2)
     foot = 0.2 * math.ceil(len(entries) / columns) / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, foot, 1, 1 - foot))
     # Anchored through transFigure: the figure's own box moves when the file is cut to what is drawn.

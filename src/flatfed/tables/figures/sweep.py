@@ -18,7 +18,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from flatfed.errors import DataError, unknown
 from flatfed.tables.figures.final import Final
 from flatfed.tables.figures.palette import style
-from flatfed.tables.figures.paper import QUANTITIES, WIDTH, caption, legend
+from flatfed.tables.figures.paper import QUANTITIES, WIDTH, caption, columns, legend
 
 
 def draw(spec: dict[str, Any]) -> Figure:
@@ -30,7 +30,7 @@ def draw(spec: dict[str, Any]) -> Figure:
     if metric not in QUANTITIES:
         raise DataError(unknown("metric", metric, QUANTITIES, f"figure {spec['figure']}"))
     label, factor = QUANTITIES[metric]
-    across = min(len(panels), 2)
+    across = columns(len(panels))
     down = math.ceil(len(panels) / across)
     with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
         figure, axes = plt.subplots(
@@ -53,7 +53,11 @@ def draw(spec: dict[str, Any]) -> Figure:
         axis.set_title(panel["title"])
         axis.set_xlabel(panel["axis"])
         axis.set_ylabel(label)
-    legend(figure, entries)
+    legend(
+        figure,
+        entries,
+        {one["label"]: one["algorithm"] for panel in panels for one in panel["series"] + panel["levels"]},
+    )
     caption(figure, spec, final.reading("Mark"))
     return figure
 
