@@ -157,9 +157,11 @@ def specify(options: argparse.Namespace) -> None:
 
 
 def report(options: argparse.Namespace) -> None:
+    from flatfed.commands.configuration import HOME
     from flatfed.tables import report as reports
+    from flatfed.tables.errata import Errata
 
-    reports.make(options.spec, options.out)
+    reports.make(options.spec, options.out, Errata(HOME))
 
 
 def describe(options: argparse.Namespace) -> None:

@@ -13,8 +13,10 @@ from jinja2 import Environment, StrictUndefined
 
 from flatfed.errors import DataError
 from flatfed.tables import report, runs
+from flatfed.tables.errata import Errata
 
 ROOT = Path(__file__).parents[2]
+ERRATA = Errata(ROOT)
 
 
 def make_run(
@@ -44,9 +46,16 @@ def specify(tmp_path: Path, folders: list[str], **changes) -> dict:
         "columns": [{"id": "a", "headers": ["u = 0.6"], "part": None}],
     }  # fmt: skip
     (tmp_path / "f.png").write_bytes(b"\x89PNG picture")
+    said = {"paper": "Sun et al., Figure 7", "setting": "digits, 30 clients"}
     pictures = [
-        {"figure": "fedsmoo2023_F7", "title": "Curves", "caption": "Rise & fall", "png": str(tmp_path / "f.png")},
-        {"figure": "fedsmoo2023_F5", "title": "Map", "caption": "Classes", "png": str(tmp_path / "absent.png")},
+        {
+            "figure": "fedsmoo2023_F7",
+            "title": "Curves",
+            "caption": "Rise & fall.",
+            "png": str(tmp_path / "f.png"),
+            **said,
+        },
+        {"figure": "fedsmoo2023_F5", "title": "Map", "caption": "", "png": str(tmp_path / "absent.png"), **said},
     ]
     spec = {"scale": "preview", "tables": [table], "figures": pictures, "runs": folders}
     return {**spec, "configuration": {"scale": "preview", "data": {"cifar10": "<path>"}}, **changes}
@@ -60,7 +69,7 @@ def page(tmp_path):
         make_run(tmp_path, "fedavg", 2, done=20),
         str(tmp_path / "runs/fedsmoo-cifar10/dir0.6-100/fedavg/seed3"),
     ]
-    report.make(specify(tmp_path, folders), tmp_path / "report.html")
+    report.make(specify(tmp_path, folders), tmp_path / "report.html", ERRATA)
     return (tmp_path / "report.html").read_text()
 
 
@@ -105,6 +114,17 @@ def test_pictures_are_embedded_and_absent_ones_named(page):
     assert not re.findall(r'(?:src|href)="(?!data:|#)', page), "the page fetches nothing"
 
 
+def test_a_figure_says_what_the_paper_shows_and_what_was_trained_here(page):
+    assert "fedsmoo2023_F7: Curves. Rise & fall." in plain(page)
+    assert 'alt="Curves. Paper: Sun et al., Figure 7. Here: digits, 30 clients."' in page
+
+
+def test_the_errata_are_in_it_under_headings_of_its_own(page):
+    assert page.count("<h1>") == 1 and '<h2 id="errata">Errata of the four papers</h2>' in page
+    identifiers = re.findall(r'id="([^"]+)"', page)
+    assert {one.id for one in ERRATA.entries()} < set(identifiers) and len(identifiers) == len(set(identifiers))
+
+
 def test_every_link_has_its_place(page):
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(re.findall(r'id="([^"]+)"', page))
 
@@ -130,7 +150,7 @@ def test_the_page_nests(page):
 
 def test_an_empty_report_is_a_report(tmp_path):
     spec = {"scale": "paper", "tables": [], "figures": [], "runs": [], "configuration": {}}
-    report.make(spec, tmp_path / "report.html")
+    report.make(spec, tmp_path / "report.html", ERRATA)
     text = plain((tmp_path / "report.html").read_text())
     assert "No table was asked for" in text and "No run has been made" in text and "Preview" not in text
 
@@ -139,9 +159,9 @@ def test_damaged_runs_and_absent_keys_are_named(tmp_path):
     folder = Path(make_run(tmp_path, "fedavg", 1))
     (folder / "run.json").write_text("[]")
     with pytest.raises(DataError, match=r"run\.json: not the description of a run"):
-        report.make(specify(tmp_path, [str(folder)]), tmp_path / "report.html")
+        report.make(specify(tmp_path, [str(folder)]), tmp_path / "report.html", ERRATA)
     with pytest.raises(DataError, match="lacks runs, configuration"):
-        report.make({"scale": "paper", "tables": [], "figures": []}, tmp_path / "report.html")
+        report.make({"scale": "paper", "tables": [], "figures": []}, tmp_path / "report.html", ERRATA)
     assert not (tmp_path / "report.html").exists()
 
 

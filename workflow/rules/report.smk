@@ -22,7 +22,11 @@ rule report:
         report_inputs,
         spec="<results>/{scale}/report.json",
     output:
-        "<results>/{scale}/report.html",
+        report(
+            "<results>/{scale}/report.html",
+            category="Report",
+            labels={"page": "All on one page", "scale": "{scale}"},
+        ),
     log:
         "<logs>/{scale}/report.log",
     benchmark:
@@ -30,6 +34,7 @@ rule report:
     conda:
         "../../environment.yml"
     params:
+        errata=errata_digest,
         code=code("flatfed.tables.report"),
     message:
         "Report of the {wildcards.scale} scale"

@@ -244,12 +244,11 @@ class Experiment:
         runs = {run.path: None for name, columns in self._selected for run in self.table_runs(scale, name, columns)}
         drawn = []
         for name in self._selected_figures:
-            runs |= dict.fromkeys(self.figure(scale, name)["runs"])
-            document = self.figures[name].settings
+            found = self.figure(scale, name)
+            runs |= dict.fromkeys(found["runs"])
+            said = {key: found["spec"][key] for key in ("title", "paper", "setting")}
             png = f"{self.results}/{scale}/figures/{name}.png"
-            drawn.append(
-                {"figure": name, "title": document["title"], "caption": document.get("caption", ""), "png": png}
-            )
+            drawn.append({"figure": name, **said, "caption": self.figures[name].settings.get("caption", ""), "png": png})
         return {
             "scale": scale,
             "tables": [self.table_spec(scale, name, columns) for name, columns in self._selected],

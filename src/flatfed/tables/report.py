@@ -4,7 +4,8 @@ Report specification (JSON, from ``flatfed.experiment``)::
 
     {"scale": "preview" | "paper",
      "tables": [<table specification of flatfed.tables.write>, ...],
-     "figures": [{"figure": "fedsmoo2023_F7", "title": "...", "caption": "...", "png": "results/....png"}, ...],
+     "figures": [{"figure": "fedsmoo2023_F7", "title": "...", "paper": "...", "setting": "...", "caption": "...",
+                  "png": "results/....png"}, ...],                       # setting: what was really trained or dealt
      "runs": ["results/preview/runs/.../seed1", ...],      # every run the tables and figures use, once
      "configuration": {...}}                               # the configuration used (config.yaml as merged)
 """
@@ -22,6 +23,7 @@ from markupsafe import Markup
 from flatfed.errors import DataError
 from flatfed.files import write_whole
 from flatfed.tables import layout, runs
+from flatfed.tables.errata import Errata, page
 from flatfed.tables.formats import html
 
 KEYS = ("scale", "tables", "figures", "runs", "configuration")
@@ -30,8 +32,8 @@ KEYS = ("scale", "tables", "figures", "runs", "configuration")
 STATUSES = ("ok", "not_reached", "diverged", "missing", "not_applicable")
 
 
-def make(spec: dict[str, Any], out: str | Path) -> None:
-    """Write the report that ``spec`` describes to ``out``, whole.
+def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
+    """Write the report that ``spec`` describes to ``out``, whole, the papers' ``errata`` at its end.
 
     Cells, runs and pictures that are absent are counted and named, never an error: a report of half the work
     is a report.
@@ -67,13 +69,14 @@ def make(spec: dict[str, Any], out: str | Path) -> None:
                     if run.about
                 }
             ),
+            errata=page.fragment(errata, level=2),
             configuration=yaml.safe_dump(spec["configuration"], sort_keys=False, allow_unicode=True),
         )
     )
-    page = html.environment().get_template("page.html.j2")
+    frame = html.environment().get_template("page.html.j2")
     title = f"FlatFed report, {spec['scale']} scale"
     with write_whole(out, "w") as file:
-        file.write(page.render(title=title, style=html.style(), body=Markup(body)) + "\n")
+        file.write(frame.render(title=title, style=html.style(), body=Markup(body)) + "\n")
 
 
 def picture(path: str | Path) -> str | None:

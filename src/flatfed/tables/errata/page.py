@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from markupsafe import Markup
+
 from flatfed.tables.errata import Errata, Erratum
 from flatfed.tables.formats import html
 from flatfed.tables.formats.markdown import escape
@@ -69,12 +71,15 @@ def markdown(errata: Errata) -> str:
 
 def page(errata: Errata) -> str:
     """Return the page as self-contained HTML."""
-    environment = html.environment()
-    body = environment.get_template("errata.html.j2").render(
-        title=TITLE, about=ABOUT, groups=groups(errata), kinds=KINDS, summary=summary
-    )
-    return (
-        environment.get_template("page.html.j2").render(title=TITLE, style=html.style(), body=html.Markup(body)) + "\n"
+    frame = html.environment().get_template("page.html.j2")
+    return frame.render(title=TITLE, style=html.style(), body=fragment(errata)) + "\n"
+
+
+def fragment(errata: Errata, level: int = 1) -> Markup:
+    """Return the page's content, without style; its title is a heading of ``level``, those below follow."""
+    template = html.environment().get_template("errata.html.j2")
+    return Markup(
+        template.render(title=TITLE, about=ABOUT, groups=groups(errata), kinds=KINDS, summary=summary, level=level)
     )
 
 
