@@ -1,5 +1,6 @@
 """Jobs find flatfed by PYTHONPATH alone, and the environment they run in is the one Snakemake was told."""
 
+import csv
 import json
 import os
 import sys
@@ -85,3 +86,66 @@ rule all:
     cell = json.loads((outer / "results/federated" / CELL.removeprefix("results/")).read_text())
     assert cell["status"] == "ok"
     assert not (outer / "results/preview").exists()
+
+
+OWN = """
+from flatfed.algorithms import Algorithm
+
+
+class Halved(Algorithm):
+    \"\"\"The server goes half of the way that its clients went.\"\"\"
+
+    def aggregate(self, server, uploads, ctx):
+        server["w"].lerp_(uploads["w"].mean(dim=0, keepdim=True), 0.5)
+"""
+TABLE = """
+title: Half of the way
+paper: ours
+reference: none
+reason: not a paper's table
+metric: test_accuracy
+unit: percent
+rows: [fedavg, halved]
+columns:
+  - {protocol: fedsmoo-cifar10, splits: [dir0.6-100]}
+"""
+
+
+def test_a_module_takes_algorithms_and_tables_from_outside_our_tree(project, tmp_path):
+    outer = tmp_path / "outer"
+    for file, text in (("mine/halved.py", OWN), ("tables/halves.yaml", TABLE)):
+        (outer / file).parent.mkdir(parents=True)
+        (outer / file).write_text(text)
+    (outer / "Snakefile").write_text(
+        f'''
+configfile: "{project.root}/config/config.yaml"
+
+
+config.update(tables=["halves"], figures=[], algorithm_folders=["mine"], table_folders=["tables"])
+
+
+module flatfed:
+    snakefile:
+        "{project.root}/workflow/Snakefile"
+    config:
+        config
+    pathvars:
+        results="results/federated",
+
+
+use rule * from flatfed as flatfed_*
+
+
+rule all:
+    default_target: True
+    input:
+        "results/federated/preview/tables/halves.csv",
+'''
+    )
+    done = project.__class__(outer).snakemake()
+    assert done.returncode == 0, done.text
+    with (outer / "results/federated/preview/tables/halves.csv").open(newline="") as file:
+        lines = {line["row"]: line for line in csv.DictReader(file)}
+    assert set(lines) == {"fedavg", "halved"} and {line["status"] for line in lines.values()} == {"ok"}
+    assert lines["halved"]["label"] == "Halved" and lines["halved"]["value"] != lines["fedavg"]["value"]
+    assert not list(project.root.rglob("halve*")), "nothing of theirs is in our tree"

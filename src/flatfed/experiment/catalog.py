@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,11 +55,12 @@ class Catalog:
     algorithms: dict[str, dict[str, Any]]
     protocols: dict[str, settings.Protocol]
     tables: dict[str, dict[str, Any]]
+    table_files: dict[str, str]
     figures: dict[str, dict[str, Any]]
 
 
-def load(root: Path) -> Catalog:
-    """Read the catalog in ``root``/config.
+def load(root: Path, table_folders: Iterable[str] = (), where: str = "table_folders") -> Catalog:
+    """Read the catalog in ``root``/config, and the tables in ``table_folders``, which ``where`` names.
 
     :raises ConfigError: the first mistake, with file, key, value, what is allowed and the nearest match.
     """
@@ -75,15 +77,23 @@ def load(root: Path) -> Catalog:
     for name, entry in algorithms.items():
         check_algorithm(name, entry, algorithms, files)
     protocols: dict[str, settings.Protocol] = {}
-    for name, document in _files(root, "protocols", "protocol").items():
+    for name, document in _files(root / "config/protocols", "config/protocols", "protocol").items():
         for label in document.get("variants", {}):
             check_id(label, PLAIN, f"config/protocols/{name}.yaml: variants")
         for protocol in settings.variants(name, document):
             check_protocol(protocol, datasets, algorithms, splits)
             protocols[protocol.id] = protocol
-    return Catalog(
-        datasets, splits, algorithms, protocols, _files(root, "tables", "table"), _files(root, "figures", "figure")
-    )
+    tables = _files(root / "config/tables", "config/tables", "table")
+    places = {name: f"config/tables/{name}.yaml" for name in tables}
+    for folder in table_folders:
+        if not Path(folder).is_dir():
+            raise ConfigError(f"{where}: {folder!r} is not a folder; wanted: a folder of tables, a YAML file each")
+        for name, document in _files(Path(folder), folder, "table").items():
+            if name in tables:
+                raise ConfigError(f"{where}: {folder}/{name}.yaml: there is a table {name!r} already, {places[name]}")
+            tables[name], places[name] = document, f"{folder}/{name}.yaml"
+    figures = _files(root / "config/figures", "config/figures", "figure")
+    return Catalog(datasets, splits, algorithms, protocols, tables, places, figures)
 
 
 def _entries(root: Path, name: str, form: re.Pattern[str]) -> dict[str, dict[str, Any]]:
@@ -96,11 +106,11 @@ def _entries(root: Path, name: str, form: re.Pattern[str]) -> dict[str, dict[str
     return entries
 
 
-def _files(root: Path, folder: str, schema: str) -> dict[str, dict[str, Any]]:
-    """Return the files of config/<folder> by id, their name without .yaml."""
+def _files(folder: Path, place: str, schema: str) -> dict[str, dict[str, Any]]:
+    """Return the files of ``folder`` by id, their name without .yaml; ``place`` is its name in messages."""
     documents = {}
-    for path in sorted((root / "config" / folder).glob("*.yaml")):
-        where = f"config/{folder}/{path.name}"
+    for path in sorted(folder.glob("*.yaml")):
+        where = f"{place}/{path.name}"
         check_id(path.stem, PLAIN, where)
         documents[path.stem] = read(path, where)
         schemas.validate(documents[path.stem], schema, where)

@@ -58,10 +58,7 @@ def _reads(
         _, params = settings.of_algorithm(values, row.algorithm, experiment.catalog.algorithms[row.algorithm])
         spec[f"{whose}update"] = {"name": row.algorithm.partition("~")[0], "params": params}
         return [], []
-    splits = [
-        tables.split_of(column, split, row, experiment.catalog, f"config/tables/{table.id}.yaml")
-        for split in column.splits
-    ]
+    splits = [tables.split_of(column, split, row, experiment.catalog, table.file) for split in column.splits]
     inputs = []
     if metric.source == "timing":
         folder = f"{experiment.results}/{scale}/analysis/{column.protocol}/{splits[0]}/{row.algorithm}"

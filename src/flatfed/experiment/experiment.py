@@ -48,7 +48,7 @@ class Experiment:
             config.get("algorithm_folders", []), f"{selection.WHERE}: algorithm_folders"
         )
         self.scale: str = config["scale"]
-        self.catalog = catalogs.load(root)
+        self.catalog = catalogs.load(root, config.get("table_folders", []), f"{selection.WHERE}: table_folders")
         self.references = tables.references(root)
         self.sources = selection.sources(config, self.catalog)
         self.tables: dict[str, Table] = {

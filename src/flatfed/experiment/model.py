@@ -95,9 +95,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: ``settings`` is its YAML, validated; ``reference`` the name of the printed numbers, or None."""
+    """A table: ``settings`` is its ``file``, validated; ``reference`` the name of the printed numbers, or None."""
 
     id: str
+    file: str
     entries: Mapping[str, Row]
     columns: dict[str, Column]
     reference: str | None

@@ -24,12 +24,12 @@ ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
 
 
 def table(name: str, document: dict[str, Any], catalog: Catalog, references: dict[str, Reference]) -> Table:
-    """Return the table declared in config/tables/<name>.yaml.
+    """Return the table ``name``, declared in ``document``.
 
     :raises ConfigError: a row, protocol, split, metric, unit, target or reference does not exist, two columns have
         the same id, or a row cannot be trained where a column wants it.
     """
-    where = f"config/tables/{name}.yaml"
+    where = catalog.table_files[name]
     kind = document.get("kind", "results")
     rows = {}
     for place, entry in enumerate(document["rows"]):
@@ -54,7 +54,7 @@ def table(name: str, document: dict[str, Any], catalog: Catalog, references: dic
                 raise ConfigError(f"{at}: column {column.id!r} is there twice")
             columns[column.id] = column
     _check_bases(columns.values(), rows, where)
-    found = Table(name, rows, columns, reference, document)
+    found = Table(name, where, rows, columns, reference, document)
     _check_pairs(found, catalog, where)
     return found
 

@@ -50,9 +50,8 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
 
 def trained_in(experiment: Experiment, found: Table, columns: list[Column]) -> list[tuple[str, str]]:
     """Return the (protocol, split) pairs that the rows of a table are trained in."""
-    where = f"config/tables/{found.id}.yaml"
     pairs = [
-        (column.protocol, tables.split_of(column, split, row, experiment.catalog, where))
+        (column.protocol, tables.split_of(column, split, row, experiment.catalog, found.file))
         for column in columns
         for split in column.splits
         for row in found.entries.values()
@@ -115,11 +114,10 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
 def tuned(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:
     """Return a line for every set-up and key whose values were chosen on a validation part: what, and out of what."""
     found: dict[tuple[str, str], dict[str, dict[str, dict[str, None]]]] = {}
-    where = f"config/tables/{table.id}.yaml"
     for column, row in itertools.product(columns, table.entries.values()):
         protocol = experiment.catalog.protocols.get(column.protocol)
         for split in column.splits:
-            ids = scale, column.protocol, tables.split_of(column, split, row, experiment.catalog, where), row.algorithm
+            ids = scale, column.protocol, tables.split_of(column, split, row, experiment.catalog, table.file), row.algorithm
             search = tuning.search(experiment, *ids)
             for key, value in tuning.chosen(experiment, *ids).items():
                 tried = ", ".join(f"{each:.4g}" for each in search.grid[key])
