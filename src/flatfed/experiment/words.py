@@ -117,7 +117,8 @@ def tuned(experiment: Experiment, scale: str, table: Table, columns: list[Column
     for column, row in itertools.product(columns, table.entries.values()):
         protocol = experiment.catalog.protocols.get(column.protocol)
         for split in column.splits:
-            ids = scale, column.protocol, tables.split_of(column, split, row, experiment.catalog, table.file), row.algorithm
+            trained = tables.split_of(column, split, row, experiment.catalog, table.file)
+            ids = scale, column.protocol, trained, row.algorithm
             search = tuning.search(experiment, *ids)
             for key, value in tuning.chosen(experiment, *ids).items():
                 tried = ", ".join(f"{each:.4g}" for each in search.grid[key])
