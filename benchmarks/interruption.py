@@ -79,6 +79,7 @@ def measure(folder: Path, parameters: int, clients: int, rounds: int) -> None:
         if saved.overdue(run):
             tell(f"written early, after round {round_}", saved, run)
         left = max(left, int(run.state.changed.sum()))
+    run.state.changed[:] = False
     run.state.settle(np.arange(left))
     tell("SIGTERM within local training, where most rows wait", saved, run)
     run.state.settle(np.arange(most))

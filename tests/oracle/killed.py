@@ -12,6 +12,7 @@ import io
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -117,7 +118,8 @@ def main(run: str, folder: str, seed: int) -> None:
     for number, (kind, limit) in enumerate(moments):
         out = f"killed{number}"
         status = 0
-        while status == 0:  # it was quicker than before, and had ended: earlier, then
+        while status == 0:
+            shutil.rmtree(out, ignore_errors=True)  # it was quicker than before, and had ended: earlier, then
             if kind == "seconds":
                 status = forked(lambda out=out: job(out), limit)[0]
                 limit *= 0.8 if status == 0 else 1

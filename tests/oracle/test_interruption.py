@@ -132,6 +132,19 @@ def test_a_stop_loses_no_round_that_was_whole(tmp_path, monkeypatch):
     assert [s["from_round"] for s in json.loads((parts / "run.json").read_text())["sessions"]] == [0, 2]
 
 
+def test_a_run_ended_between_its_last_file_and_the_end_of_its_checkpoint_is_not_its_own_previous(tmp_path, monkeypatch):
+    changes = dict(checkpoint_every=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "discard", lambda self: None)
+        job(tmp_path, "fedavg", "run", **changes)
+    whole = (tmp_path / "run" / "model.safetensors").read_bytes()
+    (tmp_path / "run" / ".model.safetensors.killed.part").touch()
+    assert (tmp_path / "run" / checkpoint.NAME).exists()
+    again = job(tmp_path, "fedavg", "run", **changes)
+    assert sorted(path.name for path in again.iterdir()) == ["metrics.csv", "model.safetensors", "run.json"]
+    assert (again / "model.safetensors").read_bytes() == whole
+
+
 def test_told_to_stop_while_a_checkpoint_is_written(tmp_path, monkeypatch):
     """The write goes to its end; bringing together what is left of old files does not, and nothing is lost."""
     changes = dict(checkpoint_every=1, rounds=8)

@@ -99,7 +99,8 @@ def test_a_run_that_is_made_again_keeps_the_one_before(project):
     assert project.planned()["train"] == {f"{RUNS}/fedsam/seed1"}
     table = project.root / "results/preview/tables/fedsmoo2023_T1.csv"
     project.edit(
-        "src/flatfed/engine/train.py", ("    _keep(out)\n", "    _keep(out)\n    raise SystemExit('broken')\n")
+        "src/flatfed/engine/train.py",
+        ("    _keep(out, identity)\n", "    _keep(out, identity)\n    raise SystemExit('broken')\n"),
     )
     assert project.snakemake().returncode != 0
     assert (folder / "run.json").read_bytes() == before["run.json"], "a failure leaves what was there"

@@ -238,7 +238,9 @@ def _write(
 ) -> None:
     """Write metrics.csv, model.safetensors and, last, run.json; a run that they replace is kept in ``.previous``."""
     description, place = simulation.description, simulation.device
-    _keep(out)
+    _keep(out, identity)
+    for left in [path for name in FILES for path in out.glob(f".{name}.*.part")]:
+        left.unlink()  # what a process left that was killed while it wrote
     with write_whole(out / "metrics.csv", "w") as file:
         empty = [name.format(unseen=simulation.evaluate.unseen) for name in COLUMNS]
         writer = csv.DictWriter(file, fieldnames=list(lines[0]) if lines else empty, lineterminator="\n")
@@ -283,9 +285,15 @@ def _write(
     write_json(out / "run.json", record)
 
 
-def _keep(out: Path) -> None:
-    """Have ``.previous`` hold the finished run in folder ``out``, if there is one, without moving it away."""
+def _keep(out: Path, identity: dict[str, str]) -> None:
+    """Have ``.previous`` hold the finished run in folder ``out``, if there is one, without moving it away.
+
+    One of the same ``identity`` is this very run, ended after its last file and before its checkpoint was removed.
+    """
     if not (out / "run.json").exists():
+        return
+    there = read_json(out / "run.json")
+    if all(there.get(f"{key}_digest") == value for key, value in identity.items()):
         return
     staged, kept = out / f"{PREVIOUS}.part", out / PREVIOUS
     shutil.rmtree(staged, ignore_errors=True)
