@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flatfed.tables import compare
-from flatfed.tables.units import PRINTED, written
+from flatfed.tables.units import PRINTED
 
 #: Stands behind another tool's estimate that is further from ours than their errors allow.
 WARNED = "⚠"
@@ -142,8 +142,9 @@ def warnings(spec: dict[str, Any], cells: Mapping[tuple[str, str], dict | None])
             cell = cells[column["id"], row["id"]]
             if not warned(cell):
                 continue
-            other, form = cell["beside"], (cell["printed_unit"], cell["paper_decimals"])
-            ours, theirs, error = (written(x, None, *form) for x in (cell["value"], other["value"], other["error"]))
+            other, factor = cell["beside"], PRINTED[cell["printed_unit"]].factor
+            # Not in the paper's decimals: those of a small number need not show in what two estimates differ.
+            ours, theirs, error = (f"{factor * x:.4g}" for x in (cell["value"], other["value"], other["error"]))
             said.append(
                 f"{row['label']}, {', '.join(column['headers'])}: {ours} here, {theirs} by {other['by']}: further "
                 f"apart than their errors allow ({error})."
