@@ -11,8 +11,10 @@ import pytest
 
 from flatfed.analysis import records
 from flatfed.errors import DataError
-from flatfed.tables import cells, write
+from flatfed.tables import cells, report, write
+from flatfed.tables.errata import Errata
 
+ERRATA = Errata(Path(__file__).parents[2])
 METRICS = {"x.top": "hessian_top_eigenvalue", "x.trace": "hessian_trace"}
 
 
@@ -117,6 +119,16 @@ def test_the_table_has_both_and_warns_where_they_are_too_far_apart(tmp_path):
     ]  # fmt: skip
     assert line["warnings"] == "f1: PyHessian's trace has not converged;f2: PyHessian's trace has not converged"
     assert lines["b", "x.top"]["warnings"] == "" and lines["a", "x.trace"]["beside_within"] == "True"
+
+
+def test_the_report_counts_the_warnings_of_its_tables(tmp_path):
+    for theirs, said in ((100, False), (160, True)):
+        make_cell(tmp_path, "x.trace", "a", [make_hessian(tmp_path / "h", (1, 1), (100, theirs))])
+        tables = {"tables": [specify(tmp_path)], "figures": [], "runs": [], "configuration": {}}
+        report.make({"scale": "paper", **tables}, tmp_path / "report.html", ERRATA)
+        text = (tmp_path / "report.html").read_text()
+        assert ('further apart than their errors allow in <a href="#t">t</a> (1)' in text) is said
+        assert ("<strong>Warning.</strong>" in text) is said and "PyHessian" in text
 
 
 def test_without_pyhessians_estimate_the_table_is_as_any_other(tmp_path):

@@ -54,6 +54,7 @@ def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
             tables=[(table, html.fragment(table)) for table in tables],
             cells=[(status.replace("_", " "), counts[status]) for status in STATUSES if counts[status]],
             cell_count=counts["cells"],
+            warned=[table for table in tables if table.warnings],
             figures=[
                 {**figure, "data": picture(figure["png"]), "page": beside(figure["png"])} for figure in spec["figures"]
             ],
