@@ -1,0 +1,98 @@
+"""The report as a reader sees it: opened in headless Chromium, tables and pictures are really there."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+from project import COLUMN, ROWS, SPLIT, TABLE, Project
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(not BROWSER, reason="no Chromium on this machine (Debian: apt-get install chromium)")
+
+CURVES, MAP, SURFACE = "fedsmoo2023_F7", "fedsmoo2023_F5", "around"
+
+#: What a page says of itself, again and again as it is drawn: what has really a size, a size of its own, or ink.
+SEEN = """<script>
+addEventListener("load", () => {
+  document.querySelectorAll("details").forEach(one => one.open = true);
+  setInterval(look, 1000);
+});
+function look() {
+  const all = selector => [...document.querySelectorAll(selector)];
+  const inks = canvas => new Set(
+    new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size;
+  const wide = document.documentElement;
+  const seen = {
+    tables: all("figure.table").map(one => [one.id, one.getBoundingClientRect().height]),
+    cells: all("figure.table td.ours").filter(one => one.offsetWidth).map(one => one.innerText),
+    images: Object.fromEntries(all("img").map(one => [one.closest("figure").id, [one.naturalWidth, one.width]])),
+    turned: all("iframe").map(one => [...one.contentDocument.querySelectorAll("canvas")].map(inks)),
+    broken: all("a[href^='#']").filter(one => !document.querySelector(one.hash)).length,
+    over: wide.scrollWidth - wide.clientWidth,
+    text: document.body.innerText,
+  };
+  document.body.dataset.seen = JSON.stringify(seen);
+}
+</script>"""
+
+
+def chromium(folder, *arguments):
+    """Call Chromium with a profile of its own in ``folder``; return what it prints."""
+    command = [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    command += ["--hide-scrollbars", "--window-size=1300,1700", "--virtual-time-budget=20000"]
+    command += [f"--user-data-dir={folder / 'profile'}", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+
+
+@pytest.fixture(scope="module")
+def pictured(trained, tmp_path_factory):
+    """The trained project with a figure of curves, one of a partition and one of a surface in its report."""
+    project: Project = trained.clone(tmp_path_factory.mktemp("pictured"))
+    project.edit_yaml("config/config.yaml", lambda config: config.update(figures=[CURVES, MAP, SURFACE]))
+    project.edit_yaml(f"config/figures/{CURVES}.yaml", lambda figure: figure.update(splits=[SPLIT], rows=ROWS))
+    (project.root / f"config/figures/{SURFACE}.yaml").write_text(
+        yaml.safe_dump(
+            {"kind": "surface", "title": "Around FedSMOO", "paper": "none", "protocol": "fedsmoo-cifar10",
+             "panels": [{"title": "FedSMOO", "split": SPLIT, "rows": ["fedsmoo"]}]}
+        )
+    )  # fmt: skip
+    project.edit_yaml(
+        "config/protocols/fedsmoo-cifar10.yaml",
+        lambda protocol: protocol["preview"].update(analysis={"surface": {"grid": 5, "images": 50}}),
+    )
+    project.make()
+    return project
+
+
+def test_tables_and_pictures_are_really_there(pictured, tmp_path):
+    page = (pictured.root / "results/preview/report.html").read_text()
+    (tmp_path / "seen.html").write_text(page.replace("</body>", SEEN + "</body>"))
+    for _ in range(6):  # the browser's own clock can run out before its first frame is drawn
+        dom = chromium(tmp_path, "--dump-dom", f"file://{tmp_path}/seen.html")
+        seen = json.loads(html.unescape(re.search(r'data-seen="([^"]*)"', dom)[1]))
+        ((inks, *_),) = seen["turned"]
+        if inks > 1:
+            break
+    ((table, height),) = seen["tables"]
+    assert table == TABLE and height > 100
+    cells = pictured.root / f"results/preview/cells/{TABLE}/{COLUMN}"
+    values = [f"{100 * json.loads((cells / f'{row}.json').read_text())['value']:.2f}" for row in ROWS]
+    assert seen["cells"] == values, "each row's number, as its cell has it"
+    assert set(seen["images"]) == {f"figure-{name}" for name in (CURVES, MAP, SURFACE)}
+    assert all(natural > 800 and shown > 400 for natural, shown in seen["images"].values())
+    assert inks > 20, "the surface that can be turned is drawn, in more colours than page and letters have"
+    assert seen["broken"] == 0 and seen["over"] <= 0, "every link has its place, and nothing lies beyond the window"
+    for said in ("Preview scale.", "4 ok", "4 finished", "Errata of the four papers", "seeds:", "torch "):
+        assert said in seen["text"], said
+
+
+def test_snakemakes_own_report_shows_its_categories(pictured, tmp_path):
+    pictured.make("--report", str(tmp_path / "report.html"))
+    dom = chromium(tmp_path, "--dump-dom", f"file://{tmp_path}/report.html")
+    shown = re.sub(r"<script.*?</script>", "", dom, flags=re.S)
+    for category in ("Tables", "Figures", "Report", "Errata"):
+        assert f">{category}<" in shown, category
