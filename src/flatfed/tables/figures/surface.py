@@ -133,7 +133,7 @@ def draw(spec: dict[str, Any]) -> Figure:
             figure.text(middle, above - 0.15 / tall, said, ha="center", fontsize=7, color="#555555")
         _frame(axis, spec, limits, first)
         if why_empty(panel):
-            axis.text2D(0.5, 0.5, why_empty(panel), transform=axis.transAxes, ha="center", color="#777777")
+            axis.text2D(0.5, 0.5, why_empty(panel), transform=axis.transAxes, ha="center", color="#777777", fontsize=8)
             continue
         # One collection for both: the library sorts the faces of a collection by depth, never two of them.
         parts = [_faces(panel[0], limits), *(_mesh(sheet, limits) for sheet in panel[1:])]
