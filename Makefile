@@ -27,7 +27,7 @@ mutants: $(INSTALLED)
 SCALE ?= preview
 figures-page: $(INSTALLED)
 	$(BIN)/python -m flatfed gallery results/$(SCALE)/figures --out docs/figures.png \
-	    --head "FlatFed, $(SCALE) scale, commit $$(git rev-parse --short HEAD)"
+	    --head "FlatFed, $(SCALE) scale, drawn at commit $$(git rev-parse --short HEAD); seeds and what is missing as each foot says"
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

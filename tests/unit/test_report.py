@@ -174,13 +174,15 @@ class Snakemake:
 
     def __init__(self, scale: str, kind: str):
         self.wildcards = type("W", (), {"scale": scale, "table": "fedsmoo2023_T1", "figure": "fedsmoo2023_F7"})
-        self.params = type("P", (), {"spec": json.dumps({"kind": kind}, sort_keys=True)})
+        self.params = type(
+            "P", (), {"spec": json.dumps({"kind": kind, "setting": "digits, 30 clients"}, sort_keys=True)}
+        )
         self.config = {"scale": scale}
         self.input = ["a", "b"]
 
 
 @pytest.mark.parametrize("scale", ["preview", "paper"])
-@pytest.mark.parametrize("kind", ["curves", "partition"])
+@pytest.mark.parametrize("kind", ["curves", "partition", "surface", "sweep"])
 def test_captions_tell_the_truth_about_the_scale_and_kind(scale, kind):
     said = {}
     for name in ("workflow", "table", "figure"):
@@ -190,3 +192,5 @@ def test_captions_tell_the_truth_about_the_scale_and_kind(scale, kind):
     assert ("difference is taken" in said["table"]) == (scale == "preview") and "2 cells" in said["table"]
     assert ("not the paper's" in said["figure"]) == (scale == "preview")
     assert ("curves over communication rounds" in said["figure"]) == (kind == "curves")
+    assert ("the loss around the models" in said["figure"]) == (kind == "surface")
+    assert "digits, 30 clients." in said["figure"]
