@@ -99,13 +99,13 @@ def test_a_run_that_is_made_again_keeps_the_one_before(project):
     assert project.planned()["train"] == {f"{RUNS}/fedsam/seed1"}
     table = project.root / "results/preview/tables/fedsmoo2023_T1.csv"
     project.edit(
-        "src/flatfed/engine/train.py",
-        ("    _keep(out, identity)\n", "    _keep(out, identity)\n    raise SystemExit('broken')\n"),
+        "src/flatfed/engine/outputs.py",
+        ("    keep(out, identity)\n", "    keep(out, identity)\n    raise SystemExit('broken')\n"),
     )
     assert project.snakemake().returncode != 0
     assert (folder / "run.json").read_bytes() == before["run.json"], "a failure leaves what was there"
     assert table.exists()
-    project.edit("src/flatfed/engine/train.py", ("    raise SystemExit('broken')\n", ""))
+    project.edit("src/flatfed/engine/outputs.py", ("    raise SystemExit('broken')\n", ""))
     project.make()
     assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == before
     assert (folder / "run.json").read_bytes() != before["run.json"]

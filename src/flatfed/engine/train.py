@@ -6,13 +6,9 @@ decentralised runs need networkx too, which torch brings along.
 
 from __future__ import annotations
 
-import csv
-import datetime
 import math
 import os
 import platform
-import resource
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -21,35 +17,21 @@ from typing import Any
 import numpy as np
 import safetensors
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 
 import flatfed
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
-from flatfed.engine import interruption
+from flatfed.engine import interruption, outputs
 from flatfed.engine.checkpoint import Checkpoint, Damaged
 from flatfed.engine.memory import reuse_memory
 from flatfed.engine.progress import Progress
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError, FlatFedError
-from flatfed.files import digest_json, read_json, write_json, write_whole
+from flatfed.files import digest_json, read_json
 from flatfed.models import pretrained
 
-FILES = ("metrics.csv", "model.safetensors", "run.json")
-PREVIOUS = ".previous"  # folder in a run's, of the finished run that it replaced
 HASHED = 4 << 30  # datasets up to this size are hashed before every run; larger ones take minutes
-COLUMNS = (
-    "round",
-    "learning_rate",
-    "train_loss",
-    "{unseen}_loss",
-    "{unseen}_accuracy",
-    "clients",
-    "consistency",
-    "download_bytes",
-    "upload_bytes",
-    "seconds",
-)
 
 
 def pick_device(wanted: str) -> torch.device:
@@ -127,7 +109,7 @@ def train(
     with interruption.heeded():
         try:
             diverged = _rounds(simulation, saved, lines, sessions, label)
-            _write(out, simulation, lines, identity, sessions, diverged)
+            outputs.write(out, simulation, lines, identity, sessions, diverged)
         except interruption.Stopped as stopped:
             began = time.monotonic()
             size = saved.write(simulation, {"lines": lines, "sessions": sessions})
@@ -226,86 +208,6 @@ def _check(
             f"{partition}: was dealt from other data than {dataset} holds (digests {made_from[:12]} and "
             f"{data.digest[:12]}); make the partition again"
         )
-
-
-def _write(
-    out: Path,
-    simulation: Simulation,
-    lines: list[dict[str, Any]],
-    identity: dict[str, str],
-    sessions: list[dict[str, Any]],
-    diverged: int | None,
-) -> None:
-    """Write metrics.csv, model.safetensors and, last, run.json; a run that they replace is kept in ``.previous``."""
-    description, place = simulation.description, simulation.device
-    _keep(out, identity)
-    for left in [path for name in FILES for path in out.glob(f".{name}.*.part")]:
-        left.unlink()  # what a process left that was killed while it wrote
-    with write_whole(out / "metrics.csv", "w") as file:
-        empty = [name.format(unseen=simulation.evaluate.unseen) for name in COLUMNS]
-        writer = csv.DictWriter(file, fieldnames=list(lines[0]) if lines else empty, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
-    models = simulation.algorithm.evaluated(simulation.server)
-    weights = simulation.weights.tensors(next(iter(models.values()))[0])
-    with write_whole(out / "model.safetensors") as file:
-        file.write(save({name: value.cpu().contiguous() for name, value in weights.items()}))
-    also = {}
-    for name in list(models)[1:] if diverged is None else ():
-        also[name] = simulation.evaluate(models[name][0])
-    cuda = place.type == "cuda"
-    record = {
-        "description": description,
-        "description_digest": identity["description"],
-        "partition_digest": identity["partition"],
-        "dataset_digest": identity["dataset"],
-        "code_digest": identity["code"],
-        **({"weights_digest": identity["weights"]} if "weights" in identity else {}),
-        "rounds_done": lines[-1]["round"] if lines else 0,
-        "diverged_at": diverged,
-        "also": also,
-        "probes": simulation.probes,
-        "executor": simulation.executor.name,
-        "precision": description["precision"],
-        "parameters": simulation.weights.parameters,
-        "local_steps": simulation.cost.counts["local_steps"],
-        "gradient_evaluations": simulation.cost.counts["gradient_evaluations"],
-        "stored_vectors": simulation.algorithm.stored_vectors(),
-        "spectral_gap": simulation.topology.spectral_gap() if simulation.topology else None,
-        "seconds": round(sum(simulation.seconds.values()), 3),
-        "seconds_training": round(simulation.seconds["training"], 3),
-        "seconds_evaluation": round(simulation.seconds["evaluation"], 3),
-        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "peak_device_memory_bytes": torch.cuda.max_memory_allocated(place) if cuda else None,
-        "client_state": simulation.state.home,
-        **{key: value for key, value in sessions[-1].items() if key != "from_round"},
-        "sessions": sessions,
-        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
-    write_json(out / "run.json", record)
-
-
-def _keep(out: Path, identity: dict[str, str]) -> None:
-    """Have ``.previous`` hold the finished run in folder ``out``, if there is one, without moving it away.
-
-    One of the same ``identity`` is this very run, ended after its last file and before its checkpoint was removed.
-    """
-    if not (out / "run.json").exists():
-        return
-    there = read_json(out / "run.json")
-    if all(there.get(f"{key}_digest") == value for key, value in identity.items()):
-        return
-    staged, kept = out / f"{PREVIOUS}.part", out / PREVIOUS
-    shutil.rmtree(staged, ignore_errors=True)
-    staged.mkdir()
-    for name in FILES:
-        if (out / name).exists():
-            try:
-                os.link(out / name, staged / name)
-            except OSError:  # a file system without links
-                shutil.copy2(out / name, staged / name)
-    shutil.rmtree(kept, ignore_errors=True)
-    staged.rename(kept)
 
 
 def evaluate(
