@@ -1,12 +1,13 @@
 import atexit
 import json
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
 
 from flatfed import algorithms, experiment, files, gpus, provenance, warm
-from flatfed.experiment import analyses, requests, strict_yaml, tuning
+from flatfed.experiment import analyses, figures, requests, strict_yaml, tuning
 
 RESULTS = workflow.pathvars.apply("<results>")
 RESOURCES = workflow.pathvars.apply("<resources>")
@@ -71,7 +72,14 @@ def table_files(scale, table):
 
 
 def figure_files(scale, figure):
-    return [f"{RESULTS}/{scale}/figures/{figure}.{ending}" for ending in ("png", "pdf")]
+    endings = figures.endings(EXPERIMENT.figures[figure].kind)
+    return [f"{RESULTS}/{scale}/figures/{figure}.{ending}" for ending in endings]
+
+
+def paged_figures():
+    """A regular expression for the figures that have a page beside the picture."""
+    kinds = {name: found.kind for name, found in EXPERIMENT.figures.items()}
+    return "|".join(re.escape(name) for name, kind in kinds.items() if kind in figures.PAGED)
 
 
 def columns_of(table):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import string
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +30,13 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
     spec = {
         **{"figure": found.id, "kind": found.kind, "scale": scale},
         **{key: document[key] for key in ("title", "paper")},
-        "setting": words.setting(experiment, scale, list(dict.fromkeys(pairs)), trained=trained),
+        "setting": words.setting_in_brief(experiment, scale, list(dict.fromkeys(pairs)), trained=trained),
         "panels": drawn,
     }
+    if "caption" in document:
+        spec["caption"] = document["caption"]
+    if trained and experiment.tune:
+        spec["tuned"] = words.choices_of_tuning(experiment, scale, _trained(experiment, scale, document))
     if "metric" in document:
         spec["metric"] = document["metric"]
     if found.kind == "curves":
@@ -40,6 +45,17 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
     names = ("metrics.csv",) if found.kind == "curves" and not probed else ("metrics.csv", "run.json")
     inputs += [f"{path}/{name}" for path in runs for name in names]
     return {"kind": found.kind, "inputs": list(dict.fromkeys(inputs)), "runs": list(runs), "spec": spec}
+
+
+def _trained(experiment: Experiment, scale: str, document: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Return (protocol, split, algorithm, its label) of all that a figure shows at a scale."""
+    found = []
+    for panel in figures.panels(document):
+        for one in _shown(figures.entries(panel), scale):
+            for row, split in itertools.product(figures.rows(one), one.get("splits") or [one["split"]]):
+                own = fit.own_split(split, row, one.get("decentralised", "*"), experiment.catalog, "decentralised")
+                found.append((one["protocol"], own, row, experiment.catalog.algorithms[row]["label"]))
+    return found
 
 
 def _title(experiment: Experiment, panel: dict[str, Any]) -> str:
@@ -115,15 +131,19 @@ def _partitions(experiment: Experiment, scale: str, document: dict[str, Any], pa
 
 
 def _surfaces(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
-    """Return (panel of surfaces, files, runs): one model, or two in one frame scaled to the first's filters."""
+    """Return (panel of surfaces, files, no runs): one model, or two in one frame.
+
+    Both are scaled to the filters of the panel's ``frame``, where absent of the first; that model is first in the file.
+    """
     used, labels = [], []
     for entry in figures.entries(panel):
         seed = document.get("seed") or experiment.seeds(scale, entry["protocol"])[0]
         for row in figures.rows(entry):
             used.append(experiment.run(scale, entry["protocol"], entry["split"], row, seed))
             labels.append(entry.get("label", experiment.catalog.algorithms[row]["label"]))
-    path = analyses.surface_path(used[0], experiment.results, *used[1:])
-    shown = [{"label": label, "surface": path, "model": place} for place, label in enumerate(labels)]
+    order = sorted(range(len(used)), key=lambda place: used[place].algorithm != panel.get("frame", used[0].algorithm))
+    path = analyses.surface_path(*(used[order[0]], experiment.results), *(used[place] for place in order[1:]))
+    shown = [{"label": label, "surface": path, "model": order.index(place)} for place, label in enumerate(labels)]
     return {"surfaces": shown}, [path], []
 
 

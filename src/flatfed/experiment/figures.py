@@ -25,6 +25,9 @@ KINDS = {
 }
 COMMON = ("kind", "title", "paper", "caption", "decentralised")
 
+#: Kinds that have a page to turn them, <figure>.html, beside the picture (``flatfed.tables.figures.PAGES``).
+PAGED = ("surface",)
+
 #: Measures of curves that a run has where its protocol has a ``probe``, in run.json.
 PROBES = ("perturbation_drift", "sharpness", "m_sharpness")
 
@@ -97,6 +100,11 @@ def figure(name: str, document: dict[str, Any], catalog: Catalog) -> Figure:
     return Figure(name, kind, document)
 
 
+def endings(kind: str) -> tuple[str, ...]:
+    """Return the endings of the files that a figure of ``kind`` is made as."""
+    return ("png", "pdf", "html") if kind in PAGED else ("png", "pdf")
+
+
 def panels(document: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the panels of a figure, each with all that holds for it: one a split where the figure lists splits."""
     common = {key: document[key] for key in ("protocol", "rows", "metric", "decentralised") if key in document}
@@ -129,6 +137,9 @@ def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catal
                     raise ConfigError(unknown("algorithm", row, catalog.algorithms, f"{where}: rows"))
                 own = fit.own_split(split, row, one.get("decentralised", "*"), catalog, where)
                 fit.check_pair(protocol.id, own, row, catalog, where)
+    models = [row for one in entries(panel) for row in rows(one)]
+    if "frame" in panel and (document["kind"] != "surface" or panel["frame"] not in models):
+        raise ConfigError(unknown("row", panel["frame"], models, f"{where}: frame (of kind surface, one of its rows)"))
     ends = [one["protocol"] for one in entries(panel) for _ in rows(one)]
     if document["kind"] == "line" and (len(ends) < 2 or len(set(ends)) > 1):
         raise ConfigError(f"{where}: a line is between two models of one protocol; rows or series, its start first")

@@ -61,7 +61,22 @@ def trained_in(experiment: Experiment, found: Table, columns: list[Column]) -> l
 
 def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
     """Return one line on data, clients and, where something is ``trained``, model and rounds of (protocol, split)s."""
-    said: dict[str, None] = {}
+    return "; ".join(", ".join(parts) for parts in _set_ups(experiment, scale, pairs, trained))
+
+
+def setting_in_brief(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
+    """Return :func:`setting` for a figure's foot: of three set-ups or more, what all share is said once."""
+    found = _set_ups(experiment, scale, pairs, trained)
+    shared = [part for part in found[0] if all(part in parts for parts in found)]
+    own = [", ".join(part for part in parts if part not in shared) for parts in found]
+    if len(found) < 3 or not shared or not all(own):
+        return setting(experiment, scale, pairs, trained)
+    return f"{', '.join(shared)}; {' / '.join(own)}"
+
+
+def _set_ups(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool) -> list[tuple[str, ...]]:
+    """Return what there is to say of each different set-up of (protocol, split)s."""
+    said: dict[tuple[str, ...], None] = {}
     for protocol, split in pairs:
         values = experiment.catalog.protocols[protocol].scales[scale]
         dataset = experiment.catalog.datasets[values["dataset"]]
@@ -85,8 +100,8 @@ def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], tr
                 gap = graphs.spectral_gap(graph, deal["clients"])
                 near = f" of {graph['neighbours']}" if gap is None else f" (spectral gap {gap:.4f})"
                 parts.append(f"decentralised rows: {graph['graph']}{near}")
-        said[", ".join(parts)] = None
-    return "; ".join(said)
+        said[tuple(parts)] = None
+    return list(said)
 
 
 def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:
@@ -112,20 +127,30 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
 
 
 def tuned(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:
-    """Return a line for every set-up and key whose values were chosen on a validation part: what, and out of what."""
+    """Return the lines of :func:`choices_of_tuning` for the runs of a table."""
+    runs = [
+        (column.protocol, tables.split_of(column, split, row, experiment.catalog, table.file), row.algorithm, row.label)
+        for column, row in itertools.product(columns, table.entries.values())
+        for split in column.splits
+    ]
+    return choices_of_tuning(experiment, scale, runs)
+
+
+def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[tuple[str, str, str, str]]) -> list[str]:
+    """Return a line for every set-up and key whose values were chosen on a validation part: what, and out of what.
+
+    ``runs`` are (protocol, split, algorithm, label of the row).
+    """
     found: dict[tuple[str, str], dict[str, dict[str, dict[str, None]]]] = {}
-    for column, row in itertools.product(columns, table.entries.values()):
-        protocol = experiment.catalog.protocols.get(column.protocol)
-        for split in column.splits:
-            trained = tables.split_of(column, split, row, experiment.catalog, table.file)
-            ids = scale, column.protocol, trained, row.algorithm
-            search = tuning.search(experiment, *ids)
-            for key, value in tuning.chosen(experiment, *ids).items():
-                tried = ", ".join(f"{each:.4g}" for each in search.grid[key])
-                part = f"{100 * search.validation:g} % of every client's training images, seed {search.seed}"
-                head = f"{part}; {protocol.label}", f"{key.replace('_', ' ')} out of {tried}"
-                chosen = found.setdefault(head, {}).setdefault(row.label, {})
-                chosen.setdefault(f"{value:.4g}", {})[search.split] = None
+    for protocol, split, row, label in dict.fromkeys(runs):
+        ids = scale, protocol, split, row
+        search = tuning.search(experiment, *ids)
+        for key, value in tuning.chosen(experiment, *ids).items():
+            tried = ", ".join(f"{each:.4g}" for each in search.grid[key])
+            part = f"{100 * search.validation:g} % of every client's training images, seed {search.seed}"
+            head = f"{part}; {experiment.catalog.protocols[protocol].label}", f"{key.replace('_', ' ')} out of {tried}"
+            chosen = found.setdefault(head, {}).setdefault(label, {})
+            chosen.setdefault(f"{value:.4g}", {})[search.split] = None
     lines = []
     for (part, what), rows in found.items():
         splits = list(dict.fromkeys(split for values in rows.values() for each in values.values() for split in each))
