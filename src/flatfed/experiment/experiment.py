@@ -248,7 +248,9 @@ class Experiment:
             runs |= dict.fromkeys(found["runs"])
             said = {key: found["spec"][key] for key in ("title", "paper", "setting")}
             png = f"{self.results}/{scale}/figures/{name}.png"
-            drawn.append({"figure": name, **said, "caption": self.figures[name].settings.get("caption", ""), "png": png})
+            drawn.append(
+                {"figure": name, **said, "caption": self.figures[name].settings.get("caption", ""), "png": png}
+            )
         return {
             "scale": scale,
             "tables": [self.table_spec(scale, name, columns) for name, columns in self._selected],
