@@ -96,3 +96,6 @@ def test_snakemakes_own_report_shows_its_categories(pictured, tmp_path):
     shown = re.sub(r"<script.*?</script>", "", dom, flags=re.S)
     for category in ("Tables", "Figures", "Report", "Errata"):
         assert f">{category}<" in shown, category
+    packed = (tmp_path / "report.html").read_text()
+    assert all(f"{name}.png" in packed for name in (CURVES, MAP, SURFACE))
+    assert f"{SURFACE}.html" in packed, "the surface that can be turned stands beside its picture"

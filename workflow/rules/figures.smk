@@ -35,7 +35,12 @@ use rule figure as figure_page with:
             labels={"figure": "{figure}", "scale": "{scale}"},
         ),
         pdf="<results>/{scale}/figures/{figure}.pdf",
-        html="<results>/{scale}/figures/{figure}.html",
+        html=report(
+            "<results>/{scale}/figures/{figure}.html",
+            caption="../report/figure.rst",
+            category="Figures",
+            labels={"figure": "{figure}, to turn", "scale": "{scale}"},
+        ),
     wildcard_constraints:
         figure=paged_figures(),
 
