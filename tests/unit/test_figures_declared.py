@@ -1,7 +1,11 @@
-"""Every figure of the papers, drawn from made-up runs: units, legend, one colour per algorithm, what is missing."""
+"""Every figure of the configuration, of made-up inputs, is fit to print: units, legend, colours, nothing overlaps.
+
+What a figure shows is tested with its kind; here only what a reader of the printed page would miss.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -10,10 +14,14 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from test_figures import VISION, seen
 
 from flatfed import experiment
+from flatfed.analysis.landscape_file import Landscape, write
+from flatfed.experiment import figures as declared
 from flatfed.tables import figures
-from flatfed.tables.figures import palette
+from flatfed.tables.figures import histogram, palette
 from flatfed.tables.figures.paper import PROBES, QUANTITIES
 
 matplotlib.use("Agg")
@@ -21,72 +29,217 @@ matplotlib.use("Agg")
 ROOT = Path(__file__).parents[2]
 EXP = experiment.load(ROOT)
 
-#: Kinds that show trained runs through the columns of metrics.csv or the probes of run.json, and kinds of partitions.
-TRAINED, DEALT = ("curves", "sweep", "bars"), ("partition", "histogram")
-DRAWN = [name for name, found in EXP.figures.items() if found.kind in TRAINED + DEALT]
+#: Kinds whose lines and bars are algorithms.
+TRAINED = ("curves", "sweep", "bars", "eigenvalues")
+
+#: Axes that count or number something, or show a ratio: all others end with their unit in brackets.
+COUNTED = {
+    *("Communication round", "Local communications\n(rounds x gossip steps)", "Training images", "Client", "Class"),
+    *(label for _, label in declared.PARAMETERS.values()),
+    *("$x$", "$y$", "Share of the second model"),
+}
+UNITS = ("(%)", "(nats)", "(0 to 1)", "(weights, squared)")
 
 
-def make_runs(figure: dict, root: Path) -> None:
-    """Write metrics.csv and run.json of every run of a figure, and its partitions, under ``root``."""
+def make_inputs(figure: dict, root: Path) -> None:
+    """Write all that a figure reads, under ``root``: runs, partitions, surfaces and Hessians."""
     for place, run in enumerate(figure["runs"]):
         folder = root / run
         folder.mkdir(parents=True)
         protocol = EXP.catalog.protocols[run.split("/")[3]]
-        rounds = protocol.scales["preview"]["rounds"]
+        rounds = protocol.scales[figure["spec"]["scale"]]["rounds"]
         lines = [",".join(("round", *QUANTITIES))]
-        for number in range(1, rounds + 1):
-            lines.append(",".join([str(number), *[f"{number / rounds * (0.5 + place / 1000):.4f}"] * len(QUANTITIES)]))
+        for number in sorted({*np.linspace(1, rounds, 20, dtype=int).tolist()}):
+            value = f"{number / rounds * (0.5 + place / 1000):.4f}"
+            lines.append(",".join([str(number), *[value] * len(QUANTITIES)]))
         (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
-        probes = [{"round": number, **dict.fromkeys(PROBES, 0.5 + place / 100)} for number in (0, rounds)]
-        about = {"rounds_done": rounds, "diverged_at": None, "probes": probes}
+        probes = [{"round": number, "seconds": 1, **dict.fromkeys(PROBES, 0.5 + place / 100)} for number in (0, rounds)]
+        about = {"rounds_done": rounds, "diverged_at": None, "probes": probes, "seconds": 5.0}
         (folder / "run.json").write_text(json.dumps(about))
-    for path in figure["inputs"]:
-        if path.endswith(".npz"):
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            np.savez(root / path, class_counts=np.arange(300).reshape(30, 10) % 7)
+    for path in map(root.joinpath, figure["inputs"]):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.name == "hessian.json":
+            other = {"top_eigenvalue": 3.0, "trace": 9.0}
+            agreement = {name: {"error": 1.0} for name in other}
+            about = {"format": 1, **other, "pyhessian": other, "agreement": agreement, "warnings": []}
+            path.write_text(json.dumps({**about, "density": {"nodes": [[1.0]], "weights": [[1.0]]}}))
+        elif "analysis" in path.parts:
+            names = [path.parts[-3], *([path.stem.split("+")[2]] if "+" in path.stem else [])]
+            write(path, surface(names))
+        elif path.suffix == ".npz":
+            np.savez(path, class_counts=np.arange(300).reshape(30, 10) % 7)
 
 
-@pytest.mark.parametrize("name", DRAWN)
+def surface(names: list[str]) -> Landscape:
+    """Return a bowl around each of the models of ``names``."""
+    along = np.linspace(-1, 1, 5)
+    loss = np.stack([(1 + place) * (along[:, None] ** 2 + along**2) for place in range(len(names))])
+    models = [{"name": name, "algorithm": name, "diverged_at": None} for name in names]
+    about = {"models": models, "normalised": "", "seed": 0, "set": "train", "images": 500}
+    return Landscape("surface", about, along, along, loss, loss)
+
+
+def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "preview") -> tuple[dict, Figure]:
+    """Return (specification, figure) of a declared figure of made-up inputs."""
+    monkeypatch.chdir(root)
+    found = EXP.figure(scale, name)
+    make_inputs(found, root)
+    with pyplot.rc_context(figures.STYLE):
+        return found["spec"], figures.KINDS[found["kind"]](found["spec"])
+
+
+@pytest.mark.parametrize("name", EXP.figures)
 def test_a_figure_is_fit_to_print(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    found = EXP.figure("preview", name)
-    make_runs(found, tmp_path)
-    spec = found["spec"]
-    figure = figures.KINDS[spec["kind"]](spec)
+    spec, figure = drawn(name, tmp_path, monkeypatch)
     try:
-        shown = [axis for axis in figure.axes if axis.get_visible()]
-        for axis in shown[: len(spec["panels"])]:
-            assert axis.get_ylabel(), "what is on the vertical axis, and its unit"
-            assert axis.get_xlabel() or spec["kind"] == "bars"
-        said = " ".join(text.get_text() for text in figure.texts)
-        assert spec["paper"] in said.replace("\n", " ") and "missing" not in said
+        panels = [axis for axis in figure.axes if axis.get_visible()][: len(spec["panels"])]
+        check_labels(spec, panels)
+        said = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
+        assert spec["paper"] in said and spec["setting"] in said and "issing" not in said
+        assert spec.get("caption", "") in said
+        assert "Preview scale" in figure.get_suptitle()
         if spec["kind"] in TRAINED:
-            check_lines(spec, figure)
+            check_legend(spec, figure)
+            check_colours(spec, panels)
+        check_overlaps(figure)
     finally:
         pyplot.close(figure)
 
 
-def check_lines(spec: dict, figure) -> None:
-    """Check that the legend names every line once, and that no colour stands for two algorithms."""
-    entries = [
-        entry for panel in spec["panels"] for key in ("series", "levels", "bars") for entry in panel.get(key, [])
-    ]
+def check_labels(spec: dict, panels: list) -> None:
+    """Check that every axis of every panel says what it shows, and in which unit."""
+    grouped = spec["kind"] in ("bars", "eigenvalues")
+    for axis in panels[:1] if grouped else panels:
+        labels = [axis.get_ylabel(), *([] if grouped else [axis.get_xlabel()])]
+        labels += [axis.get_zlabel()] if axis.name == "3d" else []
+        for label in labels:
+            assert label in COUNTED or label.endswith(UNITS), f"{label!r} has no unit"
+    titles = [panel["title"] for panel in spec["panels"]]
+    if grouped:
+        assert [tick.get_text() for tick in panels[0].get_xticklabels()] == titles
+    elif spec["kind"] != "surface":
+        assert [axis.get_title() for axis in panels] == titles
+    else:
+        assert set(titles) <= {text.get_text() for text in panels[0].figure.texts}
+
+
+def entries_of(panel: dict) -> list[dict]:
+    return [entry for key in ("series", "levels", "bars") for entry in panel.get(key, [])]
+
+
+def check_legend(spec: dict, figure: Figure) -> None:
+    """Check that the legends name every line, a common one each once and in the house's order."""
+    wanted = {entry["label"]: entry["algorithm"] for panel in spec["panels"] for entry in entries_of(panel)}
     legends = figure.legends or [axis.get_legend() for axis in figure.axes if axis.get_visible()]
     named = [text.get_text() for legend in legends for text in legend.get_texts()]
-    wanted = {entry["label"] for entry in entries}
-    assert set(named) == wanted and all("{" not in label for label in wanted)
-    assert len(named) == len(wanted) or not figure.legends
-    colours = {palette.STYLES[entry["algorithm"].partition("~")[0]][0]: entry["algorithm"] for entry in entries}
-    bases = {entry["algorithm"].partition("~")[0] for entry in entries}
-    assert len(colours) == len(bases)
-    handles = [handle for legend in legends for handle in legend.legend_handles]
-    for entry, handle in zip(named, handles, strict=True):
-        drawn = handle.get_color() if hasattr(handle, "get_color") else to_hex(handle.get_facecolor())
-        own = {e["algorithm"].partition("~")[0] for e in entries if e["label"] == entry}
-        lines = [e for e in spec["panels"][0].get("series", []) if e["algorithm"].partition("~")[0] in own]
-        if len(lines) <= 1:
-            assert drawn in {palette.STYLES[base][0] for base in own}
-    assert spec["scale"] == "preview" and "Preview scale" in figure.get_suptitle()
+    named = [label for label in named if label != "PyHessian"]
+    assert set(named) == set(wanted) and not any("{" in label for label in named)
+    if figure.legends:
+        places = [palette.rank(wanted[label]) for label in named]
+        assert places == sorted(places) and len(named) == len(wanted)
+
+
+def check_colours(spec: dict, panels: list) -> None:
+    """Check that what is drawn has its algorithm's own colour, and that neighbours differ for every reader."""
+    axes = panels[:1] * len(spec["panels"]) if spec["kind"] in ("bars", "eigenvalues") else panels
+    for panel, axis in zip(spec["panels"], axes, strict=True):
+        entries = entries_of(panel)
+        looks = dict(zip([entry["label"] for entry in entries], wanted_looks(spec, entries), strict=True))
+        if "bars" in panel:
+            shown = [to_hex(patch.get_facecolor()) for patch in axis.patches]
+            assert [colour for colour, _ in looks.values()] == shown[: len(looks)] or len(spec["panels"]) > 1
+            assert {colour for colour, _ in looks.values()} <= set(shown)
+        else:
+            shown = [to_hex(line.get_color()) for line in axis.get_lines() if line.get_linewidth() >= 1]
+            assert sorted(shown) == sorted(to_hex(colour) for colour, _ in looks.values())
+        check_told_apart(looks)
+
+
+def wanted_looks(spec: dict, entries: list[dict]) -> list[tuple[str, object]]:
+    """Return (colour, dashes) of entries: of several lines of an algorithm, curves show shades of its colour."""
+    algorithms = [entry["algorithm"] for entry in entries]
+    if spec["kind"] == "curves":
+        looks = palette.styles(algorithms)
+    else:
+        looks = [palette.style(algorithm) for algorithm in algorithms]
+    bases = [algorithm.partition("~")[0] for algorithm in algorithms]
+    for base, look in zip(bases, looks, strict=True):
+        if bases.count(base) == 1:
+            assert look[0] == palette.STYLES[base][0], "one colour per algorithm everywhere"
+    return looks
+
+
+def check_told_apart(looks: dict[str, tuple[str, object]]) -> None:
+    """Check that colours differ to full vision, deuteranopia and protanopia, more where the dashes are the same."""
+    for (one, (a, dash_a)), (other, (b, dash_b)) in itertools.combinations(looks.items(), 2):
+        for vision in VISION.values():
+            distance = np.linalg.norm(seen(a, vision) - seen(b, vision))
+            assert distance > (10 if dash_a == dash_b else 4), (one, other, distance)
+
+
+def check_overlaps(figure: Figure) -> None:
+    """Check that titles, axis labels and legends lie apart, and no legend on a panel."""
+    figure.draw_without_rendering()
+    axes = [axis for axis in figure.axes if axis.get_visible()]
+    legends = [*figure.legends, *(axis.get_legend() for axis in axes if axis.get_legend())]
+    flat = [axis for axis in axes if axis.name != "3d"]
+    texts = [text for axis in flat for text in (axis.title, axis.xaxis.label, axis.yaxis.label) if text.get_text()]
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+    boxes += [("legend", legend.get_window_extent()) for legend in legends]
+    for (one, a), (other, b) in itertools.combinations(boxes, 2):
+        assert not overlap(a, b), f"{one!r} on {other!r}"
+    for legend, axis in itertools.product(legends, axes):
+        assert not overlap(legend.get_window_extent(), axis.get_window_extent()), "a legend covers a panel"
+    width = figure.bbox.width
+    assert all(-0.02 * width < box.x0 and box.x1 < 1.02 * width for _, box in boxes), "beyond the printed width"
+
+
+def overlap(one, other) -> bool:
+    """Say whether two boxes share more than a pixel in both directions."""
+    return min(one.x1, other.x1) - max(one.x0, other.x0) > 1 and min(one.y1, other.y1) - max(one.y0, other.y0) > 1
+
+
+def test_all_values_of_the_paper_find_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DFedSAM's F6 has nine radii at paper scale, and its F4 the longest labels."""
+    for name in ("dfedsam2023_F6", "dfedsam2023_F4"):
+        (tmp_path / name).mkdir()
+        _, figure = drawn(name, tmp_path / name, monkeypatch, "paper")
+        check_overlaps(figure)
+        pyplot.close(figure)
+
+
+@pytest.mark.parametrize("vision", VISION)
+def test_outlines_of_histograms_can_be_told_apart(vision: str) -> None:
+    for (a, _), (b, _) in itertools.combinations(histogram.OUTLINES, 2):
+        assert np.linalg.norm(seen(a, VISION[vision]) - seen(b, VISION[vision])) > 10
+
+
+def test_the_check_of_overlaps_finds_them() -> None:
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(4, 2))
+    left.set_xlabel("a label as wide as both panels of this figure")
+    right.set_xlabel("a label as wide as both panels of this figure")
+    with pytest.raises(AssertionError, match=" on "):
+        check_overlaps(figure)
+    left.set_xlabel("")
+    right.set_xlabel("")
+    right.plot([0, 1], label="line")
+    right.legend()
+    with pytest.raises(AssertionError, match="covers a panel"):
+        check_overlaps(figure)
+    pyplot.close(figure)
+
+
+def test_pages_are_declared_for_the_kinds_that_have_them() -> None:
+    assert set(declared.PAGED) == set(figures.PAGES)
+    assert declared.endings("surface") == ("png", "pdf", "html") and declared.endings("bars") == ("png", "pdf")
+
+
+def test_the_mesh_of_fedsmoo_is_the_same_in_the_three_panels() -> None:
+    """All three are in FedSMOO's frame: its model comes first in each file, and is drawn second."""
+    for panel in EXP.figure("preview", "fedsmoo2023_F3")["spec"]["panels"]:
+        other, own = panel["surfaces"]
+        assert own["label"] == "FedSMOO" and (own["model"], other["model"]) == (0, 1)
+        assert other["surface"] == own["surface"] and "/fedsmoo/" in own["surface"]
 
 
 def test_figures_that_share_runs_with_tables_train_nothing_more() -> None:

@@ -60,7 +60,7 @@ def draw(spec: dict[str, Any]) -> Figure:
                 axis.errorbar(middle, height, statistics.stdev(ours), color="#222222", elinewidth=0.8, capsize=2)
     axis.set_xticks(range(len(spec["panels"])), [panel["title"] for panel in spec["panels"]])
     axis.grid(visible=False, axis="x")
-    axis.set_ylabel("Largest eigenvalue of the Hessian")
+    axis.set_ylabel("Largest eigenvalue of the Hessian (nats)")
     axis.set_ylim(0, axis.get_ylim()[1] * 1.08)
     legend(figure, entries)
     caption(figure, spec, _reading(seeds, absent, diverged, warned))
