@@ -85,13 +85,13 @@ def weights(options: argparse.Namespace) -> None:
 
 
 def train(options: argparse.Namespace) -> None:
-    from flatfed import algorithms, gpus, models, provenance
+    from flatfed import algorithms, gpus, models, provenance, run_lock
 
     algorithms.load(options.run["update"]["name"])
     models.card(options.run["model"]["name"])
     code = provenance.run_digest(options.run)
     device = gpus.resolve(options.device)
-    with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
+    with run_lock.held(options.out), gpus.claimed() if device == "cuda" else contextlib.nullcontext():
         from flatfed.engine import train as engine
 
         engine.train(

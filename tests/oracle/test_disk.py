@@ -79,16 +79,18 @@ def test_a_full_disk_costs_no_round_that_was_saved(tmp_path, disk, monkeypatch, 
 
 
 def test_a_disk_that_becomes_read_only(tmp_path, disk, monkeypatch, capsys):
-    def remount(how):
-        subprocess.run(["mount", "-o", f"remount,{how}", disk], check=True)
+    def read_only():
+        """Lay the same file system over itself, read-only: what is open for writing would keep it from changing."""
+        subprocess.run(["mount", "--bind", disk, disk], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", disk], check=True)
 
     whole, parts = tmp_path / "whole", disk / "parts"
     assert train(tmp_path, whole) == 0
     with monkeypatch.context() as patch:
-        at_round(patch, 3, lambda: remount("ro"))
+        at_round(patch, 3, read_only)
         assert train(tmp_path, parts) == 2
     assert "read-only file system; results and resources have to be" in capsys.readouterr().err
-    remount("rw")
+    subprocess.run(["umount", disk], check=True)
     assert train(tmp_path, parts) == 0
     assert "from round 3 of its checkpoint" in capsys.readouterr().err
     assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()

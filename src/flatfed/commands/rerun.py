@@ -54,20 +54,32 @@ def rerun(options: argparse.Namespace) -> int:
     for line in changed(record, place["device"]):
         print(line, file=sys.stderr)
 
+    from flatfed import run_lock
+
+    with run_lock.held(options.out):
+        _train(options, record, dataset, weights, place)
+    return compared(options.record.parent / "metrics.csv", options.out / "metrics.csv")
+
+
+def _train(
+    options: argparse.Namespace,
+    record: dict[str, Any],
+    dataset: Path,
+    weights: Path | None,
+    place: dict[str, Any],
+) -> None:
+    """Deal ``dataset`` as the ``record`` says and train its run in ``options.out``."""
     from flatfed import provenance
     from flatfed.data import partition
+    from flatfed.engine import train
 
-    dealt = options.out / "partition.npz"
-    options.out.mkdir(parents=True, exist_ok=True)
+    description, dealt = record["description"], options.out / "partition.npz"
     partition.make({**description["partition"], "seed": description["seed"]}, dataset, dealt)
     if partition.load(dealt).digest != record["partition_digest"]:
         raise DataError(f"{dealt}: not the partition of {options.record}: other code deals otherwise")
-    from flatfed.engine import train
-
     wanted = {**description, "executor": {**description["executor"], place["device"]: record["executor"]}}
     code = provenance.run_digest(description)
     train.train(wanted, dataset, dealt, options.out, code_digest=code, weights=weights, **place)
-    return compared(options.record.parent / "metrics.csv", options.out / "metrics.csv")
 
 
 def read(path: Path) -> dict[str, Any]:
