@@ -18,7 +18,7 @@ from flatfed.engine import checkpoint
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.train import set_up
 
-EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
+EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked", "streams", "graph", "branches"])
 NAMES = pytest.mark.parametrize("name", algorithms.names())
 
 

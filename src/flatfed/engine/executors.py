@@ -20,6 +20,8 @@ from flatfed.errors import ConfigError, unknown
 
 Transform = Callable[[Tensor, Tensor], Tensor]
 
+MOST_STREAMS = 16  # more clients than that share them
+
 
 @dataclass
 class Batch:
@@ -36,10 +38,14 @@ class Batch:
 
 
 class Executor:
-    """Computes losses and gradients of flat rows; ``block`` rows train together (None: all of a round)."""
+    """Computes losses and gradients of flat rows; ``block`` rows train together (None: all of a round).
+
+    ``recorded``: local steps are recorded once and replayed (:mod:`flatfed.engine.recording`), on a GPU as CUDA graphs.
+    """
 
     name: ClassVar[str]
     block: ClassVar[int | None]
+    recorded: ClassVar[bool] = False
 
     def __init__(self, model: nn.Module, layout: Layout, transform: Transform | None = None):
         self.model = model
@@ -72,13 +78,49 @@ class Sequential(Executor):
 
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         losses, gradients = torch.empty(len(w), dtype=w.dtype, device=w.device), torch.empty_like(w)
-        for i, row in enumerate(w):
-            masks = [mask[i] for mask in batch.masks]
-            images = batch.images[i].contiguous(memory_format=torch.channels_last)  # convolutions run faster on it
-            leaf = row.detach().requires_grad_()
-            loss = self.loss(leaf, images, batch.labels[i], batch.weights[i], masks)
-            (gradients[i],) = torch.autograd.grad(loss, leaf)
-            losses[i] = loss.detach()
+        for i in range(len(w)):
+            self.row(i, w, batch, losses, gradients)
+        return losses, gradients
+
+    def row(self, i: int, w: Tensor, batch: Batch, losses: Tensor, gradients: Tensor) -> None:
+        """Write row ``i`` of ``losses`` (rows,) and ``gradients`` (rows, parameters)."""
+        masks = [mask[i] for mask in batch.masks]
+        images = batch.images[i].contiguous(memory_format=torch.channels_last)  # convolutions run faster on it
+        leaf = w[i].detach().requires_grad_()
+        loss = self.loss(leaf, images, batch.labels[i], batch.weights[i], masks)
+        (gradients[i],) = torch.autograd.grad(loss, leaf)
+        losses[i] = loss.detach()
+
+
+class Streams(Sequential):
+    """All active clients at once, each on a stream of the GPU: one client's small kernels fill what another's leave.
+
+    On a CPU, which has no streams, one after another.
+    """
+
+    name = "streams"
+    block = None
+
+    def __init__(self, model: nn.Module, layout: Layout, transform: Transform | None = None):
+        super().__init__(model, layout, transform)
+        self._side: list[torch.cuda.Stream] = []
+
+    def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        if w.device.type != "cuda":
+            return super().__call__(w, batch)
+        while len(self._side) < min(len(w), MOST_STREAMS):
+            self._side.append(torch.cuda.Stream(w.device))
+        losses, gradients = torch.empty(len(w), dtype=w.dtype, device=w.device), torch.empty_like(w)
+        main = torch.cuda.current_stream(w.device)
+        used = self._side[: len(w)]
+        # Fork and join: all that the side streams read was made, and all that they free is done, on the main one.
+        for side in used:
+            side.wait_stream(main)
+        for i in range(len(w)):
+            with torch.cuda.stream(used[i % len(used)]):
+                self.row(i, w, batch, losses, gradients)
+        for side in used:
+            main.wait_stream(side)
         return losses, gradients
 
 
@@ -101,7 +143,21 @@ class Stacked(Executor):
         return losses.detach(), gradients
 
 
-EXECUTORS: dict[str, type[Executor]] = {cls.name: cls for cls in (Sequential, Stacked)}
+class Graph(Stacked):
+    """The stacked step as one CUDA graph: what launching its kernels costs is paid once."""
+
+    name = "graph"
+    recorded = True
+
+
+class Branches(Streams):
+    """The step as one CUDA graph with a branch for every client."""
+
+    name = "branches"
+    recorded = True
+
+
+EXECUTORS: dict[str, type[Executor]] = {cls.name: cls for cls in (Sequential, Stacked, Streams, Graph, Branches)}
 
 
 def executor(name: str, model: nn.Module, layout: Layout, transform: Transform | None = None) -> Executor:

@@ -15,6 +15,7 @@ from flatfed.engine import interruption
 from flatfed.engine.batches import RoundPlan
 from flatfed.engine.context import Context
 from flatfed.engine.executors import Batch, Executor
+from flatfed.engine.recording import Recording
 from flatfed.engine.streams import stream
 
 CLIP_EPSILON = 1e-6  # torch.nn.utils.clip_grad_norm_, which the official code calls
@@ -74,6 +75,7 @@ class LocalTraining:
     seed: int
     weight_decay: float
     clip_norm: float | None
+    recording: Recording | None = None
 
     def train(
         self, w: Tensor, plan: RoundPlan, ctx: Context, look: Callable[[Tensor | None], None] | None = None
@@ -85,23 +87,29 @@ class LocalTraining:
         The sum is over rows and steps, a 0-d tensor left on the device: nothing here waits for the device. Raises
         Stopped between two steps where a signal asks for it, and leaves ``w`` and the rows of ``ctx`` as they are then.
         """
-        device = w.device
-        index = torch.from_numpy(plan.index).to(device)
-        weight = torch.from_numpy(plan.weight).to(device, self.data.dtype)
-        draws = None if plan.draws is None else torch.from_numpy(plan.draws).to(device)
-        labels = self.data.labels[index]
-        total = torch.zeros((), dtype=self.data.dtype, device=device)
+        if self.recording is not None and look is None:
+            return self.recording.train(self, w, plan, ctx)
+        dealt = self.dealt(plan, w.device)
+        total = torch.zeros((), dtype=self.data.dtype, device=w.device)
         for step in range(plan.length):
             interruption.check()
             rows, width = plan.rows(step), int(plan.width[step])
-            batch = Batch(
-                self.data.batch(index[:rows, step, :width], None if draws is None else draws[:rows, step, :width]),
-                labels[:rows, step, :width],
-                weight[:rows, step, :width],
-                self._masks(plan.clients[:rows], width, ctx.round, step, device),
-            )
+            masks = self.masks(plan, step, width, ctx.round)
+            batch = self.batch([part[:rows, step, :width] for part in dealt], masks)
             total += self.step(w[:rows], batch, ctx.narrow(rows), look)
         return total
+
+    def dealt(self, plan: RoundPlan, device: torch.device) -> list[Tensor]:
+        """Return index, labels, weights and, where images are augmented, draws of a round, each (rows, K, B, ...)."""
+        index = torch.from_numpy(plan.index).to(device)
+        weight = torch.from_numpy(plan.weight).to(device, self.data.dtype)
+        draws = [] if plan.draws is None else [torch.from_numpy(plan.draws).to(device)]
+        return [index, self.data.labels[index], weight, *draws]
+
+    def batch(self, dealt: list[Tensor], masks: list[Tensor]) -> Batch:
+        """Return the batch of one step's part of what :meth:`dealt` gives, each (rows, B, ...), and dropout masks."""
+        index, labels, weight, *draws = dealt
+        return Batch(self.data.batch(index, *draws), labels, weight, masks)
 
     def step(
         self, w: Tensor, batch: Batch, ctx: Context, look: Callable[[Tensor | None], None] | None = None
@@ -124,14 +132,24 @@ class LocalTraining:
         self.algorithm.update(w, d, ctx)
         return gradient.losses.sum()
 
-    def _masks(self, clients, width: int, round_: int, step: int, device: torch.device) -> list[Tensor]:
-        """Return the model's scaled dropout masks, each (rows, width, *shape), keyed by (round, client, step)."""
-        masks = []
+    def masks(self, plan: RoundPlan, step: int, width: int, round_: int) -> list[Tensor]:
+        """Return the model's scaled dropout masks at a step, each (rows, width, *shape), on the images' device.
+
+        Keyed by (round, client, step), and drawn for the client's own images: whoever trains beside it with a larger
+        batch changes nothing. Padded images keep everything.
+        """
         shapes = self.executor.model.dropout
-        generators = [stream(self.seed, "dropout", round_, int(c), step) for c in clients] if shapes else []
+        if not shapes:
+            return []
+        rows = plan.rows(step)
+        own = (plan.weight[:rows, step] > 0).sum(axis=1)
+        generators = [stream(self.seed, "dropout", round_, int(c), step) for c in plan.clients[:rows]]
+        masks = []
         for shape, rate in shapes:
-            draws = [torch.from_numpy(g.random((width, *shape), dtype="float32")) for g in generators]
-            keep = (torch.stack(draws) >= rate).to(device, self.data.dtype)
+            draws = np.ones((rows, width, *shape), dtype="float32")
+            for row, (generator, count) in enumerate(zip(generators, own, strict=True)):
+                draws[row, :count] = generator.random((count, *shape), dtype="float32")
+            keep = (torch.from_numpy(draws) >= rate).to(self.data.mean.device, self.data.dtype)
             masks.append(keep.div_(1 - rate))
         return masks
 

@@ -22,6 +22,7 @@ from flatfed.engine.executors import executor
 from flatfed.engine.local import LocalTraining, Resident, placed
 from flatfed.engine.precision import full_precision
 from flatfed.engine.probe import Probe
+from flatfed.engine.recording import Recording, recorder
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
 from flatfed.engine.weights import Weights
@@ -93,6 +94,7 @@ class Simulation:
             self.seed,
             float(description["weight_decay"]),
             description["clip_norm"],
+            Recording(recorder(device)) if self.executor.recorded else None,
         )
         self._start(self.weights.initial)
         self.probe = Probe(description["probe"], self) if "probe" in description else None

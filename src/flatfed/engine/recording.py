@@ -1,0 +1,137 @@
+"""Local steps recorded once and replayed: on a GPU, CUDA graphs, which launch a step's kernels all at once.
+
+A recording reads and writes fixed places in memory. So a block of rows is copied into buffers, trained there, and
+copied back: some copies of the rows a round, against the thousand kernel launches of a step. One recording is made for
+every number of rows that train together, since rows whose client has fewer steps end early; batches have their full
+size, what a ragged one lacks has weight 0. What a step may not do is in :mod:`flatfed.algorithms._base`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from flatfed.engine import interruption
+
+if TYPE_CHECKING:
+    from flatfed.engine.batches import RoundPlan
+    from flatfed.engine.context import Context
+    from flatfed.engine.local import LocalTraining
+
+Work = Callable[[], None]
+Recorder = Callable[[Work], Work]
+
+WARM_UP = 2  # steps before a recording, in which libraries choose their kernels and reserve their memory
+
+
+class CudaGraphs:
+    """Records work on a GPU as CUDA graphs that share one pool of memory: nothing lives in it between two replays."""
+
+    def __init__(self, device: torch.device):
+        self.device = device
+        self.pool = torch.cuda.graph_pool_handle()
+
+    def __call__(self, work: Work) -> Work:
+        """Return what does ``work`` again; it is run ``WARM_UP`` times before."""
+        main, side = torch.cuda.current_stream(self.device), torch.cuda.Stream(self.device)
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                work()
+        main.wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            work()
+        return graph.replay
+
+
+def recorder(device: torch.device) -> Recorder:
+    """Return what records on ``device``; a CPU has no graphs, there the work itself is done again."""
+    return CudaGraphs(device) if device.type == "cuda" else lambda work: work
+
+
+class Recording:
+    """The recorded steps of a run, by number of rows, and the buffers (capacity, ...) that they work on."""
+
+    def __init__(self, record: Recorder):
+        self.record = record
+        self.steps: dict[int, Work] = {}
+        self.capacity = 0
+        self._places: list[int] = []
+
+    def train(self, local: LocalTraining, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
+        """Do what :meth:`flatfed.engine.local.LocalTraining.train` does, by replaying recorded steps."""
+        n, dealt = len(w), local.dealt(plan, w.device)
+        self._reserve(local, w, dealt, ctx)
+        # A recorder may run the steps, so the rows are loaded after it.
+        for rows in sorted({plan.rows(step) for step in range(plan.length)}):
+            if rows not in self.steps:
+                self.steps[rows] = self.record(partial(self._step, local, rows))
+        rows_of = [(self.w, w), *self._pairs(ctx)]
+        for buffer, values in (*rows_of, *self._constants(ctx)):
+            buffer[:n].copy_(values)
+        self.ctx.lr.copy_(ctx.lr)
+        self.total.zero_()
+        for step in range(plan.length):
+            interruption.check()
+            rows = plan.rows(step)
+            for buffer, values in zip(self.batch, dealt, strict=True):
+                buffer[:rows].copy_(values[:rows, step])
+            masks = local.masks(plan, step, self.batch[0].shape[1], ctx.round)
+            for buffer, values in zip(self.masks, masks, strict=True):
+                buffer[:rows].copy_(values)
+            self.steps[rows]()
+        for buffer, values in rows_of:
+            values.copy_(buffer[:n])
+        return self.total.clone()
+
+    def _step(self, local: LocalTraining, rows: int) -> None:
+        batch = local.batch([part[:rows] for part in self.batch], [mask[:rows] for mask in self.masks])
+        self.total.add_(local.step(self.w[:rows], batch, self.ctx.narrow(rows)))
+
+    def _pairs(self, ctx: Context) -> list[tuple[Tensor, Tensor]]:
+        """Return (buffer, rows of ``ctx``) of what local steps change."""
+        pairs = [(self.ctx.client[name], values) for name, values in ctx.client.items()]
+        return pairs + [(self.ctx.scratch[name], values) for name, values in ctx.scratch.items()]
+
+    def _constants(self, ctx: Context) -> list[tuple[Tensor, Tensor]]:
+        """Return (buffer, rows of ``ctx``) of what local steps only read, but for the server's vectors."""
+        names = ["steps", "nominal_steps", "previous", "participated", *([] if self.shared else ["w"])]
+        pairs = [(getattr(self.ctx, name), getattr(ctx, name)) for name in names]
+        return [(buffer, values) for buffer, values in pairs if values is not None]
+
+    def _reserve(self, local: LocalTraining, w: Tensor, dealt: list[Tensor], ctx: Context) -> None:
+        """Have buffers for the rows ``w``; recordings made for smaller ones, or for other server vectors, are void."""
+        places = [values.data_ptr() for values in ctx.server.values()]
+        if len(w) <= self.capacity and places == self._places:
+            return
+        self.steps.clear()
+        self._places, self.capacity = places, max(len(w), self.capacity)
+        self.shared = ctx.w is ctx.server["w"]
+
+        def buffer(values: Tensor | None, skipped: int = 1) -> Tensor | None:
+            if values is None:
+                return None
+            return torch.zeros(self.capacity, *values.shape[skipped:], dtype=values.dtype, device=w.device)
+
+        self.w, self.total = buffer(w), torch.zeros((), dtype=w.dtype, device=w.device)
+        self.batch = [buffer(values, 2) for values in dealt]
+        width = self.batch[0].shape[1]
+        self.masks = [w.new_zeros(self.capacity, width, *shape) for shape, _ in local.executor.model.dropout]
+        self.ctx = replace(
+            ctx,
+            w=ctx.w if self.shared else buffer(ctx.w),
+            client={name: buffer(values) for name, values in ctx.client.items()},
+            scratch={name: buffer(values) for name, values in ctx.scratch.items()},
+            lr=ctx.lr.clone(),
+            steps=buffer(ctx.steps),
+            nominal_steps=buffer(ctx.nominal_steps),
+            previous=buffer(ctx.previous),
+            participated=buffer(ctx.participated),
+            _narrowed={},
+        )

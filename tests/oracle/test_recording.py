@@ -1,0 +1,102 @@
+"""Recorded steps, as CUDA graphs are: the same numbers as the steps themselves, for every algorithm."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from harness import description, needs, simulation, sizes, weights, write_problem
+from tape import Tape
+
+from flatfed import algorithms
+from flatfed.engine.recording import Recording
+
+NAMES = algorithms.names()
+TOLERANCE = 1e-12
+HALF = {"scheme": "bernoulli", "fraction": 0.5, "sampler": "keyed"}
+
+
+def spec_of(name: str, **changes) -> dict:
+    """Return a problem with clip, decay, ragged batches, unequal clients, and numbers of clients that vary."""
+    rho = {"rho": 0.3} if "rho" in algorithms.load(name).parameters() else {}
+    return description(name, rho, **{**needs(name), **changes})
+
+
+def taped(folder, spec: dict, executor: str) -> tuple[torch.Tensor, dict[str, torch.Tensor], Tape]:
+    """Return the server's model, the clients' state and the tape of a run whose recorded steps are replayed."""
+    run, tape = simulation(folder, spec, executor), Tape()
+    run.local.recording = Recording(tape)
+    for _ in range(spec["rounds"]):
+        run.advance()
+    return run.server["w"][0].clone(), run.state.store, tape
+
+
+@pytest.mark.parametrize("executor", ["graph", "branches"])
+@pytest.mark.parametrize("name", NAMES)
+def test_replayed_steps_are_the_steps(tmp_path, name, executor):
+    write_problem(tmp_path, sizes(name))
+    spec = spec_of(name)
+    plain = simulation(tmp_path, spec, "sequential")
+    for _ in range(spec["rounds"]):
+        plain.advance()
+    w, store, tape = taped(tmp_path, spec, executor)
+    assert (w - plain.server["w"][0]).abs().max() < TOLERANCE
+    for key, values in plain.state.store.items():
+        assert (values - store[key]).abs().max() < TOLERANCE, key
+    assert tape.recorded >= 1
+
+
+def test_dropout_and_augmentation_are_replayed_too(tmp_path):
+    changes = {
+        "model": {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}},
+        "augmentation": "crop_flip_half",
+        "rounds": 2,
+    }
+    spec = spec_of("fedsam", **changes)
+    expected = weights(tmp_path, spec, "sequential")
+    assert (weights(tmp_path, spec, "stacked") - expected).abs().max() < TOLERANCE
+    assert (taped(tmp_path, spec, "graph")[0] - expected).abs().max() < TOLERANCE
+
+
+@pytest.mark.parametrize("executor", ["streams", "graph", "branches"])
+def test_on_a_cpu_they_do_the_same_unrecorded(tmp_path, executor):
+    spec = spec_of("fedsmoo", sampling=HALF)
+    assert (weights(tmp_path, spec, executor) - weights(tmp_path, spec, "sequential")).abs().max() < TOLERANCE
+
+
+def test_recordings_are_kept_from_round_to_round(tmp_path):
+    """All clients are alike and take part: one number of rows, so one recording in four rounds."""
+    write_problem(tmp_path, [8] * 4)
+    spec = spec_of("scaffold", partition={"scheme": "test", "clients": 4}, sampling={"scheme": "all"})
+    assert taped(tmp_path, spec, "graph")[2].recorded == 1
+
+
+def test_other_server_vectors_are_recorded_anew(tmp_path):
+    """The server's vectors are read where they lie: moved elsewhere, the old recordings would read the old ones."""
+    spec = spec_of("fedsmoo")
+    expected = weights(tmp_path, spec, "sequential")
+    run = simulation(tmp_path, spec, "graph")
+    run.local.recording = Recording(Tape())
+    run.advance()
+    old = run.server
+    run.server = {name: value.clone() for name, value in old.items()}
+    for value in old.values():
+        value.fill_(float("nan"))
+    for _ in range(3):
+        run.advance()
+    assert (run.server["w"][0] - expected).abs().max() < TOLERANCE
+
+
+def test_what_a_step_may_not_do_shows(tmp_path):
+    """The test's own power: a step that reads the round as a Python number is frozen by a recording."""
+
+    class ByRound(algorithms.load("fedavg")):
+        def correct(self, g, ctx):
+            return g * (1 + ctx.round)
+
+    spec = spec_of("fedavg", rounds=3)
+    runs = [simulation(tmp_path, spec, name, algorithm=ByRound()) for name in ("sequential", "graph")]
+    runs[1].local.recording = Recording(Tape())
+    for run in runs:
+        for _ in range(3):
+            run.advance()
+    assert (runs[0].server["w"] - runs[1].server["w"]).abs().max() > 1e-3
