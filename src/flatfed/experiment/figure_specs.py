@@ -7,7 +7,7 @@ import string
 from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import analyses, figures, fit, words
+from flatfed.experiment import analyses, figures, fit, set_ups, words
 from flatfed.experiment.model import Figure, Run
 
 if TYPE_CHECKING:
@@ -27,10 +27,14 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
             (one["protocol"], split) for one in figures.entries(panel) for split in one.get("splits") or [one["split"]]
         ]
     trained = found.kind not in ("partition", "histogram")
+    here = [
+        set_ups.in_brief(experiment, scale, list(dict.fromkeys(pairs)), trained=trained),
+        set_ups.alike(experiment, scale, found, drawn),
+    ]
     spec = {
         **{"figure": found.id, "kind": found.kind, "scale": scale},
         **{key: document[key] for key in ("title", "paper")},
-        "setting": words.setting_in_brief(experiment, scale, list(dict.fromkeys(pairs)), trained=trained),
+        "setting": "; ".join(filter(None, here)),
         "panels": drawn,
     }
     if "caption" in document:

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from flatfed import algorithms as registry
-from flatfed.engine import graphs
-from flatfed.experiment import cells, settings, tables, tuning
+from flatfed.experiment import cells, set_ups, settings, tables, tuning
 from flatfed.experiment.model import Column, Table
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
         "scale": scale,
         **{key: document[key] for key in ("title", "paper")},
         "unit": document.get("unit", chosen[0].unit),
-        "setting": setting(experiment, scale, trained_in(experiment, found, chosen)),
+        "setting": set_ups.setting(experiment, scale, trained_in(experiment, found, chosen)),
         "metric": document.get("quantity", first.replace("_", " ")),
         "row_header": document.get("row_header", "Algorithm"),
         "rows": [{"id": row.id, "label": row.label} for row in found.entries.values()],
@@ -57,51 +56,6 @@ def trained_in(experiment: Experiment, found: Table, columns: list[Column]) -> l
         for row in found.entries.values()
     ]
     return list(dict.fromkeys(pairs))
-
-
-def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
-    """Return one line on data, clients and, where something is ``trained``, model and rounds of (protocol, split)s."""
-    return "; ".join(", ".join(parts) for parts in _set_ups(experiment, scale, pairs, trained))
-
-
-def setting_in_brief(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
-    """Return :func:`setting` for a figure's foot: of three set-ups or more, what all share is said once."""
-    found = _set_ups(experiment, scale, pairs, trained)
-    shared = [part for part in found[0] if all(part in parts for parts in found)]
-    own = [", ".join(part for part in parts if part not in shared) for parts in found]
-    if len(found) < 3 or not shared or not all(own):
-        return setting(experiment, scale, pairs, trained)
-    return f"{', '.join(shared)}; {' / '.join(own)}"
-
-
-def _set_ups(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool) -> list[tuple[str, ...]]:
-    """Return what there is to say of each different set-up of (protocol, split)s."""
-    said: dict[tuple[str, ...], None] = {}
-    for protocol, split in pairs:
-        values = experiment.catalog.protocols[protocol].scales[scale]
-        dataset = experiment.catalog.datasets[values["dataset"]]
-        deal = experiment.partition_spec(scale, protocol, split, 1)
-        size = "x".join(str(side) for side in dataset["shape"][1:])
-        count = dataset["train"] + dataset["test"]
-        central = deal["scheme"] == "central"
-        clients = "all at one place" if central else f"{deal['clients']} clients"
-        parts = [f"{dataset['label']} ({count:,} images of {size})", clients]
-        if trained:
-            fraction = experiment.sampling(scale, protocol, split)["fraction"]
-            epochs = f"{values['local_epochs']} local epoch{'s' if values['local_epochs'] > 1 else ''}"
-            length = "as many steps as a federated one" if central else epochs
-            parts += [
-                *([] if central else [f"{100 * fraction:g}% active"]),
-                values["model"]["name"],
-                f"{values['rounds']} rounds of {length}, batch {values['batch_size']}",
-            ]
-            graph = settings.topology_of(experiment.catalog.splits[split], values)
-            if graph:
-                gap = graphs.spectral_gap(graph, deal["clients"])
-                near = f" of {graph['neighbours']}" if gap is None else f" (spectral gap {gap:.4f})"
-                parts.append(f"decentralised rows: {graph['graph']}{near}")
-        said[tuple(parts)] = None
-    return list(said)
 
 
 def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:

@@ -1,0 +1,148 @@
+"""What was really trained, in one line: data, clients, model and rounds of the set-ups of a table or figure."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from flatfed.engine import graphs
+from flatfed.experiment import figures, settings
+
+if TYPE_CHECKING:
+    from flatfed.experiment.experiment import Experiment
+    from flatfed.experiment.model import Figure
+
+#: Keys of a protocol at a scale that do not change what is trained.
+REMARKS = ("label", "unstated", "targets")
+
+
+def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
+    """Return one line on data, clients and, where something is ``trained``, model and rounds of (protocol, split)s."""
+    return "; ".join(_joined(parts) for parts in _set_ups(experiment, scale, pairs, trained))
+
+
+def in_brief(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
+    """Return :func:`setting` for a figure's foot: what all set-ups share once, then the values of what differs.
+
+    Parts of which one determines the other vary together ("30 clients, 20% active / 3 clients, 100% active"), others by
+    themselves ("10% / 20% / 40% active; 1 / 3 / 5 local epochs").
+    """
+    found = _set_ups(experiment, scale, pairs, trained)
+    keys = list(dict.fromkeys(key for parts in found for key in parts))
+    values = {key: [parts.get(key, "") for parts in found] for key in keys}
+    groups: list[list[str]] = []
+    for key in (key for key in keys if len(set(values[key])) > 1):
+        near = (group for group in groups if any(_determined(values[key], values[other]) for other in group))
+        home = next(near, None)
+        if home is None:
+            groups.append([key])
+        else:
+            home.append(key)
+    shared = _joined({key: values[key][0] for key in keys if len(set(values[key])) == 1})
+    return "; ".join(filter(None, [shared, *(_alternatives(found, group) for group in groups)]))
+
+
+def alike(experiment: Experiment, scale: str, found: Figure, panels: list[dict[str, Any]]) -> str:
+    """Say which data sets of the paper are the same at ``scale``, and which ``panels`` of a figure therefore; or "".
+
+    Those of the figure itself, and of others of its kind, beside which it lies in the paper.
+    """
+    shown = _protocols(found)
+    beside = {one for other in experiment.figures.values() if other.kind == found.kind for one in _protocols(other)}
+    said = []
+    for protocol in shown:
+        twins = [
+            one for one in sorted(beside) if _values(experiment, scale, one) == _values(experiment, scale, protocol)
+        ]
+        names = [_dataset(experiment, "paper", one) for one in twins]
+        same: dict[str, list[str]] = {}
+        for panel in panels:
+            drawn = json.dumps({key: value for key, value in panel.items() if key != "title"})
+            for twin in twins:
+                drawn = drawn.replace(f"/{twin}/", f"/{twins[0]}/")
+            same.setdefault(drawn, []).append(panel["title"])
+        repeated = [f"panels {' and '.join(titles)} are the same" for titles in same.values() if len(titles) > 1]
+        if len(set(names)) > 1:
+            line = f"{' and '.join(dict.fromkeys(names))} are the same data here"
+            said.append(": ".join([line, *repeated]))
+    return "; ".join(dict.fromkeys(said))
+
+
+def _protocols(found: Figure) -> list[str]:
+    """Return the protocols of a figure, in their order."""
+    every = [one["protocol"] for panel in figures.panels(found.settings) for one in figures.entries(panel)]
+    return list(dict.fromkeys(every))
+
+
+def _values(experiment: Experiment, scale: str, protocol: str) -> dict[str, Any]:
+    """Return what a protocol settles at a scale."""
+    values = experiment.catalog.protocols[protocol].scales[scale]
+    return {key: value for key, value in values.items() if key not in REMARKS}
+
+
+def _dataset(experiment: Experiment, scale: str, protocol: str) -> str:
+    return experiment.catalog.datasets[experiment.catalog.protocols[protocol].scales[scale]["dataset"]]["label"]
+
+
+def _set_ups(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool) -> list[dict[str, str]]:
+    """Return what there is to say of each different set-up of (protocol, split)s, by what it is about."""
+    said: dict[tuple[tuple[str, str], ...], None] = {}
+    for protocol, split in pairs:
+        values = experiment.catalog.protocols[protocol].scales[scale]
+        dataset = experiment.catalog.datasets[values["dataset"]]
+        deal = experiment.partition_spec(scale, protocol, split, 1)
+        size = "x".join(str(side) for side in dataset["shape"][1:])
+        central = deal["scheme"] == "central"
+        parts = {
+            "data": f"{dataset['label']} ({dataset['train'] + dataset['test']:,} images of {size})",
+            "clients": "all at one place" if central else f"{deal['clients']} clients",
+        }
+        if trained:
+            fraction = experiment.sampling(scale, protocol, split)["fraction"]
+            epochs = f"{values['local_epochs']} local epoch{'s' if values['local_epochs'] > 1 else ''}"
+            parts |= {
+                **({} if central else {"active": f"{100 * fraction:g}% active"}),
+                "model": values["model"]["name"],
+                "rounds": f"{values['rounds']} rounds",
+                "length": "as many steps as a federated one" if central else epochs,
+                "batch": f"batch {values['batch_size']}",
+            }
+            graph = settings.topology_of(experiment.catalog.splits[split], values)
+            if graph:
+                gap = graphs.spectral_gap(graph, deal["clients"])
+                near = f" of {graph['neighbours']}" if gap is None else ""
+                parts["graph"] = f"decentralised rows: {graph['graph']}{near}"
+                parts |= {} if gap is None else {"gap": f"spectral gap {gap:.4f}"}
+        said[tuple(parts.items())] = None
+    return [dict(parts) for parts in said]
+
+
+def _joined(parts: dict[str, str]) -> str:
+    """Return the parts of one set-up as a line; rounds and their length belong together, as do graph and gap."""
+    parts = dict(parts)
+    if "rounds" in parts and "length" in parts:
+        parts["rounds"] += f" of {parts.pop('length')}"
+    if "graph" in parts and "gap" in parts:
+        parts["graph"] += f" ({parts.pop('gap')})"
+    return ", ".join(filter(None, parts.values()))
+
+
+def _determined(one: list[str], other: list[str]) -> bool:
+    """Say whether one of two parts determines the other: whoever knows it knows both."""
+    return len(set(zip(one, other, strict=True))) == max(len(set(one)), len(set(other)))
+
+
+def _alternatives(found: list[dict[str, str]], keys: list[str]) -> str:
+    """Return the different values of the parts ``keys`` of set-ups, what numbers count said once."""
+    texts = [_joined({key: parts[key] for key in keys if key in parts}) for parts in found]
+    texts = [text for text in dict.fromkeys(texts) if text]
+    counted = [re.fullmatch(r"([\d.]+)(%?) (.+)", text) for text in texts]
+    if len(keys) == 1 and all(counted):
+        numbers = sorted((match.groups() for match in counted if match), key=lambda groups: float(groups[0]))
+        unit = max((unit for *_, unit in numbers), key=len)
+        return f"{' / '.join(number + percent for number, percent, _ in numbers)} {unit}"
+    head = texts[0].partition(": ")[0] + ": "
+    if all(text.startswith(head) for text in texts):
+        texts[1:] = [text.removeprefix(head) for text in texts[1:]]
+    return " / ".join(texts)

@@ -1,0 +1,68 @@
+"""What the foot of a figure says was trained: what all set-ups share once, which data sets are the same at a scale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flatfed import experiment
+from flatfed.experiment import set_ups
+
+EXP = experiment.load(Path(__file__).parents[2])
+
+#: Figure -> what its foot says at preview scale.
+SAID = {
+    "fedsmoo2023_F7": "digits (1,797 images of 8x8), 30 clients, 20% active, cnn_tiny, 20 rounds of 3 local "
+    "epochs, batch 10",
+    "fedsam2022_F3": "digits (1,797 images of 8x8), 30 clients, cnn_tiny, 16 rounds, batch 10; 10% / 20% / 40% active; "
+    "1 / 3 / 5 local epochs",
+    "dfedsam2023_F4": "digits (1,797 images of 8x8), 30 clients, 100% active, cnn_tiny, 14 rounds of 2 local epochs, "
+    "batch 10; decentralised rows: ring (spectral gap 0.0146) / grid (spectral gap 0.2000) / exponential (spectral gap "
+    "0.3636)",
+    "dfedsam2023_F6": "digits (1,797 images of 8x8), 100% active, cnn_tiny, 14 rounds of 2 local epochs, batch 10, "
+    "decentralised rows: exponential; 30 clients, spectral gap 0.3636 / 15 clients, spectral gap 0.6667 / 45 clients, "
+    "spectral gap 0.5569",
+    "dfedsam2023_F3": "30 clients, cnn_tiny, 20 rounds of 2 local epochs, batch 10; digits (1,797 images of 8x8) / "
+    "digits and turned digits (3,594 images of 8x8); 20% active / 100% active, decentralised rows: clique of 3",
+    "fedlesam2024_F1": "digits (1,797 images of 8x8), cnn_tiny, 20 rounds, batch 10; all at one place, as many steps as "
+    "a federated one / 30 clients, 3 local epochs, 20% active",
+    "fedlesam2024_F5": "digits (1,797 images of 8x8) / digits and turned digits (3,594 images of 8x8); 30 / 60 clients",
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_the_foot_says_what_is_shared_once_and_then_what_differs(name: str) -> None:
+    assert EXP.figure("preview", name)["spec"]["setting"] == SAID[name]
+
+
+def test_the_lines_of_tables_say_every_set_up_whole() -> None:
+    pairs = [("fedsam-cifar10", "dir0.6-100-p20"), ("fedsam-cifar10~K1", "dir0.6-100-p20")]
+    common = "digits (1,797 images of 8x8), 30 clients, 20% active, cnn_tiny, 16 rounds of"
+    said = set_ups.setting(EXP, "preview", pairs)
+    assert said == f"{common} 3 local epochs, batch 10; {common} 1 local epoch, batch 10"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "fedsam2022_F1",
+            "CIFAR-100 and EMNIST are the same data here: panels (a) EMNIST and (c) CIFAR-100 are the same",
+        ),
+        (
+            "dfedsam2023_F2",
+            "CIFAR-10 and Fashion-MNIST are the same data here: panels (a) Fashion-MNIST and (b) CIFAR-10 are the same",
+        ),
+        ("fedsam2022_F5", "CIFAR-100 and EMNIST are the same data here"),
+        ("fedsam2022_F6", "CIFAR-100 and EMNIST are the same data here"),
+    ],
+)
+def test_data_sets_that_are_the_same_at_preview_scale_are_named(name: str, said: str) -> None:
+    assert EXP.figure("preview", name)["spec"]["setting"].endswith(f"; {said}")
+    assert "the same" not in EXP.figure("paper", name)["spec"]["setting"]
+
+
+def test_figures_of_other_kinds_are_not_beside_each_other() -> None:
+    """DFedSAM's curves show no Fashion-MNIST; that a surface does is nothing to them."""
+    assert "Fashion" not in EXP.figure("preview", "dfedsam2023_F3")["spec"]["setting"]
