@@ -1,0 +1,198 @@
+"""The workloads of benchmarks/rounds.py: sizes, run descriptions, and made-up data of the right shapes.
+
+Pixels and labels are random: what a round costs does not depend on them, and nothing has to be there or downloaded.
+Needs torch, numpy and safetensors only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from flatfed.data.dataset import Dataset
+from flatfed.data.partition import Partition
+
+ALGORITHMS: dict[str, dict[str, Any]] = {  # values of FedSMOO's set-up on CIFAR-10
+    "fedavg": {},
+    "fedsam": {"rho": 0.01},
+    "scaffold": {},
+    "fedsmoo": {"penalty": 0.1, "rho": 0.1},
+}
+TEST_IMAGES = 10_000  # of CIFAR-10
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One round's work: ``active`` of ``total`` clients pass ``epochs`` times over ``images`` images in batches.
+
+    ``shape`` (C, H, W) of an image; ``executor`` the one by device that our protocols name; ``distinct`` training
+    images in all, of which every client has ``images``, drawn with replacement over clients; ``test`` images of an
+    evaluation; ``changed`` what is other than in the set-up ``what``.
+    """
+
+    name: str
+    what: str
+    model: str
+    options: dict[str, Any]
+    shape: tuple[int, int, int]
+    classes: int
+    active: int
+    total: int
+    images: int
+    batch: int
+    epochs: int
+    augmentation: str
+    executor: dict[str, str]
+    distinct: int = 50_000
+    test: int = TEST_IMAGES
+    changed: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        """Local steps of a client in a round."""
+        return self.epochs * -(-self.images // self.batch)
+
+    def but(self, *, clients: int | None = None, total: int | None = None, steps: int | None = None) -> Workload:
+        """Return the workload with other numbers of clients a round, of all clients, and of local steps.
+
+        Other steps are one pass over that many full batches.
+        """
+        found = self
+        if clients is not None:
+            found = replace(found, active=clients, total=max(clients, found.total))
+        if total is not None:
+            found = replace(found, total=total)
+        if steps is not None:
+            found = replace(found, epochs=1, images=steps * found.batch)
+        sizes = {"active": "clients a round", "total": "clients", "steps": "local steps"}
+        changed = {
+            word: getattr(found, key) for key, word in sizes.items() if getattr(found, key) != getattr(self, key)
+        }
+        return replace(found, changed={**self.changed, **changed})
+
+    def description(self, algorithm: str, precision: str = "float32", **changes: Any) -> dict[str, Any]:
+        """Return the run description of ``algorithm``, as :class:`flatfed.engine.simulation.Simulation` takes it."""
+        channels = self.shape[0]
+        base = {
+            "format": 1,
+            "scale": "benchmark",
+            "protocol": self.name,
+            "split": "made-up",
+            "algorithm": algorithm,
+            "seed": SEED,
+            "dataset": {
+                "name": "made-up",
+                "classes": self.classes,
+                "shape": list(self.shape),
+                "mean": [0.5] * channels,
+                "std": [0.25] * channels,
+            },
+            "partition": {"scheme": "made-up", "clients": self.total},
+            "sampling": {"scheme": "fixed", "fraction": self.active / self.total, "sampler": "keyed"},
+            "model": {"name": self.model, "options": self.options},
+            "rounds": 1_000_000,  # the last would be evaluated, and evaluation has a clock of its own
+            "batch_size": self.batch,
+            "local_epochs": self.epochs,
+            "learning_rate": 0.01,
+            "learning_rate_decay": 1.0,
+            "weight_decay": 0.001,
+            "clip_norm": 10.0,
+            "augmentation": self.augmentation,
+            "update": {"name": algorithm, "params": ALGORITHMS[algorithm]},
+            "evaluation": {"every": 1_000_000, "sets": ["test"], "batch_size": 1000},
+            "executor": self.executor,
+            "precision": precision,
+            "checkpoint_every": 1_000_000,
+        }
+        return {**base, **changes}
+
+    def data(self) -> tuple[Dataset, Partition]:
+        """Return made-up data, and who has which of them, all clients as many."""
+        rng = np.random.default_rng(SEED)
+        count = self.distinct + self.test
+        images = rng.integers(0, 256, (count, *self.shape), dtype=np.uint8)
+        labels = rng.integers(0, self.classes, count)
+        dataset = Dataset("made-up", images, labels, None, self.classes, self.distinct, self.test, "", ())
+        indices = rng.integers(0, self.distinct, self.total * self.images)
+        offsets = np.arange(self.total + 1) * self.images
+        test = np.arange(self.distinct, count)
+        counts = np.zeros((self.total, self.classes), dtype=np.int64)
+        return dataset, Partition(indices, offsets, test, counts, {}, "")
+
+
+_RESNET = {"cpu": "sequential", "cuda": "stacked"}  # as the protocols name them
+_TINY = {"cpu": "stacked", "cuda": "stacked"}
+_PLAIN = {"pooling": "each", "dropout1": 0.0, "dropout2": 0.0}
+_W3 = Workload(
+    "W3-10",
+    "preview of FedSMOO's CIFAR-10 set-up: tiny CNN, images of the digits' shape and number, 10 clients a round",
+    "cnn_tiny",
+    {},
+    (1, 8, 8),
+    10,
+    active=10,
+    total=100,
+    images=43,
+    batch=10,
+    epochs=3,
+    augmentation="none",
+    executor=_TINY,
+    distinct=1297,
+    test=500,
+)
+
+WORKLOADS: dict[str, Workload] = {
+    workload.name: workload
+    for workload in (
+        Workload(
+            "W1",
+            "FedSMOO's CIFAR-10 set-up: ResNet-18 with GroupNorm and 7x7 stem, 10 of 100 clients, 50 steps of 50",
+            "resnet18_gn",
+            {"stem": "imagenet", "groups": 2},
+            (3, 32, 32),
+            10,
+            active=10,
+            total=100,
+            images=500,
+            batch=50,
+            epochs=5,
+            augmentation="crop_flip_half",
+            executor=_RESNET,
+        ),
+        Workload(
+            "W2-32",
+            "FedSMOO's CIFAR-10 set-up with a CNN (fedsmoo-cifar10~cnn): 10 of 100 clients, 20 steps of 50",
+            "cnn",
+            _PLAIN,
+            (3, 32, 32),
+            10,
+            active=10,
+            total=100,
+            images=500,
+            batch=50,
+            epochs=2,
+            augmentation="crop_flip_half",
+            executor=_RESNET,
+        ),
+        Workload(
+            "W2-28",
+            "FedSAM's EMNIST set-up (CNN with dropout, 62 classes, batch 32), one pass of 25 steps, 10 of 100 clients",
+            "cnn",
+            {},
+            (1, 28, 28),
+            62,
+            active=10,
+            total=100,
+            images=800,
+            batch=32,
+            epochs=1,
+            augmentation="none",
+            executor=_RESNET,
+        ),
+        _W3,
+        replace(_W3, name="W3-100", what=_W3.what.replace("10 clients", "all 100 clients"), active=100),
+    )
+}

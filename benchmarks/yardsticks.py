@@ -1,0 +1,292 @@
+"""What benchmarks/rounds.py measures against: federated training as plain PyTorch code does it, done well.
+
+One ``nn.Module`` is trained for one client after another with ``torch.optim.SGD``, which gets its clients' images
+
+(i) ``loader``: from a ``torch.utils.data.DataLoader`` that normalises, flips and crops image by image, as the papers'
+    official code does, or
+(ii) ``resident``: from tensors on the device by indexing, whole batches normalised, flipped and cropped at once.
+
+Everything else is the same: multi-tensor arithmetic (``torch._foreach_*``, as torch's own optimisers), gradients set to
+None, no clone or transfer that the algorithm does not need, client state on the device, no ``item()`` in a step.
+Shared with flatfed are the model's module and its initial weights, so that with the same batches a round gives the same
+numbers (tests/oracle/test_yardsticks.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, pad
+from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
+from torch.utils.data import DataLoader, Dataset
+
+from flatfed import models
+from flatfed.engine.streams import torch_seed
+
+KINDS = ("loader", "resident")
+PADDING = 4
+EPSILON = 1e-7  # added to a norm before it divides
+
+#: (client, round from 0) -> positions of its batches in the image array.
+Order = Callable[[int, int], Sequence[Tensor]]
+
+
+class Images(Dataset):
+    """Images one by one: a float image (C, H, W), normalised and augmented, and its label."""
+
+    def __init__(self, images: Tensor, labels: Tensor, mean: Tensor, std: Tensor, dtype: torch.dtype, augmented: bool):
+        self.images, self.labels = images, labels.tolist()
+        self.mean, self.std = mean[:, None, None], std[:, None, None]
+        self.dtype, self.augmented = dtype, augmented
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, position: int) -> tuple[Tensor, int]:
+        image = self.images[position].to(self.dtype).div_(255).sub_(self.mean).div_(self.std)
+        if self.augmented:
+            flip, crop = torch.rand(2).tolist()
+            if flip < 0.5:
+                image = image.flip(-1)
+            if crop < 0.5:
+                top, left = torch.randint(2 * PADDING + 1, (2,)).tolist()
+                height, width = image.shape[-2:]
+                image = pad(image, (PADDING,) * 4)[:, top : top + height, left : left + width]
+        return image, self.labels[position]
+
+
+class Yardstick:
+    """FedAvg; the base of the others. ``w`` (parameters,) is the server's model, ``round`` counts finished rounds.
+
+    ``members`` the clients' image positions; ``order`` their batches, by default new permutations each epoch;
+    ``workers`` processes of the data loader.
+    """
+
+    proximal = 0.0
+
+    def __init__(
+        self,
+        kind: str,
+        description: dict[str, Any],
+        images: Tensor,
+        labels: Tensor,
+        members: Sequence[Any],
+        device: torch.device,
+        *,
+        order: Order | None = None,
+        workers: int = 0,
+    ):
+        self.kind, self.spec, self.device, self.workers = kind, description, device, workers
+        self.params = description["update"]["params"]
+        self.members = [torch.as_tensor(own) for own in members]
+        self.order = order or self._shuffled
+        self.dtype = getattr(torch, description["precision"])
+        data, spec = description["dataset"], description["model"]
+        self.augmented = description["augmentation"] != "none"
+        self.mean, self.std = (torch.tensor(data[key], dtype=self.dtype) for key in ("mean", "std"))
+        if kind == "loader":
+            self.images = Images(images, labels, self.mean, self.std, self.dtype, self.augmented)
+        else:
+            self.images, self.labels = images.to(device), labels.to(device)
+            self.mean, self.std = self.mean.to(device)[:, None, None], self.std.to(device)[:, None, None]
+        self.model = models.build(spec["name"], tuple(data["shape"]), data["classes"], spec["options"])
+        generator = torch.Generator().manual_seed(torch_seed(description["seed"], "weights"))
+        self.w = models.initial_weights(self.model, generator).to(device, self.dtype)
+        self.model.to(device, self.dtype)
+        self.weights = list(self.model.parameters())
+        self.round = 0
+        self.lr = description["learning_rate"]
+        self.vectors: dict[str, Tensor] = {}  # the server's, beside w
+        self.state: dict[str, dict[int, Tensor]] = {}  # the clients', zero until they first take part
+
+    def advance(self, clients: Sequence[int]) -> None:
+        """Train one round of ``clients``."""
+        self.lr = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** self.round
+        self.aggregate([self.train(client) for client in clients])
+        self.round += 1
+
+    def train(self, client: int) -> Tensor:
+        """Return the local model (parameters,) of ``client`` after its steps."""
+        vector_to_parameters(self.w.clone(), self.weights)
+        decay = self.spec["weight_decay"] + self.proximal
+        optimiser = torch.optim.SGD(self.weights, lr=self.lr, weight_decay=decay)
+        self.start(client)
+        steps = 0
+        for images, labels in self.feed(client):
+            self.gradients(images, labels)
+            clip_grad_norm_(self.weights, self.spec["clip_norm"])
+            optimiser.step()
+            steps += 1
+        local = parameters_to_vector(self.weights).detach()
+        self.finish(client, local, steps)
+        return local
+
+    def backward(self, images: Tensor, labels: Tensor, masks: list[Tensor] | None) -> list[Tensor]:
+        """Set and return the gradients of the mean loss at the module's weights."""
+        self.model.zero_grad(set_to_none=True)
+        cross_entropy(self.model(images, masks), labels).backward()
+        return [weight.grad for weight in self.weights]
+
+    def gradients(self, images: Tensor, labels: Tensor) -> None:
+        """Leave in the module what the optimiser is to step along."""
+        self.backward(images, labels, self.masks(len(labels)))
+
+    def masks(self, size: int) -> list[Tensor] | None:
+        """Return what torch's dropout would multiply by, drawn on the device, one for all passes of a step."""
+        sites = self.model.dropout
+        drawn = [torch.empty(size, *shape, device=self.device, dtype=self.dtype) for shape, _ in sites]
+        return [mask.bernoulli_(1 - rate).div_(1 - rate) for mask, (_, rate) in zip(drawn, sites, strict=True)] or None
+
+    def start(self, client: int) -> None:
+        """Before the first step of ``client``."""
+
+    def finish(self, client: int, local: Tensor, steps: int) -> None:
+        """After the last step of ``client``, with its model ``local`` (parameters,)."""
+
+    def aggregate(self, uploads: list[Tensor]) -> None:
+        """Set the server's model from the local ones."""
+        self.w = torch.stack(uploads).mean(dim=0)
+
+    def own(self, name: str, client: int) -> Tensor:
+        """Return the vector ``name`` (parameters,) that ``client`` keeps."""
+        kept = self.state.setdefault(name, {})
+        if client not in kept:
+            kept[client] = torch.zeros_like(self.w)
+        return kept[client]
+
+    def split(self, vector: Tensor) -> list[Tensor]:
+        """Return views of ``vector`` (parameters,) shaped as the model's weights."""
+        parts = vector.split([weight.numel() for weight in self.weights])
+        return [part.view_as(weight) for part, weight in zip(parts, self.weights, strict=True)]
+
+    def _shuffled(self, client: int, round_: int) -> list[Tensor]:
+        """Return the client's batches: a permutation an epoch, the last batch smaller."""
+        own = self.members[client]
+        epochs = (own[torch.randperm(len(own))] for _ in range(self.spec["local_epochs"]))
+        return [batch for epoch in epochs for batch in epoch.split(self.spec["batch_size"])]
+
+    def feed(self, client: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the batches (B, C, H, W), (B,) of the client's round on the device."""
+        batches = self.order(client, self.round)
+        if self.kind == "loader":
+            loader = DataLoader(
+                self.images,
+                batch_sampler=[batch.tolist() for batch in batches],
+                num_workers=self.workers,
+                pin_memory=self.device.type == "cuda",
+            )
+            for images, labels in loader:
+                yield images.to(self.device, non_blocking=True), labels.to(self.device, non_blocking=True)
+            return
+        for index in torch.cat(list(batches)).to(self.device).split([len(batch) for batch in batches]):
+            images = self.images[index].to(self.dtype).div_(255).sub_(self.mean).div_(self.std)
+            yield self.flip_and_crop(images) if self.augmented else images, self.labels[index]
+
+    def flip_and_crop(self, images: Tensor) -> Tensor:
+        """Return ``images`` (B, C, H, W), each flipped with probability 1/2 and cropped with probability 1/2."""
+        count, channels, height, width = images.shape
+        flip, crop = (torch.rand(2, count, device=self.device) < 0.5).unbind()
+        offsets = torch.randint(2 * PADDING + 1, (2, count), device=self.device)
+        top, left = torch.where(crop, offsets, PADDING).unbind()
+        rows = top[:, None] + torch.arange(height, device=self.device)
+        columns = torch.arange(width, device=self.device).expand(count, width)
+        columns = left[:, None] + columns
+        columns = torch.where(flip[:, None], width + 2 * PADDING - 1 - columns, columns)
+        padded = pad(images, (PADDING,) * 4)
+        which = torch.arange(count, device=self.device)[:, None, None, None]
+        channel = torch.arange(channels, device=self.device)[:, None, None]
+        return padded[which, channel, rows[:, None, :, None], columns[:, None, None, :]]
+
+
+class FedSAM(Yardstick):
+    """FedAvg on SAM's gradient."""
+
+    def direction(self, gradients: list[Tensor]) -> list[Tensor]:
+        """Return what the perturbation is along."""
+        return gradients
+
+    def kept(self, perturbation: list[Tensor]) -> None:
+        """Take note of the step's perturbation."""
+
+    @torch.no_grad()
+    def gradients(self, images: Tensor, labels: Tensor) -> None:
+        masks = self.masks(len(labels))
+        with torch.enable_grad():
+            along = self.direction(self.backward(images, labels, masks))
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(along)))
+        perturbation = torch._foreach_mul(along, self.params["rho"] / (norm + EPSILON))
+        torch._foreach_add_(self.weights, perturbation)
+        with torch.enable_grad():
+            self.backward(images, labels, masks)
+        torch._foreach_sub_(self.weights, perturbation)
+        self.kept(perturbation)
+
+
+class Scaffold(Yardstick):
+    """Control variates: c of the server, c_i of every client."""
+
+    def start(self, client: int) -> None:
+        self.c = self.vectors.setdefault("c", torch.zeros_like(self.w))
+        self.correction = self.split(self.c - self.own("c", client))
+        self.change = self.vectors.setdefault("change", torch.zeros_like(self.w))
+
+    def gradients(self, images: Tensor, labels: Tensor) -> None:
+        super().gradients(images, labels)
+        torch._foreach_add_([weight.grad for weight in self.weights], self.correction)
+
+    def finish(self, client: int, local: Tensor, steps: int) -> None:
+        delta = (self.w - local).div_(steps * self.lr).sub_(self.c)
+        self.own("c", client).add_(delta)
+        self.change.add_(delta)
+
+    def aggregate(self, uploads: list[Tensor]) -> None:
+        super().aggregate(uploads)
+        self.c.add_(self.change, alpha=1 / len(self.members))
+        self.change.zero_()
+
+
+class FedSMOO(FedSAM):
+    """Duals for the weights (h_i) and for the perturbation (mu_i, s)."""
+
+    def __init__(self, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        self.proximal = self.params["penalty"]
+        self.vectors = {name: torch.zeros_like(self.w) for name in ("h", "s", "mu")}
+        self.s = self.split(self.vectors["s"])
+
+    def start(self, client: int) -> None:
+        self.mu = self.split(self.own("mu", client))
+        self.dual = self.split((self.own("h", client) - self.w).mul_(self.proximal))
+
+    def direction(self, gradients: list[Tensor]) -> list[Tensor]:
+        found = torch._foreach_sub(gradients, self.mu)
+        torch._foreach_sub_(found, self.s)
+        return found
+
+    def kept(self, perturbation: list[Tensor]) -> None:
+        torch._foreach_add_(self.mu, perturbation)
+        torch._foreach_sub_(self.mu, self.s)
+        torch._foreach_add_([weight.grad for weight in self.weights], self.dual)
+
+    def finish(self, client: int, local: Tensor, steps: int) -> None:
+        self.own("h", client).add_(local).sub_(self.w)
+        self.vectors["mu"].add_(self.own("mu", client))
+
+    def aggregate(self, uploads: list[Tensor]) -> None:
+        mean = torch.stack(uploads).mean(dim=0)
+        self.vectors["h"].add_(mean - self.w, alpha=len(uploads) / len(self.members))
+        self.w = mean.add_(self.vectors["h"])
+        mu = self.vectors["mu"].div_(len(uploads))
+        self.vectors["s"].copy_(mu).mul_(self.params["rho"] / (mu.norm() + EPSILON))
+        mu.zero_()
+
+
+YARDSTICKS: dict[str, type[Yardstick]] = {
+    "fedavg": Yardstick,
+    "fedsam": FedSAM,
+    "scaffold": Scaffold,
+    "fedsmoo": FedSMOO,
+}

@@ -1,0 +1,86 @@
+"""What the benchmark measures us against does the same arithmetic: the same model after some rounds, in float64.
+
+The yardsticks are written apart from flatfed, with nn.Module and torch.optim.SGD; they share the module, its initial
+weights and here the batches.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from harness import SIZES, description, simulation, write_problem
+
+from flatfed.engine import batches
+from flatfed.engine.sampling import active_clients
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from workloads import ALGORITHMS, WORKLOADS
+from yardsticks import KINDS, PADDING, YARDSTICKS, Images
+
+RESNET = {"name": "resnet18_gn", "options": WORKLOADS["W1"].options}  # its taps are mostly dead, so ours are cropped
+
+
+def distance(folder: Path, name: str, kind: str, rounds: int = 3, **changes) -> tuple[float, float]:
+    """Return the largest difference of both models after so many ``rounds``, and how far the model has come."""
+    spec = description(name, ALGORITHMS[name], **changes)
+    ours = simulation(folder, spec, "sequential")
+    schedule = batches.Schedule(spec["batch_size"], spec["local_epochs"])
+
+    def order(client: int, round_: int) -> list[torch.Tensor]:
+        dealt = batches.plan([client], ours.members, schedule, seed=spec["seed"], round_=round_, augmented=False)
+        parts = zip(dealt.index[0], dealt.weight[0], strict=True)
+        return [torch.from_numpy(index[weight > 0]) for index, weight in parts]
+
+    images, labels = ours.data.images, ours.data.labels
+    theirs = YARDSTICKS[name](kind, spec, images, labels, ours.members, torch.device("cpu"), order=order)
+    initial = theirs.w.clone()
+    for round_ in range(rounds):
+        ours.advance()
+        theirs.advance(active_clients(spec["sampling"], ours.clients, spec["seed"], round_).tolist())
+    found = torch.cat([value.reshape(-1) for value in ours.weights.tensors(ours.server["w"][0]).values()])
+    return float((found - theirs.w).abs().max()), float((theirs.w - initial).abs().max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_same_model(tmp_path, name, kind):
+    """Ragged clients, half of them active, a clip that acts, weight decay, a falling learning rate."""
+    difference, way = distance(tmp_path, name, kind)
+    assert difference < 1e-10 < 1e-2 < way
+
+
+def test_the_same_model_with_dead_taps(tmp_path):
+    """The 7x7 stem on small images: ours carries most weights as one coordinate, a plain module as they are."""
+    write_problem(tmp_path, SIZES[:2])
+    changes = {"model": RESNET, "batch_size": 12, "local_epochs": 1, "sampling": {"scheme": "all"}}
+    difference, way = distance(tmp_path, "fedavg", "resident", rounds=1, **changes)
+    assert difference < 1e-10 < 1e-2 < way
+
+
+def test_both_feeds_flip_and_crop_alike():
+    """Every augmented image of either is one of the 2 x (81 + 1) that flip and crop allow, and about as many differ."""
+    images = torch.randint(0, 256, (400, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    images[:] = images[:1]
+    labels, one = torch.zeros(400, dtype=torch.int64), torch.ones(3)
+    alone = Images(images, labels, 0 * one, one, torch.float64, True)
+    plain = images[0].double() / 255
+    allowed = set()
+    for flipped in (plain, plain.flip(-1)):
+        padded = torch.nn.functional.pad(flipped, (PADDING,) * 4)
+        offsets = range(2 * PADDING + 1)
+        allowed |= {padded[:, y : y + 8, x : x + 8].numpy().tobytes() for y in offsets for x in offsets}
+    spec = WORKLOADS["W1"].description("fedavg", "float64", model={"name": "cnn", "options": {}})
+    spec["dataset"] |= {"mean": [0.0] * 3, "std": [1.0] * 3}
+    yardstick = YARDSTICKS["fedavg"]("resident", spec, images, labels, [range(400)], torch.device("cpu"))
+    torch.manual_seed(0)
+    together = yardstick.flip_and_crop(plain.expand(400, 3, 8, 8))
+    for found in (torch.stack([alone[i][0] for i in range(400)]), together):
+        seen = [image.numpy().tobytes() for image in found]
+        assert set(seen) <= allowed
+        uncropped = sum(image in (plain.numpy().tobytes(), plain.flip(-1).numpy().tobytes()) for image in seen)
+        flipped = sum(image == plain.flip(-1).numpy().tobytes() for image in seen)
+        assert 160 < uncropped < 250, "half of the images, and 1 in 81 crops"
+        assert 75 < flipped < 130
