@@ -60,9 +60,15 @@ class Recording:
 
     def __init__(self, record: Recorder):
         self.record = record
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all recordings and the memory that they hold; the next block of rows makes new ones."""
         self.steps: dict[int, Work] = {}
         self.capacity = 0
         self._places: list[int] = []
+        self.w = self.total = self.ctx = None
+        self.batch, self.masks = [], []
 
     def train(self, local: LocalTraining, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
         """Do what :meth:`flatfed.engine.local.LocalTraining.train` does, by replaying recorded steps."""
