@@ -1,7 +1,9 @@
 """A training that is ended loses nothing: Snakemake keeps its checkpoint, and the retry or the next call goes on."""
 
+import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from project import SPLIT
 
+from flatfed import run_lock
 from flatfed.engine.checkpoint import NAME
 
 RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
@@ -75,3 +78,62 @@ def test_a_call_after_ctrl_c_goes_on_from_the_checkpoint(project, begun):
     done = subprocess.run(COMMAND, cwd=project.root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert_went_on(project.root)
+
+
+def snakemake(root, *arguments):
+    """Call Snakemake for the run as another person would; return exit status and both streams in ``.text``."""
+    done = subprocess.run([*COMMAND, *arguments], cwd=root, capture_output=True, text=True)
+    done.text = done.stdout + done.stderr
+    return done
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def held(project, begun):
+    """Return the process that trains, stopped in the middle; whoever comes second waits for it but a moment."""
+    project.edit("src/flatfed/run_lock.py", ("PATIENCE = 5.0", "PATIENCE = 0.1"))
+    words = (project.root / RUN / run_lock.NAME).read_text()
+    process = int(re.match(r"process (\d+) on ", words)[1])
+    os.kill(process, signal.SIGSTOP)
+    yield process
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
+def test_after_a_sigkill_of_snakemake_no_lock_loses_or_doubles_a_training(project, begun, held):
+    os.kill(begun.pid, signal.SIGKILL)
+    begun.wait()
+    locked = snakemake(project.root)
+    assert locked.returncode != 0 and "It can be removed with the --unlock argument" in locked.text
+    assert snakemake(project.root, "--unlock").returncode == 0
+    before = contents(project.root / RUN)
+    refused = snakemake(project.root)
+    assert refused.returncode != 0 and "Traceback" not in refused.text
+    assert f"{RUN}: another process trains this run (process {held} on " in refused.text
+    assert contents(project.root / RUN) == before
+    os.kill(held, signal.SIGCONT)
+    deadline = time.monotonic() + 300
+    while training(project.root) is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert json.loads((project.root / RUN / "run.json").read_text())["rounds_done"] == 40, "it ended undisturbed"
+    model = (project.root / RUN / "model.safetensors").read_bytes()
+    done = snakemake(project.root)
+    assert done.returncode == 0, done.text
+    assert (project.root / RUN / "model.safetensors").read_bytes() == model
+
+
+def test_of_two_snakemakes_at_once_one_trains(project, begun, held):
+    locked = snakemake(project.root)
+    assert locked.returncode != 0 and "no other Snakemake process is trying to create the same files" in locked.text
+    other = project.make("--force", "results/errata.html")
+    assert "1 of 1 steps (100%) done" in other.text, "of other files, both work"
+    # Snakemake takes all locks of a folder away when one call ends: from here on, ours alone is left.
+    refused = snakemake(project.root)
+    assert refused.returncode != 0 and f"(process {held} on " in refused.text
+    os.kill(held, signal.SIGCONT)
+    assert begun.wait(timeout=600) == 0, (project.root / "log").read_text()
+    assert json.loads((project.root / RUN / "run.json").read_text())["rounds_done"] == 40
