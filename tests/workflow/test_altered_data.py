@@ -1,0 +1,36 @@
+"""A data set that was altered after it was fetched stops what would train on it; made again, everything goes on."""
+
+import shutil
+
+import pytest
+from project import ROWS
+
+RUNS = "results/preview/runs/fedsmoo-cifar10/dir0.6-100"
+DATA = "resources/digits"
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize(("damage", "file"), [(flip, "images.npy"), (cut, "labels.npy")])
+def test_no_run_is_trained_on_it_and_what_is_done_stays(project, damage, file):
+    wanted = f"{RUNS}/fedavg/seed2/run.json"
+    before = {path: path.read_bytes() for path in (project.root / RUNS).rglob("seed1/*")}
+    digest = (project.root / DATA / "dataset.json").read_text()
+    damage(project.root / DATA / file)
+    done = project.snakemake(wanted)
+    assert done.returncode != 0 and "Traceback" not in done.text
+    assert f"{DATA}: " in done.text and "delete the folder to make it again" in done.text
+    assert not (project.root / wanted).exists()
+    shutil.rmtree(project.root / DATA)
+    project.make(wanted)
+    assert (project.root / DATA / "dataset.json").read_text() == digest
+    assert {path: path.read_bytes() for path in before} == before and len(before) == 3 * len(ROWS)
+    assert project.planned() == {}, "what was trained before on the same data is as good as ever"
