@@ -10,12 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from harness import description, needs, write_problem
+from harness import description, needs, simulation, write_problem
 from test_training_job import interrupted_job, job, lines
 
-from flatfed.engine import checkpoint, interruption, journal
+from flatfed.engine import batches, checkpoint, interruption, journal
 from flatfed.engine.checkpoint import Checkpoint
 from flatfed.engine.interruption import Stopped
 from flatfed.engine.journal import Journal
@@ -100,6 +101,43 @@ def test_told_to_stop_a_run_goes_on_from_its_last_whole_round(tmp_path, monkeypa
         again = stopped_job(monkeypatch, [1], tmp_path, name, out, number=signal.SIGINT, **changes)
         assert again.status == 130
         assert_same(job(tmp_path, name, out, **changes), whole)
+
+
+@pytest.mark.parametrize("name", ["fedsmoo", "dfedsam", "dispfl"])
+def test_wherever_a_round_is_stopped_its_clients_are_as_before(tmp_path, monkeypatch, name):
+    """At every single check of a round whose clients train all at once: nothing is written back before the last."""
+    spec = description(name, **needs(name))
+    run = simulation(tmp_path, spec)
+    run.advance()
+    before = {key: values.clone() for key, values in run.state.store.items()}
+    checks = Signals(monkeypatch)
+    run._trained(*around(run))
+    stops = checks.calls
+    assert stops > 4 and any(not torch.equal(before[key], values) for key, values in run.state.store.items())
+    for moment in range(1, stops + 1):
+        run = simulation(tmp_path, spec)
+        run.advance()
+        calls = []
+
+        def stop(moment=moment, calls=calls):
+            calls.append(None)
+            if len(calls) == moment:
+                raise Stopped(15)
+
+        monkeypatch.setattr(interruption, "check", stop)
+        if name == "dispfl":
+            run._mix(around(run)[1])
+            run.mixed = True
+            before = {key: values.clone() for key, values in run.state.store.items()}
+        with pytest.raises(Stopped):
+            run._trained(*around(run))
+        assert all(torch.equal(before[key], values) for key, values in run.state.store.items()), moment
+
+
+def around(run):
+    """Return a round's clients, learning rate, and that its local models are wanted."""
+    order = batches.by_length(np.arange(run.clients), run.sizes, run.schedule)
+    return order, torch.tensor(0.1, dtype=run.dtype), True
 
 
 EVALUATION = {"every": 2, "sets": ["test", "train"], "batch_size": 7}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterable
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from flatfed.engine import memory
+from flatfed.engine.sizes import home
 
 
 class ClientState:
@@ -17,7 +19,8 @@ class ClientState:
     ``sizes`` name -> length of the vector; ``touched`` (clients,) bool. The store lies where it fits: on the device
     while it takes at most half of the device's free memory, else in host memory while at most half of that, else in a
     memory-mapped temporary file. Host memory is reserved, not filled: pages of clients that never took part cost
-    nothing. ``home`` says which of ``device``, ``memory`` and ``file`` it is.
+    nothing. ``home`` says which of ``device``, ``memory`` and ``file`` it is. To and from a GPU rows go by way of
+    page-locked memory, which it reads by itself and at full speed; only what is on its way is ever locked.
 
     A round is a transaction: :meth:`keep` what it is about to change, then :meth:`settle` or :meth:`undo`. ``changed``
     (clients,) bool: settled since the last checkpoint; ``active``: how many the last round settled.
@@ -34,16 +37,43 @@ class ClientState:
 
     def gather(self, clients: np.ndarray) -> dict[str, Tensor]:
         """Return name -> rows (n, size) of ``clients`` on the device; one client's may be the store's own memory."""
-        if len(clients) == 1:
-            first = int(clients[0])
-            return {name: values[first : first + 1].to(self.device) for name, values in self.store.items()}
-        return {name: values[_index(clients, values)].to(self.device) for name, values in self.store.items()}
+        if not self._apart:
+            if len(clients) == 1:
+                first = int(clients[0])
+                return {name: values[first : first + 1] for name, values in self.store.items()}
+            return {name: values[_index(clients, values)] for name, values in self.store.items()}
+        found = {}
+        for name, values in self.store.items():
+            way = self._locked(len(clients), values)
+            torch.index_select(values, 0, _index(clients, values), out=way)
+            found[name] = way.to(self.device, non_blocking=True)
+        return found
 
     def scatter(self, clients: np.ndarray, rows: dict[str, Tensor]) -> None:
         """Write back the rows that ``gather`` gave and a block of local training changed."""
+        if self._apart:
+            rows = {n: self._locked(len(clients), self.store[n]).copy_(rows[n], non_blocking=True) for n in self.store}
+            if self.device.type == "cuda":
+                torch.cuda.current_stream(self.device).synchronize()
+        elif len(clients) == 1:
+            return
         for name, values in self.store.items():
-            if len(clients) > 1 or values.device != self.device:
-                values[_index(clients, values)] = rows[name].to(values.device)
+            values[_index(clients, values)] = rows[name]
+
+    def move_out(self) -> None:
+        """Move the store from the device to the host, vector by vector."""
+        self.home = home(self.row_bytes() * len(self.touched), None, memory.available())
+        for name, values in self.store.items():
+            self.store[name] = _reserve(self.home, tuple(values.shape), values.dtype, self.device).copy_(values)
+
+    @property
+    def _apart(self) -> bool:
+        """Whether the store lies elsewhere than the rows that train."""
+        return self.home != "device" and self.device.type != "cpu"
+
+    def _locked(self, rows: int, values: Tensor) -> Tensor:
+        """Return page-locked memory for some rows of ``values``; torch keeps it until a copy that is under way ends."""
+        return torch.empty(rows, values.shape[1], dtype=values.dtype, pin_memory=self.device.type == "cuda")
 
     def keep(self, clients: np.ndarray) -> None:
         """Remember the rows of ``clients`` as they are, until the round is settled or undone."""
@@ -101,6 +131,12 @@ class Received:
         for old in set(self.snapshots) - set(self.rounds.tolist()):
             del self.snapshots[old]
 
+    def move_out(self) -> None:
+        """Move the snapshots from the device to the host."""
+        self.place = torch.device("cpu")
+        for round_, w in self.snapshots.items():
+            self.snapshots[round_] = w.to(self.place)
+
 
 def _index(clients: np.ndarray, values: Tensor) -> Tensor:
     """Return ``clients`` as an index on the device of ``values``."""
@@ -109,10 +145,8 @@ def _index(clients: np.ndarray, values: Tensor) -> Tensor:
 
 def _home(size: int, device: torch.device) -> str:
     """Return where ``size`` bytes of client state go: device, memory or file."""
-    if device.type == "cuda" and size <= torch.cuda.mem_get_info(device)[0] // 2:
-        return "device"
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    return "memory" if size <= available // 2 else "file"
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None
+    return home(size, free, memory.available())
 
 
 def _reserve(home: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:

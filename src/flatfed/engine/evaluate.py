@@ -9,13 +9,15 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from flatfed.data.partition import Partition
-from flatfed.engine import interruption
+from flatfed.engine import interruption, shortage
 from flatfed.engine.layout import Layout
 from flatfed.engine.local import Resident
 
 
 class Evaluation:
     """Evaluates flat rows of ``model`` in batches of ``batch_size``, without augmentation or dropout.
+
+    Where memory does not last for a batch, it is halved from then on.
 
     ``sets``: ``test``; ``train``, the images of all clients one after the other, those given twice counted twice;
     ``clients``, every client by itself: on its own training images and, where the partition has it, on test images
@@ -62,12 +64,24 @@ class Evaluation:
                     }
         return found
 
-    @torch.no_grad()
     def hits(self, row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:
         """Return (mean cross-entropy, (n,) 1 where the model is right, else 0) on the images ``index`` (n,).
 
-        Sums are kept on the device until the end. Raises Stopped where a signal asks for it.
+        Raises Stopped where a signal asks for it, Shortage where memory does not last for one image.
         """
+        while True:
+            try:
+                return self._hits(row, index)
+            except (RuntimeError, MemoryError) as error:
+                if not shortage.is_shortage(error):
+                    raise
+                more = shortage.asked(error)
+            # Here and not above: while an error is handled, it holds on to what was computed so far.
+            self.batch_size = shortage.fewer(self.batch_size, row.device, more)
+
+    @torch.no_grad()
+    def _hits(self, row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:
+        """Return what :meth:`hits` does; sums are kept on the device until the end."""
         views = self.layout.views(row)
         loss = torch.zeros((), dtype=torch.float64, device=row.device)
         right = torch.empty(len(index), dtype=torch.bool, device=row.device)

@@ -13,16 +13,16 @@ from torch import Tensor
 from flatfed import algorithms
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
-from flatfed.engine import batches, fit, interruption
+from flatfed.engine import batches, fit
 from flatfed.engine.client_state import ClientState, Received
-from flatfed.engine.context import Context, context_of
+from flatfed.engine.context import context_of
 from flatfed.engine.cost import Cost
 from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.executors import executor
 from flatfed.engine.local import LocalTraining, Resident, placed
-from flatfed.engine.precision import full_precision
 from flatfed.engine.probe import Probe
 from flatfed.engine.recording import Recording, recorder
+from flatfed.engine.rounds import Rounds
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
 from flatfed.engine.weights import Weights
@@ -30,16 +30,18 @@ from flatfed.engine.weights import Weights
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
-class Simulation:
+class Simulation(Rounds):
     """State of a run: the server's vectors, the clients' vectors, the round; everything else is a constant.
 
     ``server`` name -> (1, parameters); ``round`` finished rounds; ``mixed``: the coming round's mixing is done, where
-    algorithms mix first; ``pending`` the line of a finished round that is yet to be evaluated. ``description`` is a run
-    description (see :func:`flatfed.engine.train.train`).
+    algorithms mix first; ``pending`` the line of a finished round that is yet to be evaluated; ``rows``: how many
+    clients train at a time at most, as memory allowed so far, None for as many as the executor takes; ``whole``: the
+    state is as of one moment, not half-way through an aggregation or a mixing. ``description`` is a run description
+    (see :func:`flatfed.engine.train.train`).
     """
 
     #: What a checkpoint stores beside vectors and counts.
-    PROGRESS = ("round", "mixed", "pending", "probes", "seconds")
+    PROGRESS = ("round", "mixed", "pending", "probes", "seconds", "rows", "images")
 
     def __init__(
         self,
@@ -113,7 +115,8 @@ class Simulation:
         self.received = None
         if self.algorithm.remembers:
             self.received = Received(self.clients, self.layout.size, self.dtype, self.device)
-        self.round, self.mixed = 0, False
+        self.round, self.mixed, self.whole = 0, False, True
+        self.rows: int | None = None
         self.pending: dict[str, Any] | None = None
         self.cost = Cost(self.algorithm, self.schedule, self.weights.parameters * self.dtype.itemsize)
         self.probes: list[dict[str, Any]] = []
@@ -124,6 +127,15 @@ class Simulation:
             everybody = np.arange(self.clients)
             self.algorithm.begin(nodes, context_of(self, everybody, torch.zeros(()), self._all_state()))
             self.server["w"].copy_(nodes.mean(dim=0, keepdim=True))
+
+    @property
+    def images(self) -> int:
+        """How many images are evaluated at a time."""
+        return self.evaluate.batch_size
+
+    @images.setter
+    def images(self, count: int) -> None:
+        self.evaluate.batch_size = count
 
     def learning_rate(self) -> float:
         """Learning rate of the coming round: eta_0 gamma^t, constant within a round."""
@@ -157,11 +169,7 @@ class Simulation:
         if self.probe is not None and self.probe.due():
             self._look(order, rate)
         began = time.monotonic()
-        try:
-            trained, loss_sum, step_sum = self._train(order, rate)
-        except interruption.Stopped:
-            self.state.undo()
-            raise
+        trained, loss_sum, step_sum = self._trained(order, rate, wanted)
         line = {
             "round": self.round + 1,
             "learning_rate": lr,
@@ -169,7 +177,7 @@ class Simulation:
             "clients": len(order),
         }
         if wanted:
-            gap = torch.stack([(row - self.server["w"][0]).square().sum() for row in trained])
+            gap = torch.stack([(row.to(self.device) - self.server["w"][0]).square().sum() for row in trained])
             line["consistency"] = float(gap.mean())
         self.cost.round(self.sizes[order].tolist(), step_sum)
         self.round += 1
@@ -181,95 +189,6 @@ class Simulation:
         """Have the probe look at the model before the round of clients ``order``, once."""
         if self.probe is not None and not (self.probes and self.probes[-1]["round"] == self.round):
             self.probes.append(self.probe(order, rate))
-
-    def _train(self, order: np.ndarray, rate: Tensor) -> tuple[Tensor, Tensor, int]:
-        """Local training in blocks, then aggregation or mixing; return local models, sum of losses, sum of steps."""
-        n, algorithm = len(order), self.algorithm
-        everybody = np.arange(self.clients)
-        if algorithm.decentralised and algorithm.mix_first and not self.mixed:
-            self._mix(rate)
-            self.mixed = True
-            self.state.settle(everybody)  # all models have moved: a stop in local training goes back to here
-        uploads: dict[str, Tensor] = {}
-        loss_sum = torch.zeros((), dtype=self.dtype, device=self.device)
-        step_sum = 0
-        size = self.executor.block or n
-        for first in range(0, n, size):
-            part = order[first : first + size]
-            rows = slice(first, first + len(part))
-            plan = self.plan(part)
-            if len(part) < n or n == 1:  # else the rows are a copy, written back when nothing stops the round any more
-                self.state.keep(part)
-            step_sum += int(plan.steps.sum())
-            sent, losses = self._train_block(part, plan, rate)
-            loss_sum += losses
-            for name, values in sent.items():
-                if name not in uploads:
-                    uploads[name] = torch.empty(n, values.shape[1], dtype=self.dtype, device=self.device)
-                uploads[name][rows] = values
-        interruption.check()  # the last time: from here on the round goes to its end
-        # Mixing moves every model, also of clients that did not train.
-        self.state.settle(everybody if algorithm.decentralised else order)
-        self.mixed = False
-        if algorithm.decentralised:
-            if not algorithm.mix_first:
-                self._mix(rate)
-            self.server["w"].copy_(self.state.store["model"].mean(dim=0, keepdim=True))
-        else:
-            if self.received is not None:
-                self.received.record(order, self.round, self.server["w"])
-            with full_precision():
-                algorithm.aggregate(self.server, uploads, context_of(self, order, rate, None))
-        return uploads["w"], loss_sum, step_sum
-
-    def plan(self, clients: np.ndarray) -> batches.RoundPlan:
-        """Return which images ``clients``, sorted by length, see in the coming round."""
-        augmented = self.data.scheme != "none"
-        return batches.plan(
-            clients, self.members, self.schedule, seed=self.seed, round_=self.round, augmented=augmented
-        )
-
-    def _mix(self, rate: Tensor) -> None:
-        """Let the algorithm mix all clients' models; count the links that every gossip step uses."""
-        models = self.state.store["model"]
-
-        def mixing(step: int) -> Tensor:
-            matrix = self.topology.mixing(self.round, step)
-            links = int(np.count_nonzero(matrix) - np.count_nonzero(matrix.diagonal()))
-            self.cost.links(links)
-            return torch.from_numpy(matrix).to(models)
-
-        with full_precision():
-            self.algorithm.mix(models, mixing, context_of(self, np.arange(self.clients), rate, self._all_state()))
-
-    def _all_state(self) -> dict[str, Tensor]:
-        """Return the state of all clients, name -> (clients, parameters), as it lies in the store."""
-        return {name: self.state.store[name] for name in self.algorithm.client_state}
-
-    def _train_block(self, clients: np.ndarray, plan: batches.RoundPlan, rate: Tensor) -> tuple[dict, Tensor]:
-        """Train one block of rows from the received model; return what it uploads and the sum of first losses."""
-        rows = self.state.gather(clients)
-        w, ctx = self.open(clients, rate, rows)
-        losses = self.local.train(w, plan, ctx)
-        sent = self.algorithm.finish(w, ctx)
-        model = w[:, : self.layout.size]
-        if self.private:
-            rows["private"].copy_(w[:, self.layout.size :])
-        if self.algorithm.decentralised:
-            rows["model"].copy_(model)
-        self.state.scatter(clients, rows)
-        return {"w": model, **sent}, losses
-
-    def open(self, clients: np.ndarray, rate: Tensor, rows: dict[str, Tensor]) -> tuple[Tensor, Context]:
-        """Return models (n, parameters) that ``clients`` begin a round with, and their context on state ``rows``."""
-        ctx = context_of(self, clients, rate, rows, scratch=True)
-        if self.received is not None:
-            ctx.previous, ctx.participated = self.received.gather(clients, self.server["w"])
-        received = rows["model"] if self.algorithm.decentralised else self.server["w"].expand(len(clients), -1)
-        w = torch.cat([received, rows["private"]] if self.private else [received], dim=1)
-        ctx.w = received if self.algorithm.decentralised else self.server["w"]
-        self.algorithm.start(w, ctx)
-        return w, ctx
 
     def _evaluated(self, line: dict[str, float]) -> dict[str, float]:
         """Add losses and accuracies of the model that tables show; return the line in the order of metrics.csv."""

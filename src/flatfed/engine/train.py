@@ -26,6 +26,7 @@ from flatfed.engine import interruption, outputs
 from flatfed.engine.checkpoint import Checkpoint, Damaged
 from flatfed.engine.memory import reuse_memory
 from flatfed.engine.progress import Progress
+from flatfed.engine.shortage import Shortage, told
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError, FlatFedError
 from flatfed.files import digest_json, read_json
@@ -67,8 +68,11 @@ def train(
 
     SIGTERM or SIGINT stops it within a local step: what was done is written to the checkpoint, then Stopped is raised.
 
-    Raises DataError when data or partition do not fit the description, FlatFedError for a missing device, and
-    :class:`~flatfed.engine.interruption.Stopped`.
+    Where memory runs out it goes on with fewer clients at a time, which is kept on resume and written to run.json
+    (``rows``), or stops as if it were told to.
+
+    Raises DataError when data or partition do not fit the description, FlatFedError for a missing device,
+    :class:`~flatfed.engine.shortage.Shortage` and :class:`~flatfed.engine.interruption.Stopped`.
     """
     named = description["model"].get("weights")
     if (named is None) != (weights is None):
@@ -90,7 +94,8 @@ def train(
 
     def begun() -> Simulation:
         executor = saved.executor or description["executor"][place.type]
-        return Simulation(description, data, dealt, place, executor, pretrained_file=weights)
+        with told(place, "before the first round"):
+            return Simulation(description, data, dealt, place, executor, pretrained_file=weights)
 
     simulation, found = begun(), {"lines": [], "sessions": []}
     resumed = saved.executor is not None
@@ -110,12 +115,14 @@ def train(
         try:
             diverged = _rounds(simulation, saved, lines, sessions, label)
             outputs.write(out, simulation, lines, identity, sessions, diverged)
-        except interruption.Stopped as stopped:
-            began = time.monotonic()
-            size = saved.write(simulation, {"lines": lines, "sessions": sessions})
-            took = f"{size / 1e6:.1f} MB in {time.monotonic() - began:.1f} s"
-            text = f"checkpoint written ({took}), the same command goes on from it"
-            print(f"{label}: {stopped} after round {simulation.round}; {text}", file=sys.stderr)
+        except (interruption.Stopped, Shortage) as stopped:
+            if simulation.whole:
+                began = time.monotonic()
+                size = saved.write(simulation, {"lines": lines, "sessions": sessions})
+                took = f"{size / 1e6:.1f} MB in {time.monotonic() - began:.1f} s"
+                text = f"checkpoint written ({took}), the same command goes on from it"
+                why = stopped if isinstance(stopped, interruption.Stopped) else "stopped for want of memory"
+                print(f"{label}: {why} after round {simulation.round}; {text}", file=sys.stderr)
             raise
     saved.discard()
 
@@ -126,7 +133,8 @@ def _rounds(simulation: Simulation, saved: Checkpoint, lines: list, sessions: li
     progress = Progress(label, rounds, simulation.round)
     watched = ("train_loss", f"{simulation.evaluate.unseen}_loss", "consistency")
     while simulation.round < rounds or simulation.pending is not None:
-        line = simulation.advance()
+        with told(simulation.device, f"round {simulation.round + 1}"):
+            line = simulation.advance()
         if line is not None and not all(math.isfinite(line[key]) for key in watched):
             print(f"{label}: diverged at round {simulation.round}: {line}", file=sys.stderr)
             return simulation.round

@@ -1,0 +1,139 @@
+"""How much memory a run takes, computed in advance from its description. Pure Python.
+
+All numbers are bytes and upper ends of what is to be expected: a store is counted as if every client had taken part, a
+round of independent draws as if it were a large one. What one row and one image take while a gradient is computed
+depends on the model alone and is told (:class:`Footprint`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from flatfed.algorithms import Algorithm
+
+ITEM = {"float32": 4, "float64": 8}  # bytes of a number
+LARGE = 3.0  # standard deviations above the mean: the clients of a large round of independent draws
+SPARE = 2  # a client state may take one part in so many of what is free, on the device or in memory
+IMAGE = 3  # a batch of images in so many forms: as gathered, as normalised, in the layout that convolutions want
+PASSING = 2  # rows that a hook of an algorithm makes on its way, at most
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a model takes, in numbers, not bytes.
+
+    ``row`` the length of a flat row; while a gradient is computed, beside the rows, ``step`` for each row and ``image``
+    for each image, but ``least`` for each row at least; ``forward`` for each image that is only evaluated.
+    """
+
+    row: int
+    least: int
+    step: int
+    image: int
+    forward: int
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of a run: ``state`` what clients keep between rounds, with the models they received last; ``server`` its
+    vectors, the model and its first weights; ``rows`` what the clients that train at a time have at hand; ``uploads``
+    what the others of the round have sent, and had before it; ``images`` activations and images of a local step, or of
+    an evaluation if that is more; ``data`` the data set, memory-mapped on the host."""
+
+    state: int
+    server: int
+    rows: int
+    uploads: int
+    images: int
+    data: int
+
+    @property
+    def total(self) -> int:
+        """All but the data set."""
+        return self.state + self.server + self.rows + self.uploads + self.images
+
+    def parts(self) -> list[tuple[str, int]]:
+        """Return the parts of the total, named as people are told of them."""
+        return [
+            ("client state", self.state),
+            ("clients that train at a time", self.rows),
+            ("what the others of the round sent and had before", self.uploads),
+            ("activations and images", self.images),
+            ("the server's vectors", self.server),
+        ]
+
+
+def active(description: dict[str, Any]) -> int:
+    """Return how many clients take part in a round; of independent draws, in a large one."""
+    clients, sampling = description["partition"]["clients"], description["sampling"]
+    fraction = float(sampling.get("fraction", 1.0))
+    if sampling["scheme"] == "all":
+        return clients
+    if sampling["scheme"] == "fixed":
+        return max(1, round(fraction * clients))
+    return min(clients, math.ceil(clients * fraction + LARGE * math.sqrt(clients * fraction * (1 - fraction))))
+
+
+def of(
+    description: dict[str, Any],
+    algorithm: Algorithm,
+    model: Footprint,
+    *,
+    images: int,
+    together: int | None,
+    evaluated: int | None = None,
+) -> Sizes:
+    """Return the sizes of a run of ``algorithm`` whose clients train ``together`` at a time (None: all of a round).
+
+    ``images`` those in the data set; ``evaluated`` those evaluated at a time, None for as many as the description says.
+    """
+    item, clients, present = ITEM[description["precision"]], description["partition"]["clients"], active(description)
+    shape = tuple(description["dataset"]["shape"])
+    vector, pixels = item * model.row, math.prod(shape)
+    private = item * algorithm.private_size(shape)
+    block = min(together or present, present)
+    kept = len(algorithm.client_state) + algorithm.decentralised  # vectors of the model's size that a client keeps
+    sent = 0 if algorithm.decentralised else max(0, round(algorithm.communication[1]) - 1)  # beside the model
+    perturbs = type(algorithm).perturbation is not Algorithm.perturbation
+    held = 1 + kept + algorithm.remembers + len(algorithm.scratch)
+    at_hand = max(item * model.step + 2 * perturbs * vector, (PASSING + sent) * vector)
+    batch = block * description["batch_size"] * (model.image + IMAGE * pixels)
+    evaluated = evaluated or description["evaluation"]["batch_size"]
+    if algorithm.full_passes:
+        batch = max(batch, evaluated * (model.image + IMAGE * pixels))
+    return Sizes(
+        state=clients * (kept * vector + private) + algorithm.remembers * min(clients, description["rounds"]) * vector,
+        server=(3 + len(algorithm.server_state)) * vector,
+        rows=block * (held * vector + 2 * private + at_hand),
+        uploads=0 if block == present else present * ((sent + 1 + kept) * vector + private),
+        images=item * max(batch, evaluated * (model.forward + IMAGE * pixels)),
+        data=images * (pixels + 8),
+    )
+
+
+def home(size: int, on_device: int | None, in_memory: int) -> str:
+    """Return where ``size`` bytes of client state go: ``device``, ``memory`` or (memory-mapped) ``file``.
+
+    ``on_device`` bytes that are free on a GPU, None where there is none; ``in_memory`` bytes free on the host.
+    """
+    if on_device is not None and size * SPARE <= on_device:
+        return "device"
+    return "memory" if size * SPARE <= in_memory else "file"
+
+
+def said(count: float) -> str:
+    """Write bytes in a unit of three figures or so."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count / 1e3:.0f} kB"
+
+
+def listed(parts: Iterable[tuple[str, int]]) -> str:
+    """Write the parts of a sum, largest first, those below a hundredth of it left out."""
+    ordered = sorted(parts, key=lambda part: -part[1])
+    least = sum(size for _, size in ordered) / 100
+    return ", ".join(f"{name} {said(size)}" for name, size in ordered if size > least)

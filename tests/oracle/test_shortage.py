@@ -1,0 +1,283 @@
+"""Memory that runs out: a run goes on with less at a time and ends with the same model, or stops with a message."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+import torch
+from harness import description, needs, simulation, sizes, write_problem
+from test_disk import at_round
+from test_training_job import job, lines
+
+from flatfed import algorithms, cli
+from flatfed.engine import checkpoint, evaluate, executors, shortage
+from flatfed.engine.simulation import Simulation
+
+HOST = "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory: you tried to allocate 81920 bytes."
+ERRORS = {
+    "on a GPU": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has ..."),
+    "on the host": RuntimeError(HOST),
+    "in numpy": MemoryError("Unable to allocate 8.00 GiB for an array"),
+    "in cuBLAS": RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+}
+
+
+class Lacking:
+    """An executor's call that runs out of memory for more than ``most`` rows, and at the call number ``once``."""
+
+    def __init__(self, monkeypatch, most: int, error: Exception = ERRORS["on a GPU"], once: int | None = None):
+        self.calls, self.taken = 0, []
+        call = executors.Stacked.__call__
+
+        def limited(executor, w, batch):
+            if w.device.type == "meta":  # where sizes are worked out, in nobody's memory
+                return call(executor, w, batch)
+            self.calls += 1
+            if len(w) > most or self.calls == once:
+                raise error
+            self.taken.append(len(w))
+            return call(executor, w, batch)
+
+        monkeypatch.setattr(executors.Stacked, "__call__", limited)
+
+
+EVERYBODY = {"sampling": {"scheme": "all"}}
+
+
+@pytest.mark.parametrize("name", algorithms.names())
+def test_fewer_rows_end_with_the_same_model(tmp_path, monkeypatch, capsys, name):
+    """Six clients at a time are too many, then three, then once more in the middle of a later round's second block."""
+    write_problem(tmp_path, sizes(name))
+    spec = description(name, **{**needs(name), **EVERYBODY})
+    whole = simulation(tmp_path, spec)
+    expected = [whole.advance() for _ in range(4)]
+    with monkeypatch.context() as patch:
+        lacking = Lacking(patch, most=2)
+        run = simulation(tmp_path, spec)
+        if run.clients == 1:
+            assert [run.advance()["train_loss"] for _ in range(4)] == [line["train_loss"] for line in expected]
+            return
+        found = [run.advance()]
+        assert run.rows == 2 and max(lacking.taken) == 2
+        Lacking(patch, most=2, once=run.local.algorithm.gradients_per_step * 9 + 1)
+        found += [run.advance() for _ in range(3)]
+    assert run.rows == 1 and run.executor.name == "stacked"
+    for line, other in zip(found, expected, strict=True):
+        del line["seconds"], other["seconds"]
+        assert line == pytest.approx(other, rel=1e-12, abs=1e-12)
+    for vectors, others in ((run.server, whole.server), (run.state.store, whole.state.store)):
+        assert all((vectors[key] - others[key]).abs().max() <= 1e-12 for key in others)
+    assert run.cost.counts == whole.cost.counts
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 3 and said[0].startswith("round 1: not enough memory on cpu (")
+    assert said[0].endswith(
+        "2.50 GiB more were asked for; 3 clients train at a time now, not 6: the same numbers up to rounding"
+    )
+    assert said[2].startswith("round 2:") or said[2].startswith("round 3:")
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_every_way_of_saying_that_memory_ran_out(tmp_path, monkeypatch, kind):
+    Lacking(monkeypatch, most=3, error=ERRORS[kind])
+    run = simulation(tmp_path, description("fedavg", **EVERYBODY))
+    run.advance()
+    assert run.rows == 3
+    assert shortage.asked(ERRORS["on the host"]) == "; 81920 bytes more were asked for"
+    assert shortage.asked(ERRORS["in cuBLAS"]) == ""
+
+
+def test_an_error_that_came_of_running_out(monkeypatch):
+    """A recording that ends early hides what ended it."""
+    try:
+        try:
+            raise ERRORS["on a GPU"]
+        finally:
+            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+    except RuntimeError as error:
+        assert shortage.is_shortage(error)
+    assert not shortage.is_shortage(RuntimeError("shapes do not match")) and not shortage.is_shortage(KeyError("x"))
+
+
+def test_other_errors_are_not_hidden(tmp_path, monkeypatch):
+    Lacking(monkeypatch, most=0, error=RuntimeError("shapes do not match"))
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        simulation(tmp_path, description("fedavg")).advance()
+
+
+def test_what_was_used_is_recorded_and_kept_on_resume(tmp_path, monkeypatch):
+    """The session after the one that ran out begins with as few rows, and ends with the same bytes in float32."""
+    changes = {**EVERYBODY, "checkpoint_every": 1, "rounds": 5}
+    with monkeypatch.context() as patch:
+        Lacking(patch, most=3)
+        whole = job(tmp_path, "fedsmoo", "whole", **changes)
+        patch.setattr(Simulation, "advance", stopping(Simulation.advance, 3))
+        with pytest.raises(KeyboardInterrupt):
+            job(tmp_path, "fedsmoo", "parts", **changes)
+    with monkeypatch.context() as patch:
+        lacking = Lacking(patch, most=6)
+        parts = job(tmp_path, "fedsmoo", "parts", **changes)
+    assert max(lacking.taken) == 3
+    assert lines(parts) == lines(whole)
+    assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    record = json.loads((parts / "run.json").read_text())
+    assert record["rows"] == 3 and record["executor"] == "stacked" and len(record["sessions"]) == 2
+    assert json.loads((job(tmp_path, "fedavg", "free") / "run.json").read_text())["rows"] is None
+
+
+def stopping(advance, number):
+    def stopped(self):
+        if self.round == number:
+            raise KeyboardInterrupt
+        return advance(self)
+
+    return stopped
+
+
+def command(tmp_path, out, **changes) -> int:
+    if not (tmp_path / "data").exists():
+        write_problem(tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps(description("fedsmoo", precision="float32", **changes)))
+    place = {"--run": tmp_path / "run.json", "--dataset": tmp_path / "data", "--partition": tmp_path / "partition.npz"}
+    words = [str(word) for pair in {**place, "--out": tmp_path / out}.items() for word in pair]
+    return cli.main(["train", *words, "--device", "cpu"])
+
+
+def test_not_even_one_row_stops_with_what_is_wanted_and_nothing_is_lost(tmp_path, monkeypatch, capsys):
+    changes = {"checkpoint_every": 100, "sampling": {"scheme": "all"}, "executor": {"cpu": "stacked"}}
+    assert command(tmp_path, "few", **changes) == 0
+    with monkeypatch.context() as patch:
+        at_round(patch, 2, lambda: Lacking(patch, most=0))
+        assert command(tmp_path, "parts", **changes) == cli.REFUSED
+    said = capsys.readouterr().err
+    assert "Traceback" not in said and "stopped for want of memory after round 2; checkpoint written" in said
+    last = said.strip().splitlines()[-1]
+    assert last.startswith("flatfed train: round 3: not enough memory on cpu (") and "one client at a time" in last
+    for words in ("Wanted: ", "client state ", "What helps: ", "`executor: sequential`", "`batch_size`", "`precision:"):
+        assert words in last
+    assert not (tmp_path / "parts" / "run.json").exists()
+    assert command(tmp_path, "parts", **changes) == 0
+    assert "from round 2 of its checkpoint" in capsys.readouterr().err
+    record = json.loads((tmp_path / "parts" / "run.json").read_text())
+    assert record["rows"] == 1 and [s["from_round"] for s in record["sessions"]] == [0, 2]
+
+
+@pytest.mark.parametrize("where", ["aggregate", "mix"])
+def test_a_round_that_runs_out_where_it_cannot_be_undone_goes_on_from_the_last_checkpoint(tmp_path, monkeypatch, where):
+    name = {"aggregate": "fedsmoo", "mix": "dfedsam"}[where]
+    whole = job(tmp_path, name, "whole", checkpoint_every=2)
+    kind = algorithms.load(name)
+    hook, calls = getattr(kind, where), []
+
+    def broken(self, first, *rest):
+        calls.append(None)
+        hook(self, first, *rest)
+        if len(calls) == 4:
+            raise ERRORS["on a GPU"]
+
+    with monkeypatch.context() as patch, pytest.raises(shortage.Shortage, match=r"round 4: not enough memory.*What"):
+        patch.setattr(kind, where, broken)
+        job(tmp_path, name, "parts", checkpoint_every=2)
+    parts = job(tmp_path, name, "parts", checkpoint_every=2)
+    assert lines(parts) == lines(whole)
+    assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert [s["from_round"] for s in json.loads((parts / "run.json").read_text())["sessions"]] == [0, 2]
+
+
+def test_before_the_first_round(tmp_path, monkeypatch, capsys):
+    def none(*_):
+        raise MemoryError("Unable to allocate 80.0 GiB for an array with shape (100, 99999)")
+
+    monkeypatch.setattr("flatfed.engine.client_state._reserve", none)
+    assert command(tmp_path, "run") == cli.REFUSED
+    said = capsys.readouterr().err.strip().splitlines()
+    assert said[-1].startswith("flatfed train: before the first round: not enough memory on cpu (")
+    assert "What helps: " in said[-1]
+
+
+def test_evaluation_takes_fewer_images_and_says_the_same(tmp_path, monkeypatch, capsys):
+    spec = description("fedavg", **EVALUATED)
+    whole = simulation(tmp_path, spec).advance()
+    call = evaluate.functional_call
+
+    def limited(model, views, arguments):
+        if len(arguments[0]) > 4:
+            raise ERRORS["on a GPU"]
+        return call(model, views, arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluate, "functional_call", limited)
+        run = simulation(tmp_path, spec)
+        found = run.advance()
+        out = job(tmp_path, "fedavg", "out", **EVALUATED)
+    del found["seconds"], whole["seconds"]
+    assert run.images == 4 and found == pytest.approx(whole, rel=1e-12)
+    assert "evaluation: not enough memory on cpu" in capsys.readouterr().err
+    assert json.loads((out / "run.json").read_text())["evaluated_together"] == 4
+    monkeypatch.setattr(evaluate, "functional_call", lambda *_: limited(None, None, [range(5)]))
+    with pytest.raises(shortage.Shortage, match=r"not enough memory on cpu .* for one image"):
+        simulation(tmp_path, spec).advance()
+
+
+EVALUATED = {"evaluation": {"every": 1, "sets": ["test", "train", "clients"], "batch_size": 16}, "rounds": 2}
+
+
+@pytest.mark.parametrize("name", ["fedsmoo", "fedlesam", "fedlesam_d"])
+def test_client_state_goes_to_the_host_before_fewer_rows_train(tmp_path, monkeypatch, capsys, name):
+    """No byte changes by that. A CPU stands in for the GPU: what lies on it counts as on the device."""
+    spec = description(name, precision="float32", **EVERYBODY)
+    whole = simulation(tmp_path, spec)
+    for _ in range(4):
+        whole.advance()
+    monkeypatch.setattr("flatfed.engine.client_state._home", lambda size, device: "device")
+    run = simulation(tmp_path, spec)
+    run.advance()
+    assert run.state.home == "device"
+    Lacking(monkeypatch, most=6, once=2)
+    for _ in range(3):
+        run.advance()
+    moved = bool(run.algorithm.client_state)
+    assert (run.state.home, run.rows) == (("memory", None) if moved else ("device", 3))
+    assert ("client state (" in capsys.readouterr().err) == moved
+    if moved:
+        assert torch.equal(run.server["w"], whole.server["w"])
+        assert all(torch.equal(values, whole.state.store[key]) for key, values in run.state.store.items())
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("name", ["fedsmoo", "scaffold", "dfedsam"])
+def test_state_apart_from_the_device_changes_no_byte(tmp_path, monkeypatch, name, executor):
+    """The way of rows between host and GPU, taken on a CPU."""
+    spec = description(name, **{"precision": "float32", **needs(name)})
+    whole, run = (simulation(tmp_path, spec, executor) for _ in range(2))
+    monkeypatch.setattr(type(run.state), "_apart", property(lambda state: state is run.state))
+    for _ in range(4):
+        whole.advance()
+        run.advance()
+    assert torch.equal(run.server["w"], whole.server["w"])
+    assert all(torch.equal(values, whole.state.store[key]) for key, values in run.state.store.items())
+
+
+def test_a_recording_is_made_anew_for_fewer_rows(tmp_path, monkeypatch):
+    """Buffers have as many rows as the largest block: they would take what the smaller one is to save."""
+    spec = description("fedavg", **EVERYBODY)
+    run = simulation(tmp_path, spec, "graph")
+    Lacking(monkeypatch, most=3)
+    run.advance()
+    assert run.rows == 3 and run.local.recording.capacity == 3
+
+
+def test_remedies_name_the_cpu_where_a_gpu_is_full():
+    assert "`device: cpu`" in shortage.remedies(SimpleNamespace(type="cuda"))
+    assert "`device: cpu`" not in shortage.remedies(torch.device("cpu"))
+
+
+def test_a_shortage_leaves_the_checkpoint_readable(tmp_path):
+    """A checkpoint names the rows; one of a run that never ran out names none."""
+    run = simulation(tmp_path, description("fedavg"))
+    run.rows, run.images = 2, 3
+    checkpoint.Checkpoint(tmp_path, {"run": "a"}).write(run, {})
+    other = simulation(tmp_path, description("fedavg"))
+    checkpoint.Checkpoint(tmp_path, {"run": "a"}).restore(other)
+    assert (other.rows, other.images, other.evaluate.batch_size) == (2, 3, 3)
