@@ -3,8 +3,13 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
+
+from snakemake.logging import logger
+from snakemake.settings.enums import Quietness
 
 from flatfed import algorithms, experiment, files, gpus, provenance, warm
 from flatfed.experiment import analyses, figures, requests, strict_yaml, tuning
@@ -38,6 +43,12 @@ onstart:
         folder = tempfile.mkdtemp(prefix="flatfed-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.environ[warm.VARIABLE] = f"{folder}:{os.getpid()}"
+    quiet = {Quietness.ALL, Quietness.PROGRESS} & set(workflow.output_settings.quiet or ())
+    # With --use-conda, Snakemake may run in an environment of its own, without tqdm.
+    if workflow.is_main_process and sys.stderr.isatty() and not quiet and find_spec("tqdm"):
+        from flatfed import bars
+
+        bars.attach(logger, len(workflow.dag))
 
 
 # An id is anything between two slashes: an unknown one is then named by flatfed, with the nearest that exists.

@@ -1,10 +1,19 @@
-"""Progress of a long run: one line that rewrites itself on a terminal, plain lines at sensible intervals in a log."""
+"""Progress of a training: lines for its log, and its present state in a file, for whoever looks on from outside."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import shutil
+import socket
 import sys
 import time
+from pathlib import Path
 from typing import Any
+
+#: File in a run's folder, there while it is trained (and after a SIGKILL); read by flatfed.bars and flatfed status.
+STATE = "progress.json"
 
 
 def duration(seconds: float) -> str:
@@ -14,34 +23,85 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
+def told(state: dict[str, Any]) -> str:
+    """Return what a state says, in words: round, accuracy, seconds of a round, time left."""
+    accuracy = ""
+    if state["accuracy"] is not None:
+        accuracy = f"{state['unseen']} accuracy {100 * state['accuracy']:.2f} %  "
+    left = "time left not known yet"
+    if state["pace"] is not None:
+        left = f"{state['pace']:.3g} s a round  {duration(state['pace'] * (state['rounds'] - state['round']))} left"
+    return f"round {state['round']}/{state['rounds']}  {accuracy}{left}"
+
+
+def read(folder: Path) -> dict[str, Any] | None:
+    """Return the state of the training in ``folder``, None where there is none.
+
+    ``run`` is its name; ``round`` of ``rounds`` are done; ``accuracy`` (0 to 1, or None) is that on ``unseen`` images
+    ("test", "validation"); ``pace``: seconds of a round since this session began, None before its first; ``host`` and
+    ``process``: whose it is.
+    """
+    try:
+        return json.loads((folder / STATE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # gone since, or a disk so full that it is empty
+        return None
+
+
 class Progress:
-    """Reports the rounds of one run on standard error."""
+    """Reports the rounds of one run, ``done`` of them made before: on standard error, and in its ``folder``.
 
-    interval = 15.0  # seconds between two lines of a log
+    On a terminal the line rewrites itself. In a log there is one every 15 s, later one each time 2 % of the run's time
+    have gone by: some three hundred for days of training. ``with`` it: the file is removed at the end.
+    """
 
-    def __init__(self, label: str, rounds: int, done: int):
+    interval = 15.0  # seconds between two lines of a log, at least
+    share = 0.02  # of the time since the beginning, between two lines of a log, at least
+    pulse = 1.0  # seconds between two states in the folder, at least
+
+    def __init__(self, label: str, rounds: int, done: int, folder: Path):
         self.label = label
-        self.rounds = rounds
+        self.folder = folder
         self.first = done
         self.began = time.monotonic()
-        self.last = -self.interval
+        self.logged = self.noted = float("-inf")
         self.terminal = sys.stderr.isatty()
-        self.accuracy = ""
+        self.state: dict[str, Any] = {
+            **{"run": label, "round": done, "rounds": rounds, "pace": None, "accuracy": None, "unseen": None},
+            **{"host": socket.gethostname(), "process": os.getpid()},
+        }
+
+    def __enter__(self) -> Progress:
+        self._note()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.terminal:
+            print(file=sys.stderr)
+        with contextlib.suppress(OSError):
+            (self.folder / STATE).unlink()
 
     def round(self, done: int, line: dict[str, Any] | None) -> None:
         """Report that ``done`` rounds are finished; ``line`` is the round's line of metrics, if it has one."""
         if line is not None:
             unseen = "validation" if "validation_accuracy" in line else "test"
-            self.accuracy = f"{unseen} accuracy {100 * line[f'{unseen}_accuracy']:.2f} %  "
+            self.state |= {"unseen": unseen, "accuracy": line[f"{unseen}_accuracy"]}
         now = time.monotonic() - self.began
-        if not self.terminal and done < self.rounds and now - self.last < self.interval:
-            return
-        self.last = now
-        pace = now / max(1, done - self.first)
-        text = (
-            f"{self.label}: round {done}/{self.rounds}  {self.accuracy}"
-            f"{pace:.3g} s a round  {duration(pace * (self.rounds - done))} left"
-        )
-        end = "\n" if not self.terminal or done == self.rounds else ""
-        start = "\r\033[K" if self.terminal else ""
-        print(f"{start}{text}", end=end, file=sys.stderr, flush=True)
+        self.state |= {"round": done, "pace": now / max(1, done - self.first)}
+        if now - self.noted >= self.pulse:
+            self.noted = now
+            self._note()
+        text = f"{self.label}: {told(self.state)}"
+        if self.terminal:
+            columns = shutil.get_terminal_size().columns
+            print(f"\r\033[K{text[: columns - 1]}", end="", file=sys.stderr, flush=True)
+        elif done == self.state["rounds"] or now - self.logged >= max(self.interval, self.share * now):
+            self.logged = now
+            print(text, file=sys.stderr, flush=True)
+
+    def _note(self) -> None:
+        """Write the state, whole; a disk that takes no more is not this file's to complain of."""
+        part = self.folder / f".{STATE}.part"
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            part.write_text(json.dumps(self.state), encoding="utf-8")
+            part.replace(self.folder / STATE)

@@ -1,0 +1,172 @@
+"""Bars at the foot of the terminal on which Snakemake runs: its own count of jobs, and one for each training under way.
+
+Jobs write to logs, so that they can share a terminal; how far a training is stands in its folder (see
+:mod:`flatfed.engine.progress`), on whatever host it runs. What Snakemake logs goes above the bars.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+from tqdm.contrib import DummyTqdmFile
+
+from flatfed.engine import progress
+
+WIDTH = 6  # columns that a bar has at least, before its label is shortened
+LABEL = 12  # columns that a label keeps, whatever the terminal
+
+
+def attach(logger: logging.Logger, jobs: int) -> None:
+    """Draw bars for a workflow of so many ``jobs`` that reports to ``logger``, if that writes to a terminal.
+
+    They go when the logger's handlers are closed, at the latest when the process ends.
+    """
+    streams = [handler for handler in logger.handlers if getattr(handler, "stream", None)]
+    shown = [handler for handler in streams if handler.stream.isatty()]
+    if shown and os.environ.get("TERM", "dumb") != "dumb":
+        logger.addHandler(Bars(shown, jobs))
+
+
+def brief(state: dict[str, Any]) -> str:
+    """Return what the state of a training says, in few words: three bars on a terminal of 80 columns are readable."""
+    parts = [f"{state['round']}/{state['rounds']}"]
+    if state["accuracy"] is not None:
+        parts.append(f"{state['unseen']} {100 * state['accuracy']:.2f} %")
+    if state["pace"] is not None:
+        left = progress.duration(state["pace"] * (state["rounds"] - state["round"]))
+        parts += [f"{state['pace']:.3g} s/round", f"{left} left"]
+    return "  ".join(parts)
+
+
+class Bar(tqdm):
+    """A bar with ``text`` behind it; a label that leaves too little room loses its beginning."""
+
+    monitor_interval = 0  # it is drawn when told to; no thread of its own
+    text = ""
+
+    @property
+    def format_dict(self) -> dict[str, Any]:
+        """What tqdm makes a line of."""
+        known = super().format_dict
+        label, room = known["prefix"], (known["ncols"] or 80) - len("  100%||  ") - WIDTH - len(self.text)
+        if len(label) > max(room, LABEL):
+            known["prefix"] = ".." + label[2 - max(room, LABEL) :]
+        return known | {"text": self.text}
+
+    def show(self, done: int, total: int, text: str) -> None:
+        """Draw ``done`` of ``total`` with ``text``."""
+        self.n, self.total, self.text = done, total, text
+        self.refresh()
+
+
+@dataclass
+class Job:
+    """A job of the workflow from its start to its end: its ``rule``, the ``folder`` it writes to, its bar if it has."""
+
+    rule: str
+    folder: Path
+    bar: Bar | None = None
+
+
+@dataclass
+class Count:
+    """The workflow's own count."""
+
+    total: int
+    done: int = 0
+    began: float = field(default_factory=time.monotonic)
+    failed: set[int] = field(default_factory=set)
+
+
+class Bars(logging.Handler):
+    """Follows Snakemake's events and draws twice a second, on the stream of ``shown``, handlers that log there too."""
+
+    interval = 0.5  # seconds
+
+    def __init__(self, shown: list[logging.StreamHandler], total: int):
+        super().__init__()
+        tqdm.set_lock(threading.RLock())  # tqdm's own is for several processes, and starts one
+        self.stream = shown[0].stream
+        self.shown = {handler: handler.stream for handler in shown}
+        for handler, stream in self.shown.items():
+            handler.setStream(DummyTqdmFile(stream))
+        self.jobs: dict[int, Job] = {}
+        self.count = Count(total)
+        self.guard = threading.RLock()  # not the handler's: who closes a handler holds that
+        self.whole = self._bar("all jobs", total, 0)
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+        self.thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note what an event of Snakemake's says."""
+        with self.guard:
+            self._note(str(getattr(record, "event", None)), record)
+
+    def _note(self, event: str, record: Any) -> None:
+        if event == "job_info":
+            # Snakemake writes the kind of an output behind its name.
+            first = next(iter(record.output), "").partition(" (")[0]
+            self.jobs[record.jobid] = Job(record.rule_name, Path(first).parent)
+            self.count.failed.discard(record.jobid)
+        elif event in ("job_finished", "job_error"):
+            number = record.job_id if event == "job_finished" else record.jobid
+            self._end(self.jobs.pop(number, None))
+            if event == "job_error":
+                self.count.failed.add(number)
+        elif event == "progress":
+            self.count.done, self.count.total = record.done, record.total
+
+    def close(self) -> None:
+        """Take the bars away, and give the handlers their streams back."""
+        if not self.ended.is_set():
+            self.ended.set()
+            self.thread.join()
+            for job in self.jobs.values():
+                self._end(job)
+            self.whole.close()
+            for handler, stream in self.shown.items():
+                handler.setStream(stream)
+        super().close()
+
+    def draw(self) -> None:
+        """Draw all bars as things are."""
+        with self.guard:
+            count, kinds = self.count, Counter(job.rule for job in self.jobs.values())
+            parts = [f"{count.done} of {count.total}"]
+            parts += [f"{len(count.failed)} failed"] if count.failed else []
+            parts += ["at work: " + ", ".join(f"{number} {rule}" for rule, number in kinds.items())] if kinds else []
+            self.whole.show(
+                count.done, count.total, "  ".join([*parts, progress.duration(time.monotonic() - count.began)])
+            )
+            for job in self.jobs.values():
+                if (state := progress.read(job.folder)) is None:
+                    continue
+                if job.bar is None:
+                    taken = {other.bar.pos for other in self.jobs.values() if other.bar}
+                    line = next(line for line in range(1, len(self.jobs) + 1) if -line not in taken)
+                    job.bar = self._bar(state["run"], state["rounds"], line)
+                job.bar.show(state["round"], state["rounds"], brief(state))
+
+    def _bar(self, label: str, total: int, line: int) -> Bar:
+        form = "{desc} {percentage:3.0f}%|{bar}| {text}"
+        return Bar(
+            **{"desc": label, "total": total, "position": line, "bar_format": form},
+            **{"file": self.stream, "dynamic_ncols": True, "leave": False},
+        )
+
+    def _end(self, job: Job | None) -> None:
+        if job and job.bar:
+            job.bar.close()
+
+    def _watch(self) -> None:
+        while not self.ended.wait(self.interval):
+            self.draw()

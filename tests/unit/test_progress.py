@@ -1,0 +1,86 @@
+"""What a training says of itself: lines in a log, at sensible intervals, and its state in its folder."""
+
+import os
+import sys
+
+import pytest
+
+from flatfed.engine import progress
+from flatfed.engine.progress import Progress
+from screen import shown
+
+METRICS = {"test_accuracy": 0.612, "train_loss": 1.0}
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands still; ``clock[0]`` seconds."""
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def rounds(reporter, clock, numbers, seconds):
+    for number in numbers:
+        clock[0] += seconds
+        reporter.round(number, METRICS)
+
+
+def test_the_state_is_there_while_a_run_is_trained(tmp_path, clock):
+    folder = tmp_path / "run"
+    with Progress("a/b/fedavg/seed1", 20, 4, folder) as reporter:
+        first = progress.read(folder)
+        assert (first["run"], first["round"], first["rounds"], first["pace"]) == ("a/b/fedavg/seed1", 4, 20, None)
+        assert first["process"] == os.getpid() and first["host"]
+        rounds(reporter, clock, range(5, 7), 3.0)
+        now = progress.read(folder)
+        assert (now["round"], now["pace"], now["accuracy"], now["unseen"]) == (6, 3.0, 0.612, "test")
+        rounds(reporter, clock, [7], 0.5)
+        assert progress.read(folder)["round"] == 6, "not more than once a second"
+    assert progress.read(folder) is None and list(folder.iterdir()) == []
+
+
+def test_it_goes_however_the_training_ends(tmp_path):
+    with pytest.raises(KeyboardInterrupt), Progress("a", 20, 0, tmp_path):
+        raise KeyboardInterrupt
+    assert progress.read(tmp_path) is None
+
+
+def test_a_disk_that_takes_nothing_ends_no_training(tmp_path, clock, capsys):
+    (tmp_path / "file").touch()
+    with Progress("a", 2, 0, tmp_path / "file" / "run") as reporter:
+        rounds(reporter, clock, [1, 2], 5.0)
+    assert "a: round 2/2  test accuracy 61.20 %  5 s a round  0 s left\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "number", "lines"),
+    [
+        (0.01, 1000, 2),  # ten seconds: the first round and the last
+        (1.0, 600, 41),  # ten minutes: every 15 s
+        (100.0, 1000, 180),  # a day: every round for 50 rounds, every second one for 50 more, and so on
+        (1000.0, 5, 5),  # no more than there are rounds
+    ],
+)
+def test_a_log_grows_slowly(tmp_path, clock, capsys, seconds, number, lines):
+    with Progress("a", number, 0, tmp_path) as reporter:
+        rounds(reporter, clock, range(1, number + 1), seconds)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == lines
+    assert said[-1].startswith(f"a: round {number}/{number}  ")
+
+
+def test_a_terminal_has_one_line_that_rewrites_itself(tmp_path):
+    script = (
+        "import sys; from pathlib import Path; from flatfed.engine.progress import Progress\n"
+        "with Progress('protocol/split/fedavg/seed1', 3, 0, Path('run')) as reporter:\n"
+        "    for k in (1, 2, 3): reporter.round(k, {'test_accuracy': k / 10})\n"
+        "print('the end', file=sys.stderr)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("COLUMNS", None)
+    status, screen = shown([sys.executable, "-c", script], columns=70, cwd=tmp_path, env=environment)
+    assert status == 0
+    lines = screen.text.strip().splitlines()
+    assert len(lines) == 2 and lines[1] == "the end"
+    assert lines[0].startswith("protocol/split/fedavg/seed1: round 3/3  test accuracy 30.00 %") and len(lines[0]) < 70
