@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 
@@ -16,7 +17,7 @@ class RoundPlan:
 
     ``clients`` (rows,) ids; ``steps`` (rows,) true local steps K_i = E ceil(n_i / B); ``index`` (rows, K, B)
     positions in the image array, padded with a valid one; ``weight`` (rows, K, B) 1 / (batch size), 0 where padded;
-    ``draws`` (rows, K, B, 4) augmentation draws or None; ``width`` (K,) widest real batch of a step.
+    ``draws`` (rows, K, B, 4) augmentation draws or None; ``origin`` (rows, 2) the seed and the round of each row.
     """
 
     clients: np.ndarray
@@ -24,7 +25,12 @@ class RoundPlan:
     index: np.ndarray
     weight: np.ndarray
     draws: np.ndarray | None
-    width: np.ndarray
+    origin: np.ndarray
+
+    @cached_property
+    def width(self) -> np.ndarray:
+        """Widest real batch of every step, (K,)."""
+        return (self.weight > 0).sum(axis=2).max(axis=0)
 
     def rows(self, step: int) -> int:
         """Return how many rows, from the first, still train at ``step``."""
@@ -90,8 +96,26 @@ def plan(
         if draws is not None:
             generator = stream(seed, "augmentation", round_, client)
             draws[row, :length] = augment.draw(generator, length * size).reshape(length, size, 4)
-    width = (weight > 0).sum(axis=2).max(axis=0)
-    return RoundPlan(np.asarray(clients), steps, index, weight, draws, width)
+    origin = np.tile(np.array([seed, round_]), (len(clients), 1))
+    return RoundPlan(np.asarray(clients), steps, index, weight, draws, origin)
+
+
+def merged(plans: list[RoundPlan]) -> tuple[RoundPlan, np.ndarray]:
+    """Return one plan of the rows of all ``plans``, and which of them, counted from plan to plan, each row is."""
+    longest = max(plan.index.shape[1] for plan in plans)
+
+    def joined(name: str) -> np.ndarray | None:
+        parts = [getattr(plan, name) for plan in plans]
+        if parts[0] is None:
+            return None
+        if name in ("index", "weight", "draws"):  # steps past a row's end do not count, but index real images
+            ends = [[(0, 0), (0, longest - part.shape[1]), *[(0, 0)] * (part.ndim - 2)] for part in parts]
+            parts = [np.pad(part, end) for part, end in zip(parts, ends, strict=True)]
+        return np.concatenate(parts)
+
+    order = np.argsort(-joined("steps"), kind="stable")
+    values = {field.name: joined(field.name) for field in fields(RoundPlan)}
+    return RoundPlan(**{name: None if value is None else value[order] for name, value in values.items()}), order
 
 
 def _order(own: np.ndarray, schedule: Schedule, seed: int, round_: int, client: int) -> tuple[np.ndarray, np.ndarray]:

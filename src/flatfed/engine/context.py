@@ -32,7 +32,8 @@ class Context:
     """State and constants of the rows that train together.
 
     ``w`` (1, parameters) the received model w^t, or (rows, parameters) where every client has its own; ``server`` name
-    -> (1, parameters); ``client`` and ``scratch`` name -> (rows, parameters), changed in place; ``lr`` 0-d tensor;
+    -> (1, parameters); ``client`` and ``scratch`` name -> (rows, parameters), changed in place; ``lr`` 0-d tensor.
+    Where rows of several seeds train together, ``w``, ``server`` and ``lr`` (rows, 1) have one for each.
     ``steps`` (rows, 1) true local steps K_i, ``nominal_steps`` (rows, 1) E n_i / B; ``round`` from 0 of ``rounds``;
     ``clients`` the number m of all clients; ``layout`` of a row; ``full_gradient(w)`` the rows' gradient on all of
     their client's data, unaugmented; ``uniform(draw, shape)`` keyed draws in [0, 1), shape (rows, *shape), the same
@@ -65,11 +66,11 @@ class Context:
         if rows not in self._narrowed:
             uniform = self.uniform
             self._narrowed[rows] = Context(
-                self.w if len(self.w) == 1 else self.w[:rows],
-                self.server,
+                _first(self.w, rows),
+                {name: _first(value, rows) for name, value in self.server.items()},
                 {name: value[:rows] for name, value in self.client.items()},
                 {name: value[:rows] for name, value in self.scratch.items()},
-                self.lr,
+                self.lr if self.lr.ndim == 0 else self.lr[:rows],
                 self.steps[:rows],
                 self.nominal_steps[:rows],
                 self.round,
@@ -82,6 +83,11 @@ class Context:
                 None if self.participated is None else self.participated[:rows],
             )
         return self._narrowed[rows]
+
+
+def _first(values: Tensor, rows: int) -> Tensor:
+    """Return the first ``rows`` rows of ``values``, or the one that is all rows'."""
+    return values if len(values) == 1 else values[:rows]
 
 
 def context_of(

@@ -40,11 +40,13 @@ class Batch:
 class Executor:
     """Computes losses and gradients of flat rows; ``block`` rows train together (None: all of a round).
 
-    ``recorded``: local steps are recorded once and replayed (:mod:`flatfed.engine.recording`), on a GPU as CUDA graphs.
+    ``whole``: a ragged batch is padded to its full size, and not only to the widest beside it. ``recorded``: local
+    steps are recorded once and replayed (:mod:`flatfed.engine.recording`), on a GPU as CUDA graphs.
     """
 
     name: ClassVar[str]
     block: ClassVar[int | None]
+    whole: ClassVar[bool] = False
     recorded: ClassVar[bool] = False
 
     def __init__(self, model: nn.Module, layout: Layout, transform: Transform | None = None):
@@ -55,6 +57,10 @@ class Executor:
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the losses (rows,) and gradients (rows, parameters) at the rows ``w`` of ``batch``."""
         raise NotImplementedError
+
+    def step(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the same for a local step: what a row gets does not depend on how many there are beside it."""
+        return self(w, batch)
 
     def loss(self, row: Tensor, images: Tensor, labels: Tensor, weights: Tensor, masks: list[Tensor]) -> Tensor:
         """Return the weighted cross-entropy of one flat row on one row's batch.
@@ -129,6 +135,7 @@ class Stacked(Executor):
 
     name = "stacked"
     block = None
+    whole = True
 
     def __init__(self, model: nn.Module, layout: Layout, transform: Transform | None = None):
         super().__init__(model, layout, transform)
@@ -141,6 +148,14 @@ class Stacked(Executor):
         losses = self._mapped(leaf, batch.images, batch.labels, batch.weights, batch.masks)
         (gradients,) = torch.autograd.grad(losses.sum(), leaf)
         return losses.detach(), gradients
+
+    def step(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        if len(w) > 1 or w.device.type != "cpu":
+            return self(w, batch)
+        # A lone row takes other paths through the libraries, and ends in other bits, than one among others.
+        pair = [torch.cat([values, values]) for values in (batch.images, batch.labels, batch.weights)]
+        losses, gradients = self(torch.cat([w, w]), Batch(*pair, [torch.cat([mask, mask]) for mask in batch.masks]))
+        return losses[:1], gradients[:1]
 
 
 class Graph(Stacked):

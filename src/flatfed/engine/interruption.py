@@ -32,6 +32,12 @@ class Stopped(Exception):
         return 128 + self.number
 
 
+def ask(number: int = signal.SIGTERM) -> None:
+    """Ask the runs of this process to stop, as the signal ``number`` would."""
+    if not _asked:
+        _asked.append(number)
+
+
 def check() -> None:
     """Raise Stopped if a signal asked for it."""
     if _asked:

@@ -17,6 +17,7 @@ from flatfed.engine.context import Context
 from flatfed.engine.executors import Batch, Executor
 from flatfed.engine.recording import Recording
 from flatfed.engine.streams import stream
+from flatfed.engine.together import Meeting
 
 CLIP_EPSILON = 1e-6  # torch.nn.utils.clip_grad_norm_, which the official code calls
 
@@ -59,7 +60,7 @@ class StepGradient:
         self.losses: Tensor | None = None
 
     def __call__(self, w: Tensor) -> Tensor:
-        losses, gradients = self.executor(w, self.batch)
+        losses, gradients = self.executor.step(w, self.batch)
         if self.losses is None:
             self.losses = losses
         return gradients
@@ -72,31 +73,39 @@ class LocalTraining:
     algorithm: Algorithm
     executor: Executor
     data: Resident
-    seed: int
     weight_decay: float
     clip_norm: float | None
     recording: Recording | None = None
+    meeting: Meeting | None = None
 
     def train(
         self, w: Tensor, plan: RoundPlan, ctx: Context, look: Callable[[Tensor | None], None] | None = None
     ) -> Tensor:
-        """Run every row's local steps, moving ``w`` (rows, parameters) in place; return the sum of first losses.
+        """Run every row's local steps, moving ``w`` (rows, parameters) in place; return each row's sum of first losses.
 
         ``look`` is given each step's perturbation, None where there is none, before the models move.
 
-        The sum is over rows and steps, a 0-d tensor left on the device: nothing here waits for the device. Raises
-        Stopped between two steps where a signal asks for it, and leaves ``w`` and the rows of ``ctx`` as they are then.
+        The sums (rows,) are over steps, and left on the device: nothing here waits for it. Raises Stopped between two
+        steps where a signal asks for it, and leaves ``w`` and the rows of ``ctx`` as they are then.
         """
+        if self.meeting is not None and look is None:
+            return self.meeting.train(w, plan, ctx)
+        return self.alone(w, plan, ctx, look)
+
+    def alone(
+        self, w: Tensor, plan: RoundPlan, ctx: Context, look: Callable[[Tensor | None], None] | None = None
+    ) -> Tensor:
+        """Do what :meth:`train` does, without rows of other seeds beside these."""
         if self.recording is not None and look is None:
             return self.recording.train(self, w, plan, ctx)
         dealt = self.dealt(plan, w.device)
-        total = torch.zeros((), dtype=self.data.dtype, device=w.device)
+        total = torch.zeros(len(w), dtype=self.data.dtype, device=w.device)
         for step in range(plan.length):
             interruption.check()
-            rows, width = plan.rows(step), int(plan.width[step])
-            masks = self.masks(plan, step, width, ctx.round)
-            batch = self.batch([part[:rows, step, :width] for part in dealt], masks)
-            total += self.step(w[:rows], batch, ctx.narrow(rows), look)
+            rows = plan.rows(step)
+            width = dealt[0].shape[2] if self.executor.whole else int(plan.width[step])
+            batch = self.batch([part[:rows, step, :width] for part in dealt], self.masks(plan, step, width))
+            total[:rows] += self.step(w[:rows], batch, ctx.narrow(rows), look)
         return total
 
     def dealt(self, plan: RoundPlan, device: torch.device) -> list[Tensor]:
@@ -114,7 +123,7 @@ class LocalTraining:
     def step(
         self, w: Tensor, batch: Batch, ctx: Context, look: Callable[[Tensor | None], None] | None = None
     ) -> Tensor:
-        """One local step of all rows, in the official order; return the sum over rows of the first loss."""
+        """One local step of all rows, in the official order; return the first losses (rows,)."""
         gradient = StepGradient(self.executor, batch)
         e = self.algorithm.perturbation(w, gradient, ctx)
         if look is not None:
@@ -130,20 +139,21 @@ class LocalTraining:
         if shrink:
             shared.add_(w[:, :size], alpha=shrink)
         self.algorithm.update(w, d, ctx)
-        return gradient.losses.sum()
+        return gradient.losses
 
-    def masks(self, plan: RoundPlan, step: int, width: int, round_: int) -> list[Tensor]:
+    def masks(self, plan: RoundPlan, step: int, width: int) -> list[Tensor]:
         """Return the model's scaled dropout masks at a step, each (rows, width, *shape), on the images' device.
 
-        Keyed by (round, client, step), and drawn for the client's own images: whoever trains beside it with a larger
-        batch changes nothing. Padded images keep everything.
+        Keyed by (seed, round, client, step), and drawn for the client's own images: whoever trains beside it with a
+        larger batch changes nothing. Padded images keep everything.
         """
         shapes = self.executor.model.dropout
         if not shapes:
             return []
         rows = plan.rows(step)
         own = (plan.weight[:rows, step] > 0).sum(axis=1)
-        generators = [stream(self.seed, "dropout", round_, int(c), step) for c in plan.clients[:rows]]
+        keys = zip(plan.origin[:rows].tolist(), plan.clients[:rows].tolist(), strict=True)
+        generators = [stream(seed, "dropout", round_, client, step) for (seed, round_), client in keys]
         masks = []
         for shape, rate in shapes:
             draws = np.ones((rows, width, *shape), dtype="float32")

@@ -73,6 +73,7 @@ def write(
         "rows": simulation.rows,
         "evaluated_together": simulation.images,
         "row": simulation.layout.size,
+        **({"executor_trial": simulation.trial} if simulation.trial else {}),
         "precision": description["precision"],
         "parameters": simulation.weights.parameters,
         "local_steps": simulation.cost.counts["local_steps"],

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Work = Callable[[], None]
 Recorder = Callable[[Work], Work]
 
+CONSTANTS = ("steps", "nominal_steps", "previous", "participated")  # of a context, a row each
 WARM_UP = 2  # steps before a recording, in which libraries choose their kernels and reserve their memory
 
 
@@ -65,8 +66,7 @@ class Recording:
     def forget(self) -> None:
         """Drop all recordings and the memory that they hold; the next block of rows makes new ones."""
         self.steps: dict[int, Work] = {}
-        self.capacity = 0
-        self._places: list[int] = []
+        self.capacity, self.common = 0, True
         self.w = self.total = self.ctx = None
         self.batch, self.masks = [], []
 
@@ -78,66 +78,64 @@ class Recording:
         for rows in sorted({plan.rows(step) for step in range(plan.length)}):
             if rows not in self.steps:
                 self.steps[rows] = self.record(partial(self._step, local, rows))
-        rows_of = [(self.w, w), *self._pairs(ctx)]
+        rows_of = [(self.w, w), *_pairs(self.ctx.client, ctx.client), *_pairs(self.ctx.scratch, ctx.scratch)]
         for buffer, values in (*rows_of, *self._constants(ctx)):
-            buffer[:n].copy_(values)
-        self.ctx.lr.copy_(ctx.lr)
+            buffer[: len(values)].copy_(values)
         self.total.zero_()
         for step in range(plan.length):
             interruption.check()
             rows = plan.rows(step)
             for buffer, values in zip(self.batch, dealt, strict=True):
                 buffer[:rows].copy_(values[:rows, step])
-            masks = local.masks(plan, step, self.batch[0].shape[1], ctx.round)
+            masks = local.masks(plan, step, self.batch[0].shape[1])
             for buffer, values in zip(self.masks, masks, strict=True):
                 buffer[:rows].copy_(values)
             self.steps[rows]()
         for buffer, values in rows_of:
             values.copy_(buffer[:n])
-        return self.total.clone()
+        return self.total[:n].clone()
 
     def _step(self, local: LocalTraining, rows: int) -> None:
         batch = local.batch([part[:rows] for part in self.batch], [mask[:rows] for mask in self.masks])
-        self.total.add_(local.step(self.w[:rows], batch, self.ctx.narrow(rows)))
-
-    def _pairs(self, ctx: Context) -> list[tuple[Tensor, Tensor]]:
-        """Return (buffer, rows of ``ctx``) of what local steps change."""
-        pairs = [(self.ctx.client[name], values) for name, values in ctx.client.items()]
-        return pairs + [(self.ctx.scratch[name], values) for name, values in ctx.scratch.items()]
+        self.total[:rows].add_(local.step(self.w[:rows], batch, self.ctx.narrow(rows)))
 
     def _constants(self, ctx: Context) -> list[tuple[Tensor, Tensor]]:
-        """Return (buffer, rows of ``ctx``) of what local steps only read, but for the server's vectors."""
-        names = ["steps", "nominal_steps", "previous", "participated", *([] if self.shared else ["w"])]
-        pairs = [(getattr(self.ctx, name), getattr(ctx, name)) for name in names]
+        """Return (buffer, values of ``ctx``) of what local steps only read."""
+        pairs = [(getattr(self.ctx, name), getattr(ctx, name)) for name in CONSTANTS]
+        pairs += [(self.ctx.lr.view(-1), ctx.lr.view(-1)), *_pairs(self.ctx.server, ctx.server)]
+        if ctx.w is not ctx.server["w"]:
+            pairs.append((self.ctx.w, ctx.w))
         return [(buffer, values) for buffer, values in pairs if values is not None]
 
     def _reserve(self, local: LocalTraining, w: Tensor, dealt: list[Tensor], ctx: Context) -> None:
-        """Have buffers for the rows ``w``; recordings made for smaller ones, or for other server vectors, are void."""
-        places = [values.data_ptr() for values in ctx.server.values()]
-        if len(w) <= self.capacity and places == self._places:
+        """Have buffers for the rows ``w``; recordings made for fewer, or for one server of all rows, are void."""
+        common = len(ctx.server["w"]) == 1
+        if len(w) <= self.capacity and common == self.common:
             return
         self.steps.clear()
-        self._places, self.capacity = places, max(len(w), self.capacity)
-        self.shared = ctx.w is ctx.server["w"]
+        self.common, self.capacity = common, max(len(w), self.capacity)
 
         def buffer(values: Tensor | None, skipped: int = 1) -> Tensor | None:
             if values is None:
                 return None
             return torch.zeros(self.capacity, *values.shape[skipped:], dtype=values.dtype, device=w.device)
 
-        self.w, self.total = buffer(w), torch.zeros((), dtype=w.dtype, device=w.device)
+        self.w, self.total = buffer(w), w.new_zeros(self.capacity)
         self.batch = [buffer(values, 2) for values in dealt]
         width = self.batch[0].shape[1]
         self.masks = [w.new_zeros(self.capacity, width, *shape) for shape, _ in local.executor.model.dropout]
+        server = {name: torch.zeros_like(v) if common else buffer(v) for name, v in ctx.server.items()}
         self.ctx = replace(
             ctx,
-            w=ctx.w if self.shared else buffer(ctx.w),
+            w=server["w"] if ctx.w is ctx.server["w"] else buffer(ctx.w),
+            server=server,
             client={name: buffer(values) for name, values in ctx.client.items()},
             scratch={name: buffer(values) for name, values in ctx.scratch.items()},
-            lr=ctx.lr.clone(),
-            steps=buffer(ctx.steps),
-            nominal_steps=buffer(ctx.nominal_steps),
-            previous=buffer(ctx.previous),
-            participated=buffer(ctx.participated),
+            lr=torch.zeros_like(ctx.lr) if common else buffer(ctx.lr),
+            **{name: buffer(getattr(ctx, name)) for name in CONSTANTS},
             _narrowed={},
         )
+
+
+def _pairs(buffers: dict[str, Tensor], values: dict[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
+    return [(buffers[name], value) for name, value in values.items()]

@@ -26,6 +26,7 @@ from flatfed.engine.rounds import Rounds
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
 from flatfed.engine.weights import Weights
+from flatfed.errors import ConfigError
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -36,12 +37,13 @@ class Simulation(Rounds):
     ``server`` name -> (1, parameters); ``round`` finished rounds; ``mixed``: the coming round's mixing is done, where
     algorithms mix first; ``pending`` the line of a finished round that is yet to be evaluated; ``rows``: how many
     clients train at a time at most, as memory allowed so far, None for as many as the executor takes; ``whole``: the
-    state is as of one moment, not half-way through an aggregation or a mixing. ``description`` is a run description
-    (see :func:`flatfed.engine.train.train`).
+    state is as of one moment, not half-way through an aggregation or a mixing; ``trial`` what was measured where the
+    executor is picked by a :func:`~flatfed.engine.trial.trial`. ``description`` is a run description (see
+    :func:`flatfed.engine.train.train`).
     """
 
     #: What a checkpoint stores beside vectors and counts.
-    PROGRESS = ("round", "mixed", "pending", "probes", "seconds", "rows", "images")
+    PROGRESS = ("round", "mixed", "pending", "probes", "seconds", "rows", "images", "trial")
 
     def __init__(
         self,
@@ -87,19 +89,29 @@ class Simulation(Rounds):
         self.topology = None
         if self.algorithm.decentralised:
             self.topology = Topology(description["topology"], self.clients, self.seed)
+        self.trial: dict[str, Any] | None = None
+        self.use(executor_name)
+        self._start(self.weights.initial)
+        self.probe = Probe(description["probe"], self) if "probe" in description else None
+
+    def use(self, name: str) -> None:
+        """Have the executor called ``name`` compute gradients; ConfigError if there is none, or it cannot here."""
         transform = self.algorithm.transform if self.private else None
-        self.executor = executor(executor_name, self.model, self.layout, transform)
+        self.executor = executor(name, self.model, self.layout, transform)
+        if self.executor.recorded and self.data.images.device != self.device:
+            gigabytes = self.data.images.nbytes / 1e9
+            raise ConfigError(
+                f"executor {name}: the images ({gigabytes:.1f} GB) lie in host memory, from which a recorded step "
+                "cannot gather; use sequential, stacked or streams"
+            )
         self.local = LocalTraining(
             self.algorithm,
             self.executor,
             self.data,
-            self.seed,
-            float(description["weight_decay"]),
-            description["clip_norm"],
-            Recording(recorder(device)) if self.executor.recorded else None,
+            float(self.description["weight_decay"]),
+            self.description["clip_norm"],
+            Recording(recorder(self.device)) if self.executor.recorded else None,
         )
-        self._start(self.weights.initial)
-        self.probe = Probe(description["probe"], self) if "probe" in description else None
 
     def _start(self, initial: Tensor) -> None:
         """Set the state before the first round: common ``initial`` weights, all other vectors zero."""
@@ -181,7 +193,7 @@ class Simulation(Rounds):
             line["consistency"] = float(gap.mean())
         self.cost.round(self.sizes[order].tolist(), step_sum)
         self.round += 1
-        self._wait()
+        self.wait()
         self.seconds["training"] += time.monotonic() - began
         return line
 
@@ -195,7 +207,7 @@ class Simulation(Rounds):
         began, unseen = time.monotonic(), self.evaluate.unseen
         shown = next(iter(self.algorithm.evaluated(self.server).values()))[0]
         found = self.evaluate(shown)
-        self._wait()
+        self.wait()
         self.seconds["evaluation"] += time.monotonic() - began
         return {
             "round": line["round"],
@@ -210,7 +222,7 @@ class Simulation(Rounds):
             **found,
         }
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
         """Wait for the device, so that clocks measure work and not its submission."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)

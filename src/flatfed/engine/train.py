@@ -28,6 +28,7 @@ from flatfed.engine.memory import reuse_memory
 from flatfed.engine.progress import Progress
 from flatfed.engine.shortage import Shortage, told
 from flatfed.engine.simulation import Simulation
+from flatfed.engine.trial import AUTO, trial
 from flatfed.errors import DataError, FlatFedError
 from flatfed.files import digest_json, read_json
 from flatfed.models import pretrained
@@ -93,9 +94,12 @@ def train(
     saved = Checkpoint(out, identity)
 
     def begun() -> Simulation:
-        executor = saved.executor or description["executor"][place.type]
+        wanted = saved.executor or description["executor"][place.type]
+        first = "sequential" if wanted == AUTO else wanted
         with told(place, "before the first round"):
-            return Simulation(description, data, dealt, place, executor, pretrained_file=weights)
+            made = Simulation(description, data, dealt, place, first, pretrained_file=weights)
+            made.trial = trial(made) if wanted == AUTO else None
+        return made
 
     simulation, found = begun(), {"lines": [], "sessions": []}
     resumed = saved.executor is not None
@@ -113,8 +117,7 @@ def train(
     print(f"{label}: {description['rounds']} rounds on {where}, {start}", file=sys.stderr)
     with interruption.heeded():
         try:
-            with Progress(label, description["rounds"], simulation.round, out) as progress:
-                diverged = _rounds(simulation, saved, lines, sessions, progress)
+            diverged = _rounds(simulation, saved, lines, sessions, label)
             outputs.write(out, simulation, lines, identity, sessions, diverged)
         except (interruption.Stopped, Shortage) as stopped:
             if simulation.whole:
@@ -128,15 +131,16 @@ def train(
     saved.discard()
 
 
-def _rounds(simulation: Simulation, saved: Checkpoint, lines: list, sessions: list, progress: Progress) -> int | None:
+def _rounds(simulation: Simulation, saved: Checkpoint, lines: list, sessions: list, label: str) -> int | None:
     """Train what is left, adding to ``lines`` of metrics.csv; return the round in which the run diverged, or None."""
     rounds, every = simulation.description["rounds"], simulation.description["checkpoint_every"]
+    progress = Progress(label, rounds, simulation.round)
     watched = ("train_loss", f"{simulation.evaluate.unseen}_loss", "consistency")
     while simulation.round < rounds or simulation.pending is not None:
         with told(simulation.device, f"round {simulation.round + 1}"):
             line = simulation.advance()
         if line is not None and not all(math.isfinite(line[key]) for key in watched):
-            print(f"{progress.label}: diverged at round {simulation.round}: {line}", file=sys.stderr)
+            print(f"{label}: diverged at round {simulation.round}: {line}", file=sys.stderr)
             return simulation.round
         if line is not None:
             lines.append(line)

@@ -1,0 +1,164 @@
+"""Seeds as rows: runs that differ in their seed alone train their clients together, in one process.
+
+Every run goes through its rounds as it would by itself, in a thread of its own, with its own folder, checkpoint and
+metrics. Local training is where they meet: whoever gets there waits for the others, then all rows of all of them are
+trained as one block, each with its own seed's server vectors, learning rate and dropout. One thread runs at a time, so
+nothing else changes; runs that are not in the same round, since one of them was stopped earlier, meet all the same.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from flatfed.engine import batches, interruption
+from flatfed.engine.context import Context
+
+if TYPE_CHECKING:
+    from flatfed.engine.batches import RoundPlan
+    from flatfed.engine.local import LocalTraining
+
+
+@dataclass
+class Waiting:
+    """A run that has come to its local training: its rows, and in the end its ``losses`` or the ``error``."""
+
+    w: Tensor
+    plan: RoundPlan
+    ctx: Context
+    losses: Tensor | None = None
+    error: BaseException | None = None
+
+
+class Meeting:
+    """Where ``expected`` runs train their rows together; the first one's executor does it."""
+
+    def __init__(self, expected: int):
+        self.expected = expected
+        self.turn = threading.Condition()
+        self.local: LocalTraining | None = None
+        self.waiting: list[Waiting] = []
+
+    def join(self, local: LocalTraining) -> None:
+        """Have ``local`` train here; one of an executor that takes one client at a time trains by itself."""
+        if local.executor.block is None:
+            self.local = self.local or local
+            local.meeting = self
+
+    def train(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
+        """Do what :meth:`flatfed.engine.local.LocalTraining.train` does, together with the runs that still go on."""
+        me = Waiting(w, plan, ctx)
+        self.waiting.append(me)
+        while me.losses is None and me.error is None:
+            if len(self.waiting) == self.expected:
+                self._train()
+                self.turn.notify_all()
+            else:
+                self.turn.wait()
+        if me.error is not None:
+            raise me.error
+        return me.losses
+
+    def leave(self) -> None:
+        """Do not wait any more for a run that has ended."""
+        self.expected -= 1
+        self.turn.notify_all()
+
+    def _train(self) -> None:
+        """Train all that wait; whatever goes wrong goes wrong for every one of them."""
+        present, self.waiting = self.waiting, []
+        try:
+            losses = merged(self.local, present)
+        except Exception as error:  # every run answers to it by itself, as to one of its own
+            for one in present:
+                one.error = error
+        else:
+            for one, own in zip(present, losses, strict=True):
+                one.losses = own
+
+
+def go(works: Sequence[Callable[[Meeting], None]]) -> None:
+    """Do all ``works``, each a run that joins the meeting it is given; raise what the first that failed raised.
+
+    Where one fails, the others are asked to stop as by a signal, so that they leave checkpoints.
+    """
+    meeting = Meeting(len(works))
+    errors: list[BaseException] = []
+
+    def one(work: Callable[[Meeting], None]) -> None:
+        with meeting.turn:
+            try:
+                work(meeting)
+            except BaseException as error:
+                errors.append(error)
+                interruption.ask()
+            finally:
+                meeting.leave()
+
+    threads = [threading.Thread(target=one, args=(work,)) for work in works]
+    with interruption.heeded():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if errors:
+        raise errors[0]
+
+
+def merged(local: LocalTraining, present: Sequence[Waiting]) -> list[Tensor]:
+    """Train the rows of all that are ``present`` as one block; return each one's sums of losses."""
+    if len(present) == 1:
+        (one,) = present
+        return [local.alone(one.w, one.plan, one.ctx)]
+    counts = [len(one.w) for one in present]
+    plan, order = batches.merged([one.plan for one in present])
+    ctx, w = context(present, order), torch.cat([one.w for one in present])[order]
+    losses = local.alone(w, plan, ctx)
+    back = torch.empty(len(order), dtype=torch.int64, device=w.device)
+    back[torch.from_numpy(order).to(w.device)] = torch.arange(len(order), device=w.device)
+    for one, places in zip(present, back.split(counts), strict=True):
+        one.w.copy_(w[places])
+        for kind in ("client", "scratch"):
+            for name, values in getattr(one.ctx, kind).items():
+                values.copy_(getattr(ctx, kind)[name][places])
+    return [losses[places] for places in back.split(counts)]
+
+
+def context(present: Sequence[Waiting], order) -> Context:
+    """Return the context of all rows of ``present``, in ``order`` (rows,): every vector has a row for each."""
+    contexts = [one.ctx for one in present]
+    first = contexts[0]
+
+    def rows(values: Callable[[Context], Tensor | None]) -> Tensor | None:
+        if values(first) is None:
+            return None
+        return torch.cat([values(ctx).expand(len(ctx.steps), -1) for ctx in contexts])[order]
+
+    def named(kind: str) -> dict[str, Tensor]:
+        return {name: rows(lambda ctx, name=name: getattr(ctx, kind)[name]) for name in getattr(first, kind)}
+
+    def uniform(draw: int, shape: tuple[int, ...]) -> Tensor:
+        return torch.cat([ctx.uniform(draw, shape) for ctx in contexts])[order]
+
+    server = named("server")
+    return Context(
+        w=server["w"] if first.w is first.server["w"] else rows(lambda ctx: ctx.w),
+        server=server,
+        client=named("client"),
+        scratch=named("scratch"),
+        lr=rows(lambda ctx: ctx.lr.view(1, 1)),
+        steps=rows(lambda ctx: ctx.steps),
+        nominal_steps=rows(lambda ctx: ctx.nominal_steps),
+        round=first.round,
+        rounds=first.rounds,
+        clients=first.clients,
+        layout=first.layout,
+        uniform=uniform,
+        previous=rows(lambda ctx: ctx.previous),
+        participated=rows(lambda ctx: ctx.participated),
+    )

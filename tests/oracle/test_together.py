@@ -1,0 +1,127 @@
+"""Seeds as rows: several seeds in one process are each what it would be alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from harness import description, needs, simulation, sizes, write_problem
+from tape import Tape
+
+from flatfed import algorithms
+from flatfed.engine import together
+from flatfed.engine.recording import Recording
+
+NAMES = algorithms.names()
+SEEDS = (3, 4, 5)
+
+
+def spec_of(name: str, seed: int, **changes) -> dict:
+    rho = {"rho": 0.3} if "rho" in algorithms.load(name).parameters() else {}
+    return description(name, rho, **{**needs(name), "rounds": 3, **changes, "seed": seed})
+
+
+def alone(folder, specs: list[dict], executor: str) -> list:
+    runs = [simulation(folder, spec, executor) for spec in specs]
+    for run in runs:
+        run.lines = [run.advance() for _ in range(run.description["rounds"])]
+    return runs
+
+
+def side_by_side(folder, specs: list[dict], executor: str, tape: Tape | None = None) -> list:
+    runs = [simulation(folder, spec, executor) for spec in specs]
+    if tape is not None:
+        runs[0].local.recording = Recording(tape)
+
+    def work(run):
+        def rounds(meeting):
+            meeting.join(run.local)
+            run.lines = [run.advance() for _ in range(run.description["rounds"])]
+
+        return rounds
+
+    together.go([work(run) for run in runs])
+    return runs
+
+
+def gap(one, other) -> float:
+    """Return the largest difference of two runs' vectors and metrics, clocks aside."""
+    pairs = [(value, other.server[name]) for name, value in one.server.items()]
+    pairs += [(values, other.state.store[name]) for name, values in one.state.store.items()]
+    gaps = [float((a - b).abs().max()) for a, b in pairs]
+    for line, expected in zip(one.lines, other.lines, strict=True):
+        gaps += [abs(line[key] - expected[key]) for key in line if key != "seconds"]
+    return max(gaps)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_seeds_beside_each_other_are_what_they_are_alone(tmp_path, name):
+    write_problem(tmp_path, sizes(name))
+    specs = [spec_of(name, seed) for seed in SEEDS]
+    for one, other in zip(side_by_side(tmp_path, specs, "stacked"), alone(tmp_path, specs, "stacked"), strict=True):
+        assert gap(one, other) < 1e-12
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_in_float32_they_are_the_same_bytes(tmp_path, name):
+    """On a CPU, of the model that is stacked there; a lone row is computed as one of two."""
+    write_problem(tmp_path, sizes(name))
+    specs = [spec_of(name, seed, precision="float32") for seed in SEEDS]
+    for one, other in zip(side_by_side(tmp_path, specs, "stacked"), alone(tmp_path, specs, "stacked"), strict=True):
+        assert gap(one, other) == 0
+
+
+@pytest.mark.parametrize("name", ["fedsmoo", "fedlesam", "dispfl"])
+def test_recorded_steps_of_several_seeds(tmp_path, name):
+    write_problem(tmp_path, sizes(name))
+    specs = [spec_of(name, seed) for seed in SEEDS]
+    tape = Tape()
+    runs = side_by_side(tmp_path, specs, "graph", tape)
+    assert tape.recorded
+    for one, other in zip(runs, alone(tmp_path, specs, "sequential"), strict=True):
+        assert gap(one, other) < 1e-12
+
+
+def test_runs_that_end_or_started_earlier_do_not_matter(tmp_path):
+    """One of a round, one of three, and one whose first two rounds were trained before."""
+    specs = [spec_of("fedsmoo", seed, rounds=rounds) for seed, rounds in zip(SEEDS, (1, 3, 4), strict=True)]
+    expected = alone(tmp_path, specs, "stacked")
+    runs = [simulation(tmp_path, spec, "stacked") for spec in specs]
+    runs[2].advance()
+    runs[2].advance()
+
+    def work(run):
+        def rounds(meeting):
+            meeting.join(run.local)
+            while run.round < run.description["rounds"]:
+                run.advance()
+
+        return rounds
+
+    together.go([work(run) for run in runs])
+    for one, other in zip(runs, expected, strict=True):
+        assert (one.server["w"] - other.server["w"]).abs().max() < 1e-12
+
+
+def test_where_one_fails_the_others_stop(tmp_path):
+    runs = [simulation(tmp_path, spec_of("fedavg", seed), "stacked") for seed in SEEDS]
+    stopped = []
+
+    def work(run, fails):
+        def rounds(meeting):
+            meeting.join(run.local)
+            try:
+                for number in range(3):
+                    if fails and number == 1:
+                        raise ValueError("this one")
+                    run.advance()
+            except Exception as error:
+                stopped.append(type(error).__name__)
+                raise
+
+        return rounds
+
+    with pytest.raises(ValueError, match="this one"):
+        together.go([work(run, run is runs[1]) for run in runs])
+    assert sorted(stopped) == ["Stopped", "Stopped", "ValueError"]
+    assert max(run.round for run in runs) - min(run.round for run in runs) <= 1
+    assert torch.isfinite(runs[0].server["w"]).all()
