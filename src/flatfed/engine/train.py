@@ -117,7 +117,8 @@ def train(
     print(f"{label}: {description['rounds']} rounds on {where}, {start}", file=sys.stderr)
     with interruption.heeded():
         try:
-            diverged = _rounds(simulation, saved, lines, sessions, label)
+            with Progress(label, description["rounds"], simulation.round, out) as progress:
+                diverged = _rounds(simulation, saved, lines, sessions, progress)
             outputs.write(out, simulation, lines, identity, sessions, diverged)
         except (interruption.Stopped, Shortage) as stopped:
             if simulation.whole:
@@ -131,16 +132,15 @@ def train(
     saved.discard()
 
 
-def _rounds(simulation: Simulation, saved: Checkpoint, lines: list, sessions: list, label: str) -> int | None:
+def _rounds(simulation: Simulation, saved: Checkpoint, lines: list, sessions: list, progress: Progress) -> int | None:
     """Train what is left, adding to ``lines`` of metrics.csv; return the round in which the run diverged, or None."""
     rounds, every = simulation.description["rounds"], simulation.description["checkpoint_every"]
-    progress = Progress(label, rounds, simulation.round)
     watched = ("train_loss", f"{simulation.evaluate.unseen}_loss", "consistency")
     while simulation.round < rounds or simulation.pending is not None:
         with told(simulation.device, f"round {simulation.round + 1}"):
             line = simulation.advance()
         if line is not None and not all(math.isfinite(line[key]) for key in watched):
-            print(f"{label}: diverged at round {simulation.round}: {line}", file=sys.stderr)
+            print(f"{progress.label}: diverged at round {simulation.round}: {line}", file=sys.stderr)
             return simulation.round
         if line is not None:
             lines.append(line)
