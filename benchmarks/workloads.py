@@ -30,7 +30,8 @@ class Workload:
 
     ``shape`` (C, H, W) of an image; ``executor`` the one by device that our protocols name; ``distinct`` training
     images in all, of which every client has ``images``, drawn with replacement over clients; ``test`` images of an
-    evaluation; ``changed`` what is other than in the set-up ``what``.
+    evaluation; ``changed`` what is other than in the set-up ``what``, ``shrunk`` how many times its local steps are
+    those of this one.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Workload:
     distinct: int = 50_000
     test: int = TEST_IMAGES
     changed: dict[str, int] = field(default_factory=dict)
+    shrunk: float = 1.0
 
     @property
     def steps(self) -> int:
@@ -71,7 +73,8 @@ class Workload:
         changed = {
             word: getattr(found, key) for key, word in sizes.items() if getattr(found, key) != getattr(self, key)
         }
-        return replace(found, changed={**self.changed, **changed})
+        times = self.active * self.steps / (found.active * found.steps)
+        return replace(found, changed={**self.changed, **changed}, shrunk=self.shrunk * times)
 
     def description(self, algorithm: str, precision: str = "float32", **changes: Any) -> dict[str, Any]:
         """Return the run description of ``algorithm``, as :class:`flatfed.engine.simulation.Simulation` takes it."""

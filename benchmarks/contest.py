@@ -1,0 +1,157 @@
+"""One row of benchmarks/rounds.py: a round of one workload by one algorithm, ours and the yardsticks' in turns."""
+
+from __future__ import annotations
+
+import statistics
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from phases import PhaseClock, Wait, floor
+from workloads import Workload
+from yardsticks import KINDS, YARDSTICKS
+
+from flatfed.data.dataset import Dataset
+from flatfed.data.partition import Partition
+from flatfed.engine.sampling import active_clients
+from flatfed.engine.simulation import Simulation
+
+PHASE_ROUNDS = 2
+SLOW = 5.0  # an executor whose first turn takes so many times that of our fastest is not measured further
+SOME = 1000  # test images that a shrunk workload evaluates
+
+#: A round's work, and what its seconds are to be multiplied by.
+Contender = tuple[Callable[[], Any], float]
+
+
+@dataclass
+class Contest:
+    """How rows are measured.
+
+    ``executors`` ours (empty: the one that protocols name); ``rounds`` turns; ``yardstick_clients`` how many clients
+    the yardsticks train at most, None for all; ``workers`` processes of the data loader; ``peak`` rates of the machine
+    as :func:`phases.peaks` has them.
+    """
+
+    device: torch.device
+    wait: Wait
+    executors: list[str]
+    rounds: int
+    yardstick_clients: int | None
+    workers: int
+    peak: dict[str, float]
+
+    def measure(self, kind: str, workload: Workload, algorithm: str) -> dict[str, Any]:
+        """Return what a row says beside what it is of."""
+        description = workload.description(algorithm)
+        dataset, partition = workload.data()
+        ours, failed = self.ours(workload, description, dataset, partition)
+        first = next(iter(ours.values()))
+        contenders: dict[str, Contender] = {name: (run.advance, 1.0) for name, run in ours.items()}
+        if kind == "round":
+            contenders |= self.yardsticks(workload, description, dataset, first)
+        seconds = self.turns(contenders)
+        middle = {name: statistics.median(taken) for name, taken in seconds.items()}
+        found: dict[str, Any] = {
+            "parameters": first.weights.parameters,
+            "coordinates": first.layout.size,
+            "seconds": {
+                name: {"median": middle[name], "all": [round(one, 6) for one in taken]}
+                for name, taken in seconds.items()
+            },
+            "failed": failed,
+        }
+        if self.device.type == "cuda":
+            found["device_bytes"] = torch.cuda.max_memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+        if kind == "round":
+            found["ratio"] = {
+                name: {
+                    kind: round(statistics.median(a / b for a, b in zip(seconds[kind], seconds[name], strict=True)), 3)
+                    for kind in KINDS
+                }
+                for name in ours
+            }
+            images = workload.epochs * workload.images
+            least = floor(first, workload.active, workload.steps, images, self.peak)
+            found |= {"floor": least, "of_floor": {name: least["seconds"] / value for name, value in middle.items()}}
+            found["evaluation"] = self.evaluation(workload, first, min(middle[name] for name in ours))
+            found["phases"] = {name: PhaseClock(run, self.wait).shares(PHASE_ROUNDS) for name, run in ours.items()}
+        return found
+
+    def ours(
+        self, workload: Workload, description: dict, dataset: Dataset, partition: Partition
+    ) -> tuple[dict[str, Simulation], dict[str, str]]:
+        """Return executor -> simulation, warmed up, and executor -> why it is left out."""
+        found: dict[str, Simulation] = {}
+        failed: dict[str, str] = {}
+        took: dict[str, float] = {}
+        for name in self.executors or [workload.executor[self.device.type]]:
+            try:
+                found[name] = Simulation(description, dataset, partition, self.device, name)
+                found[name].advance()
+                took[name] = self.timed(found[name].advance)
+            except Exception as error:  # what the others take is worth knowing all the same
+                found.pop(name, None)
+                failed[name] = f"{type(error).__name__}: {error}".splitlines()[0]
+                traceback.print_exc()
+        for name, once in took.items():
+            if once > SLOW * min(took.values()):
+                failed[name] = f"{once:.2f} s a round, more than {SLOW:g} times the fastest: not measured further"
+                del found[name]
+        return found, failed
+
+    def evaluation(self, workload: Workload, run: Simulation, seconds: float) -> dict[str, float]:
+        """Return ``images``, the ``seconds`` of their evaluation, and its ``share`` of a round that ends with one.
+
+        Where the workload is shrunk, a part of the test images is evaluated, and the share is that of the whole: it is
+        the time of both at their full sizes.
+        """
+        count = workload.test if not workload.changed else min(workload.test, 1000)
+        row, images = run.server["w"][0], run.evaluate.images[:count]
+        run.evaluate.hits(row, images)
+        took = self.timed(lambda: run.evaluate.hits(row, images))
+        whole = took * workload.test / count
+        return {"images": count, "seconds": took, "share": whole / (whole + seconds * workload.shrunk)}
+
+    def yardsticks(
+        self, workload: Workload, description: dict, dataset: Dataset, run: Simulation
+    ) -> dict[str, Contender]:
+        """Return both, training the clients of our run ``run``, or the first of them."""
+        count = min(self.yardstick_clients or workload.active, workload.active)
+        images, labels = torch.from_numpy(dataset.images), torch.from_numpy(dataset.labels)
+        found = {}
+        for kind in KINDS:
+            one = YARDSTICKS[description["algorithm"]](
+                kind, description, images, labels, run.members, self.device, workers=self.workers
+            )
+
+            def work(one=one) -> None:
+                one.advance(active_clients(description["sampling"], run.clients, run.seed, one.round).tolist()[:count])
+
+            found[kind] = (work, workload.active / count)
+        return found
+
+    def turns(self, contenders: dict[str, Contender]) -> dict[str, list[float]]:
+        """Return name -> seconds of a round, one a turn; who begins changes from turn to turn."""
+        taken: dict[str, list[float]] = {name: [] for name in contenders}
+        names = list(contenders)
+        for turn in range(self.rounds + 1):
+            shift = turn % len(names)
+            for name in names[shift:] + names[:shift]:
+                work, times = contenders[name]
+                seconds = self.timed(work)
+                if turn:  # the first is to warm up
+                    taken[name].append(seconds * times)
+        return taken
+
+    def timed(self, work: Callable[[], Any]) -> float:
+        """Return the seconds that ``work`` takes, on the device too."""
+        self.wait()
+        began = time.perf_counter()
+        work()
+        self.wait()
+        return time.perf_counter() - began

@@ -1,0 +1,146 @@
+"""Where a round's time goes, and how far it is from what the arithmetic and the memory of the machine allow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from flatfed.engine.executors import Batch, executor
+from flatfed.engine.simulation import Simulation
+
+Wait = Callable[[], None]
+
+PLAN, GRADIENT, ARITHMETIC = "plan and batches", "forward and backward", "algorithm arithmetic"
+STATE, AGGREGATION, REST = "client state", "aggregation", "rest"
+PHASES = (PLAN, GRADIENT, ARITHMETIC, STATE, AGGREGATION, REST)
+
+#: Row vectors (parameters,) that one local step must read or write, each once; a norm must be known before it divides.
+#: A gradient is 3 (forward reads w; backward reads w and writes g). What all rows share is not counted.
+VECTORS = {
+    "fedavg": 3 + 1 + 3,  # norm of g; update reads g and w, writes w
+    "fedsam": 3 + 1 + 3 + 3 + 1 + 3,  # norm; w + e reads w and g, writes w + e; second gradient; norm; update
+    "scaffold": 3 + 2 + 4,  # norm of g + correction; update reads g, correction and w, writes w
+    "fedsmoo": 3 + 2 + 5 + 3 + 2 + 4,  # u = g - mu: norm, then reads g, mu, w, writes mu, w + e; then as SCAFFOLD
+}
+
+
+class PhaseClock:
+    """Clocks the phases of one simulation, every one without what runs inside it; the device is waited for in between.
+
+    So it makes a round slower, and what it clocks is not among the seconds of a round. Where local steps are recorded
+    and replayed, all that happens in them is counted as forward and backward.
+    """
+
+    def __init__(self, run: Simulation, wait: Wait):
+        self.seconds = dict.fromkeys(PHASES, 0.0)
+        self._wait = wait
+        self._running: list[str] = []
+        self._since = 0.0
+        self.run = run
+        kind = type(run.executor)
+        run.executor.__class__ = type(kind.__name__, (kind,), {"__call__": self._clocked(kind.__call__, GRADIENT)})
+        recorded = getattr(run.local, "recording", None) is not None
+        for owner, name, phase in (
+            (run.local, "train", GRADIENT if recorded else ARITHMETIC),
+            (run, "plan", PLAN),
+            (run.data, "batch", PLAN),
+            (run.local, "masks", PLAN),
+            (run, "open", STATE),
+            (run.state, "gather", STATE),
+            (run.state, "scatter", STATE),
+            (run.algorithm, "finish", ARITHMETIC),
+            (run.algorithm, "aggregate", AGGREGATION),
+        ):
+            setattr(owner, name, self._clocked(getattr(owner, name), phase))
+
+    def shares(self, rounds: int) -> dict[str, float]:
+        """Return phase -> share of the time of so many rounds."""
+        work = self._clocked(self.run.advance, REST)
+        for _ in range(rounds):
+            work()
+        total = sum(self.seconds.values())
+        return {phase: round(seconds / total, 4) for phase, seconds in self.seconds.items()}
+
+    def _clocked(self, work: Callable[..., Any], phase: str) -> Callable[..., Any]:
+        @wraps(work)
+        def clocked(*arguments: Any, **options: Any) -> Any:
+            self._mark()
+            self._running.append(phase)
+            try:
+                return work(*arguments, **options)
+            finally:
+                self._mark()
+                self._running.pop()
+
+        return clocked
+
+    def _mark(self) -> None:
+        """Give the time since the last mark to the phase that ran."""
+        self._wait()
+        now = time.perf_counter()
+        if self._running:
+            self.seconds[self._running[-1]] += now - self._since
+        self._since = now
+
+
+def peaks(device: torch.device, wait: Wait, side: int, numbers: int, times: int = 7) -> dict[str, float]:
+    """Return ``flops`` per second of a product of float32 matrices (side, side) and ``bytes`` per second of a copy.
+
+    Of ``numbers`` float32, read and written; the best of so many ``times``. TF32 as training has it.
+    """
+    a, b = torch.rand(2, side, side, device=device)
+    c = torch.empty_like(a)
+    x = torch.rand(numbers, device=device)
+    y = torch.empty_like(x)
+
+    def best(work: Callable[[], Any]) -> float:
+        taken = []
+        for _ in range(times):
+            wait()
+            began = time.perf_counter()
+            work()
+            wait()
+            taken.append(time.perf_counter() - began)
+        return min(taken[1:])  # the first is to warm up
+
+    return {
+        "flops": 2 * side**3 / best(lambda: torch.mm(a, b, out=c)),
+        "bytes": 2 * numbers * x.itemsize / best(lambda: y.copy_(x)),
+    }
+
+
+def gradient_flops(run: Simulation) -> int:
+    """Return the floating-point operations of one image's gradient: those of products and convolutions.
+
+    Of the model that rows are of, without taps that only ever see padding.
+    """
+    alone = executor("sequential", run.model, run.layout)
+    shape = run.description["dataset"]["shape"]
+    images = torch.zeros(1, 1, *shape, dtype=run.dtype, device=run.device)
+    labels = torch.zeros(1, 1, dtype=torch.int64, device=run.device)
+    with FlopCounterMode(display=False) as counter:
+        alone(run.server["w"], Batch(images, labels, torch.ones_like(images[:, :, 0, 0, 0]), []))
+    return counter.get_total_flops()
+
+
+def floor(run: Simulation, active: int, steps: int, images: int, peak: dict[str, float]) -> dict[str, float]:
+    """Return the least seconds of a round of ``active`` clients with ``steps`` steps over ``images`` images each.
+
+    ``seconds`` the larger of ``arithmetic``, all ``flops`` at the measured rate of a matrix product, and ``memory``,
+    ``bytes`` of row vectors (:data:`VECTORS`) at that of a copy; activations are not counted.
+    """
+    flops = active * images * run.algorithm.gradients_per_step * gradient_flops(run)
+    moved = active * steps * VECTORS[run.description["algorithm"]] * run.layout.size * run.dtype.itemsize
+    arithmetic, memory = flops / peak["flops"], moved / peak["bytes"]
+    return {
+        "flops": flops,
+        "bytes": moved,
+        "arithmetic": arithmetic,
+        "memory": memory,
+        "seconds": max(arithmetic, memory),
+    }
