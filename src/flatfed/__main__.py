@@ -4,12 +4,15 @@ import os
 import sys
 
 status = None
-if "FLATFED_WARM" in os.environ:
-    from flatfed import warm
+try:
+    if "FLATFED_WARM" in os.environ:
+        from flatfed import warm
 
-    status = warm.run(sys.argv[1:])
-if status is None:
-    from flatfed.cli import main
+        status = warm.run(sys.argv[1:])
+    if status is None:
+        from flatfed.cli import main
 
-    status = main()
+        status = main()
+except KeyboardInterrupt:  # before there was a command to answer it
+    status = 130
 sys.exit(status)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
 import json
 import os
 import sys
@@ -15,31 +14,29 @@ from collections.abc import Callable, Sequence
 
 from flatfed.commands.arguments import parser
 from flatfed.engine.interruption import Stopped
-from flatfed.errors import FlatFedError
+from flatfed.errors import REMEDIES, FlatFedError, described
 
-#: Exit status of a command that stopped for a reason the user can mend, and of one that the user interrupted.
-REFUSED, INTERRUPTED = 2, 130
-
-
-#: What the user can do about a disk that takes no more. What is finished is whole, and a training has its checkpoint.
-REMEDIES = {
-    errno.ENOSPC: "free some space, then the same command goes on from what is there",
-    errno.EDQUOT: "your quota is used up: free some space, then the same command goes on from what is there",
-    errno.EROFS: "results and resources have to be on a file system that can be written to",
-    errno.EACCES: "the folder belongs to somebody else, or may not be written to: see `ls -ld` of it",
-    errno.EPERM: "the folder belongs to somebody else, or may not be written to: see `ls -ld` of it",
-}
-
-
-def described(error: OSError) -> str:
-    """Return what is wrong with a file or its disk, and what to do."""
-    place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{(error.strerror or str(error)).lower()}; {REMEDIES[error.errno]}"
+#: Exit status of a command that stopped for a reason the user can mend, of one that the user interrupted, and of one
+#: whose reader has seen enough (``| head``): the last two as a shell gives them.
+REFUSED, INTERRUPTED, UNREAD = 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one sub-command; return its exit status. A FlatFedError is printed as one message, without a trace."""
-    options = parser().parse_args(arguments)
+    try:
+        try:
+            return _run(parser().parse_args(arguments))
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, not at the interpreter's end, where a pipe that is gone cannot be caught
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
+        return UNREAD
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         _own_algorithms()
         return COMMANDS[options.command](options) or 0
@@ -48,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return REFUSED
     except OSError as error:
         if error.errno not in REMEDIES:
-            raise
+            raise  # of these, main knows the pipe that nobody reads
         print(f"flatfed {options.command}: {described(error)}", file=sys.stderr)
         return REFUSED
     except Stopped as stopped:

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
+
+#: What the user can do about a disk that takes no more. What is finished is whole, and a training has its checkpoint.
+REMEDIES = {
+    errno.ENOSPC: "free some space, then the same command goes on from what is there",
+    errno.EDQUOT: "your quota is used up: free some space, then the same command goes on from what is there",
+    errno.EROFS: "results and resources have to be on a file system that can be written to",
+    errno.EACCES: "the folder belongs to somebody else, or may not be written to: see `ls -ld` of it",
+    errno.EPERM: "the folder belongs to somebody else, or may not be written to: see `ls -ld` of it",
+}
 
 
 class FlatFedError(Exception):
@@ -28,3 +38,9 @@ def unknown(kind: str, value: object, known: Iterable[object], where: str) -> st
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ";"
     return f"{where}: unknown {kind} {value!r}{hint} known: {', '.join(names) or 'none'}"
+
+
+def described(error: OSError) -> str:
+    """Return what is wrong with a file or its disk, and what to do."""
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{(error.strerror or str(error)).lower()}; {REMEDIES[error.errno]}"

@@ -1,13 +1,19 @@
 """The command line: every page of help teaches, every mistake is one message and exit status 2."""
 
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from flatfed import cli
 from flatfed.commands.arguments import parser
 from flatfed.errors import DataError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("command", sorted(cli.COMMANDS))
@@ -80,3 +86,56 @@ def test_threads_are_counted_from_one(threads, capsys):
     with pytest.raises(SystemExit):
         cli.main(["evaluate", "run", "--dataset", "d", "--partition", "p", "--threads", threads])
     assert "above 0" in capsys.readouterr().err
+
+
+def called(script, *command, **more):
+    """Return what a bash ``script`` does in which $F is ``python -m flatfed``."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "F": f"{sys.executable} -m flatfed"}
+    return subprocess.run(
+        ["bash", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, **more
+    )
+
+
+@pytest.mark.parametrize("reader", ["true", "head -n 1"])
+@pytest.mark.parametrize("command", ["--help", "plan --help", "status --scale paper", "plan --all --cells 2>&1"])
+def test_a_reader_that_has_seen_enough_ends_a_command_quietly(command, reader):
+    done = called(f"$F {command} | {reader}; echo ${{PIPESTATUS[@]}} >&2")
+    said = done.stderr.splitlines()
+    assert len(said) == 1, done.stderr
+    statuses = said[0].split()
+    assert statuses[0] in ("141", "0") and statuses[1] == "0"
+    if reader == "true" and command.startswith(("status", "plan --all")):
+        assert statuses[0] == "141", "the reader was gone before the command could say a word"
+
+
+#: ``python -m flatfed plan --all``, interrupted when it is about to import the module that is named first.
+CTRL_C = """
+import os, runpy, signal, sys
+place = sys.argv[1]
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == place:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["flatfed", "plan", "--all"]
+runpy.run_module("flatfed", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("flatfed.cli", ""),
+        ("flatfed.commands.status", ""),  # while the command line is read
+        ("flatfed.commands.plan", "flatfed plan: interrupted\n"),
+        ("flatfed.commands.plan_costs", "flatfed plan: interrupted\n"),
+    ],
+)
+def test_ctrl_c_leaves_no_trace(place, said):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", CTRL_C, place], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (130, said)
