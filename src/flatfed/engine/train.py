@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import safetensors
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 import flatfed
@@ -230,12 +231,18 @@ def evaluate(
     device: str = "auto",
     threads: int = 1,
 ) -> dict[str, float]:
-    """Return losses and accuracies of the finished run in folder ``run``, computed anew from its model."""
+    """Return losses and accuracies of the finished run in folder ``run``, computed anew from its model.
+
+    Raises DataError where the model cannot be read, or data or partition do not fit the run.
+    """
     set_up(threads)
     run = Path(run)
     description = read_json(run / "run.json")["description"]
     place = pick_device(device)
     data, dealt = load_data(description, dataset, partition)
     simulation = Simulation(description, data, dealt, place, "sequential")
-    weights = load_file(run / "model.safetensors")
+    try:
+        weights = load_file(run / "model.safetensors")
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{run / 'model.safetensors'}: cannot be read as a model ({error})") from error
     return simulation.evaluate(simulation.weights.row(weights))
