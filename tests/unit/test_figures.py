@@ -6,11 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.textpath import TextToPath
 
 from flatfed.errors import DataError
 from flatfed.tables import figures
-from flatfed.tables.figures import curves, palette, partition
+from flatfed.tables.figures import curves, palette, paper, partition
 
 #: The algorithms that one figure of a paper shows together.
 TOGETHER = {
@@ -177,3 +180,39 @@ def test_lines_drawn_together_can_be_told_apart(paper, vision):
         (a, dash_a), (b, dash_b) = palette.style(one), palette.style(other)
         distance = np.linalg.norm(seen(a, VISION[vision]) - seen(b, VISION[vision]))
         assert distance > (12 if dash_a == dash_b else 5), (one, other, distance)
+
+
+@pytest.mark.parametrize("paper", TOGETHER)
+def test_lines_that_coincide_are_both_seen(paper):
+    """Every two of a figure, drawn over the same points: pixels of either colour are left."""
+    strokes = palette.strokes((name, palette.style(name)) for name in TOGETHER[paper])
+    for one, other in itertools.combinations(TOGETHER[paper], 2):
+        figure = Figure(figsize=(2, 0.1), dpi=800)  # as fine as a vector drawing
+        axis = figure.add_axes((0, 0, 1, 1))
+        axis.set_axis_off()
+        for name in (one, other):
+            axis.plot([0, 1], [0, 0], **strokes[palette.style(name)])
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        pixels = np.asarray(canvas.buffer_rgba())[..., :3] / 255
+        for name in (one, other):
+            near = np.abs(pixels - to_rgb(palette.STYLES[name][0])).max(axis=-1) < 0.12
+            assert near.sum() > 500, (one, other, name)
+
+
+def test_a_line_looks_the_same_in_all_panels_of_a_figure():
+    """FedLESAM's Figure 2 has FedAvg in its second panel only: it is the first of the house all the same."""
+    names = ["fedsmoo", "fedlesam", "fedavg", "fedsmoo", "fedlesam"]
+    strokes = palette.strokes((name, palette.style(name)) for name in names)
+    widths = [strokes[palette.style(name)]["linewidth"] for name in ("fedavg", "fedsmoo", "fedlesam")]
+    heights = [strokes[palette.style(name)]["zorder"] for name in ("fedavg", "fedsmoo", "fedlesam")]
+    assert widths == sorted(widths, reverse=True) and heights == sorted(heights) and len(set(widths)) == 3
+
+
+def test_lines_of_the_foot_end_at_the_width_and_no_word_stands_alone():
+    text = "Here: " + "digits of 8x8, " * 40
+    for length in range(100, len(text), 7):
+        lines = paper.wrapped(text[:length], paper.FOOT).split("\n")
+        assert " ".join(lines).split() == text[:length].split()
+        wide = [TextToPath().get_text_width_height_descent(line, paper.FOOT, False)[0] / 72 for line in lines]
+        assert max(wide) <= paper.WIDTH and (len(wide) == 1 or wide[-1] > 0.14 * paper.WIDTH)

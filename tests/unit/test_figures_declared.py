@@ -22,7 +22,7 @@ from flatfed.analysis.landscape_file import Landscape, write
 from flatfed.experiment import figures as declared
 from flatfed.tables import figures
 from flatfed.tables.figures import histogram, palette
-from flatfed.tables.figures.paper import PROBES, QUANTITIES
+from flatfed.tables.figures.paper import MARGIN, PROBES, QUANTITIES, WIDTH, frame
 
 matplotlib.use("Agg")
 
@@ -102,6 +102,7 @@ def test_a_figure_is_fit_to_print(name: str, tmp_path: Path, monkeypatch: pytest
             check_legend(spec, figure)
             check_colours(spec, panels)
         check_overlaps(figure)
+        check_places(spec, figure, panels)
     finally:
         pyplot.close(figure)
 
@@ -186,12 +187,32 @@ def check_overlaps(figure: Figure) -> None:
     texts = [text for axis in flat for text in (axis.title, axis.xaxis.label, axis.yaxis.label) if text.get_text()]
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
     boxes += [("legend", legend.get_window_extent()) for legend in legends]
+    boxes += [(text.get_text(), text.get_window_extent()) for text in figure.texts]
+    for axis in axes:
+        # Not get_ticklabels(), which puts the numbers back to where they stood in two dimensions.
+        around = [axis.xaxis, axis.yaxis, axis.zaxis] if axis.name == "3d" else []
+        texts = [text for one in around for text in (one.label, *(tick.label1 for tick in one.majorTicks))]
+        boxes += [(text.get_text(), text.get_window_extent()) for text in texts]
     for (one, a), (other, b) in itertools.combinations(boxes, 2):
         assert not overlap(a, b), f"{one!r} on {other!r}"
     for legend, axis in itertools.product(legends, axes):
         assert not overlap(legend.get_window_extent(), axis.get_window_extent()), "a legend covers a panel"
     width = figure.bbox.width
-    assert all(-0.02 * width < box.x0 and box.x1 < 1.02 * width for _, box in boxes), "beyond the printed width"
+    beyond = [text for text, box in boxes if box.x0 < -0.02 * width or box.x1 > 1.02 * width]
+    assert not beyond, "beyond the printed width"
+
+
+def check_places(spec: dict, figure: Figure, panels: list) -> None:
+    """Check that a file has the printed width, that three panels stand side by side, and rows in the middle."""
+    assert 0.999 * WIDTH < frame(figure).width - 2 * MARGIN < 1.02 * WIDTH
+    rows: dict[float, list[float]] = {}
+    for axis in panels:
+        left, bottom, width, _ = axis.get_position().bounds
+        rows.setdefault(round(bottom, 3), []).append(left + width / 2)
+    assert len(panels) != 3 or len(rows) == 1
+    if spec["kind"] == "surface":
+        middles = [sum(places) / len(places) for places in rows.values()]
+        assert max(middles) - min(middles) < 0.01, "a row of fewer panels stands in the middle"
 
 
 def overlap(one, other) -> bool:

@@ -40,7 +40,7 @@ def sweep_spec(tmp_path):
     level = [[make_run(tmp_path / "level", [0.2, 0.4])]]
     points = [{"x": 0.01, "rounds": 2, "runs": at_1}, {"x": 1.0, "rounds": 2, "runs": late}]
     panel = {
-        "title": "(c) radius", "axis": r"$\rho$", "log": True,
+        "title": "(c) radius", "axis": r"$\rho$",
         "series": [{"algorithm": "fedsam", "label": "FedSAM", "points": points}],
         "levels": [{"algorithm": "fedavg", "label": "FedAvg", "rounds": 2, "runs": level}],
     }  # fmt: skip
@@ -54,13 +54,14 @@ def test_a_sweep_draws_means_over_splits_then_seeds(sweep_spec):
     figure = sweep.draw(sweep_spec)
     axis = figure.axes[0]
     line = next(line for line in axis.get_lines() if line.get_marker() == "o")
-    np.testing.assert_allclose(line.get_xdata(), [0.01])
+    np.testing.assert_allclose(line.get_xdata(), [0])
     np.testing.assert_allclose(line.get_ydata(), [65.0])
     assert line.get_color() == palette.STYLES["fedsam"][0]
     level = next(line for line in axis.get_lines() if line.get_color() == palette.STYLES["fedavg"][0])
     np.testing.assert_allclose(level.get_ydata(), [40.0, 40.0])
-    assert axis.get_xscale() == "log" and list(axis.get_xticks()) == [0.01, 1.0]
+    assert [tick.get_text() for tick in axis.get_xticklabels()] == ["0.01", "1"], "at 0 and 1: as far apart as any"
     said = texts(figure)
+    assert "The values stand at equal distances." in said and "Widths differ" not in said
     assert "Test accuracy (%)" in said and "final round, mean over seeds" in said
     assert "n = 1 or 2" in said and "1 runs are missing" in said
 

@@ -6,6 +6,7 @@ import html
 import io
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,10 @@ from matplotlib.text import Text
 from flatfed.analysis.landscape_file import Landscape, read, write
 from flatfed.errors import DataError
 from flatfed.tables import figures, report
+from flatfed.tables.errata import Errata
 from flatfed.tables.figures import contour, surface, surface_page
+
+ROOT = Path(__file__).parents[2]
 
 AXIS = np.linspace(-1, 1, 5)
 BOWL = 0.5 + 2 * AXIS[:, None] ** 2 + AXIS[None, :]  # tilted: the first coordinate is not the second
@@ -283,12 +287,12 @@ def test_figure_and_report_have_the_page(spec, tmp_path):
     figures.make(spec, tmp_path)
     page = (tmp_path / "f.html").read_text()
     assert page == surface_page.page(spec)
-    entries = [
-        {"figure": name, "title": name, "caption": "", "png": str(tmp_path / f"{name}.png")} for name in ("f", "none")
-    ]
+    said = dict.fromkeys(("title", "caption", "paper", "setting"), "")
+    entries = [{**said, "figure": name, "png": str(tmp_path / f"{name}.png")} for name in ("f", "none")]
     report.make(
         {"scale": "preview", "tables": [], "figures": entries, "runs": [], "configuration": {}},
         tmp_path / "report.html",
+        Errata(ROOT),
     )
     (embedded,) = re.findall(r'srcdoc="([^"]*)"', (tmp_path / "report.html").read_text())
     assert html.unescape(embedded) == page

@@ -25,8 +25,8 @@ SAID = {
     "spectral gap 0.5569",
     "dfedsam2023_F3": "30 clients, cnn_tiny, 20 rounds of 2 local epochs, batch 10; digits (1,797 images of 8x8) / "
     "digits and turned digits (3,594 images of 8x8); 20% active / 100% active, decentralised rows: clique of 3",
-    "fedlesam2024_F1": "digits (1,797 images of 8x8), cnn_tiny, 20 rounds, batch 10; all at one place, as many steps as "
-    "a federated one / 30 clients, 3 local epochs, 20% active",
+    "fedlesam2024_F1": "digits (1,797 images of 8x8), cnn_tiny, 20 rounds, batch 10; all at one place, as many steps "
+    "as a federated one / 30 clients, 3 local epochs, 20% active",
     "fedlesam2024_F5": "digits (1,797 images of 8x8) / digits and turned digits (3,594 images of 8x8); 30 / 60 clients",
 }
 

@@ -107,7 +107,7 @@ def _sweep(experiment: Experiment, scale: str, document: dict[str, Any], panel: 
         runs = _runs(experiment, scale, document, common, row)
         used += runs
         levels.append({"algorithm": row, "label": labels[row]["label"], **_final(runs, splits)})
-    return {"axis": axis, "log": panel.get("log", False), "series": series, "levels": levels}, [], used
+    return {"axis": axis, "series": series, "levels": levels}, [], used
 
 
 def _bars(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):

@@ -15,7 +15,7 @@ Figure specification (JSON, from ``flatfed.experiment``)::
      "panels": [{"title": "Dirichlet, u = 0.6", "partition": "results/.../seed1.npz"}, ...]}
 
     "kind": "histogram", "panels": [{"title": ..., "partitions": [{"label": "replaced", "partition": FILE}, ...]}]
-    "kind": "sweep", with "metric": "panels": [{"title": ..., "axis": "Local epochs", "log": false,
+    "kind": "sweep", with "metric": "panels": [{"title": ..., "axis": "Local epochs",
         "series": [{"algorithm": ..., "label": ..., "points": [{"x": 5, "rounds": 800, "runs": RUNS}, ...]}, ...],
         "levels": [{"algorithm": ..., "label": ..., "rounds": 800, "runs": RUNS}, ...]}]
     "kind": "bars", with "metric": "panels": [{"title": ..., "bars": [{"algorithm": ..., "label": ..., "rounds": 800,
@@ -54,7 +54,7 @@ from flatfed.tables.figures import (
     surface_page,
     sweep,
 )
-from flatfed.tables.figures.paper import STYLE
+from flatfed.tables.figures.paper import DPI, STYLE, frame
 
 #: Kind -> function of the specification that returns a matplotlib figure.
 KINDS = {
@@ -75,7 +75,7 @@ PAGES = {"surface": surface_page.page}
 #: Format -> what keeps the date and the library's version out of the file: the same inputs give the same
 #: bytes.
 FORMATS: dict[str, dict[str, Any]] = {
-    "png": {"metadata": {"Software": None}, "dpi": 200},
+    "png": {"metadata": {"Software": None}, "dpi": DPI},
     "pdf": {"metadata": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None}},
 }
 
@@ -102,8 +102,9 @@ def make(spec: dict[str, Any], out_dir: str | Path) -> None:
     with pyplot.rc_context(STYLE):
         figure = KINDS[spec["kind"]](spec)
         try:
+            shown = frame(figure)
             for suffix, options in FORMATS.items():
                 with write_whole(Path(out_dir) / f"{spec['figure']}.{suffix}") as file:
-                    figure.savefig(file, format=suffix, bbox_inches="tight", pad_inches=0.06, **options)
+                    figure.savefig(file, format=suffix, bbox_inches=shown, **options)
         finally:
             pyplot.close(figure)

@@ -6,6 +6,7 @@ deviation over seeds.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -16,10 +17,11 @@ import numpy as np
 import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
 
 from flatfed.errors import DataError, unknown
-from flatfed.tables.figures.palette import styles
-from flatfed.tables.figures.paper import PROBES, QUANTITIES, WIDTH, caption, columns, legend
+from flatfed.tables.figures.palette import strokes, styles
+from flatfed.tables.figures.paper import PROBES, QUANTITIES, WIDTH, caption, columns, legend, widths
 from flatfed.tables.readings import read_metrics
 
 #: What a curve can show: a column of metrics.csv, or a measure of a run's probes.
@@ -27,7 +29,10 @@ KNOWN = {**QUANTITIES, **PROBES}
 
 #: Lines of so many values or more are cut to what they do after their first eighth.
 LONG = 40
-CUT = " The first eighth of the rounds may lie outside the frame."
+CUT = " Of the first eighth of the rounds, parts lie outside the frame."
+
+#: Inches from a panel's lower edge to a legend of its own, under the axis' label.
+UNDER = -0.44
 
 #: What is on the horizontal axis -> its label.
 ACROSS = {"rounds": "Communication round", "communications": "Local communications\n(rounds x gossip steps)"}
@@ -46,10 +51,13 @@ def draw(spec: dict[str, Any]) -> Figure:
     down = math.ceil(len(panels) / across)
     with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
         figure, axes = plt.subplots(
-            down, across, figsize=(WIDTH, 2.25 * down + 0.6), squeeze=False, layout="constrained"
+            down, across, figsize=(WIDTH, 2.35 * down + 0.6), squeeze=False, layout="constrained"
         )
     entries: dict[str, Any] = {}
     apart = _apart(panels)
+    looks = [styles([series["algorithm"] for series in panel["series"]]) for panel in panels]
+    algorithms = [series["algorithm"] for panel in panels for series in panel["series"]]
+    drawn = strokes(zip(algorithms, itertools.chain(*looks), strict=True))
     seeds, absent, early, cut, folders = set(), 0, False, False, []
     for place, axis in enumerate(axes.flat):
         if place >= len(panels):
@@ -60,17 +68,18 @@ def draw(spec: dict[str, Any]) -> Figure:
         if metric not in KNOWN:
             raise DataError(unknown("metric", metric, KNOWN, f"figure {spec['figure']}"))
         label, factor = KNOWN[metric]
-        for series, look in zip(lines, styles([line["algorithm"] for line in lines]), strict=True):
+        for series, look in zip(lines, looks[place], strict=True):
             runs = [run for run in map(lambda folder: _read(folder, metric), series["runs"]) if run]
             absent += len(series["runs"]) - len(runs)
             seeds.add(len(runs))
             lasts |= {max(run, default=0) for run in runs}
             runs = [{series.get("steps", 1) * number: value for number, value in run.items()} for run in runs]
-            entries[series["label"]] = _line(axis, look, runs, window, factor)
+            entries[series["label"]] = _line(axis, drawn[look], runs, window, factor)
         if apart:
             own = {series["label"]: entries[series["label"]] for series in lines}
-            below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.34), "borderaxespad": 0, "ncols": 3}
-            axis.legend(own.values(), own.keys(), fontsize=6.5, frameon=False, columnspacing=1.0, **below)
+            below = axis.transAxes + ScaledTranslation(0, UNDER, figure.dpi_scale_trans)
+            under = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": below, "borderaxespad": 0}
+            axis.legend(own.values(), own.keys(), fontsize=7, frameon=False, columnspacing=1.0, ncols=3, **under)
         early = early or len(lasts) > 1
         cut = _cut(axis) or cut
         folders += [folder for series in lines for folder in series["runs"] if metric in PROBES]
@@ -80,7 +89,8 @@ def draw(spec: dict[str, Any]) -> Figure:
         axis.set_ylabel(label)
     if not apart:
         legend(figure, entries, {line["label"]: line["algorithm"] for panel in panels for line in panel["series"]})
-    caption(figure, spec, _reading(window, seeds, absent, early) + (CUT if cut else "") + _cost(folders))
+    said = _reading(window, seeds, absent, early) + widths(drawn) + (CUT if cut else "") + _cost(folders)
+    caption(figure, spec, said)
     return figure
 
 
@@ -131,21 +141,20 @@ def _probes(path: Path, metric: str) -> list[tuple[int, float]]:
         raise DataError(f"{path}: holds no probes with {metric} ({problem!r})") from None
 
 
-def _line(axis: Axes, look: tuple[str, object], runs: list[dict[int, float]], window: int, factor: float) -> Any:
+def _line(axis: Axes, look: dict[str, Any], runs: list[dict[int, float]], window: int, factor: float) -> Any:
     """Draw band, raw mean and smoothed mean over the rounds that every run has; return the line for the legend."""
-    colour, dashes = look
     rounds = sorted(set.intersection(*map(set, runs))) if runs else []
     values = factor * np.array([[run[number] for number in rounds] for run in runs]).reshape(len(runs), len(rounds))
     if not rounds:
-        return axis.plot([], [], color=colour, linestyle=dashes)[0]
+        return axis.plot([], [], **look)[0]
     mean = values.mean(axis=0)
     smooth = hanning(mean, window)
     if len(runs) > 1:
         deviation = hanning(values.std(axis=0, ddof=1), window)
-        axis.fill_between(rounds, smooth - deviation, smooth + deviation, color=colour, alpha=0.13, linewidth=0)
+        axis.fill_between(rounds, smooth - deviation, smooth + deviation, color=look["color"], alpha=0.13, linewidth=0)
     if window >= 3:
-        axis.plot(rounds, mean, color=colour, alpha=0.28, linewidth=0.6)
-    return axis.plot(rounds, smooth, color=colour, linestyle=dashes, linewidth=1.5)[0]
+        axis.plot(rounds, mean, color=look["color"], alpha=0.28, linewidth=0.6)
+    return axis.plot(rounds, smooth, **look)[0]
 
 
 def _cut(axis: Axes) -> bool:
@@ -163,7 +172,8 @@ def _cut(axis: Axes) -> bool:
     room = 0.04 * (shown.max() - shown.min() or 1.0)
     low, high = shown.min() - room, shown.max() + room
     axis.set_ylim(low, high)
-    axis.set_xlim(axis.dataLim.x0, axis.dataLim.x1)
+    if axis.dataLim.width:
+        axis.set_xlim(axis.dataLim.x0, axis.dataLim.x1)
     every = np.concatenate([part[:, 1] for part in parts])
     return bool(every.min() < low or every.max() > high)
 
@@ -184,11 +194,9 @@ def _reading(window: int, seeds: set[int], absent: int, early: bool) -> str:
     """Say what line, shade and band are, and what is not there."""
     most = max(seeds, default=0)
     line = "mean over seeds" if most > 1 else "one seed"
-    said = f"Line: {line}" + (
-        f", smoothed with a Hanning window of {window} evaluated rounds; thin: unsmoothed" if window >= 3 else ""
-    )
-    said += "; band: ± one sample standard deviation over seeds" if most > 1 else ""
     numbers = " or ".join(str(number) for number in sorted(seeds) if number)
-    said += f" (n = {numbers})." if numbers else "."
+    said = f"Line: {line}" + (f" (n = {numbers})" if numbers else "")
+    said += f", smoothed with a Hanning window of {window} evaluated rounds; thin: unsmoothed" if window >= 3 else ""
+    said += "; band: ± one sample standard deviation over seeds." if most > 1 else "."
     said += " A line that ends early: a run diverged or is unfinished." if early else ""
     return said + (f" {absent} runs are missing." if absent else "")

@@ -35,10 +35,11 @@ def draw(spec: dict[str, Any]) -> Figure:
         figure, axis = plt.subplots(figsize=(WIDTH, 2.9), layout="constrained")
     entries: dict[str, Any] = {}
     seeds, absent, diverged, warned = set(), 0, 0, 0
-    for group, panel in enumerate(spec["panels"]):
-        width = FILLED / max(len(one["bars"]) for one in spec["panels"])
-        first = group - width * len(panel["bars"]) / 2
-        for place, bar in enumerate(panel["bars"]):
+    titles: dict[float, str] = {}
+    first = 0
+    for panel in spec["panels"]:
+        titles[first + (len(panel["bars"]) - 1) / 2] = panel["title"]
+        for middle, bar in enumerate(panel["bars"], first):
             found = [records.read(path) for path in bar["hessians"] if Path(path).is_file()]
             absent += len(bar["hessians"]) - len(found)
             finished = [record for record in found if record.get("diverged_at") is None]
@@ -47,8 +48,8 @@ def draw(spec: dict[str, Any]) -> Figure:
             warned += sum(bool(record["warnings"]) for record in found)
             numbers = [records.numbers(record)[METRIC] for record in found]
             ours, theirs = [own for own, _ in numbers], [other for _, other in numbers if other is not None]
-            middle, height = first + (place + 0.5) * width, statistics.fmean(ours) if ours else 0.0
-            entries[bar["label"]] = axis.bar(middle, height, 0.92 * width, color=style(bar["algorithm"])[0])
+            height = statistics.fmean(ours) if ours else 0.0
+            entries[bar["label"]] = axis.bar(middle, height, FILLED, color=style(bar["algorithm"])[0])
             if theirs:
                 other = statistics.fmean(theirs)
                 entries["PyHessian"] = axis.plot(middle, other, "D", ms=4, mfc="white", mec="#222222")[0]
@@ -58,11 +59,14 @@ def draw(spec: dict[str, Any]) -> Figure:
                 axis.annotate(f"{height:.3g}", (middle, max([height, *theirs])), (0, 5), **text)
             if len(ours) > 1:
                 axis.errorbar(middle, height, statistics.stdev(ours), color="#222222", elinewidth=0.8, capsize=2)
-    axis.set_xticks(range(len(spec["panels"])), [panel["title"] for panel in spec["panels"]])
+        first += len(panel["bars"]) + 1
+    axis.set_xticks(list(titles), titles.values())
+    axis.set_xlim(-1, first - 1)
     axis.grid(visible=False, axis="x")
-    axis.set_ylabel("Largest eigenvalue of the Hessian (nats)")
+    axis.set_ylabel("Largest eigenvalue (nats)")
     axis.set_ylim(0, axis.get_ylim()[1] * 1.08)
-    legend(figure, entries)
+    algorithms = {bar["label"]: bar["algorithm"] for panel in spec["panels"] for bar in panel["bars"]}
+    legend(figure, entries, {**algorithms, "PyHessian": ""})
     caption(figure, spec, _reading(seeds, absent, diverged, warned))
     return figure
 
@@ -70,7 +74,7 @@ def draw(spec: dict[str, Any]) -> Figure:
 def _reading(seeds: set[int], absent: int, diverged: int, warned: int) -> str:
     """Say what bar and diamond are, and what is not there."""
     most = max(seeds, default=0)
-    said = "Bar: of the training loss at the final model, by Lanczos; " + (
+    said = "Bar: Hessian of the training loss at the final model, by Lanczos; " + (
         "mean over seeds" if most > 1 else "one seed"
     )
     said += ", ± one sample standard deviation" if most > 1 else ""

@@ -45,8 +45,8 @@ class Final:
         """Say what a ``mark`` is, how many seeds it stands for, and what is not there."""
         most = max(self.seeds, default=0)
         said = f"{mark}: final round, " + ("mean over seeds" if most > 1 else "one seed")
-        said += "; bar: ± one sample standard deviation over seeds" if most > 1 else ""
         numbers = " or ".join(str(number) for number in sorted(self.seeds))
-        said += f" (n = {numbers})." if numbers else "."
+        said += f" (n = {numbers})" if numbers else ""
+        said += "; whisker: ± one sample standard deviation over seeds." if most > 1 else "."
         said += f" {self.absent} runs are missing." if self.absent else ""
         return said + (f" {self.diverged} runs diverged and are left out." if self.diverged else "")

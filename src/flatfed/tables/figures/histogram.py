@@ -13,7 +13,7 @@ import seaborn
 from matplotlib.figure import Figure
 
 from flatfed.tables.figures.paper import WIDTH, caption, legend
-from flatfed.tables.figures.partition import read_counts
+from flatfed.tables.figures.partition import read_counts, ticks
 
 #: Colour and dash pattern of the outlines in their order: green and red as in the paper, told apart by lightness too.
 OUTLINES = (("#117733", "-"), ("#cc6677", (0, (4, 1.5))), ("#332288", (0, (1.2, 1.2))))
@@ -39,13 +39,14 @@ def draw(spec: dict[str, Any]) -> Figure:
                 totals, edges, color=colour, linestyle=dashes, linewidth=1.3, label=partition["label"]
             )
             entries[partition["label"]] = outline
-            said.append(f"{panel['title']}, {partition['label']}: {totals.std():.2f}")
+            where = f"{panel['title']}, " if len(panels) > 1 else ""
+            said.append(f"{where}{partition['label']}: {totals.std():.2f}")
         axis.set_title(panel["title"])
         axis.set_xlabel("Class")
         axis.set_ylabel("Training images")
         axis.set_xlim(-0.5, len(totals) - 0.5)
         axis.set_ylim(bottom=0)
-        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.set_xticks(ticks(len(totals)))
     legend(figure, entries)
-    caption(figure, spec, f"Deviation of the counts over classes: {'; '.join(said)}.")
+    caption(figure, spec, f"Standard deviation of the counts over classes: {'; '.join(said)}.")
     return figure

@@ -9,7 +9,8 @@ test measures that, with a model of colour blindness.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 SOLID, DASHED, DOTTED, DASHDOT = "-", (0, (4.5, 1.4)), (0, (1.2, 1.2)), (0, (5, 1.4, 1.2, 1.4))
 
@@ -80,6 +81,31 @@ def styles(algorithms: Sequence[str]) -> list[tuple[str, object]]:
         mixed = "#" + "".join(f"{round((1 - white) * part + white * 255):02x}" for part in bytes.fromhex(colour[1:]))
         looks.append((mixed, dashes if turn == len(lines) - 1 else VARIANTS[turn % len(VARIANTS)]))
     return looks
+
+
+def strokes(looks: Iterable[tuple[str, tuple[str, Any]]]) -> dict[tuple[str, Any], dict[str, Any]]:
+    """Return how a figure draws each of its ``looks``, (algorithm, look), so that lines which coincide still show.
+
+    Solid lines lie below the others, the first of the house's order widest and lowest; those with one dash
+    pattern begin at different points of its period, so that each shows in the gaps of the others.
+    """
+    every = list(dict.fromkeys(look for _, look in sorted(looks, key=lambda pair: rank(pair[0]))))
+    families = [dashes for _, dashes in every]
+    solid = families.count(SOLID)
+    drawn = {}
+    for place, (colour, dashes) in enumerate(every):
+        turn = families[:place].count(dashes)
+        shape: dict[str, Any] = {"linestyle": SOLID, "linewidth": 1.5, "zorder": 2 + place / 100}
+        if dashes != SOLID:
+            start, pattern = dashes
+            shape |= {
+                "linestyle": (start + turn * sum(pattern) / families.count(dashes), pattern),
+                "zorder": 3 + place / 100,
+            }
+        elif solid > 1:
+            shape["linewidth"] = 2.4 - 1.3 * turn / (solid - 1)
+        drawn[colour, dashes] = {"color": colour, **shape}
+    return drawn
 
 
 def _pick(name: str, choices: tuple) -> object:

@@ -89,8 +89,8 @@ def _panel(axis: Axes, counts: np.ndarray, most: int):
     image = axis.imshow(shown, aspect="auto", cmap=COLOURS, norm=PowerNorm(0.6, 0, most), interpolation="nearest")
     axis.set_xlabel("Client")
     axis.set_ylabel("Class")
-    axis.set_xticks(_ticks(clients))
-    axis.set_yticks(_ticks(classes))
+    axis.set_xticks(ticks(clients))
+    axis.set_yticks(ticks(classes))
     axis.set_xticks(np.arange(clients + 1) - 0.5, minor=True)
     axis.set_yticks(np.arange(classes + 1) - 0.5, minor=True)
     if max(clients, classes) <= FEW_CLIENTS:
@@ -99,7 +99,7 @@ def _panel(axis: Axes, counts: np.ndarray, most: int):
     return image
 
 
-def _ticks(number: int) -> np.ndarray:
+def ticks(number: int) -> np.ndarray:
     """Return at most about a dozen round ticks over ``number`` clients or classes, counted from 0."""
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if number / step <= 12)
     return np.arange(0, number, step)

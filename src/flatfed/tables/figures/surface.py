@@ -114,15 +114,16 @@ def draw(spec: dict[str, Any]) -> Figure:
     found, limits = sheets(spec)
     across = min(3, len(found))
     down = math.ceil(len(found) / across)
-    side, head, foot = WIDTH / max(2, across), 0.28, 0.1
-    margin = (WIDTH - across * side) / 2
+    side, head, foot = WIDTH / max(2, across), 0.2, 0.06
     height = 0.86 * side
-    tall = 0.3 + down * (height + head) + foot
+    title = 0.42 if spec["scale"] == "preview" else 0.26
+    tall = title + down * (height + head) + foot
     figure = plt.figure(figsize=(WIDTH, tall))
     first = next((sheet for panel in found for sheet in panel if sheet), None)
     for place, panel in enumerate(found):
         row, column = divmod(place, across)
-        bottom = 1 - (0.3 + (row + 1) * (height + head)) / tall
+        bottom = 1 - (title + (row + 1) * (height + head)) / tall
+        margin = (WIDTH - min(across, len(found) - row * across) * side) / 2
         left, wide = (margin + column * side) / WIDTH, side / WIDTH
         axis = figure.add_axes((left, bottom, 0.95 * wide, height / tall), projection="3d")
         middle, above = left + wide / 2, bottom + height / tall
@@ -222,14 +223,16 @@ def _frame(axis: Any, spec: dict[str, Any], limits: tuple[float, float], first: 
             (axis.set_yticks, axis.set_ylim, first.y),
         ):
             set_limits(along[0], along[-1])
-            set_ticks(ticks(along), [f"{tick:g}" for tick in ticks(along)])
+            set_ticks(ticks(along)[::2], [f"{tick:g}" for tick in ticks(along)[::2]])
     for labels, side in ((axis.get_xticklabels(), "right"), (axis.get_yticklabels(), "left")):
         for label in labels:
             label.set_horizontalalignment(side)
-    axis.set_xlabel("$x$", labelpad=-11)
-    axis.set_ylabel("$y$", labelpad=-11)
-    axis.set_zlabel(quantity(spec)[0], labelpad=-9)
-    axis.zaxis.set_major_locator(plt.MaxNLocator(5))
+    axis.set_xlabel("$x$", labelpad=-8)
+    axis.set_ylabel("$y$", labelpad=-8)
+    axis.set_zlabel(quantity(spec)[0], labelpad=-7)
+    # None in the corner, where the other axis has its last number.
+    lowest = limits[0] + 0.06 * (limits[1] - limits[0])
+    axis.set_zticks([tick for tick in plt.MaxNLocator(5).tick_values(*limits) if lowest <= tick <= limits[1]])
     for one in (axis.xaxis, axis.yaxis, axis.zaxis):
         one.set_pane_color((1, 1, 1, 0))
         one._axinfo["grid"].update(color="#e3e3e3", linewidth=0.5)
