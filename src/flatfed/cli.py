@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from flatfed.commands.arguments import parser
 from flatfed.engine.interruption import Stopped
-from flatfed.errors import REMEDIES, FlatFedError, described
+from flatfed.errors import REMEDIES, DataError, FlatFedError, described
 
 #: Exit status of a command that stopped for a reason the user can mend, of one that the user interrupted, and of one
 #: whose reader has seen enough (``| head``): the last two as a shell gives them.
@@ -84,23 +84,25 @@ def weights(options: argparse.Namespace) -> None:
 def train(options: argparse.Namespace) -> None:
     from flatfed import algorithms, gpus, models, provenance, run_lock
 
-    algorithms.load(options.run["update"]["name"])
-    models.card(options.run["model"]["name"])
-    code = provenance.run_digest(options.run)
-    device = gpus.resolve(options.device)
-    with run_lock.held(options.out), gpus.claimed() if device == "cuda" else contextlib.nullcontext():
+    runs, partitions, outs = options.run, options.partition, options.out
+    if not len(runs) == len(partitions) == len(outs):
+        counts = f"{len(runs)} of --run, {len(partitions)} of --partition and {len(outs)} of --out"
+        raise DataError(f"every run has a partition and a folder of its own, but there are {counts}")
+    algorithms.load(runs[0]["update"]["name"])
+    models.card(runs[0]["model"]["name"])
+    common = {"threads": options.threads, "weights": options.weights, "code_digest": provenance.run_digest(runs[0])}
+    common["device"] = gpus.resolve(options.device)
+    with contextlib.ExitStack() as held:
+        for out in outs:
+            held.enter_context(run_lock.held(out))
+        if common["device"] == "cuda":
+            held.enter_context(gpus.claimed())
         from flatfed.engine import train as engine
 
-        engine.train(
-            options.run,
-            options.dataset,
-            options.partition,
-            options.out,
-            device=device,
-            threads=options.threads,
-            code_digest=code,
-            weights=options.weights,
-        )
+        if len(runs) == 1:
+            engine.train(runs[0], options.dataset, partitions[0], outs[0], **common)
+        else:
+            engine.train_together(runs, options.dataset, partitions, outs, **common)
 
 
 def evaluate(options: argparse.Namespace) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import os
+import signal
+
 import pytest
 import torch
 from harness import description, needs, simulation, sizes, write_problem
 from tape import Tape
 
 from flatfed import algorithms
-from flatfed.engine import together
+from flatfed.engine import interruption, together
 from flatfed.engine.recording import Recording
+from flatfed.engine.simulation import Simulation
+from flatfed.engine.train import train, train_together
+from flatfed.errors import DataError
 
 NAMES = algorithms.names()
 SEEDS = (3, 4, 5)
@@ -125,3 +133,64 @@ def test_where_one_fails_the_others_stop(tmp_path):
     assert sorted(stopped) == ["Stopped", "Stopped", "ValueError"]
     assert max(run.round for run in runs) - min(run.round for run in runs) <= 1
     assert torch.isfinite(runs[0].server["w"]).all()
+
+
+def folders(root, name: str) -> list:
+    return [root / name / f"seed{seed}" for seed in SEEDS]
+
+
+def contents(folder) -> tuple[bytes, list[dict]]:
+    """Return the bytes of a run's model and the lines of its metrics, clocks aside."""
+    with open(folder / "metrics.csv", newline="") as file:
+        lines = [{key: text for key, text in line.items() if key != "seconds"} for line in csv.DictReader(file)]
+    return (folder / "model.safetensors").read_bytes(), lines
+
+
+def test_a_job_of_several_seeds_leaves_what_jobs_of_one_leave(tmp_path, capsys):
+    data, dealt = write_problem(tmp_path)
+    specs = [spec_of("fedsmoo", seed, precision="float32", augmentation="crop_flip_half") for seed in SEEDS]
+    for spec, out in zip(specs, folders(tmp_path, "alone"), strict=True):
+        train(spec, data, dealt, out, device="cpu")
+    outs = folders(tmp_path, "together")
+    train_together(specs, data, [dealt] * 3, outs, device="cpu")
+    for one, other in zip(outs, folders(tmp_path, "alone"), strict=True):
+        assert contents(one) == contents(other)
+        assert {path.name for path in one.iterdir()} == {path.name for path in other.iterdir()}
+    assert json.loads((outs[0] / "run.json").read_text())["together"] == 3
+    before = contents(outs[0])
+    (outs[1] / "run.json").unlink()
+    capsys.readouterr()
+    train_together(specs, data, [dealt] * 3, outs, device="cpu")
+    assert capsys.readouterr().err.count("is there already") == 2
+    assert contents(outs[0]) == before and contents(outs[1]) == contents(folders(tmp_path, "alone")[1])
+
+
+def test_seeds_that_were_stopped_go_on_together(tmp_path, monkeypatch):
+    data, dealt = write_problem(tmp_path)
+    specs = [spec_of("scaffold", seed, precision="float32", rounds=5, checkpoint_every=2) for seed in SEEDS]
+    for spec, out in zip(specs, folders(tmp_path, "alone"), strict=True):
+        train(spec, data, dealt, out, device="cpu")
+    rounds = []
+
+    def advance(self):
+        rounds.append(self.round)
+        if len(rounds) == 8:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return whole(self)
+
+    whole = Simulation.advance
+    outs = folders(tmp_path, "together")
+    with monkeypatch.context() as patch, pytest.raises(interruption.Stopped):
+        patch.setattr(Simulation, "advance", advance)
+        train_together(specs, data, [dealt] * 3, outs, device="cpu")
+    assert all((out / ".checkpoint").exists() and not (out / "run.json").exists() for out in outs)
+    train_together(specs, data, [dealt] * 3, outs, device="cpu")
+    for one, other in zip(outs, folders(tmp_path, "alone"), strict=True):
+        assert contents(one) == contents(other) and not (one / ".checkpoint").exists()
+
+
+def test_only_seeds_train_together(tmp_path):
+    data, dealt = write_problem(tmp_path)
+    specs = [spec_of("fedavg", 1), spec_of("fedavg", 2, learning_rate=0.1, rounds=9)]
+    with pytest.raises(DataError, match="may differ in their seed alone, not in rounds, learning_rate"):
+        train_together(specs, data, [dealt] * 2, folders(tmp_path, "together")[:2], device="cpu")

@@ -42,9 +42,46 @@ def search_of(wildcards):
 def run_of(wildcards):
     if "point" in wildcards.keys():
         return tuning.run(EXPERIMENT, search_of(wildcards), wildcards.point)
-    return EXPERIMENT.run(
-        wildcards.scale, wildcards.protocol, wildcards.split, wildcards.algorithm, int(wildcards.seed)
+    ids = (wildcards.scale, wildcards.protocol, wildcards.split, wildcards.algorithm)
+    seed = wildcards.get("seed") or EXPERIMENT.seeds(wildcards.scale, wildcards.protocol)[0]
+    return EXPERIMENT.run(*ids, int(seed))
+
+
+@told
+def runs_of(wildcards):
+    """The runs of all seeds, where they train together."""
+    ids = (wildcards.scale, wildcards.protocol, wildcards.split, wildcards.algorithm)
+    return [EXPERIMENT.run(*ids, seed) for seed in EXPERIMENT.seeds(wildcards.scale, wildcards.protocol)]
+
+
+def run_partitions(wildcards):
+    return [run.partition for run in runs_of(wildcards)]
+
+
+def run_descriptions(wildcards):
+    return [as_json(run.description) for run in runs_of(wildcards)]
+
+
+def of_all_seeds(name):
+    """The file ``name`` of the runs of all seeds that config.yaml names."""
+    folders = expand(
+        "<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}",
+        seed=config["seeds"],
+        allow_missing=True,
     )
+    return [f"{folder}/{name}" for folder in folders]
+
+
+def run_folders(wildcards, output):
+    return [str(Path(file).parent) for file in output.run]
+
+
+def together_minutes(wildcards, attempt):
+    return requests.together(runs_of(wildcards), REQUESTS, attempt)[0]
+
+
+def together_megabytes(wildcards, attempt):
+    return requests.together(runs_of(wildcards), REQUESTS, attempt)[1]
 
 
 def run_manifest(wildcards):

@@ -138,7 +138,7 @@ def _runs(commands: Any) -> None:
     sub = _add(
         commands,
         "train",
-        "train one run",
+        "train one run, or several seeds of one together",
         "Writes metrics.csv, model.safetensors and, last, run.json. A training that was stopped goes on from its\n"
         "checkpoint in the output folder when it is called again. Needs torch, numpy and safetensors; no Snakemake,\n"
         "no configuration.",
@@ -146,11 +146,13 @@ def _runs(commands: Any) -> None:
         f"  python -m flatfed train --run run.json --dataset resources/digits \\\n"
         f"    --partition {PARTITION} --out $RUN",
     )
-    _add_spec(sub, "--run", "the run description, as `describe` prints it")
+    several = {"nargs": "+", "required": True}
+    said = "the run description, as `describe` prints it: JSON, or a file of it; several that differ in their seed "
+    sub.add_argument("--run", type=json_or_file, metavar="JSON", help=f"{said}alone train together", **several)
     _add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
-    _add_path(sub, "--partition", "NPZ", "file that `partition` made")
+    sub.add_argument("--partition", type=Path, metavar="NPZ", help="file that `partition` made, one a run", **several)
     add_weights(sub)
-    _add_path(sub, "--out", "DIR", "run folder to write")
+    sub.add_argument("--out", type=Path, metavar="DIR", help="run folder to write, one a run", **several)
     _add_device(sub)
 
     sub = _add(

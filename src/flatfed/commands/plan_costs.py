@@ -70,7 +70,9 @@ def measured(folder: Path) -> list[Measured]:
 def _mean(about: dict[str, Any]) -> float | None:
     """Return the seconds of a round of a finished run, None where it diverged: broken numbers may be slow ones."""
     done = about["rounds_done"]
-    return about["seconds"] / done if done and about["diverged_at"] is None else None
+    # Seeds that trained together took all their time together.
+    own = about["seconds"] / about.get("together", 1)
+    return own / done if done and about["diverged_at"] is None else None
 
 
 def images_seen(description: dict[str, Any], training: int) -> float:

@@ -93,6 +93,22 @@ def write(
     write_json(out / "run.json", record)
 
 
+def finished(out: Path, identity: dict[str, str]) -> bool:
+    """Return whether folder ``out`` holds the finished run of this very ``identity``."""
+    try:
+        there = read_json(out / "run.json")
+    except (OSError, ValueError):  # none, or damaged: what lies beside it may still be of use
+        return False
+    whole = all((out / name).exists() for name in FILES)
+    return whole and all(there.get(f"{key}_digest") == value for key, value in identity.items())
+
+
+def touch(out: Path) -> None:
+    """Make the finished run in folder ``out`` as new as one that was trained now."""
+    for name in FILES:
+        os.utime(out / name)
+
+
 def keep(out: Path, identity: dict[str, str]) -> None:
     """Have ``.previous`` hold the finished run in folder ``out``, if there is one, without moving it away.
 
@@ -100,11 +116,7 @@ def keep(out: Path, identity: dict[str, str]) -> None:
     """
     if not (out / "run.json").exists():
         return
-    try:
-        there = read_json(out / "run.json")
-    except ValueError:  # damaged: what lies beside it may still be of use
-        there = {}
-    if all(there.get(f"{key}_digest") == value for key, value in identity.items()):
+    if finished(out, identity):
         return
     staged, kept = out / f"{PREVIOUS}.part", out / PREVIOUS
     shutil.rmtree(staged, ignore_errors=True)

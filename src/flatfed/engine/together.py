@@ -36,18 +36,19 @@ class Waiting:
 
 
 class Meeting:
-    """Where ``expected`` runs train their rows together; the first one's executor does it."""
+    """Where ``expected`` runs on the same data train their rows together; the first one's executor does it."""
 
     def __init__(self, expected: int):
-        self.expected = expected
+        self.runs = self.expected = expected
         self.turn = threading.Condition()
         self.local: LocalTraining | None = None
         self.waiting: list[Waiting] = []
 
     def join(self, local: LocalTraining) -> None:
-        """Have ``local`` train here; one of an executor that takes one client at a time trains by itself."""
+        """Have ``local`` train here, on the first one's images; where the executor takes one client, by itself."""
+        self.local = self.local or local
+        local.data.images, local.data.labels = self.local.data.images, self.local.data.labels
         if local.executor.block is None:
-            self.local = self.local or local
             local.meeting = self
 
     def train(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:

@@ -11,6 +11,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,13 @@ from safetensors.torch import load_file
 import flatfed
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
-from flatfed.engine import interruption, outputs
+from flatfed.engine import interruption, outputs, together
 from flatfed.engine.checkpoint import Checkpoint, Damaged
 from flatfed.engine.memory import reuse_memory
 from flatfed.engine.progress import Progress
 from flatfed.engine.shortage import Shortage, told
 from flatfed.engine.simulation import Simulation
+from flatfed.engine.together import Meeting
 from flatfed.engine.trial import AUTO, trial
 from flatfed.errors import DataError, FlatFedError
 from flatfed.files import digest_json, read_json
@@ -59,10 +61,12 @@ def train(
     threads: int = 1,
     code_digest: str = "",
     weights: str | os.PathLike[str] | None = None,
+    meeting: Meeting | None = None,
 ) -> None:
     """Train the run ``description`` on ``dataset`` (a folder) dealt as ``partition`` (an .npz); write folder ``out``.
 
     ``weights`` is the file of the pre-trained weights that ``description["model"]["weights"]`` names, if it does.
+    ``meeting``: see :func:`train_together`.
 
     Goes on from the checkpoint in ``out`` if it is of this very run; otherwise sets it aside and starts anew. A run
     whose loss or weights stop being finite ends at that round: ``diverged_at`` in run.json, no later line in
@@ -92,6 +96,11 @@ def train(
     }
     if weights is not None:
         identity["weights"] = pretrained.digest(weights)
+    label = "{protocol}/{split}/{algorithm}/seed{seed}".format(**description)
+    if meeting is not None and outputs.finished(out, identity):
+        print(f"{label}: is there already", file=sys.stderr)
+        outputs.touch(out)
+        return
     saved = Checkpoint(out, identity)
 
     def begun() -> Simulation:
@@ -112,7 +121,9 @@ def train(
             simulation, resumed = begun(), False
     lines = found["lines"]
     sessions = [*found["sessions"], {"from_round": simulation.round, **machine(place, threads)}]
-    label = "{protocol}/{split}/{algorithm}/seed{seed}".format(**description)
+    if meeting is not None:
+        meeting.join(simulation.local)
+        sessions[-1]["together"] = meeting.runs
     where = f"{sessions[-1]['host']['gpu'] or 'cpu'}, {threads} thread(s), {simulation.executor.name}"
     start = f"from round {simulation.round} of its checkpoint" if resumed else "from the start"
     print(f"{label}: {description['rounds']} rounds on {where}, {start}", file=sys.stderr)
@@ -131,6 +142,33 @@ def train(
                 print(f"{label}: {why} after round {simulation.round}; {text}", file=sys.stderr)
             raise
     saved.discard()
+
+
+def train_together(
+    descriptions: Sequence[dict[str, Any]],
+    dataset: str | os.PathLike[str],
+    partitions: Sequence[str | os.PathLike[str]],
+    outs: Sequence[str | os.PathLike[str]],
+    **common: Any,
+) -> None:
+    """Train runs that differ in their seed alone in one process, all their clients as rows of one matrix.
+
+    Every run has its ``partitions`` file and its folder of ``outs``, where it leaves the same files as alone; it gets
+    the same numbers, too (:mod:`flatfed.engine.together`). One that is finished already is left as it is. Where one
+    cannot go on, the others write their checkpoints and stop. ``common``: the other arguments of :func:`train`.
+
+    Raises DataError where they differ in more, and what :func:`train` raises.
+    """
+    first = descriptions[0]
+    for other in descriptions[1:]:
+        differing = [key for key in {**first, **other} if key != "seed" and first.get(key) != other.get(key)]
+        if differing:
+            raise DataError(f"runs that train together may differ in their seed alone, not in {', '.join(differing)}")
+
+    def work(description: dict[str, Any], *files: str | os.PathLike[str]) -> Callable[[Meeting], None]:
+        return lambda meeting: train(description, dataset, *files, meeting=meeting, **common)
+
+    together.go([work(*one) for one in zip(descriptions, partitions, outs, strict=True)])
 
 
 def _rounds(simulation: Simulation, saved: Checkpoint, lines: list, sessions: list, progress: Progress) -> int | None:

@@ -61,6 +61,8 @@ class Experiment:
         for protocol in self.catalog.protocols.values():
             tuning.check(protocol, self.catalog)
         self.tune: bool = config.get("tune", False)
+        if config.get("seeds_together") and len(config.get("seeds", [])) < 2:
+            raise ConfigError(f"{selection.WHERE}: seeds_together: true needs two `seeds` or more, such as [1, 2]")
         self._selected = selection.tables(config, self.tables)
         self._selected_figures = selection.figures(config, self.figures)
         self._runs: dict[tuple[str, str, str, str, int], Run] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +51,9 @@ def of(run: Run, known: Mapping[str, Any], attempt: int) -> tuple[int, int]:
         minutes = max(LEAST[0], math.ceil(MARGIN * request["minutes"]))
         megabytes = max(LEAST[1], math.ceil(MARGIN * request["memory_bytes"] / 1e6))
     return minutes * attempt, megabytes * attempt
+
+
+def together(runs: Sequence[Run], known: Mapping[str, Any], attempt: int) -> tuple[int, int]:
+    """Return (minutes, megabytes) for ``runs`` that train in one process: as much as one after the other."""
+    each = [of(run, known, attempt) for run in runs]
+    return sum(minutes for minutes, _ in each), sum(megabytes for _, megabytes in each)
