@@ -91,7 +91,7 @@ def train(options: argparse.Namespace) -> None:
     algorithms.load(runs[0]["update"]["name"])
     models.card(runs[0]["model"]["name"])
     common = {"threads": options.threads, "weights": options.weights, "code_digest": provenance.run_digest(runs[0])}
-    common["device"] = gpus.resolve(options.device)
+    common["device"] = gpus.demanded(options.device)
     with contextlib.ExitStack() as held:
         for out in outs:
             held.enter_context(run_lock.held(out))

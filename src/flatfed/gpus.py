@@ -13,7 +13,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from flatfed.errors import FlatFedError
+
 DRIVER = Path("/proc/driver/nvidia/gpus")
+OTHERS = (Path("/dev/kfd"), Path("/dev/dxg"))  # GPUs that NVIDIA's driver does not list: AMD's, and those of WSL
 
 
 def visible() -> list[str]:
@@ -38,6 +41,21 @@ def resolve(device: str) -> str:
     return device
 
 
+def demanded(device: str) -> str:
+    """Return what :func:`resolve` does, for a job that is about to begin.
+
+    Raises FlatFedError, saying what to do, where "cuda" is asked for and there is surely no GPU.
+    """
+    if device == "cuda" and not visible() and not any(path.exists() for path in OTHERS):
+        mask = os.environ.get("CUDA_VISIBLE_DEVICES")
+        why = f"CUDA_VISIBLE_DEVICES={mask!r} hides all" if mask is not None else "`nvidia-smi` lists none"
+        raise FlatFedError(
+            f"device: cuda was asked for, but there is no GPU here: {why}. Use `--config device=cpu` (or auto), on the "
+            f"command line `--device cpu`; or go to a host with a GPU: on Slurm, `--workflow-profile profiles/slurm`"
+        )
+    return resolve(device)
+
+
 @contextlib.contextmanager
 def claimed() -> Iterator[str | None]:
     """Reserve a GPU that no other FlatFed job of this machine and user has, and make it the only one CUDA shows.
@@ -57,7 +75,9 @@ def claimed() -> Iterator[str | None]:
 
 def _locked(gpu: str, stack: contextlib.ExitStack) -> bool:
     """Take the lock of ``gpu`` until ``stack`` ends or the process dies; False if another job has it."""
-    path = Path(tempfile.gettempdir()) / f"flatfed-gpu-{os.getuid()}-{gpu.replace('/', '_')}.lock"
+    # Two allocations of Slurm's on one host may both call their GPUs 0 and 1, and mean different ones.
+    owner = f"{os.getuid()}-{os.environ.get('SLURM_JOB_ID', 'host')}"
+    path = Path(tempfile.gettempdir()) / f"flatfed-gpu-{owner}-{gpu.replace('/', '_')}.lock"
     file = stack.enter_context(path.open("w"))
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

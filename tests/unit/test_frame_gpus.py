@@ -1,10 +1,16 @@
 """GPUs are found without torch, and jobs of one machine get different ones."""
 
+import json
 import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from flatfed import gpus
+from flatfed.errors import FlatFedError
 
 
 @pytest.mark.parametrize(
@@ -67,3 +73,89 @@ def test_a_single_gpu_needs_no_claim(monkeypatch):
     with gpus.claimed() as gpu:
         assert gpu is None
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "7"
+
+
+#: A job that claims a GPU, says which, and holds it until its standard input ends.
+JOB = """
+import os, sys
+from flatfed import gpus
+with gpus.claimed() as gpu:
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == gpu
+    print(gpu, flush=True)
+    sys.stdin.read()
+"""
+
+
+def begun(folder, mask, **more):
+    source = str(Path(gpus.__file__).resolve().parents[1])
+    known = {key: value for key, value in os.environ.items() if not key.startswith("SLURM")}
+    environment = {**known, "PYTHONPATH": source, "TMPDIR": str(folder), "CUDA_VISIBLE_DEVICES": mask, **more}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", JOB], env=environment, text=True, **pipes)
+
+
+def test_processes_that_begin_together_have_a_gpu_each_and_a_killed_one_gives_its_back(tmp_path):
+    jobs = [begun(tmp_path, "1,3,GPU-8f") for _ in range(3)]
+    taken = [job.stdout.readline().strip() for job in jobs]
+    assert sorted(taken) == ["1", "3", "GPU-8f"]
+    jobs[1].send_signal(signal.SIGKILL)
+    jobs[1].wait()
+    jobs.append(begun(tmp_path, "1,3,GPU-8f"))
+    assert jobs[-1].stdout.readline().strip() == taken[1]
+    for job in jobs:
+        job.communicate()
+
+
+def test_two_allocations_of_slurm_on_one_host_do_not_share_names(tmp_path):
+    """Slurm numbers each job's GPUs from 0: the first of one is not the first of another."""
+    jobs = [begun(tmp_path, "0,1", SLURM_JOB_ID=job) for job in ("7", "7", "8", "8")]
+    taken = [job.stdout.readline().strip() for job in jobs]
+    for job in jobs:
+        job.communicate()
+    assert sorted(taken[:2]) == sorted(taken[2:]) == ["0", "1"]
+
+
+@pytest.mark.parametrize(("mask", "why"), [("", "hides all"), ("-1", "hides all"), (None, "`nvidia-smi` lists none")])
+def test_cuda_asked_for_and_absent_is_said_with_what_to_do(monkeypatch, tmp_path, mask, why):
+    monkeypatch.setattr(gpus, "DRIVER", tmp_path / "absent")
+    monkeypatch.setattr(gpus, "OTHERS", (tmp_path / "kfd",))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if mask is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
+    with pytest.raises(FlatFedError, match=why) as refusal:
+        gpus.demanded("cuda")
+    assert "--config device=cpu" in str(refusal.value) and "--device cpu" in str(refusal.value)
+    assert gpus.demanded("auto") == gpus.demanded("cpu") == "cpu"
+    (tmp_path / "kfd").touch()
+    assert gpus.demanded("cuda") == "cuda", "torch knows more kinds than are looked for here"
+
+
+WITHOUT_TORCH = "import sys; from flatfed import cli; print(cli.main(sys.argv[1:]), 'torch' in sys.modules)"
+DATA = ("--dataset", "data", "--partition", "partition.npz")
+RUN = ("--run", "run.json", *DATA, "--out", "out")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("train", *RUN),
+        ("time", *RUN),
+        ("hessian", "run", *DATA, "--out", "hessian.json"),
+        ("surface", "run", *DATA, "--out", "surface.npz"),
+        ("rerun", "run.json", "--out", "again", "--dataset", "data"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_cuda_that_is_absent_is_refused_before_torch_is_imported(command, tmp_path):
+    """In the first second: importing torch takes longer."""
+    described = {"update": {"name": "fedavg"}, "model": {"name": "cnn"}, "dataset": {"name": "x"}}
+    also = dict.fromkeys(("executor", "dataset_digest", "partition_digest", "code_digest", "versions", "host"))
+    record = {**described, **also, "description": described, "device": "cuda", "threads": 1}
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    source = str(Path(gpus.__file__).resolve().parents[1])
+    environment = {**os.environ, "PYTHONPATH": source, "CUDA_VISIBLE_DEVICES": ""}
+    call = [sys.executable, "-c", WITHOUT_TORCH, *command, "--device", "cuda"]
+    done = subprocess.run(call, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "2 False\n", done.stderr
+    assert done.stderr.startswith(f"flatfed {command[0]}: device: cuda was asked for, but there is no GPU here")

@@ -94,3 +94,31 @@ def test_the_profile_runs_one_gpu_job_per_gpu(trained):
     cell = f"results/preview/cells/{TABLE}/{COLUMN}/fedsmoo.json"
     done = trained.snakemake("--force", cell, env={"CUDA_VISIBLE_DEVICES": "0,1,2"})
     assert 'gpu=Resource("gpu", 3)' in done.text
+
+
+def test_cuda_without_a_gpu_ends_before_the_first_job(trained):
+    cell = f"results/preview/cells/{TABLE}/{COLUMN}/fedsmoo.json"
+    asked = ["--config", "device=cuda", "--force", cell]
+    done = trained.snakemake(*asked, env={"CUDA_VISIBLE_DEVICES": ""})
+    assert done.returncode != 0 and "Execute" not in done.text
+    assert "device: cuda was asked for, but there is no GPU here" in done.text and "device=cpu" in done.text
+    assert trained.snakemake("--dry-run", *asked, env={"CUDA_VISIBLE_DEVICES": ""}).returncode == 0, (
+        "elsewhere there may be"
+    )
+
+
+def test_auto_without_a_gpu_says_that_it_takes_the_cpu(trained):
+    cell = f"results/preview/cells/{TABLE}/{COLUMN}/fedsmoo.json"
+    said = "device: auto, and there is no GPU here: trainings run on the CPU."
+    assert said in trained.make("--force", cell).text
+    assert said not in trained.make("--force", cell, "--config", "device=cpu").text
+
+
+@pytest.mark.parametrize(("more", "threads"), [([], 2), (["--set-threads", "train=1"], 1)])
+def test_the_threads_of_a_training_come_from_snakemake(untouched, more, threads):
+    """config.yaml asks for three, two cores are there."""
+    target = f"results/paper/cells/{TABLE}/{COLUMN}/fedavg.json"
+    text = untouched.make(
+        "--dry-run", "--printshellcmds", *more, "--config", "threads=3", "seeds=[1]", "--", target
+    ).text
+    assert re.findall(r"flatfed train .* --threads (\d+) >", text) == [str(threads)]

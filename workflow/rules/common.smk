@@ -11,7 +11,7 @@ from pathlib import Path
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
-from flatfed import algorithms, experiment, files, gpus, provenance, warm
+from flatfed import algorithms, experiment, files, folders, gpus, provenance, warm
 from flatfed.experiment import analyses, figures, requests, strict_yaml, tuning
 
 RESULTS = workflow.pathvars.apply("<results>")
@@ -33,13 +33,20 @@ REQUESTS = told(requests.read)(config.get("plan"))
 kept = temp if config.get("keep_models") == "needed" else update
 
 
-# Local training jobs fork from one process that has imported torch: see flatfed.warm.
+# Folders can be written to, the device is there and said. Local training jobs fork from one process that has imported torch:
+# see flatfed.warm. On a terminal, bars: see flatfed.bars.
 onstart:
     if not workflow.local_exec and config.get("device", "auto") == "auto":
         raise WorkflowError(
             "device: auto is what this host has, but jobs go to other hosts: say --config device=cuda (or device=cpu)"
         )
+    if workflow.is_main_process:
+        outputs = [file for job in workflow.dag.needrun_jobs() for file in (*job.output, *job.log)]
+        told(folders.writable)(Path(file).parent for file in outputs)
     if workflow.local_exec and workflow.is_main_process:
+        told(gpus.demanded)(DEVICE)
+        if (config.get("device", "auto"), DEVICE) == ("auto", "cpu"):
+            logger.info("device: auto, and there is no GPU here: trainings run on the CPU.")
         folder = tempfile.mkdtemp(prefix="flatfed-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.environ[warm.VARIABLE] = f"{folder}:{os.getpid()}"

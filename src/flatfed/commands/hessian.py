@@ -80,7 +80,7 @@ def hessian(options: argparse.Namespace) -> None:
     """Estimate what the command line asks for; FlatFedError for what cannot be."""
     if options.out.suffix != ".json":
         raise FlatFedError(f"--out {options.out}: a file name that ends in .json is wanted")
-    device = gpus.resolve(options.device)
+    device = gpus.demanded(options.device)
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
         from flatfed.analysis import hessian as hessians
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from flatfed import gpus
 from flatfed.commands import arguments
 from flatfed.errors import DataError, FlatFedError
 
@@ -49,7 +50,8 @@ def rerun(options: argparse.Namespace) -> int:
         from flatfed.models import pretrained
 
         weights = Path(pretrained.path("resources", description["model"]["weights"]))
-    place = {"device": options.device or record["device"], "threads": options.threads or record["threads"]}
+    device = gpus.demanded(options.device or record["device"])
+    place = {"device": device, "threads": options.threads or record["threads"]}
     check(record, dataset, weights)
     for line in changed(record, place["device"]):
         print(line, file=sys.stderr)

@@ -99,7 +99,7 @@ def surface(options: argparse.Namespace) -> None:
     """Make the surface or line that the command line asks for; FlatFedError for what cannot be made."""
     if options.out.suffix != ".npz":
         raise FlatFedError(f"--out {options.out}: a file name that ends in .npz is wanted")
-    device = gpus.resolve(options.device)
+    device = gpus.demanded(options.device)
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
         from flatfed.analysis import landscape
 

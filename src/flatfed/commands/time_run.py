@@ -41,9 +41,11 @@ def write(
     machine busy are reported, not waited for.
 
     :raises DataError: data or partition do not fit the description.
-    :raises FlatFedError: the run diverged.
+    :raises FlatFedError: the run diverged, or the device is not there.
     """
     from flatfed import gpus, provenance
+
+    place = {"device": gpus.demanded(device), "threads": threads}
     from flatfed.engine import train as engine
 
     load = os.getloadavg()[0]
@@ -57,7 +59,6 @@ def write(
         "evaluation": {**description["evaluation"], "every": 1},
     }
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
-        place = {"device": gpus.resolve(device), "threads": threads}
         engine.train(short, dataset, partition, folder, **place, weights=weights)
         record = read_json(Path(folder) / "run.json")
         with open(Path(folder) / "metrics.csv", newline="", encoding="utf-8") as file:
