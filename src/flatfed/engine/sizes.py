@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flatfed.algorithms import Algorithm
+from flatfed.algorithms._rows import BLOCK
 
 ITEM = {"float32": 4, "float64": 8}  # bytes of a number
 LARGE = 3.0  # standard deviations above the mean: the clients of a large round of independent draws
@@ -39,28 +40,29 @@ class Footprint:
 @dataclass(frozen=True)
 class Sizes:
     """Bytes of a run: ``state`` what clients keep between rounds, with the models they received last; ``server`` its
-    vectors, the model and its first weights; ``rows`` what the clients that train at a time have at hand; ``uploads``
-    what the others of the round have sent, and had before it; ``images`` activations and images of a local step, or of
-    an evaluation if that is more; ``data`` the data set, memory-mapped on the host."""
+    vectors, the model and its first weights; ``rows`` what the clients that train at a time have at hand; ``others``
+    what is kept of those that train before or after them: what they have sent, and their state before the round;
+    ``images`` activations and images of a local step, or of an evaluation if that is more; ``data`` the data set, on a
+    GPU if it fits, else memory-mapped on the host."""
 
     state: int
     server: int
     rows: int
-    uploads: int
+    others: int
     images: int
     data: int
 
     @property
     def total(self) -> int:
         """All but the data set."""
-        return self.state + self.server + self.rows + self.uploads + self.images
+        return self.state + self.server + self.rows + self.others + self.images
 
     def parts(self) -> list[tuple[str, int]]:
         """Return the parts of the total, named as people are told of them."""
         return [
             ("client state", self.state),
             ("clients that train at a time", self.rows),
-            ("what the others of the round sent and had before", self.uploads),
+            ("the other clients of a round", self.others),
             ("activations and images", self.images),
             ("the server's vectors", self.server),
         ]
@@ -104,11 +106,14 @@ def of(
     evaluated = evaluated or description["evaluation"]["batch_size"]
     if algorithm.full_passes:
         batch = max(batch, evaluated * (model.image + IMAGE * pixels))
+    others = present * ((1 + sent + kept) * vector + private)
+    if algorithm.decentralised:  # nothing is sent, but trained models are copied before columns of them are mixed
+        others = max(present * kept * vector, present * vector + item * clients * min(model.row, BLOCK))
     return Sizes(
         state=clients * (kept * vector + private) + algorithm.remembers * min(clients, description["rounds"]) * vector,
         server=(3 + len(algorithm.server_state)) * vector,
         rows=block * (held * vector + 2 * private + at_hand),
-        uploads=0 if block == present else present * ((sent + 1 + kept) * vector + private),
+        others=0 if block == present else others,
         images=item * max(batch, evaluated * (model.forward + IMAGE * pixels)),
         data=images * (pixels + 8),
     )
