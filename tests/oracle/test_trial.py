@@ -62,7 +62,8 @@ def test_executors_that_cannot_run_the_model_are_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Stacked, "__call__", refuse)
     found = trial(simulation(tmp_path, description("fedavg"), "sequential"))
-    assert found["picked"] == "sequential" and found["failed"] == {"stacked": "vmap: no batching rule"}
+    assert found["picked"] == "sequential" and list(found["failed"]) == ["stacked"]
+    assert "vmap: no batching rule" in found["failed"]["stacked"]
     monkeypatch.setitem(trials.ON, "cpu", ("stacked",))
-    with pytest.raises(ConfigError, match=r"none of stacked can run this model here \(stacked: vmap: no batching rule"):
+    with pytest.raises(ConfigError, match=r"none of stacked can run this model here \(stacked: .*vmap: no batching"):
         trial(simulation(tmp_path, description("fedavg"), "sequential"))

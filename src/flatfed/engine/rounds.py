@@ -74,8 +74,9 @@ class Rounds:
         n, algorithm = len(order), self.algorithm
         everybody = np.arange(self.clients)
         if algorithm.decentralised and algorithm.mix_first and not self.mixed:
+            self.whole = False
             self._mix(rate)
-            self.mixed = True
+            self.whole = self.mixed = True
             self.state.settle(everybody)  # all models have moved: a stop in local training goes back to here
         uploads: dict[str, Tensor] = {}
         loss_sum = torch.zeros((), dtype=self.dtype, device=self.device)
@@ -99,6 +100,7 @@ class Rounds:
                         uploads[name] = torch.empty(n, values.shape[1], dtype=self.dtype, device=self.device)
                     uploads[name][first : first + len(part)] = values
         interruption.check()  # the last time: from here on the round goes to its end
+        self.whole = False
         if size == n:
             self.state.scatter(order, rows)
         # Mixing moves every model, also of clients that did not train.
@@ -113,12 +115,11 @@ class Rounds:
                 self._mix(rate)
             self.server["w"].copy_(self.state.store["model"].mean(dim=0, keepdim=True))
         else:
-            self.whole = False
             if self.received is not None:
                 self.received.record(order, self.round, self.server["w"])
             with full_precision():
                 algorithm.aggregate(self.server, uploads, context_of(self, order, rate, None))
-            self.whole = True
+        self.whole = True
         return trained, loss_sum, step_sum
 
     def plan(self, clients: np.ndarray) -> batches.RoundPlan:
@@ -138,10 +139,8 @@ class Rounds:
             self.cost.links(links)
             return torch.from_numpy(matrix).to(models)
 
-        self.whole = False
         with full_precision():
             self.algorithm.mix(models, mixing, context_of(self, np.arange(self.clients), rate, self._all_state()))
-        self.whole = True
 
     def _all_state(self) -> dict[str, Tensor]:
         """Return the state of all clients, name -> (clients, parameters), as it lies in the store."""

@@ -76,7 +76,7 @@ def spare(run: Simulation, rows: int, more: str) -> None:
         now = f"client state ({sizes.said(state.row_bytes() * run.clients)}) goes to the host's {state.home}"
     elif rows > 1:
         run.rows = -(-rows // 2)
-        now = f"{run.rows} clients train at a time now, not {rows}: the same numbers up to rounding"
+        now = f"{run.rows} client(s) at a time now, not {rows}: the same numbers up to rounding"
     else:
         from flatfed.engine import footprint
 

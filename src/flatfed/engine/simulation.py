@@ -13,7 +13,7 @@ from torch import Tensor
 from flatfed import algorithms
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
-from flatfed.engine import batches, fit
+from flatfed.engine import able, batches, fit
 from flatfed.engine.client_state import ClientState, Received
 from flatfed.engine.context import context_of
 from flatfed.engine.cost import Cost
@@ -104,6 +104,8 @@ class Simulation(Rounds):
                 f"executor {name}: the images ({gigabytes:.1f} GB) lie in host memory, from which a recorded step "
                 "cannot gather; use sequential, stacked or streams"
             )
+        shape = tuple(self.description["dataset"]["shape"])
+        able.check(self.executor, shape, self.private, self.dtype, self.device)
         self.local = LocalTraining(
             self.algorithm,
             self.executor,

@@ -1,0 +1,57 @@
+"""Whether an executor can run a model, found out before the first round on a batch of two images."""
+
+from __future__ import annotations
+
+import torch
+
+from flatfed.engine.executors import Batch, Executor
+from flatfed.engine.shortage import is_shortage
+from flatfed.errors import ConfigError
+
+ROWS, IMAGES = 2, 2
+
+
+def check(
+    executor: Executor, shape: tuple[int, int, int], private: int, dtype: torch.dtype, device: torch.device
+) -> None:
+    """Refuse an ``executor`` that cannot compute its model's gradients on images of ``shape`` (C, H, W).
+
+    ``private`` coordinates of a client stand behind its row. A model that draws random numbers of its own is refused
+    with every executor: rows and devices would not see the same ones. Memory that runs out is no reason.
+
+    :raises ConfigError: naming executor, model and reason.
+    """
+    rows = executor.block or ROWS
+
+    def zeros(*sizes: int) -> torch.Tensor:
+        return torch.zeros(rows, *sizes, dtype=dtype, device=device)
+
+    masks = [zeros(IMAGES, *mask) for mask, _ in executor.model.dropout]
+    labels = torch.zeros(rows, IMAGES, dtype=torch.int64, device=device)
+    batch = Batch(zeros(IMAGES, *shape), labels, zeros(IMAGES), masks)
+    what = f"executor {executor.name} cannot run model {type(executor.model).__name__}"
+    before = _drawn(device)
+    try:
+        executor(zeros(executor.layout.size + private), batch)
+    except (RuntimeError, NotImplementedError, ValueError, TypeError) as error:
+        if is_shortage(error):
+            return
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ConfigError(f"{what}: {reason}. {_instead(executor)}") from error
+    if not torch.equal(before, _drawn(device)):
+        raise ConfigError(
+            f"{what}: it draws random numbers from torch's own generator, which depend on what was drawn before; "
+            "dropout goes by the masks that `forward` is given (see flatfed.models)"
+        )
+
+
+def _drawn(device: torch.device) -> torch.Tensor:
+    """Return the state of torch's own generator."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def _instead(executor: Executor) -> str:
+    """Return what else there is."""
+    if executor.block == 1:
+        return "No other executor asks less of a model"
+    return "`executor: sequential`, in the protocol, asks less of a model"
