@@ -135,6 +135,15 @@ def check_legend(spec: dict, figure: Figure) -> None:
     named = [text.get_text() for legend in legends for text in legend.get_texts()]
     named = [label for label in named if label != "PyHessian"]
     assert set(named) == set(wanted) and not any("{" in label for label in named)
+    if spec["kind"] in ("curves", "sweep"):
+        looks = {}
+        for panel in spec["panels"]:
+            looks |= zip(
+                [one["label"] for one in entries_of(panel)], wanted_looks(spec, entries_of(panel)), strict=True
+            )
+        for legend in legends:
+            for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True):
+                assert to_hex(line.get_color()) == to_hex(looks[text.get_text()][0])
     if figure.legends:
         places = [palette.rank(wanted[label]) for label in named]
         assert places == sorted(places) and len(named) == len(wanted)

@@ -21,7 +21,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from flatfed.errors import DataError, unknown
 from flatfed.tables.figures.palette import strokes, styles
-from flatfed.tables.figures.paper import PROBES, QUANTITIES, WIDTH, caption, columns, legend, widths
+from flatfed.tables.figures.paper import PROBES, QUANTITIES, WIDTH, caption, columns, legend, sample, widths
 from flatfed.tables.readings import read_metrics
 
 #: What a curve can show: a column of metrics.csv, or a measure of a run's probes.
@@ -74,7 +74,8 @@ def draw(spec: dict[str, Any]) -> Figure:
             seeds.add(len(runs))
             lasts |= {max(run, default=0) for run in runs}
             runs = [{series.get("steps", 1) * number: value for number, value in run.items()} for run in runs]
-            entries[series["label"]] = _line(axis, drawn[look], runs, window, factor)
+            _line(axis, drawn[look], runs, window, factor)
+            entries[series["label"]] = sample(drawn[look])
         if apart:
             own = {series["label"]: entries[series["label"]] for series in lines}
             below = axis.transAxes + ScaledTranslation(0, UNDER, figure.dpi_scale_trans)
@@ -141,12 +142,12 @@ def _probes(path: Path, metric: str) -> list[tuple[int, float]]:
         raise DataError(f"{path}: holds no probes with {metric} ({problem!r})") from None
 
 
-def _line(axis: Axes, look: dict[str, Any], runs: list[dict[int, float]], window: int, factor: float) -> Any:
-    """Draw band, raw mean and smoothed mean over the rounds that every run has; return the line for the legend."""
+def _line(axis: Axes, look: dict[str, Any], runs: list[dict[int, float]], window: int, factor: float) -> None:
+    """Draw band, raw mean and smoothed mean over the rounds that every run has."""
     rounds = sorted(set.intersection(*map(set, runs))) if runs else []
     values = factor * np.array([[run[number] for number in rounds] for run in runs]).reshape(len(runs), len(rounds))
     if not rounds:
-        return axis.plot([], [], **look)[0]
+        return
     mean = values.mean(axis=0)
     smooth = hanning(mean, window)
     if len(runs) > 1:
@@ -154,7 +155,7 @@ def _line(axis: Axes, look: dict[str, Any], runs: list[dict[int, float]], window
         axis.fill_between(rounds, smooth - deviation, smooth + deviation, color=look["color"], alpha=0.13, linewidth=0)
     if window >= 3:
         axis.plot(rounds, mean, color=look["color"], alpha=0.28, linewidth=0.6)
-    return axis.plot(rounds, smooth, **look)[0]
+    axis.plot(rounds, smooth, **look)
 
 
 def _cut(axis: Axes) -> bool:

@@ -124,6 +124,12 @@ def columns(panels: int) -> int:
     return 3 if panels % 3 == 0 else min(panels, 2)
 
 
+def sample(look: dict[str, Any], **mark: Any) -> Line2D:
+    """Return a line for a legend that looks as ``palette.strokes`` says, its dash pattern from the beginning."""
+    style = look["linestyle"]
+    return Line2D([], [], **{**look, "linestyle": style if isinstance(style, str) else (0, style[1])}, **mark)
+
+
 def legend(figure: Figure, entries: dict[str, Any], algorithms: dict[str, str] | None = None) -> None:
     """Put the legend of the whole figure under its panels, in one row of up to six or two rows.
 

@@ -224,19 +224,24 @@ def _frame(axis: Any, spec: dict[str, Any], limits: tuple[float, float], first: 
         ):
             set_limits(along[0], along[-1])
             set_ticks(ticks(along)[::2], [f"{tick:g}" for tick in ticks(along)[::2]])
-    for labels, side in ((axis.get_xticklabels(), "right"), (axis.get_yticklabels(), "left")):
-        for label in labels:
-            label.set_horizontalalignment(side)
     axis.set_xlabel("$x$", labelpad=-8)
     axis.set_ylabel("$y$", labelpad=-8)
-    axis.set_zlabel(quantity(spec)[0], labelpad=-7)
+    axis.set_zlabel(quantity(spec)[0], labelpad=-6)
     # None in the corner, where the other axis has its last number.
     lowest = limits[0] + 0.06 * (limits[1] - limits[0])
-    axis.set_zticks([tick for tick in plt.MaxNLocator(5).tick_values(*limits) if lowest <= tick <= limits[1]])
+    heights = [tick for tick in plt.MaxNLocator(5).tick_values(*limits) if lowest <= tick <= limits[1]]
+    axis.set_zticks(heights, [f"{tick:.6g}" for tick in heights])
+    for labels, side in (
+        (axis.get_xticklabels(), "right"),
+        (axis.get_yticklabels(), "left"),
+        (axis.get_zticklabels(), "left"),
+    ):
+        for label in labels:
+            label.set_horizontalalignment(side)
     for one in (axis.xaxis, axis.yaxis, axis.zaxis):
         one.set_pane_color((1, 1, 1, 0))
         one._axinfo["grid"].update(color="#e3e3e3", linewidth=0.5)
-        one.set_tick_params(pad=-4, labelsize=6)
+        one.set_tick_params(pad=-6 if one is axis.zaxis else -4, labelsize=6)
 
 
 def ticks(along: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from flatfed.errors import DataError, unknown
 from flatfed.tables.figures.final import Final
 from flatfed.tables.figures.palette import strokes, style
-from flatfed.tables.figures.paper import QUANTITIES, WIDTH, caption, columns, legend, widths
+from flatfed.tables.figures.paper import QUANTITIES, WIDTH, caption, columns, legend, sample, widths
 
 
 def draw(spec: dict[str, Any]) -> Figure:
@@ -48,9 +48,15 @@ def draw(spec: dict[str, Any]) -> Figure:
         values = sorted({point["x"] for series in panel["series"] for point in series["points"]})
         for series in panel["series"]:
             look = looks[style(series["algorithm"])]
-            entries[series["label"]] = _line(axis, series, values, look, final, factor)
+            mark = {"marker": "o", "markersize": 2.4 * look["linewidth"]}
+            _line(axis, series, values, {**look, **mark}, final, factor)
+            entries[series["label"]] = sample(look, **mark)
         for level in panel["levels"]:
-            entries[level["label"]] = _level(axis, level, looks[style(level["algorithm"])], final, factor)
+            look = looks[style(level["algorithm"])]
+            numbers = final.of(level["runs"], level["rounds"])
+            if numbers:
+                axis.axhline(factor * numbers[0], **look)
+            entries[level["label"]] = sample(look)
         _ticks(axis, values)
         axis.set_title(panel["title"])
         axis.set_xlabel(panel["axis"])
@@ -62,21 +68,15 @@ def draw(spec: dict[str, Any]) -> Figure:
 
 def _line(
     axis: Axes, series: dict[str, Any], values: list[float], look: dict[str, Any], final: Final, factor: float
-) -> Any:
-    """Draw a row's final numbers over the places of the parameter's ``values``; return the line for the legend."""
+) -> None:
+    """Draw a row's final numbers over the places of the parameter's ``values``."""
     found = [(values.index(point["x"]), final.of(point["runs"], point["rounds"])) for point in series["points"]]
     there = [(place, *numbers) for place, numbers in found if numbers]
     places, means = [place for place, _, _ in there], [factor * mean for _, mean, _ in there]
     if any(deviation is not None for *_, deviation in there):
         bars = [factor * (deviation or 0.0) for *_, deviation in there]
         axis.errorbar(places, means, bars, color=look["color"], linestyle="none", elinewidth=0.8, capsize=2)
-    return axis.plot(places, means, **look, marker="o", markersize=2.4 * look["linewidth"])[0]
-
-
-def _level(axis: Axes, level: dict[str, Any], look: dict[str, Any], final: Final, factor: float) -> Any:
-    """Draw a row that does not have the parameter as a level line; return it for the legend."""
-    numbers = final.of(level["runs"], level["rounds"])
-    return axis.plot([], [], **look)[0] if numbers is None else axis.axhline(factor * numbers[0], **look)
+    axis.plot(places, means, **look)
 
 
 def _ticks(axis: Axes, values: list[float]) -> None:
