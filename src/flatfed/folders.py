@@ -1,4 +1,4 @@
-"""Whether what a workflow is about to make can be written at all: said before its first job, not by one after another."""
+"""Whether what a workflow is about to make can be written at all: said before its first job."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def writable(folders: Iterable[Path]) -> None:
     for folder in sorted({_standing(folder) for folder in folders}):
         if os.statvfs(folder).f_flag & os.ST_RDONLY:
             raise FlatFedError(
-                f"{folder}: read-only file system; results, resources, logs and benchmarks have to be on one that can be "
-                f"written to. Nothing was started"
+                f"{folder}: read-only file system; results, resources, logs and benchmarks have to be on one that "
+                f"can be written to. Nothing was started"
             )
         if not os.access(folder, os.W_OK | os.X_OK):
             raise FlatFedError(

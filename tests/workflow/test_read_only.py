@@ -1,4 +1,4 @@
-"""A folder of results that cannot be written to: nothing is trained, nothing is lost, and the message says what to do."""
+"""Results that cannot be written to: nothing is started, nothing is lost, and the message says what to do."""
 
 import subprocess
 
