@@ -67,10 +67,9 @@ class Executor:
 
         Coordinates past the model's own are private to the client and go to the algorithm's batch transform.
         """
-        shared = row[: self.layout.size]
         if self.transform is not None:
             images = self.transform(images, row[self.layout.size :])
-        output = functional_call(self.model, self.layout.views(shared), (images, masks or None))
+        output = functional_call(self.model, self.layout.views(row), (images, masks or None))
         # Not cross_entropy: under vmap torch decomposes it, and its checks load a second's worth of symbolic algebra.
         right = log_softmax(output, dim=1).gather(1, labels[:, None])[:, 0]
         return -(right * weights).sum()

@@ -43,6 +43,10 @@ class Layout:
         return ends
 
     def views(self, row: Tensor) -> dict[str, Tensor]:
-        """Return name -> view of the flat ``row`` (parameters,), shaped as the model's tensor."""
-        parts = row[: len(row) - self.extra].split(self.sizes)
+        """Return name -> view of the flat ``row`` (parameters,), shaped as the model's tensor.
+
+        What ``row`` has beyond the model's tensors is left out. One split, no slices: the gradient of a slice is a
+        pass over all parameters more.
+        """
+        *parts, _ = row.split([*self.sizes, len(row) - sum(self.sizes)])
         return {n: p.view(s) for n, p, s in zip(self.names, parts, self.shapes, strict=True)}
