@@ -109,6 +109,51 @@ def test_a_plan_by_hand(here, experiment, capsys):
     assert plan()["total"]["disk_bytes"] == 32 * rest, "as config.yaml says"
 
 
+def test_memory_is_worked_out_for_the_largest_run(here, experiment, capsys):
+    """FedSMOO on 200 clients, by hand, from a measured row of 1000 numbers; FedAdam keeps its dead taps."""
+    record(experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1), 1.0, row=1000, parameters=3000)
+    record(experiment.run("paper", PROTOCOL, SPLIT, "fedadam", 1), 1.0, row=3000, parameters=3000)
+    largest = plan()["total"]["largest"]
+    assert Path(largest["run"]).parts[-3:-1] == ("dir0.6-200", "fedsmoo")
+    present = 20  # ten of 200 on average, and three deviations of 3.1
+    assert largest["state"] == 200 * 2 * 4000
+    assert largest["server"] == (3 + 2) * 4000
+    assert largest["others"] == present * (1 + 1 + 2) * 4000, "model, dual, and both vectors of before the round"
+    assert largest["rows"] == (1 + 2 + 2 + 3 + 2) * 4000, "model, state, scratch, a gradient, perturbations"
+    assert largest["images"] == 4 * 1000 * 3 * 3 * 32 * 32, "an evaluation's images in three forms"
+    assert largest["data"] == 50_000 * (3072 + 8)
+    said = capsys.readouterr().out
+    assert "worked out for fedsmoo-cifar10/dir0.6-200/fedsmoo/seed1: at most " in said
+    assert "client state in the host's memory where 3.2 MB are free, else in a file" in said
+    assert "training images 154.0 MB, memory-mapped" in said
+    found = Costs(plan_costs.measured(Path("results/paper")), "cpu", {"cifar10": 50_000})
+    assert found.sizes(experiment.run("paper", PROTOCOL, SPLIT, "fedadam", 2)).server == (3 + 2) * 4 * 3000
+    assert "stays on the GPU where 3.2 MB are free" in "".join(plans.memory_lines(largest, "cuda"))
+
+
+def test_memory_of_a_model_that_was_never_trained(here):
+    """ResNet-18's rows without dead taps: 4,234,826 numbers and one more, two vectors for each of 200 clients."""
+    largest = plan()["total"]["largest"]
+    assert largest["state"] == 200 * 2 * 4 * 4_234_827 and Path(largest["run"]).parts[-2] == "fedsmoo"
+    assert largest["images"] > 4 * 1000 * 3 * 3 * 32 * 32
+
+
+def test_the_share_of_evaluation(here, experiment, capsys):
+    run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
+    record(run, 2.0, seconds_evaluation=800 * 0.5)
+    total = plan()["total"]
+    assert total["evaluation_seconds"] == pytest.approx(total["seconds"] / 4, rel=1e-3)
+    assert "hours of one job on the CPU, 25 % of it evaluation (1 measured, " in capsys.readouterr().out
+    timing = Path(run.path.replace("/runs/", "/analysis/")).parent / "timing.json"
+    timing.parent.mkdir(parents=True)
+    about = json.loads(Path(run.path, "run.json").read_text())
+    del about["seconds_evaluation"]
+    timing.write_text(json.dumps({**about, "seconds_per_round": 2.0, "evaluation_seconds_per_round": 1.5}))
+    Path(run.path, "run.json").unlink()
+    (measured,) = plan_costs.measured(Path("results/paper"))
+    assert measured.evaluation == pytest.approx(0.75)
+
+
 def test_a_model_that_was_not_kept_is_missing_where_an_analysis_reads_it(here, experiment):
     run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
     record(run, 1.0)

@@ -29,7 +29,7 @@ def short(monkeypatch):
         Path(out, "metrics.csv").write_text("\n".join(["round,seconds", *lines]) + "\n")
         record = {
             "diverged_at": told.get("break"), "seconds_evaluation": 0.5 * rounds, "device": device, "threads": threads,
-            "executor": "stacked", "precision": "float32", "host": {}, "versions": {}, "parameters": 10,
+            "executor": "stacked", "precision": "float32", "host": {}, "versions": {}, "parameters": 10, "row": 9,
             "peak_memory_bytes": 1, "peak_device_memory_bytes": None,
         }  # fmt: skip
         Path(out, "run.json").write_text(json.dumps(record))

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ from flatfed import gpus
 from flatfed.commands import configuration
 from flatfed.commands.plan_costs import Costs, measured
 from flatfed.commands.run_folder import run_of
+from flatfed.engine.sizes import SPARE, Sizes, listed
+from flatfed.engine.sizes import said as said_of
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import Cell, Experiment, Run, tuning
 from flatfed.files import write_json
-
-GB = 1e9
 
 
 @dataclass
@@ -154,15 +154,17 @@ def plan(
 
 
 def requests(runs: Iterable[Run], costs: Costs) -> dict[str, dict[str, float]]:
-    """Return protocol -> the minutes and bytes of its longest and largest run, where something like it was measured."""
+    """Return protocol -> the minutes and bytes of its longest and largest run, where something like it was measured.
+
+    The bytes are those on the host: measured or worked out, whichever is more.
+    """
     found: dict[str, dict[str, float]] = {}
     for run in runs:
         each, _ = costs.seconds(run)
-        host, _ = costs.memory(run)
         if each is not None:
             longest = found.setdefault(run.protocol, {"minutes": 0.0, "memory_bytes": 0})
             longest["minutes"] = max(longest["minutes"], round(each * run.description["rounds"] / 60, 2))
-            longest["memory_bytes"] = max(longest["memory_bytes"], host)
+            longest["memory_bytes"] = max(longest["memory_bytes"], *costs.on_host(run))
     return found
 
 
@@ -213,14 +215,16 @@ def summary(need: Need, states: dict[str, str], costs: Costs, keep_models: str) 
     """Return the numbers of a need: runs by state, seconds to train, bytes of disk and memory; plain data."""
     waiting = [run for path, run in need.runs.items() if states[path] != "finished"]
     timed = {path: run for path, run in need.timings.items() if not Path(path).exists()}
-    seconds, how = 0.0, Counter()
+    seconds, evaluation, how = 0.0, 0.0, Counter()
     for run, rounds in [(run, run.description["rounds"]) for run in waiting] + [(run, 6) for run in timed.values()]:
         each, kind = costs.seconds(run)
         seconds += rounds * (each or 0.0)
+        evaluation += rounds * (each or 0.0) * (costs.evaluation(run) or 0.0)
         how[kind] += 1
     kept = need.runs if keep_models == "all" else need.analysed
     sizes = [costs.disk(run, path in kept) for path, run in need.runs.items()]
-    stores = [costs.state(run) for run in waiting]
+    worked_out = [(found, run) for run in waiting if (found := costs.sizes(run)) is not None]
+    largest, of = max(worked_out, key=lambda one: one[0].total, default=(None, None))
     peaks = [costs.memory(run) for run in waiting]
     return {
         "cells": need.cells,
@@ -228,11 +232,13 @@ def summary(need: Need, states: dict[str, str], costs: Costs, keep_models: str) 
         **{name: sum(states[path] == name for path in need.runs) for name in ("finished", "begun", "stale", "missing")},
         "timings": len(timed),
         "seconds": round(seconds, 1),
+        "evaluation_seconds": round(evaluation, 1),
         **{kind: how[kind] for kind in ("measured", "scaled", "unknown")},
         "disk_bytes": sum(size or 0 for size in sizes),
         "disk_unknown": sum(size is None for size in sizes),
         "models": len(kept),
-        "client_state_bytes": max((size or 0 for size in stores), default=0),
+        "client_state_bytes": max((found.state for found, _ in worked_out), default=0),
+        "largest": {"run": of.path, **asdict(largest), "total": largest.total} if of is not None else None,
         "host_memory_bytes": max((host for host, _ in peaks), default=0),
         "device_memory_bytes": max((device for _, device in peaks), default=0),
     }
@@ -251,21 +257,30 @@ def lines(name: str, numbers: dict[str, Any], costs: Costs) -> list[str]:
         hours = f"{numbers['seconds'] / 3600:.2f} {unit}" if numbers["seconds"] else "unknown"
         where = f"; on {', '.join(costs.machines())}" if costs.machines() else ""
         timings = f", {numbers['timings']} timings among them" if numbers["timings"] else ""
-        said.append(f"  time    {hours} ({', '.join(parts)}{where}){timings}")
-    disk = f"  disk    {_size(numbers['disk_bytes'])}, {numbers['models']} models kept"
+        share = numbers["evaluation_seconds"] / numbers["seconds"] if numbers["seconds"] else 0
+        evaluated = f", {100 * share:.0f} % of it evaluation" if share else ""
+        said.append(f"  time    {hours}{evaluated} ({', '.join(parts)}{where}){timings}")
+    disk = f"  disk    {said_of(numbers['disk_bytes'])}, {numbers['models']} models kept"
     said.append(disk + (f"; {numbers['disk_unknown']} of unknown size" if numbers["disk_unknown"] else ""))
     if waiting:
         peaks = [("host", numbers["host_memory_bytes"]), ("device", numbers["device_memory_bytes"])]
-        taken = ", ".join(f"{word} {_size(size)}" for word, size in peaks if size) or "none measured yet"
-        said.append(
-            f"  memory  of one run: {taken}; state of its clients at most {_size(numbers['client_state_bytes'])}"
-        )
+        taken = ", ".join(f"{word} {said_of(size)}" for word, size in peaks if size)
+        said += [f"  memory  of one run: {taken} measured"] * bool(taken)
+        said += memory_lines(numbers["largest"], costs.device)
     return said
 
 
-def _size(count: float) -> str:
-    """Write bytes in a unit of three figures or so."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count / 1e3:.0f} kB"
+def memory_lines(largest: dict[str, Any] | None, device: str) -> Iterable[str]:
+    """Yield what the largest run takes at most, by what takes it, and where that lies."""
+    if largest is None:
+        return
+    found = Sizes(**{field.name: largest[field.name] for field in fields(Sizes)})
+    name = "/".join(Path(largest["run"]).parts[-4:])
+    on = "the GPU" if device == "cuda" else "the host"
+    yield f"  memory  worked out for {name}: at most {said_of(found.total)} on {on}: {listed(found.parts())}"
+    twice = said_of(SPARE * found.state)
+    where = f"stays on the GPU where {twice} are free, else " if device == "cuda" else ""
+    if found.state:
+        yield f"          client state {where}in the host's memory where {twice} are free, else in a file"
+    place = "on the GPU if half of that is free, else memory-mapped" if device == "cuda" else "memory-mapped"
+    yield f"          training images {said_of(found.data)}, {place}"

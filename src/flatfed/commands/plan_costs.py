@@ -1,4 +1,4 @@
-"""What runs will cost, from what was measured: seconds of a round, memory, size on disk.
+"""What runs will cost: seconds of a round, from what was measured; memory, worked out and measured; size on disk.
 
 A run is measured where one of the same protocol, split and algorithm is finished or timed on the same kind of device.
 Else its seconds are scaled from runs of the same model, images and batch size, in proportion to the images that a
@@ -16,11 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms
+from flatfed.engine import sizes
+from flatfed.engine.sizes import Footprint, Sizes
 from flatfed.errors import DataError
 from flatfed.experiment import Run
 
 #: Bytes of a number as it is kept and sent (float32).
 FLOAT = 4
+
+#: Bytes that Python and torch take before the first round, about.
+STARTED = 500_000_000
 
 #: Bytes of a line of metrics.csv and of a run.json, about.
 LINE, RECORD = 160, 6000
@@ -35,7 +40,10 @@ PLACES = (
 
 @dataclass(frozen=True)
 class Measured:
-    """One finished or timed run on some device; memory in bytes, None where it was not measured."""
+    """One finished or timed run on some device; memory in bytes, None where it was not measured.
+
+    ``row``: length of the rows that trained, dead taps left out; ``evaluation``: its share of the seconds.
+    """
 
     description: dict[str, Any]
     seconds_per_round: float
@@ -44,6 +52,8 @@ class Measured:
     parameters: int
     memory: int | None
     device_memory: int | None
+    row: int | None = None
+    evaluation: float | None = None
 
 
 def measured(folder: Path) -> list[Measured]:
@@ -61,7 +71,9 @@ def measured(folder: Path) -> list[Measured]:
             host = about["host"]
             machine = host["gpu"] if about["device"] == "cuda" else host["processor"]
             memory = about["peak_memory_bytes"], about.get("peak_device_memory_bytes")
-            found.append(Measured(about["description"], each, about["device"], machine, about["parameters"], *memory))
+            row, share = about.get("row"), _evaluation(about)
+            run = about["description"], each, about["device"], machine, about["parameters"]
+            found.append(Measured(*run, *memory, row, share))
         except (ValueError, KeyError, TypeError) as problem:
             raise DataError(f"{path}: not the record of a run ({problem!r})") from None
     return found
@@ -73,6 +85,14 @@ def _mean(about: dict[str, Any]) -> float | None:
     # Seeds that trained together took all their time together.
     own = about["seconds"] / about.get("together", 1)
     return own / done if done and about["diverged_at"] is None else None
+
+
+def _evaluation(about: dict[str, Any]) -> float | None:
+    """Return the share of evaluation in the seconds of a finished or timed run, None where it is not known."""
+    for part, whole in (("seconds_evaluation", "seconds"), ("evaluation_seconds_per_round", "seconds_per_round")):
+        if about.get(whole) and part in about:
+            return about[part] / about[whole]
+    return None
 
 
 def images_seen(description: dict[str, Any], training: int) -> float:
@@ -118,13 +138,23 @@ class Costs:
             return None, "unknown"
         return statistics.fmean(rates) * self._images(run.description), "scaled"
 
+    def evaluation(self, run: Run) -> float | None:
+        """Return the share of evaluation in the seconds of runs like ``run`` on this kind of device."""
+        shares = [
+            one.evaluation
+            for one in self.here
+            if one.evaluation is not None and kind_of(one.description) == kind_of(run.description)
+        ]
+        return statistics.fmean(shares) if shares else None
+
     def parameters(self, run: Run) -> int | None:
         """Return the number of parameters of a run's model: from a run of it, else by building it with torch."""
         wanted = _model(run.description)
         for one in self.known:
             if _model(one.description) == wanted:
                 return one.parameters
-        return _built(*wanted)
+        built = _built(*wanted, False, "sequential")
+        return None if built is None else built.row
 
     def disk(self, run: Run, model: bool) -> int | None:
         """Return the bytes of a finished run's folder, with its ``model`` or without; None where that is unknown."""
@@ -135,19 +165,45 @@ class Costs:
         size = self.parameters(run)
         return None if size is None else FLOAT * size + rest
 
-    def state(self, run: Run) -> int | None:
-        """Return the bytes of all clients' state, at most: on the device, in memory or on disk, wherever it fits."""
-        size = self.parameters(run)
-        update = run.description["update"]
-        algorithm = algorithms.load(update["name"])(**update["params"])
-        vectors = len(algorithm.client_state) + algorithm.decentralised + algorithm.remembers
-        return None if size is None else FLOAT * size * vectors * run.description["partition"]["clients"]
+    def sizes(self, run: Run) -> Sizes | None:
+        """Return the bytes that ``run`` takes at most, by what takes them; None where torch is not installed.
+
+        Of a model that was measured activations are left out: what it took in all is known (:meth:`memory`), and torch
+        is not needed.
+        """
+        description, model = run.description, _model(run.description)
+        kind = algorithms.load(description["update"]["name"])
+        alike, executor = bool(vars(kind).get("alike")), description["executor"][self.device]
+        rows = [
+            one.row or one.parameters
+            for one in self.known
+            if _model(one.description) == model
+            and (not one.row or bool(vars(algorithms.load(one.description["update"]["name"])).get("alike")) == alike)
+        ]
+        if rows:
+            found = Footprint(min(rows), sizes.PIECES * min(rows), sizes.PIECES * min(rows), 0, 0)
+        else:
+            found = _built(*model, alike, "stacked" if executor == "auto" else executor)
+        if found is None:
+            return None
+        images = self.training[description["dataset"]["name"]]
+        together = 1 if executor == "sequential" else None
+        return sizes.of(description, kind(**description["update"]["params"]), found, images=images, together=together)
 
     def memory(self, run: Run) -> tuple[int, int]:
         """Return the largest (host, device) memory in bytes that runs of this model took, 0 where none was measured."""
         alike = [one for one in self.known if _model(one.description) == _model(run.description)]
         host = max((one.memory or 0 for one in alike), default=0)
         return host, max((one.device_memory or 0 for one in alike), default=0)
+
+    def on_host(self, run: Run) -> tuple[int, int]:
+        """Return the host's memory in bytes that ``run`` takes: as measured of its model, and as worked out.
+
+        A GPU's run may have to keep the state of its clients there.
+        """
+        found = self.sizes(run)
+        taken = 0 if found is None else found.state if self.device == "cuda" else found.total
+        return self.memory(run)[0], STARTED + taken
 
     def images(self, run: Run) -> float:
         """Return how many images the gradients of a round of ``run`` see."""
@@ -172,14 +228,23 @@ def kind_of(description: dict[str, Any]) -> tuple[Any, ...]:
 
 
 @cache
-def _built(name: str, options: str, shape: tuple[int, ...], classes: int) -> int | None:
-    """Return the number of parameters of a model that is built without memory; None where torch is not installed."""
+def _built(
+    name: str, options: str, shape: tuple[int, ...], classes: int, alike: bool, executor: str
+) -> Footprint | None:
+    """Return the footprint of a model that is built without memory; None where torch is not installed.
+
+    ``alike``: its dead taps are left out (:mod:`flatfed.engine.taps`).
+    """
     try:
         import torch
     except ModuleNotFoundError:
         return None
     from flatfed import models
+    from flatfed.engine import executors, footprint, taps
+    from flatfed.engine.layout import Layout
 
     with torch.device("meta"):
-        module = models.build(name, shape, classes, json.loads(options))
-    return sum(parameter.numel() for parameter in module.parameters())
+        module = models.build(name, shape, classes, json.loads(options)).requires_grad_(False)
+    small = taps.cropped(module, shape) if alike else None
+    layout = Layout.of(module) if small is None else small.layout
+    return footprint.of(executors.executor(executor, module if small is None else small.model, layout), shape)

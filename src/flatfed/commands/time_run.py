@@ -88,6 +88,6 @@ def write(
 
 #: What timing.json takes over from the run.json of the run that was thrown away.
 KEPT = (
-    *("device", "threads", "executor", "precision", "host", "versions", "parameters"),
+    *("device", "threads", "executor", "precision", "host", "versions", "parameters", "row"),
     *("peak_memory_bytes", "peak_device_memory_bytes"),
 )

@@ -10,7 +10,7 @@ what they were.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -103,6 +103,18 @@ def find(model: nn.Module, shape: tuple[int, int, int], initial: Tensor) -> Live
     ``initial`` (parameters,) are its initial weights. A model whose cropped form gives other outputs, or whose dead
     weights get a gradient after all (weights used outside their convolution), is left as it is.
     """
+    taps = cropped(model, shape)
+    if taps is None:
+        return None
+    taps = replace(taps, dead=initial.cpu()[taps._mask(torch.device("cpu"))])
+    return taps if _same(model, taps, shape, initial) else None
+
+
+def cropped(model: nn.Module, shape: tuple[int, int, int]) -> LiveTaps | None:
+    """Return what :func:`find` does before it compares both forms, without the values of ``dead``.
+
+    Needs no content: the model may be on torch's device "meta".
+    """
     sizes = _sizes(model, shape)
     windows = {name: _window(layer, sizes[name]) for name, layer in model.named_modules() if name in sizes}
     windows = {
@@ -118,9 +130,7 @@ def find(model: nn.Module, shape: tuple[int, int, int], initial: Tensor) -> Live
         setattr(small.get_submodule(parent), last, Cropped(model.get_submodule(name), window, sizes[name]))
     full, reduced = Layout.of(model), Layout.of(small)
     layout = Layout(reduced.names, reduced.shapes, reduced.sizes, extra=1)
-    taps = LiveTaps(small, layout, full, {f"{name}.weight": window for name, window in windows.items()}, torch.empty(0))
-    taps = LiveTaps(small, layout, full, taps.windows, initial.cpu()[taps._mask(torch.device("cpu"))])
-    return taps if _same(model, taps, shape, initial) else None
+    return LiveTaps(small, layout, full, {f"{name}.weight": window for name, window in windows.items()}, torch.empty(0))
 
 
 def _sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, tuple[int, int]]:
