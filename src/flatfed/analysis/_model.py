@@ -19,7 +19,7 @@ from flatfed.data.partition import Partition
 from flatfed.engine import train as engine
 from flatfed.engine.layout import Layout
 from flatfed.engine.local import Resident, placed
-from flatfed.engine.simulation import DTYPES
+from flatfed.engine.precision import STATE
 from flatfed.engine.streams import stream
 from flatfed.errors import DataError, unknown
 from flatfed.files import read_json
@@ -107,7 +107,7 @@ def load(
                 f"{path}: not the {key} of {run} (digest {found[:12]}, but the run was made with "
                 f"{record[f'{key}_digest'][:12]})"
             )
-    dtype = DTYPES[precision or description["precision"]]
+    dtype = STATE[precision or description["precision"]]
     spec, about = description["model"], description["dataset"]
     model = models.build(spec["name"], tuple(about["shape"]), about["classes"], spec["options"])
     model.to(place, dtype).eval().requires_grad_(False)

@@ -25,8 +25,8 @@ from flatfed.analysis import _model, hessian_eigen, hessian_estimates, hessian_p
 from flatfed.analysis._model import Trained
 from flatfed.analysis.hessian_products import Products
 from flatfed.analysis.hessian_stages import Stages
+from flatfed.engine.precision import ANALYSED
 from flatfed.engine.progress import duration
-from flatfed.engine.simulation import DTYPES
 from flatfed.engine.streams import stream
 from flatfed.errors import FlatFedError, unknown
 from flatfed.files import write_json
@@ -55,8 +55,8 @@ class Settings:
 
     def check(self) -> None:
         """Raise FlatFedError for a setting that means nothing."""
-        if self.precision not in DTYPES:
-            raise FlatFedError(unknown("precision", self.precision, DTYPES, "hessian"))
+        if self.precision not in ANALYSED:
+            raise FlatFedError(unknown("precision", self.precision, ANALYSED, "hessian"))
         for name, value in asdict(self).items():
             if isinstance(value, bool | str) or value is None:
                 continue

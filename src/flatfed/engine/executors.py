@@ -41,7 +41,8 @@ class Executor:
     """Computes losses and gradients of flat rows; ``block`` rows train together (None: all of a round).
 
     ``whole``: a ragged batch is padded to its full size, and not only to the widest beside it. ``recorded``: local
-    steps are recorded once and replayed (:mod:`flatfed.engine.recording`), on a GPU as CUDA graphs.
+    steps are recorded once and replayed (:mod:`flatfed.engine.recording`), on a GPU as CUDA graphs. ``layers``: the
+    format that the model's layers compute in, None for that of the rows.
     """
 
     name: ClassVar[str]
@@ -53,6 +54,7 @@ class Executor:
         self.model = model
         self.layout = layout
         self.transform = transform
+        self.layers: torch.dtype | None = None
 
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the losses (rows,) and gradients (rows, parameters) at the rows ``w`` of ``batch``."""
@@ -69,7 +71,10 @@ class Executor:
         """
         if self.transform is not None:
             images = self.transform(images, row[self.layout.size :])
-        output = functional_call(self.model, self.layout.views(row), (images, masks or None))
+        # No cache of casted weights: each is cast once in a pass, and a recorded step may not read an older one.
+        with torch.autocast(images.device.type, self.layers, enabled=self.layers is not None, cache_enabled=False):
+            output = functional_call(self.model, self.layout.views(row), (images, masks or None))
+        output = output.to(weights.dtype)
         # Not cross_entropy: under vmap torch decomposes it, and its checks load a second's worth of symbolic algebra.
         right = log_softmax(output, dim=1).gather(1, labels[:, None])[:, 0]
         return -(right * weights).sum()

@@ -20,6 +20,7 @@ from flatfed.engine.cost import Cost
 from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.executors import executor
 from flatfed.engine.local import LocalTraining, Resident, placed
+from flatfed.engine.precision import STATE, layers
 from flatfed.engine.probe import Probe
 from flatfed.engine.recording import Recording, recorder
 from flatfed.engine.rounds import Rounds
@@ -27,8 +28,6 @@ from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
 from flatfed.engine.weights import Weights
 from flatfed.errors import ConfigError
-
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 class Simulation(Rounds):
@@ -58,7 +57,7 @@ class Simulation(Rounds):
     ):
         self.description = description
         self.seed = int(description["seed"])
-        self.dtype = DTYPES[description["precision"]]
+        self.dtype = STATE[description["precision"]]
         self.device = device
         update = description["update"]
         self.algorithm = algorithm or algorithms.load(update["name"])(**update["params"])
@@ -98,6 +97,7 @@ class Simulation(Rounds):
         """Have the executor called ``name`` compute gradients; ConfigError if there is none, or it cannot here."""
         transform = self.algorithm.transform if self.private else None
         self.executor = executor(name, self.model, self.layout, transform)
+        self.executor.layers = layers(self.description["precision"])
         if self.executor.recorded and self.data.images.device != self.device:
             gigabytes = self.data.images.nbytes / 1e9
             raise ConfigError(

@@ -15,7 +15,7 @@ from typing import Any
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._rows import BLOCK
 
-ITEM = {"float32": 4, "float64": 8}  # bytes of a number
+ITEM = {"float32": 4, "float64": 8, "bfloat16": 4}  # bytes of a weight, whatever the layers compute in
 LARGE = 3.0  # standard deviations above the mean: the clients of a large round of independent draws
 SPARE = 2  # a client state may take one part in so many of what is free, on the device or in memory
 IMAGE = 3  # a batch of images in so many forms: as gathered, as normalised, in the layout that convolutions want
