@@ -69,11 +69,14 @@ class Bar(tqdm):
 
 @dataclass
 class Job:
-    """A job of the workflow from its start to its end: its ``rule``, the ``folder`` it writes to, its bar if it has."""
+    """A job of the workflow from its start to its end: its ``rule``, the ``folders`` it writes to, and their bars.
+
+    A training writes to one, or to one for each seed where they train together.
+    """
 
     rule: str
-    folder: Path
-    bar: Bar | None = None
+    folders: list[Path]
+    bars: dict[Path, Bar] = field(default_factory=dict)
 
 
 @dataclass
@@ -114,8 +117,8 @@ class Bars(logging.Handler):
     def _note(self, event: str, record: Any) -> None:
         if event == "job_info":
             # Snakemake writes the kind of an output behind its name.
-            first = next(iter(record.output), "").partition(" (")[0]
-            self.jobs[record.jobid] = Job(record.rule_name, Path(first).parent)
+            files = [Path(output.partition(" (")[0]) for output in record.output]
+            self.jobs[record.jobid] = Job(record.rule_name, sorted({file.parent for file in files}))
             self.count.failed.discard(record.jobid)
         elif event in ("job_finished", "job_error"):
             number = record.job_id if event == "job_finished" else record.jobid
@@ -148,13 +151,19 @@ class Bars(logging.Handler):
                 count.done, count.total, "  ".join([*parts, progress.duration(time.monotonic() - count.began)])
             )
             for job in self.jobs.values():
-                if (state := progress.read(job.folder)) is None:
-                    continue
-                if job.bar is None:
-                    taken = {other.bar.pos for other in self.jobs.values() if other.bar}
-                    line = next(line for line in range(1, len(self.jobs) + 1) if -line not in taken)
-                    job.bar = self._bar(state["run"], state["rounds"], line)
-                job.bar.show(state["round"], state["rounds"], brief(state))
+                for folder in job.folders:
+                    state = progress.read(folder)
+                    if state is None and folder in job.bars:
+                        job.bars.pop(folder).close()
+                    elif state is not None:
+                        self._bar_of(job, folder, state).show(state["round"], state["rounds"], brief(state))
+
+    def _bar_of(self, job: Job, folder: Path, state: dict[str, Any]) -> Bar:
+        if folder not in job.bars:
+            taken = {-bar.pos for other in self.jobs.values() for bar in other.bars.values()}
+            line = next(line for line in range(1, len(taken) + 2) if line not in taken)
+            job.bars[folder] = self._bar(state["run"], state["rounds"], line)
+        return job.bars[folder]
 
     def _bar(self, label: str, total: int, line: int) -> Bar:
         form = "{desc} {percentage:3.0f}%|{bar}| {text}"
@@ -164,8 +173,8 @@ class Bars(logging.Handler):
         )
 
     def _end(self, job: Job | None) -> None:
-        if job and job.bar:
-            job.bar.close()
+        for bar in job.bars.values() if job else ():
+            bar.close()
 
     def _watch(self) -> None:
         while not self.ended.wait(self.interval):

@@ -59,6 +59,21 @@ def held(folder: str | os.PathLike[str]) -> Iterator[None]:
         os.close(descriptor)
 
 
+def is_held(folder: str | os.PathLike[str]) -> bool:
+    """Return whether a process trains in the run ``folder``, as far as this host can see. Changes nothing."""
+    try:
+        descriptor = os.open(Path(folder) / NAME, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in HELD
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _taken(path: Path) -> int | None:
     """Return the descriptor of the file ``path``, locked, or None where another process has it locked."""
     while True:

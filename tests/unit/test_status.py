@@ -2,13 +2,15 @@
 
 import json
 import os
+import socket
 import time
 from pathlib import Path
 
 import pytest
 
-from flatfed import cli, experiment
+from flatfed import cli, experiment, run_lock
 from flatfed.commands import status
+from flatfed.engine import progress
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE, PROTOCOL, SPLIT = "fedsmoo2023_T1", "fedsmoo-cifar10", "dir0.6-100"
@@ -102,3 +104,105 @@ def test_the_hours_left_count_what_is_behind_a_run(here, capsys):
 def test_an_unknown_table_is_named(here, capsys):
     assert cli.main(["status", "--config", "config.yaml", "fedsmoo2023_T11"]) == 2
     assert "did you mean 'fedsmoo2023_T1'?" in capsys.readouterr().err
+
+
+def under_way(run, host=None, age=0.0, done=310, pace=3.0):
+    """Have the folder of ``run`` say what its training says of itself."""
+    folder = Path(run.path)
+    folder.mkdir(parents=True, exist_ok=True)
+    at = {"run": "x/y/fedcm/seed1", "round": done, "rounds": 800, "pace": pace, "accuracy": 0.625, "unseen": "test"}
+    (folder / progress.STATE).write_text(json.dumps({**at, "host": host or socket.gethostname()}))
+    os.utime(folder / progress.STATE, (time.time() - age,) * 2)
+
+
+def test_a_training_of_this_host_runs_as_long_as_it_holds_its_lock(here):
+    run = run_of(here, "fedcm")
+    logged(run, PROGRESS.format(pace="25"), age=5000)
+    under_way(run, age=5000)
+    with run_lock.held(run.path):
+        found = status.state(run, time.time())
+        assert (found.name, found.rounds, found.pace) == ("running", 310, 3.0)
+        assert found.said == "x/y/fedcm/seed1: round 310/800  test accuracy 62.50 %  3 s a round  24 min left"
+    under_way(run)
+    assert status.state(run, time.time()).name == "stopped", "killed a moment ago"
+    logged(run, "flatfed: the training process ended without a status: killed, or out of memory\n")
+    assert status.state(run, time.time()).name == "failed"
+
+
+@pytest.mark.parametrize(("age", "pace", "name"), [(500, 3.0, "running"), (700, 3.0, "stopped"), (700, 300, "running")])
+def test_a_training_of_another_host_runs_as_long_as_it_speaks(here, age, pace, name):
+    run = run_of(here, "fedcm")
+    logged(run, PROGRESS.format(pace="25"), age=5000)
+    under_way(run, host="node17", age=age, pace=pace)
+    assert status.state(run, time.time()).name == name
+
+
+def test_a_finished_run_that_is_made_again_is_running(here):
+    run = run_of(here, "fedcm")
+    finished(run)
+    with run_lock.held(run.path):
+        assert status.state(run, time.time()).name == "running"
+    assert status.state(run, time.time()).name == "done"
+
+
+def test_seeds_that_train_together_write_one_log(here):
+    run = run_of(here, "fedcm")
+    logged(run, "flatfed train: refused\n")
+    log = Path("logs/paper/train", PROTOCOL, SPLIT, "fedcm")
+    (log / "seed1.log").rename(log / "seeds.log")
+    found = status.state(run, time.time())
+    assert (found.name, found.said, found.log) == ("failed", "flatfed train: refused", str(log / "seeds.log"))
+
+
+def test_what_fails_before_the_training_fails_its_cells(here, capsys):
+    log = Path("logs/fetch/cifar10.log")
+    log.parent.mkdir(parents=True)
+    log.write_text("flatfed fetch: cifar10.npz: no such file\n")
+    cli.main(["status", "--config", "config.yaml"])
+    said = capsys.readouterr().out
+    assert "8 cells: 8 failed (!)" in said
+    assert said.count("no such file") == 1, "one cause is named once"
+    assert f"failed   flatfed fetch: cifar10.npz: no such file  ({log})  (8 wait for it)" in said
+    Path("resources/cifar10").mkdir(parents=True)
+    Path("resources/cifar10/dataset.json").write_text("{}")
+    cli.main(["status", "--config", "config.yaml"])
+    assert "8 cells: 8 waiting (.)" in capsys.readouterr().out, "made since"
+
+
+def test_a_cell_that_fails_though_its_runs_are_done_is_named(here, capsys):
+    finished(run_of(here, "fedavg"))
+    log = Path(f"logs/paper/cell/{TABLE}/cifar10-{SPLIT}/fedavg.log")
+    log.parent.mkdir(parents=True)
+    log.write_text("Traceback (most recent call last):\n  ...\nKeyError: 'round'\n")
+    cli.main(["status", "--config", "config.yaml"])
+    said = capsys.readouterr().out
+    assert "8 cells: 7 waiting (.), 1 failed (!)" in said
+    assert f"failed   KeyError: 'round'  ({log})\n" in said
+
+
+def test_the_hours_left_are_known_from_what_runs_and_how_many_at_a_time(here, capsys):
+    """Nothing is finished: seven rows have one gradient a step or two; two run, at 2 s and 4 s a round."""
+    for row, pace in (("fedavg", 2.0), ("fedsam", 4.0)):
+        under_way(run_of(here, row), host="node17", done=400, pace=pace)
+    cli.main(["status", "--config", "config.yaml"])
+    said = capsys.readouterr().out
+    one, two = 2.0, 4.0
+    seconds = 400 * (one + two) + 800 * (4 * one + 2 * two)
+    assert f"8 runs to make: {seconds / 3600:.1f} h of one core, {seconds / 7200:.1f} h with 2 at a time as now" in said
+
+
+def test_a_long_list_is_cut(here, capsys):
+    states = [status.State("failed", f"flatfed train: {k}", f"{k}.log") for k in range(20)]
+    said = list(status.listed(states))
+    assert said[0] == "failed   flatfed train: 0  (0.log)" and said[-1] == "failed   and 8 more" and len(said) == 13
+
+
+def test_the_columns_of_a_map_are_named(here, capsys):
+    cli.main(["status", "--config", "config.yaml", TABLE])
+    said = capsys.readouterr().out.splitlines()
+    row = next(line for line in said if line.startswith("  FedCM "))
+    columns = list(here.tables[TABLE].columns)
+    assert row.split()[1:] == ["." * 10, "." * (len(columns) - 10)]
+    first = next(k for k, line in enumerate(said) if line.startswith("  columns: "))
+    named = " ".join(line.strip() for line in said[first:-1]).removeprefix("columns: ")
+    assert named == ", ".join(f"{number}={column}" for number, column in enumerate(columns, start=1))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
+import socket
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -20,11 +23,14 @@ if TYPE_CHECKING:
 #: States of runs and cells, and how a cell of each is drawn; a cell is in the first state that any of its runs is in.
 SIGNS = {"failed": "!", "running": ">", "stopped": "=", "waiting": ".", "done": "#"}
 
-#: A log that has not changed for so long is no sign of life, unless its rounds take longer; in seconds.
+#: A training of another host that has said nothing for so long, in seconds, and for three rounds, gives no sign of
+#: life. On this host, and where locks go over the network, its lock is asked.
 QUIET = 600.0
 
-#: What the last line of a training's log says: a round (see flatfed.engine.progress), an error, or that it was told to
-#: stop.
+#: States listed one by one at the end, at most so many of each.
+LISTED = 12
+
+#: What the last line of a log says: a round (see flatfed.engine.progress), an error, or that it was told to stop.
 ROUND = re.compile(r"round (?P<done>\d+)/\d+ .*?(?P<pace>[\d.e+-]+) s a round  .* left")
 ERROR = re.compile(r"flatfed( \w+)?: |\w+(\.\w+)*(Error|Exception)\b")
 STOPPED = re.compile(r"stopped by|flatfed \w+: interrupted")
@@ -32,12 +38,16 @@ STOPPED = re.compile(r"stopped by|flatfed \w+: interrupted")
 
 @dataclass(frozen=True)
 class State:
-    """``name`` one of ``SIGNS``; ``said`` the last line of the ``log``; ``rounds`` that are behind the run, about."""
+    """``name`` one of ``SIGNS``; ``said`` the last line of the ``log``; ``rounds`` that are behind the run, about.
+
+    ``pace``: seconds of one of its rounds, where it runs and has made one.
+    """
 
     name: str
     said: str = ""
     log: str = ""
     rounds: int = 0
+    pace: float | None = None
 
 
 def add(commands: Any) -> None:
@@ -49,7 +59,8 @@ def add(commands: Any) -> None:
         "show which cells are done, running or failed, and the hours left",
         "Reads results and logs; may be called at any time, beside a running Snakemake, on any host that sees the\n"
         f"folder. Each table is drawn as a map of its rows and columns: {signs}.\n"
-        "Stopped: begun, and its log has been silent for ten minutes and three rounds; Snakemake goes on with it.",
+        "Stopped: begun, and no process is at it; the next call of Snakemake goes on with it. Failed are also runs\n"
+        "and cells whose data, Hessian or own job failed. `watch python -m flatfed status` looks every two seconds.",
         "python -m flatfed status fedsmoo2023_T1 --scale paper",
     )
     sub.add_argument("tables", nargs="*", metavar="TABLE", help="tables (default: those of config.yaml)")
@@ -72,81 +83,158 @@ def status(options: argparse.Namespace) -> None:
     runs = {run.path: run for cells in tables.values() for cell in cells for run in cell.runs}
     now = time.time()
     states = {path: state(run, now) for path, run in runs.items()}
-    costs = plan.known(experiment, scale)
+    failed = {path: found for path, run in runs.items() if states[path].name == "waiting" and (found := before(run))}
+    states |= failed
+    marked = {cell.path: of_cell(cell, states) for cells in tables.values() for cell in cells}
     for name, cells in tables.items():
-        print("\n".join(lines(f"{name}, {scale} scale", cells, states)))
-        print("\n".join(drawn(experiment, name, cells, states)))
+        print("\n".join(lines(f"{name}, {scale} scale", cells, marked)))
+        print("\n".join(drawn(experiment, name, cells, marked)))
     needed = [run for path, run in runs.items() if states[path].name != "done"]
-    print("\n".join(ended(runs.values(), states, needed, costs)))
+    print(
+        "\n".join([*listed([*states.values(), *marked.values()]), *left(needed, states, plan.known(experiment, scale))])
+    )
 
 
 def state(run: Run, now: float) -> State:
     """Return the state of ``run`` at the time ``now`` (seconds since 1970), from its folder and its log."""
+    from flatfed import run_lock
     from flatfed.commands import plan
+    from flatfed.engine import progress
 
-    if plan.state(run) == "finished":
+    folder, at = Path(run.path), progress.read(Path(run.path))
+    held = run_lock.is_held(folder)
+    if not held and plan.state(run) == "finished":
         return State("done")
-    log = Path("logs", run.scale, "train", *Path(run.path).parts[-4:]).with_suffix(".log")
-    try:
-        text, age = log.read_text(encoding="utf-8", errors="replace"), now - log.stat().st_mtime
-    except OSError:
+    place = Path("logs", run.scale, "train", *folder.parts[-4:])
+    said, log, written, done = last(place.with_suffix(".log"), place.with_name("seeds.log"))
+    if at is not None:
+        elsewhere = at["host"] != socket.gethostname()
+        with contextlib.suppress(FileNotFoundError):  # it has just ended
+            written, elsewhere = (folder / progress.STATE).stat().st_mtime, elsewhere
+        alive = held or (elsewhere and now - written < max(QUIET, 3 * (at["pace"] or 0.0)))
+        if alive or not ERROR.match(said):
+            said = f"{at['run']}: {progress.told(at)}"
+            return State("running" if alive else "stopped", said, log, at["round"], at["pace"] if alive else None)
+    if held:
+        return State("running", said or f"{run.path}: begins", log, done)
+    if not log:
         return State("waiting")
-    said = (re.split(r"[\r\n]+", text.strip()) or [""])[-1].strip()
-    rounds = [int(found["done"]) for found in ROUND.finditer(text)]
-    done = rounds[-1] if rounds else 0
     if ERROR.match(said) and not STOPPED.search(said):
-        return State("failed", said, str(log), done)
+        return State("failed", said, log, done)
     found = ROUND.search(said)
     quiet = max(QUIET, 3 * float(found["pace"])) if found else QUIET
-    return State("running" if age < quiet and not STOPPED.search(said) else "stopped", said, str(log), done)
+    return State("running" if now - written < quiet and not STOPPED.search(said) else "stopped", said, log, done)
 
 
-def of_cell(cell: Cell, states: dict[str, State]) -> str:
-    """Return the state of ``cell``: the first of ``SIGNS`` that one of its runs is in, done where it is made."""
+def last(*logs: Path) -> tuple[str, str, float, int]:
+    """Return of the newest of ``logs``: its last line, its name, when it was written (seconds since 1970), and the
+    last round that it speaks of; ("", "", 0, 0) where there is none."""
+    found = []
+    for log in logs:
+        with contextlib.suppress(OSError):
+            found.append((log.stat().st_mtime, log, log.read_text(encoding="utf-8", errors="replace")))
+    if not found:
+        return "", "", 0.0, 0
+    written, log, text = max(found)
+    rounds = [int(match["done"]) for match in ROUND.finditer(text)]
+    return re.split(r"[\r\n]+", text.strip())[-1].strip(), str(log), written, rounds[-1] if rounds else 0
+
+
+def failure(*logs: Path) -> State | None:
+    """Return the state of a job whose ``logs`` end in an error, None where none does."""
+    for log in logs:
+        said, name, _, _ = last(log)
+        if ERROR.match(said) and not STOPPED.search(said):
+            return State("failed", said, name)
+    return None
+
+
+def before(run: Run) -> State | None:
+    """Return the failure of what ``run`` waits for: its data, its partition, its pre-trained weights."""
+    needs = [
+        (Path("resources", run.dataset, "dataset.json"), Path("logs", "fetch", run.dataset)),
+        (Path(run.partition), Path("logs", run.scale, "partition", run.protocol, run.split, f"seed{run.seed}")),
+        *([(Path(run.weights), Path("logs", "weights", Path(run.weights).stem))] if run.weights else []),
+    ]
+    return failure(*(log.with_name(f"{log.name}.log") for made, log in needs if not made.exists()))
+
+
+def of_cell(cell: Cell, states: dict[str, State]) -> State:
+    """Return the state of ``cell``: the first of ``SIGNS`` that one of its runs is in; done where it is made."""
     names = {states[run.path].name for run in cell.runs}
     if names <= {"done"}:
-        return "done" if Path(cell.path).exists() else "waiting"
-    return next(name for name in SIGNS if name in names)
+        if Path(cell.path).exists():
+            return State("done")
+        scale, (table, column, row) = cell.runs[0].scale, Path(cell.path).with_suffix("").parts[-3:]
+        logs = [Path("logs", scale, "cell", table, column, f"{row}.log")]
+        for run in cell.runs if any(not Path(file).exists() for file in cell.inputs) else ():
+            place = Path(run.protocol, run.split, run.algorithm)
+            logs += [Path("logs", scale, kind, place, f"seed{run.seed}.log") for kind in ("hessian", "surface")]
+            logs.append(Path("logs", scale, "timing", place.with_name(f"{place.name}.log")))
+        return failure(*logs) or State("waiting")
+    return State(next(name for name in SIGNS if name in names))
 
 
-def lines(title: str, cells: list[Cell], states: dict[str, State]) -> Iterator[str]:
+def lines(title: str, cells: list[Cell], marked: dict[str, State]) -> Iterator[str]:
     """Yield the line of a table: its cells by state."""
-    count = Counter(of_cell(cell, states) for cell in cells)
+    count = Counter(marked[cell.path].name for cell in cells)
     yield f"{title}: {len(cells)} cells: " + ", ".join(
         f"{count[name]} {name} ({SIGNS[name]})" for name in reversed(SIGNS) if count[name]
     )
 
 
-def drawn(experiment: Experiment, table: str, cells: list[Cell], states: dict[str, State]) -> Iterator[str]:
-    """Yield the map of a table: a line a row, a sign a column, runs of columns under their number."""
+def drawn(experiment: Experiment, table: str, cells: list[Cell], marked: dict[str, State]) -> Iterator[str]:
+    """Yield the map of a table: a line a row, a sign a column in tens, then the columns by name."""
     labels = {name: row.label for name, row in experiment.tables[table].entries.items()}
     width = max(len(labels[cell.spec["row"]]) for cell in cells)
     rows: dict[str, str] = {}
     for cell in cells:
-        rows[cell.spec["row"]] = rows.get(cell.spec["row"], "") + SIGNS[of_cell(cell, states)]
+        rows[cell.spec["row"]] = rows.get(cell.spec["row"], "") + SIGNS[marked[cell.path].name]
     for row, signs in rows.items():
         groups = " ".join(signs[k : k + 10] for k in range(0, len(signs), 10))
         yield f"  {labels[row]:{width}}  {groups}"
+    columns = dict.fromkeys(cell.spec["column"] for cell in cells)
+    if len(columns) > 1:
+        named = ", ".join(f"{number}={column}" for number, column in enumerate(columns, start=1))
+        room = {"width": 110, "initial_indent": "  columns: ", "subsequent_indent": "    "}
+        yield from textwrap.wrap(named, break_on_hyphens=False, **room)
 
 
-def ended(runs: Iterable[Run], states: dict[str, State], needed: list[Run], costs: Costs) -> Iterator[str]:
-    """Yield what is said at the end: runs under way or failed with their last words, then the hours left."""
+def listed(states: Iterable[State]) -> Iterator[str]:
+    """Yield a line for each failed, running and stopped job: its last words, and its log unless it runs."""
+    said = Counter((found.name, found.said or found.log, found.log) for found in states if found.said or found.log)
     for name in ("failed", "running", "stopped"):
-        for run in runs:
-            if (found := states[run.path]).name == name:
-                place = "" if name == "running" else f"  ({found.log})"
-                yield f"{name:8} {found.said or run.path}{place}"
+        these = [(words, log, count) for (kind, words, log), count in said.items() if kind == name]
+        for words, log, count in these[:LISTED]:
+            held_up = f"  ({count} wait for it)" if count > 1 else ""
+            yield f"{name:8} {words}" + ("" if name == "running" else f"  ({log})") + held_up
+        if len(these) > LISTED:
+            yield f"{name:8} and {len(these) - LISTED} more"
+
+
+def left(needed: list[Run], states: dict[str, State], costs: Costs) -> Iterator[str]:
+    """Yield how long the ``needed`` runs will take, from what was measured and from those under way."""
+    from flatfed.commands.plan_costs import Costs, Measured
     from flatfed.engine.progress import duration
 
-    seconds, unknown = 0.0, 0
-    for run in needed:
-        each, how = costs.seconds(run)
-        seconds += (run.description["rounds"] - states[run.path].rounds) * (each or 0.0)
-        unknown += how == "unknown"
     if not needed:
         yield "all runs are done"
         return
+    going = {run.path: pace for run in needed if (pace := states[run.path].pace) is not None}
+    paces = [
+        Measured(run.description, going[run.path], costs.device, "", 0, None, None)
+        for run in needed
+        if run.path in going
+    ]
+    costs = Costs([*costs.known, *paces], costs.device, costs.training)
+    seconds, unknown = 0.0, 0
+    for run in needed:
+        each, how = (going[run.path], "measured") if run.path in going else costs.seconds(run)
+        seconds += (run.description["rounds"] - states[run.path].rounds) * (each or 0.0)
+        unknown += how == "unknown"
     unit = "GPU" if costs.device == "cuda" else "core"
-    left = f"{duration(seconds)} of one {unit}" if seconds else "unknown"
+    told = f"{duration(seconds)} of one {unit}" if seconds else "unknown"
+    if seconds and (several := sum(states[run.path].name == "running" for run in needed)) > 1:
+        told += f", {duration(seconds / several)} with {several} at a time as now"
     more = f"; {unknown} runs of unknown length (`flatfed plan --calibrate`)" if unknown and seconds else ""
-    yield f"{len(needed)} runs to make: {left}{more}"
+    yield f"{len(needed)} runs to make: {told}{more}"

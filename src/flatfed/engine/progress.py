@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import socket
 import sys
@@ -38,8 +37,7 @@ def read(folder: Path) -> dict[str, Any] | None:
     """Return the state of the training in ``folder``, None where there is none.
 
     ``run`` is its name; ``round`` of ``rounds`` are done; ``accuracy`` (0 to 1, or None) is that on ``unseen`` images
-    ("test", "validation"); ``pace``: seconds of a round since this session began, None before its first; ``host`` and
-    ``process``: whose it is.
+    ("test", "validation"); ``pace``: seconds of a round since this session began, None before its first; on ``host``.
     """
     try:
         return json.loads((folder / STATE).read_text(encoding="utf-8"))
@@ -67,7 +65,7 @@ class Progress:
         self.terminal = sys.stderr.isatty()
         self.state: dict[str, Any] = {
             **{"run": label, "round": done, "rounds": rounds, "pace": None, "accuracy": None, "unseen": None},
-            **{"host": socket.gethostname(), "process": os.getpid()},
+            "host": socket.gethostname(),
         }
 
     def __enter__(self) -> Progress:
