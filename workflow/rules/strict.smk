@@ -1,12 +1,44 @@
 import functools
 import os
 import shlex
+import subprocess
 import sys
+import tarfile
+import tempfile
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-ROOT = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
+
+def home(rules):
+    """The folder that holds this workflow, whose rules are in the source folder ``rules``.
+
+    Taken from a git repository (github, gitlab, gitfile: what the workflow catalog's snakedeploy writes), Snakemake fetches
+    rules, not the package that they call: the commit's own goes to .snakemake, where jobs on other hosts see it, too.
+    """
+    root = Path(rules.get_path_or_uri(secret_free=True)).parents[1]
+    if root.is_dir():
+        return root
+    repository = rules.repo_path if hasattr(rules, "repo_path") else rules.hosted_repo.repo.git_dir
+    git = ["git", "-C", str(repository)]
+    said = subprocess.run(
+        [*git, "rev-parse", f"{rules.ref}^{{commit}}"], capture_output=True, text=True, check=True
+    )
+    place = Path(".snakemake", "flatfed", said.stdout.strip()).resolve()
+    if not place.is_dir():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent) as part:
+            words = [*git, "archive", place.name, "config", "src", "workflow"]
+            with subprocess.Popen(words, stdout=subprocess.PIPE) as packed:
+                tarfile.open(fileobj=packed.stdout, mode="r|").extractall(f"{part}/whole", filter="data")
+            try:
+                Path(part, "whole").rename(place)
+            except OSError:  # another process was quicker
+                pass
+    return place
+
+
+ROOT = home(workflow.current_basedir)
 
 # flatfed is found where this workflow is: here, in every job, on other hosts (which parse this file too), and when another
 # workflow takes this one as a module. Jobs start the python that runs Snakemake, unless `conda:` puts another before it.
