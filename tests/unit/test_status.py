@@ -166,7 +166,9 @@ def test_what_fails_before_the_training_fails_its_cells(here, capsys):
     Path("resources/cifar10").mkdir(parents=True)
     Path("resources/cifar10/dataset.json").write_text("{}")
     cli.main(["status", "--config", "config.yaml"])
-    assert "8 cells: 8 waiting (.)" in capsys.readouterr().out, "made since"
+    said = capsys.readouterr().out
+    assert "8 cells: 8 waiting (.)" in said, "made since"
+    assert "8 runs to make, of unknown length (`flatfed plan --calibrate` measures)" in said
 
 
 def test_a_cell_that_fails_though_its_runs_are_done_is_named(here, capsys):

@@ -232,9 +232,12 @@ def left(needed: list[Run], states: dict[str, State], costs: Costs) -> Iterator[
         each, how = (going[run.path], "measured") if run.path in going else costs.seconds(run)
         seconds += (run.description["rounds"] - states[run.path].rounds) * (each or 0.0)
         unknown += how == "unknown"
+    if not seconds:
+        yield f"{len(needed)} runs to make, of unknown length (`flatfed plan --calibrate` measures)"
+        return
     unit = "GPU" if costs.device == "cuda" else "core"
-    told = f"{duration(seconds)} of one {unit}" if seconds else "unknown"
-    if seconds and (several := sum(states[run.path].name == "running" for run in needed)) > 1:
+    told = f"{duration(seconds)} of one {unit}"
+    if (several := sum(states[run.path].name == "running" for run in needed)) > 1:
         told += f", {duration(seconds / several)} with {several} at a time as now"
-    more = f"; {unknown} runs of unknown length (`flatfed plan --calibrate`)" if unknown and seconds else ""
+    more = f"; {unknown} runs of unknown length (`flatfed plan --calibrate` measures)" if unknown else ""
     yield f"{len(needed)} runs to make: {told}{more}"
