@@ -99,7 +99,7 @@ def test_what_snakedeploy_writes_runs(published, tmp_path, source):
     (theirs.root / "workflow").mkdir(parents=True)
     shutil.copytree(REPOSITORY / "config", theirs.root / "config")
     (theirs.root / "workflow/Snakefile").write_text(
-        """
+        f"""
 from snakemake.utils import min_version
 
 min_version("6.10.0")
