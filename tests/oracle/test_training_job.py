@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -54,8 +55,9 @@ def lines(folder: Path) -> list[dict[str, str]]:
         return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
-def test_writes_metrics_model_and_provenance(tmp_path):
+def test_writes_metrics_model_and_provenance(tmp_path, capsys):
     out = job(tmp_path, "fedsmoo", "run")
+    assert re.search(r"fedsmoo/seed3: done in \d s: training \d+ %, evaluation \d+ %\n$", capsys.readouterr().err)
     rows = lines(out)
     assert [row["round"] for row in rows] == ["1", "2", "3", "4"]
     assert list(rows[0]) == [

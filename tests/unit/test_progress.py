@@ -85,3 +85,8 @@ def test_a_terminal_has_one_line_that_rewrites_itself(tmp_path):
     lines = screen.text.strip().splitlines()
     assert len(lines) == 2 and lines[1] == "the end"
     assert lines[0].startswith("protocol/split/fedavg/seed1: round 3/3  test accuracy 30.00 %") and len(lines[0]) < 70
+
+
+def test_what_a_run_has_spent_its_time_on():
+    assert progress.spent({"training": 90.0, "evaluation": 30.0}) == "done in 2 min: training 75 %, evaluation 25 %"
+    assert progress.spent({"training": 0.0, "evaluation": 0.0}) == "done in 0 s"

@@ -45,6 +45,13 @@ def read(folder: Path) -> dict[str, Any] | None:
         return None
 
 
+def spent(seconds: dict[str, float]) -> str:
+    """Return what a finished run has spent its ``seconds`` on, by name, over all of its sessions."""
+    whole = sum(seconds.values())
+    parts = ", ".join(f"{name} {100 * part / whole:.0f} %" for name, part in seconds.items() if whole)
+    return f"done in {duration(whole)}" + (f": {parts}" if parts else "")
+
+
 class Progress:
     """Reports the rounds of one run, ``done`` of them made before: on standard error, and in its ``folder``.
 

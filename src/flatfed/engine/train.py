@@ -27,7 +27,7 @@ from flatfed.data import partition as partitions
 from flatfed.engine import interruption, outputs, together
 from flatfed.engine.checkpoint import Checkpoint, Damaged
 from flatfed.engine.memory import reuse_memory
-from flatfed.engine.progress import Progress
+from flatfed.engine.progress import Progress, spent
 from flatfed.engine.shortage import Shortage, told
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.together import Meeting
@@ -132,6 +132,8 @@ def train(
             with Progress(label, description["rounds"], simulation.round, out) as progress:
                 diverged = _rounds(simulation, saved, lines, sessions, progress)
             outputs.write(out, simulation, lines, identity, sessions, diverged)
+            if diverged is None:
+                print(f"{label}: {spent(simulation.seconds)}", file=sys.stderr)
         except (interruption.Stopped, Shortage) as stopped:
             if simulation.whole:
                 began = time.monotonic()
