@@ -208,3 +208,18 @@ def test_the_columns_of_a_map_are_named(here, capsys):
     first = next(k for k, line in enumerate(said) if line.startswith("  columns: "))
     named = " ".join(line.strip() for line in said[first:-1]).removeprefix("columns: ")
     assert named == ", ".join(f"{number}={column}" for number, column in enumerate(columns, start=1))
+
+
+def test_a_run_that_diverged_is_marked_and_needs_no_hours(here, capsys):
+    run = run_of(here, "fedcm")
+    finished(run, rounds_done=6, diverged_at=7)
+    cell = Path(here.cell("paper", TABLE, f"cifar10-{SPLIT}", "fedcm").path)
+    cli.main(["status", "--config", "config.yaml"])
+    said = capsys.readouterr().out
+    assert "8 cells: 8 waiting (.)" in said and f"diverged {run.path}: in round 7\n" in said
+    finished(run_of(here, "fedavg"))  # the row that the others are compared with
+    cell.parent.mkdir(parents=True)
+    cell.write_text("{}")
+    cli.main(["status", "--config", "config.yaml"])
+    said = capsys.readouterr().out
+    assert "8 cells: 1 diverged (x), 7 waiting (.)" in said and "\n6 runs to make" in said

@@ -15,13 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flatfed.commands.arguments import _add, _add_config
+from flatfed.files import read_json
 
 if TYPE_CHECKING:
     from flatfed.commands.plan_costs import Costs
     from flatfed.experiment import Cell, Experiment, Run
 
 #: States of runs and cells, and how a cell of each is drawn; a cell is in the first state that any of its runs is in.
-SIGNS = {"failed": "!", "running": ">", "stopped": "=", "waiting": ".", "done": "#"}
+SIGNS = {"failed": "!", "running": ">", "stopped": "=", "waiting": ".", "diverged": "x", "done": "#"}
+
+#: States of what is there; a training that diverged is, up to the round in which it did.
+MADE = {"diverged", "done"}
 
 #: A training of another host that has said nothing for so long, in seconds, and for three rounds, gives no sign of
 #: life. On this host, and where locks go over the network, its lock is asked.
@@ -89,7 +93,7 @@ def status(options: argparse.Namespace) -> None:
     for name, cells in tables.items():
         print("\n".join(lines(f"{name}, {scale} scale", cells, marked)))
         print("\n".join(drawn(experiment, name, cells, marked)))
-    needed = [run for path, run in runs.items() if states[path].name != "done"]
+    needed = [run for path, run in runs.items() if states[path].name not in MADE]
     print(
         "\n".join([*listed([*states.values(), *marked.values()]), *left(needed, states, plan.known(experiment, scale))])
     )
@@ -104,13 +108,14 @@ def state(run: Run, now: float) -> State:
     folder, at = Path(run.path), progress.read(Path(run.path))
     held = run_lock.is_held(folder)
     if not held and plan.state(run) == "finished":
-        return State("done")
+        broke = read_json(folder / "run.json")["diverged_at"]
+        return State("done") if broke is None else State("diverged", f"{run.path}: in round {broke}", str(folder))
     place = Path("logs", run.scale, "train", *folder.parts[-4:])
     said, log, written, done = last(place.with_suffix(".log"), place.with_name("seeds.log"))
     if at is not None:
         elsewhere = at["host"] != socket.gethostname()
         with contextlib.suppress(FileNotFoundError):  # it has just ended
-            written, elsewhere = (folder / progress.STATE).stat().st_mtime, elsewhere
+            written = (folder / progress.STATE).stat().st_mtime
         alive = held or (elsewhere and now - written < max(QUIET, 3 * (at["pace"] or 0.0)))
         if alive or not ERROR.match(said):
             said = f"{at['run']}: {progress.told(at)}"
@@ -160,11 +165,11 @@ def before(run: Run) -> State | None:
 
 
 def of_cell(cell: Cell, states: dict[str, State]) -> State:
-    """Return the state of ``cell``: the first of ``SIGNS`` that one of its runs is in; done where it is made."""
+    """Return the state of ``cell``: the first of ``SIGNS`` that one of its runs is in."""
     names = {states[run.path].name for run in cell.runs}
-    if names <= {"done"}:
+    if names <= MADE:
         if Path(cell.path).exists():
-            return State("done")
+            return State("diverged" if "diverged" in names else "done")
         scale, (table, column, row) = cell.runs[0].scale, Path(cell.path).with_suffix("").parts[-3:]
         logs = [Path("logs", scale, "cell", table, column, f"{row}.log")]
         for run in cell.runs if any(not Path(file).exists() for file in cell.inputs) else ():
@@ -201,13 +206,13 @@ def drawn(experiment: Experiment, table: str, cells: list[Cell], marked: dict[st
 
 
 def listed(states: Iterable[State]) -> Iterator[str]:
-    """Yield a line for each failed, running and stopped job: its last words, and its log unless it runs."""
+    """Yield a line for each failed, running, stopped and diverged job: its last words, and its log unless it runs."""
     said = Counter((found.name, found.said or found.log, found.log) for found in states if found.said or found.log)
-    for name in ("failed", "running", "stopped"):
+    for name in ("failed", "running", "stopped", "diverged"):
         these = [(words, log, count) for (kind, words, log), count in said.items() if kind == name]
         for words, log, count in these[:LISTED]:
             held_up = f"  ({count} wait for it)" if count > 1 else ""
-            yield f"{name:8} {words}" + ("" if name == "running" else f"  ({log})") + held_up
+            yield f"{name:8} {words}" + ("" if name in ("running", "diverged") else f"  ({log})") + held_up
         if len(these) > LISTED:
             yield f"{name:8} and {len(these) - LISTED} more"
 
