@@ -9,13 +9,18 @@ digest of a run holds its own algorithm's file and no other's.
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
+import json
+import os
+import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms
+from flatfed.files import read_json
 
 PACKAGE = "flatfed"
 SRC = Path(__file__).resolve().parents[1]
@@ -42,7 +47,7 @@ def _code_digest(src: Path, modules: tuple[str, ...]) -> str:
     total = hashlib.sha256()
     for module in closure(src, modules):
         path = _file(src, module)
-        total.update(f"{module} {_digest(path)}\n".encode())
+        total.update(f"{module} {_known(path, module)['digest']}\n".encode())
         if path.name == "__init__.py":
             for template in sorted(path.parent.glob("templates/*")):
                 total.update(f"{template.name} {hashlib.sha256(template.read_bytes()).hexdigest()}\n".encode())
@@ -64,7 +69,7 @@ def closure(src: Path, modules: Iterable[str]) -> list[str]:
         # Importing a.b.c runs a/__init__.py and a/b/__init__.py as well.
         parts = module.split(".")
         waiting += [".".join(parts[:depth]) for depth in range(1, len(parts))]
-        for name in _imports(path, module):
+        for name in _known(path, module)["imports"]:
             waiting.append(name if _file(src, name) else name.rpartition(".")[0])
     return sorted(found)
 
@@ -80,23 +85,48 @@ def _file(src: Path, module: str) -> Path | None:
 
 
 @cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+def _known(path: Path, module: str) -> dict[str, Any]:
+    """Return what is known of the file ``path`` of ``module``: its ``digest``, and the ``imports`` of :func:`_names`.
+
+    Reading all of flatfed takes as long as starting Python, in every job. So what was read is kept beside Python's own
+    compiled files, with a digest of the source and of this file's, wherever that can be written.
+    """
+    content = path.read_bytes()
+    source = hashlib.sha256(_this() + module.encode() + content).hexdigest()
+    kept = path.parent / "__pycache__" / f"{path.stem}.provenance.json"
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        there = read_json(kept)
+        if there["source"] == source:
+            return there
+    tree = ast.parse(content.decode("utf-8"), str(path))
+    digest = hashlib.sha256("".join(_dump(tree)).encode()).hexdigest()
+    found = {"source": source, "digest": digest, "imports": _names(tree, path, module)}
+    if not sys.dont_write_bytecode:
+        with contextlib.suppress(OSError):
+            kept.parent.mkdir(exist_ok=True)
+            part = kept.with_name(f"{kept.name}.{os.getpid()}")
+            part.write_text(json.dumps(found), encoding="utf-8")
+            part.replace(kept)
+    return found
 
 
 @cache
-def _imports(path: Path, module: str) -> tuple[str, ...]:
-    """Return the dotted names in flatfed that ``path`` imports: modules, and names inside modules."""
+def _this() -> bytes:
+    return Path(__file__).read_bytes()
+
+
+def _names(tree: ast.Module, path: Path, module: str) -> list[str]:
+    """Return the dotted names in flatfed that ``tree`` imports: modules, and names inside modules."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     names: list[str] = []
-    for node in _run_time(_tree(path)):
+    for node in _run_time(tree):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
             names += [f"{base}.{alias.name}" for alias in node.names]
-    return tuple(name for name in names if name.split(".")[0] == PACKAGE)
+    return [name for name in names if name.split(".")[0] == PACKAGE]
 
 
 def _run_time(node: ast.AST) -> Iterator[ast.AST]:
@@ -106,11 +136,6 @@ def _run_time(node: ast.AST) -> Iterator[ast.AST]:
             continue
         yield child
         yield from _run_time(child)
-
-
-@cache
-def _digest(path: Path) -> str:
-    return hashlib.sha256("".join(_dump(_tree(path))).encode()).hexdigest()
 
 
 def _dump(value: Any) -> Iterator[str]:

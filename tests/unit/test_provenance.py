@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,3 +109,39 @@ def test_relative_imports_submodules_and_type_checking(tmp_path: Path) -> None:
 def test_an_unknown_module_is_an_error() -> None:
     with pytest.raises(FileNotFoundError, match=r"flatfed\.nothing"):
         provenance.code_digest(SRC, ["flatfed.nothing"])
+
+
+def forget() -> None:
+    for function in (provenance._code_digest, provenance._file, provenance._known):
+        function.cache_clear()
+
+
+def test_what_was_read_is_kept_and_never_trusted_for_other_source(tmp_path: Path, monkeypatch) -> None:
+    source = tmp_path / "flatfed" / "a.py"
+    source.parent.mkdir()
+    (source.parent / "__init__.py").write_text("")
+    source.write_text("VALUE = 1\n")
+
+    def digest() -> str:
+        forget()
+        return provenance.code_digest(tmp_path, ["flatfed.a"])
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    first = digest()
+    kept = source.parent / "__pycache__" / "a.provenance.json"
+    with monkeypatch.context() as patch:
+        patch.setattr(provenance, "_dump", lambda tree: pytest.fail("read again"))
+        assert digest() == first
+    times = source.stat()
+    source.write_text("VALUE = 2\n")
+    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
+    second = digest()
+    assert second != first, "of the same size and time, but other source"
+    kept.write_text('{"source": ')
+    assert digest() == second
+    source.write_text("VALUE = 1\n")
+    assert digest() == first
+    shutil.rmtree(kept.parent)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert digest() == first and not kept.parent.exists()
+    forget()
