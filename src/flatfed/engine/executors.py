@@ -71,8 +71,10 @@ class Executor:
         """
         if self.transform is not None:
             images = self.transform(images, row[self.layout.size :])
+        # Tensors without content, which sizes are worked out with, have no autocast of their own.
+        kind = "cpu" if images.device.type == "meta" else images.device.type
         # No cache of casted weights: each is cast once in a pass, and a recorded step may not read an older one.
-        with torch.autocast(images.device.type, self.layers, enabled=self.layers is not None, cache_enabled=False):
+        with torch.autocast(kind, self.layers, enabled=self.layers is not None, cache_enabled=False):
             output = functional_call(self.model, self.layout.views(row), (images, masks or None))
         output = output.to(weights.dtype)
         # Not cross_entropy: under vmap torch decomposes it, and its checks load a second's worth of symbolic algebra.
