@@ -22,7 +22,7 @@ def disk(tmp_path):
     if mounted.returncode:
         pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
     yield folder
-    subprocess.run(["umount", folder], check=True)
+    subprocess.run(["umount", "--all-targets", folder], check=True)
 
 
 def train(folder, out):

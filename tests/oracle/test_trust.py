@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import io
 import json
 import os
@@ -17,6 +18,7 @@ import torch
 from harness import description, write_problem
 from torchvision import datasets as published
 from torchvision.datasets import utils
+from torchvision.models import WeightsEnum
 
 from flatfed import cli
 from flatfed.data import sources
@@ -230,3 +232,24 @@ def test_downloads_of_arrays_are_compared_too(served, monkeypatch, name):
         (served / file).write_bytes(bytes(64))
     monkeypatch.setattr(utils, "extract_archive", lambda *_: pytest.fail("it was unpacked"))
     refused(name)
+
+
+@pytest.mark.parametrize("where", ["downloaded", "downloaded, of the right hash", "in torch's cache"])
+def test_weights_that_another_sends_are_refused(here, monkeypatch, capsys, where):
+    """torch compares the hash that stands in the file's name, but only of what it downloads."""
+    tensors("sent.pth")
+    digest = hashlib.sha256(Path("sent.pth").read_bytes()).hexdigest() if "right" in where else 64 * "0"
+    file = Path("vit-" + digest[:8] + ".pth")
+    cached = here / "torch/hub/checkpoints" / file
+    cached.parent.mkdir(parents=True)
+    Path("sent.pth").rename(cached if "cache" in where else file)
+    weights = type("", (), {"url": (here / file).as_uri(), "get_state_dict": WeightsEnum.get_state_dict})
+    monkeypatch.setenv("TORCH_HOME", str(here / "torch"))
+    monkeypatch.setattr("torchvision.models.get_weight", lambda name: weights())
+    assert cli.main(["weights", "--name", "vit_b32-imagenet", "--out", "weights.safetensors"]) == 2
+    said = capsys.readouterr().err
+    reason = {"downloaded": "invalid hash value", "in torch's cache": "No such file"}.get(
+        where, "Weights only load failed"
+    )
+    assert reason in said and "could not download" in said and "--checkpoint FILE" in said
+    assert not Path("weights.safetensors").exists()

@@ -1,40 +1,56 @@
-"""Results that cannot be written to: nothing is started, nothing is lost, and the message says what to do."""
+"""Results that cannot be written to: nothing is started, or the message says what to do, and nothing is lost.
+
+File systems are mounted in a namespace of the process that is tried, so that a test that is killed leaves none behind.
+"""
 
 import subprocess
+import sys
 
 import pytest
 
 RUNS = "results/preview/runs/fedsmoo-cifar10/dir0.6-100"
 DEALT = "results/preview/partitions/fedsmoo-cifar10/dir0.6-100"
+READ_ONLY = "mount --bind results results && mount -o remount,bind,ro results"
+SMALL = "mount -t tmpfs -o size=16k none results"
 
 
-@pytest.fixture
-def results(project):
-    """The project's results on a file system that can only be read."""
-    folder = project.root / "results"
-    made = subprocess.run(["mount", "--bind", folder, folder], capture_output=True, text=True)
-    if made.returncode:
-        pytest.skip(f"nothing can be mounted here: {made.stderr.strip()}")
-    subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
-    yield folder
-    subprocess.run(["umount", folder], capture_output=True)  # unless the test has done it
+def snakemake(project, mounted, *arguments):
+    """Call Snakemake where the shell line ``mounted`` has been run; return it with both streams in ``.text``."""
+    if subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here: that takes root, and `unshare --mount`")
+    inside = ["unshare", "--mount", "sh", "-c", f'{mounted} && exec "$@"', "sh"]
+    done = project.call(*inside, sys.executable, "-m", "snakemake", "--cores", "2", *arguments)
+    done.text = done.stdout + done.stderr
+    return done
+
+
+def contents(project):
+    return {path: path.read_bytes() for path in (project.root / "results").rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ([f"{RUNS}/fedavg/seed2/run.json"], f"{DEALT}: read-only file system; results, resources, logs and"),
-        (["--forcerun", f"{RUNS}/fedavg/seed1/run.json"], "Write-protected output files for rule train"),
+        (["--force", f"{RUNS}/fedavg/seed1/run.json"], "Write-protected output files for rule train"),
     ],
     ids=["a new run", "a run made again"],
 )
-def test_snakemake_starts_nothing_and_goes_on_when_it_can_be_written_to(project, results, arguments, words):
-    before = {path: path.read_bytes() for path in results.rglob("*") if path.is_file()}
-    done = project.snakemake(*arguments)
+def test_read_only_results_start_nothing(project, arguments, words):
+    before = contents(project)
+    done = snakemake(project, READ_ONLY, *arguments)
     assert done.returncode != 0
     assert words in done.text and "Traceback" not in done.text and "Execute " not in done.text
-    assert {path: path.read_bytes() for path in results.rglob("*") if path.is_file()} == before
-    assert project.snakemake("--dry-run", f"{RUNS}/fedavg/seed2/run.json").returncode == 0
-    subprocess.run(["umount", results], check=True)
+    assert contents(project) == before
+    planned = snakemake(project, READ_ONLY, "--dry-run", f"{RUNS}/fedavg/seed2/run.json")
+    assert planned.returncode == 0, planned.text
     project.make(*arguments)
     assert project.planned(*arguments[-1:]) == {}
+
+
+def test_a_disk_that_is_too_small_is_named_by_the_job_that_fills_it(project):
+    done = snakemake(project, SMALL, f"{RUNS}/fedavg/seed2/run.json")
+    assert done.returncode != 0
+    assert "no space left on device; free some space, then the same command goes on" in done.text
+    assert "Traceback" not in done.text
+    project.make(f"{RUNS}/fedavg/seed2/run.json")

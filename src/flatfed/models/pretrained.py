@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -74,13 +75,17 @@ def make(name: str, out: str | os.PathLike[str], checkpoint: str | os.PathLike[s
 
 
 def _download(name: str) -> dict[str, Tensor]:
-    """Return torchvision's state dict of ``name``; DataError that says how to do without a network."""
+    """Return torchvision's state dict of ``name``; DataError that says how to do without a network.
+
+    What torch has in its cache is not taken: it compares the hash of what it downloads, not of what it finds there.
+    """
     from torchvision.models import get_weight
 
     weights = get_weight(PUBLISHED[name].weights)
     try:
-        return weights.get_state_dict(progress=False, check_hash=True)
-    except (OSError, RuntimeError) as error:
+        with tempfile.TemporaryDirectory(prefix="flatfed-") as folder:
+            return weights.get_state_dict(model_dir=folder, progress=False, check_hash=True, weights_only=True)
+    except Exception as error:  # of the network, of the hash, or whatever torch's reader hits in a damaged archive
         raise DataError(
             f"weights {name!r}: could not download {weights.url} ({error}). Without a network, get this file elsewhere "
             f"and run: python -m flatfed weights --name {name} --checkpoint FILE --out {path('resources', name)}"
