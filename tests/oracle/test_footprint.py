@@ -9,6 +9,7 @@ from harness import description, needs, simulation, write_problem
 from flatfed import algorithms
 from flatfed.algorithms import _rows, dispfl
 from flatfed.engine import footprint, sizes
+from flatfed.engine.executors import EXECUTORS as EXECUTORS_BY_NAME
 from flatfed.engine.footprint import Live
 
 CLIENTS = 80
@@ -56,7 +57,7 @@ def test_without_a_server_models_are_copied_once_and_only_where_they_are_measure
     assert CLIENTS * row <= counted(run, 2).peak < 1.2 * CLIENTS * row
 
 
-@pytest.mark.parametrize(("executor", "batch"), [("sequential", 20), ("stacked", 2), ("stacked", 20)])
+@pytest.mark.parametrize(("executor", "batch"), [("sequential", 20), ("stacked", 2), ("stacked", 20), ("graph", 20)])
 @pytest.mark.parametrize("name", ["fedavg", "scaffold", "fedsmoo", "dfedsam", "fedlesam", "mimelite"])
 def test_sizes_in_advance_are_those_that_are_taken(tmp_path, name, batch, executor):
     """From 3 % below to 45 % above what tensors take at the peak of three rounds with their evaluations."""
@@ -84,6 +85,11 @@ def test_counting_sees_every_tensor_once_and_those_that_are_gone_no_more():
         torch.ones(20)
         torch.ones(30)
     assert len(view) == 5 and (live.peak, live.largest) == (4 * 40, 4 * 30)
+
+
+def test_what_is_known_of_executors_without_torch():
+    assert sorted(sizes.RECORDED) == sorted(name for name, kind in EXECUTORS_BY_NAME.items() if kind.recorded)
+    assert sizes.LARGEST in EXECUTORS_BY_NAME
 
 
 def test_clients_of_a_round():

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
-from harness import SIZES, Reference, description, simulation, write_problem
+from harness import SIZES, Reference, description, needs, simulation, write_problem
+from test_training_job import job
 
 from flatfed import algorithms
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms.fedavg import FedAvg
 from flatfed.engine import checkpoint, client_state
+from flatfed.engine.shortage import Shortage
 from flatfed.errors import ConfigError
 
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
@@ -177,17 +181,30 @@ def test_what_cannot_be_combined_is_refused_by_name(tmp_path):
         simulation(tmp_path, description("fedavg"), algorithm=Gossip())
 
 
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("name", ["fedsmoo", "dfedsam"])
 @pytest.mark.parametrize("home", ["memory", "file"])
-def test_client_state_is_the_same_wherever_it_lies(tmp_path, monkeypatch, home):
+def test_client_state_is_the_same_wherever_it_lies(tmp_path, monkeypatch, home, name, executor):
+    spec = description(name, **needs(name))
     monkeypatch.setattr(client_state, "_home", lambda size, device: home)
-    run = simulation(tmp_path, description("fedsmoo"))
+    run = simulation(tmp_path, spec, executor)
     assert run.state.home == home
-    run.advance(), run.advance()
+    lines = [run.advance(), run.advance()]
     monkeypatch.undo()
-    plain = simulation(tmp_path, description("fedsmoo"))
-    plain.advance(), plain.advance()
+    plain = simulation(tmp_path, spec, executor)
+    for line in lines:
+        assert line | {"seconds": 0} == plain.advance() | {"seconds": 0}
     assert torch.equal(run.server["w"], plain.server["w"])
-    assert torch.equal(run.state.store["mu"], plain.state.store["mu"])
+    assert all(torch.equal(values, plain.state.store[key]) for key, values in run.state.store.items())
+
+
+def test_a_file_of_client_state_is_announced_and_refused_where_the_disk_has_no_room(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(client_state, "_home", lambda size, device: "file")
+    job(tmp_path, "fedsmoo", "run")
+    assert "69 kB of client state lie in a file in /" in capsys.readouterr().err
+    monkeypatch.setattr(client_state.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
+    with pytest.raises(Shortage, match=r"client state: 35 kB .* more than /.* has \(1 kB\).*TMPDIR"):
+        job(tmp_path, "fedsmoo", "other")
 
 
 @pytest.fixture

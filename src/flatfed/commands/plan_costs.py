@@ -174,6 +174,7 @@ class Costs:
         description, model = run.description, _model(run.description)
         kind = algorithms.load(description["update"]["name"])
         alike, executor = bool(vars(kind).get("alike")), description["executor"][self.device]
+        executor = sizes.LARGEST if executor == "auto" else executor
         rows = [
             one.row or one.parameters
             for one in self.known
@@ -183,12 +184,17 @@ class Costs:
         if rows:
             found = Footprint(min(rows), sizes.PIECES * min(rows), sizes.PIECES * min(rows), 0, 0)
         else:
-            found = _built(*model, alike, "stacked" if executor == "auto" else executor)
+            found = _built(*model, alike, executor)
         if found is None:
             return None
-        images = self.training[description["dataset"]["name"]]
-        together = 1 if executor == "sequential" else None
-        return sizes.of(description, kind(**description["update"]["params"]), found, images=images, together=together)
+        return sizes.of(
+            description,
+            kind(**description["update"]["params"]),
+            found,
+            images=self.training[description["dataset"]["name"]],
+            together=1 if executor == "sequential" else None,
+            recorded=executor in sizes.RECORDED,
+        )
 
     def memory(self, run: Run) -> tuple[int, int]:
         """Return the largest (host, device) memory in bytes that runs of this model took, 0 where none was measured."""

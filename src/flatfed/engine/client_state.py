@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterable
 
@@ -10,7 +11,8 @@ import torch
 from torch import Tensor
 
 from flatfed.engine import memory
-from flatfed.engine.sizes import home
+from flatfed.engine.shortage import Shortage
+from flatfed.engine.sizes import home, said
 
 
 class ClientState:
@@ -18,9 +20,10 @@ class ClientState:
 
     ``sizes`` name -> length of the vector; ``touched`` (clients,) bool. The store lies where it fits: on the device
     while it takes at most half of the device's free memory, else in host memory while at most half of that, else in a
-    memory-mapped temporary file. Host memory is reserved, not filled: pages of clients that never took part cost
-    nothing. ``home`` says which of ``device``, ``memory`` and ``file`` it is. To and from a GPU rows go by way of
-    page-locked memory, which it reads by itself and at full speed; only what is on its way is ever locked.
+    memory-mapped temporary file; copies of its rows that outlive a block of clients lie there, too. Host memory is
+    reserved, not filled: pages of clients that never took part cost nothing. ``home`` says which of ``device``,
+    ``memory`` and ``file`` it is. To and from a GPU rows go by way of page-locked memory, which it reads by itself and
+    at full speed; only what is on its way is ever locked.
 
     A round is a transaction: :meth:`keep` what it is about to change, then :meth:`settle` or :meth:`undo`. ``changed``
     (clients,) bool: settled since the last checkpoint; ``active``: how many the last round settled.
@@ -78,7 +81,14 @@ class ClientState:
     def keep(self, clients: np.ndarray) -> None:
         """Remember the rows of ``clients`` as they are, until the round is settled or undone."""
         for client in map(int, clients):
-            self._before[client] = {name: values[client].clone() for name, values in self.store.items()}
+            self._before[client] = {name: self.copy(name, client) for name in self.store}
+
+    def copy(self, name: str, client: int) -> Tensor:
+        """Return a copy (size,) of one client's row, in a file where the store is in one."""
+        row = self.store[name][client]
+        if self.home != "file":
+            return row.clone()
+        return _reserve("file", (1, len(row)), row.dtype, row.device)[0].copy_(row)
 
     def settle(self, clients: np.ndarray) -> None:
         """Let what the round did to ``clients`` stand."""
@@ -150,12 +160,21 @@ def _home(size: int, device: torch.device) -> str:
 
 
 def _reserve(home: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return zeros of ``shape`` in ``home``; a file has no name any more, so it goes with the process."""
+    """Return zeros of ``shape`` in ``home``; a file has no name any more, so it goes with the process.
+
+    A file on a full disk would end the process where it is written to, without a word: Shortage where it may not fit.
+    """
     if home == "device":
         return torch.zeros(shape, dtype=dtype, device=device)
     if home == "memory":
         return torch.from_numpy(np.zeros(shape, dtype=str(dtype).removeprefix("torch.")))  # torch.zeros writes them all
+    count = shape[0] * shape[1]
+    folder, size = tempfile.gettempdir(), count * dtype.itemsize
+    if size > (free := shutil.disk_usage(folder).free):
+        raise Shortage(
+            f"client state: {said(size)} are more than half of what memory has free, and more than {folder} has "
+            f"({said(free)}). What helps: TMPDIR set to a folder on a larger disk, or more memory"
+        )
     with tempfile.NamedTemporaryFile(prefix="flatfed-clients-") as file:
-        count = shape[0] * shape[1]
-        file.truncate(count * dtype.itemsize)
+        file.truncate(size)
         return torch.from_file(file.name, shared=True, size=count, dtype=dtype).view(shape)

@@ -97,4 +97,5 @@ def sizes_of(run: Simulation) -> Sizes:
         images=len(run.data.labels),
         together=min(limits, default=None),
         evaluated=run.evaluate.batch_size,
+        recorded=run.executor.recorded,
     )

@@ -110,7 +110,7 @@ class Rounds:
         if algorithm.decentralised:
             if "w" not in uploads and wanted:
                 models = self.state.store["model"]
-                trained = [models[c] if algorithm.mix_first else models[c].clone() for c in map(int, order)]
+                trained = [models[c] if algorithm.mix_first else self.state.copy("model", c) for c in map(int, order)]
             if not algorithm.mix_first:
                 self._mix(rate)
             self.server["w"].copy_(self.state.store["model"].mean(dim=0, keepdim=True))

@@ -15,6 +15,8 @@ from typing import Any
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._rows import BLOCK
 
+RECORDED = ("graph", "branches")  # executors whose steps are recorded
+LARGEST = "graph"  # the executor that takes most, where a trial is yet to pick one
 ITEM = {"float32": 4, "float64": 8, "bfloat16": 4}  # bytes of a weight, whatever the layers compute in
 LARGE = 3.0  # standard deviations above the mean: the clients of a large round of independent draws
 SPARE = 2  # a client state may take one part in so many of what is free, on the device or in memory
@@ -88,10 +90,12 @@ def of(
     images: int,
     together: int | None,
     evaluated: int | None = None,
+    recorded: bool = False,
 ) -> Sizes:
     """Return the sizes of a run of ``algorithm`` whose clients train ``together`` at a time (None: all of a round).
 
-    ``images`` those in the data set; ``evaluated`` those evaluated at a time, None for as many as the description says.
+    ``images`` those in the data set; ``evaluated`` those evaluated at a time, None for as many as the description says;
+    ``recorded``: steps are, and have buffers of their own for all that they read and write.
     """
     item, clients, present = ITEM[description["precision"]], description["partition"]["clients"], active(description)
     shape = tuple(description["dataset"]["shape"])
@@ -112,8 +116,8 @@ def of(
         others = max(present * kept * vector, present * vector + item * clients * min(model.row, BLOCK))
     return Sizes(
         state=clients * (kept * vector + private) + algorithm.remembers * min(clients, description["rounds"]) * vector,
-        server=(3 + len(algorithm.server_state)) * vector,
-        rows=block * (held * vector + 2 * private + at_hand),
+        server=(3 + len(algorithm.server_state) * (1 + recorded) + recorded) * vector,
+        rows=block * ((1 + recorded) * (held * vector + private) + private + at_hand),
         others=0 if block == present else others,
         images=item * max(batch, evaluated * (model.forward + IMAGE * pixels)),
         data=images * (pixels + 8),

@@ -10,6 +10,7 @@ import math
 import os
 import platform
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ from flatfed.engine.memory import reuse_memory
 from flatfed.engine.progress import Progress, spent
 from flatfed.engine.shortage import Shortage, told
 from flatfed.engine.simulation import Simulation
+from flatfed.engine.sizes import said
 from flatfed.engine.together import Meeting
 from flatfed.engine.trial import AUTO, trial
 from flatfed.errors import DataError, FlatFedError
@@ -126,6 +128,9 @@ def train(
         sessions[-1]["together"] = meeting.runs
     where = f"{sessions[-1]['host']['gpu'] or 'cpu'}, {threads} thread(s), {simulation.executor.name}"
     start = f"from round {simulation.round} of its checkpoint" if resumed else "from the start"
+    if simulation.state.home == "file":
+        size = simulation.state.row_bytes() * simulation.clients
+        start += f"; {said(size)} of client state lie in a file in {tempfile.gettempdir()}, memory has too little free"
     print(f"{label}: {description['rounds']} rounds on {where}, {start}", file=sys.stderr)
     with interruption.heeded():
         try:
