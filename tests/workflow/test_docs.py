@@ -69,7 +69,18 @@ def test_compare_with_a_paper(project):
     assert project.planned() == {}
 
 
-RECIPES = ["add-an-algorithm.md", "add-a-dataset.md", "add-a-table.md", "compare-with-a-paper.md"]
+def test_use_as_a_module(project):
+    before = {path for path in project.root.rglob("*") if "__pycache__" not in path.parts}
+    follow(project, "use-as-a-module.md")
+    made = {path for path in project.root.rglob("*") if "__pycache__" not in path.parts} - before
+    assert {path.relative_to(project.root).parts[0] for path in made} == {"elsewhere"}
+    cells = project.root / "elsewhere/results/federated/preview/cells"
+    assert [path.name for path in cells.rglob("*.json")] == ["fedavg.json"]
+
+
+RECIPES = [
+    *("add-an-algorithm.md", "add-a-dataset.md", "add-a-table.md", "compare-with-a-paper.md", "use-as-a-module.md"),
+]
 
 
 @pytest.mark.parametrize("page", RECIPES)
