@@ -94,6 +94,8 @@ class Counted:
                     self.gradients += len(w)
                 return executor(w, batch)
 
+            step = __call__
+
         def counted_full_gradient(w, members, size):
             self.full += [len(own) for own in members]
             self._inside = True
