@@ -65,6 +65,42 @@ def test_resumed_from_a_checkpoint(tmp_path, name):
     assert second.state.home == "device" and torch.equal(weights(second, 2), whole)
 
 
+@pytest.mark.parametrize("name", ["fedsmoo", "fedlesam"])
+def test_state_on_the_host_changes_no_byte(tmp_path, monkeypatch, name):
+    """From the start, or moved there after a round; rows go through page-locked memory."""
+    write_problem(tmp_path, sizes(name))
+    spec = description(name, precision="float32")
+    whole = weights(on_gpu(tmp_path, spec, "stacked"), 4)
+    moved = on_gpu(tmp_path, spec, "stacked")
+    moved.advance()
+    moved.state.move_out()
+    if moved.received is not None:
+        moved.received.move_out()
+    monkeypatch.setattr("flatfed.engine.client_state._home", lambda size, device: "memory")
+    apart = on_gpu(tmp_path, spec, "stacked")
+    assert apart.state.home == moved.state.home == "memory"
+    assert all(values.device.type == "cpu" for run in (apart, moved) for values in run.state.store.values())
+    assert torch.equal(weights(apart, 4), whole) and torch.equal(weights(moved, 3), whole)
+
+
+def test_a_gpu_without_memory_for_all_rows_trains_fewer(tmp_path, capsys):
+    """A real shortage: 200 MB of the GPU are left to it, and six rows take 360."""
+    write_problem(tmp_path, [64] * 6, side=64)
+    spec = description("fedavg", batch_size=64, local_epochs=1, rounds=2, sampling={"scheme": "all"})
+    spec |= {"dataset": {**spec["dataset"], "shape": [1, 64, 64]}}
+    expected = weights(on_gpu(tmp_path, spec, "stacked"), 2)
+    run = on_gpu(tmp_path, spec, "stacked")
+    torch.cuda.empty_cache()
+    taken = torch.cuda.memory_reserved() + (200 << 20)
+    torch.cuda.set_per_process_memory_fraction(taken / torch.cuda.mem_get_info()[1])
+    try:
+        found = weights(run, 2)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert (found - expected).abs().max() < 1e-11
+    assert run.rows is not None and "at a time now" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "graph", [{"graph": "clique", "neighbours": 3}, {"graph": "ring"}], ids=lambda graph: graph["graph"]
 )
