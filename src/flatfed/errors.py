@@ -34,10 +34,26 @@ def unknown(kind: str, value: object, known: Iterable[object], where: str) -> st
     >>> unknown("algorithm", "fedsmo", ["fedavg", "fedsmoo"], "config/tables/x.yaml: rows[1]")
     "config/tables/x.yaml: rows[1]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'? known: fedavg, fedsmoo"
     """
-    names = sorted(str(name) for name in known)
-    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    names, near = _nearest(value, known)
+    hint = f"; did you mean {near!r}?" if near else ";"
     return f"{where}: unknown {kind} {value!r}{hint} known: {', '.join(names) or 'none'}"
+
+
+def absent(kind: str, wanted: str, there: Iterable[str], where: str) -> str:
+    """Return the message for what has to be there and is not, with the nearest of what is there instead.
+
+    >>> absent("column", "value", ["metric", "valeu"], "x.csv")
+    "x.csv: column 'value' is missing; is it 'valeu'? there are: metric, valeu"
+    """
+    names, near = _nearest(wanted, there)
+    hint = f"; is it {near!r}?" if near else ";"
+    return f"{where}: {kind} {wanted!r} is missing{hint} there are: {', '.join(names) or 'none'}"
+
+
+def _nearest(value: object, known: Iterable[object]) -> tuple[list[str], str | None]:
+    """Return the names, sorted, and the one that is most like ``value``, None where none is."""
+    names = sorted(str(name) for name in known)
+    return names, next(iter(difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)), None)
 
 
 def described(error: OSError) -> str:

@@ -43,6 +43,23 @@ def test_the_lines_of_tables_say_every_set_up_whole() -> None:
     assert said == f"{common} 3 local epochs, batch 10; {common} 1 local epoch, batch 10"
 
 
+def test_the_lines_of_tables_name_the_data_sets_that_small_ones_stand_for() -> None:
+    pairs = [(f"fedsam-{name}", "dir0.6-100-p20") for name in ("emnist", "cifar10", "cifar100")]
+    common = "30 clients, 20% active, cnn_tiny, 16 rounds of 3 local epochs, batch 10"
+    assert set_ups.setting(EXP, "preview", pairs) == (
+        f"EMNIST and CIFAR-100: digits and turned digits (3,594 images of 8x8), {common}; "
+        f"CIFAR-10: digits (1,797 images of 8x8), {common}"
+    )
+    assert set_ups.setting(EXP, "paper", pairs).startswith("EMNIST (81,425 images of 28x28), 100 clients")
+
+
+def test_tables_of_curvature_say_of_which_loss_and_images_it_is() -> None:
+    for scale, images in (("preview", "500"), ("paper", "4,096")):
+        said = [note for note in EXP.table_spec(scale, "fedsmoo2023_T2")["notes"] if note.startswith("Hessian: ")]
+        assert len(said) == 1 and f"on {images} training images drawn by the run's seed" in said[0]
+        assert not any(note.startswith("Hessian") for note in EXP.table_spec(scale, "fedsmoo2023_T1")["notes"])
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

@@ -68,7 +68,7 @@ def test_a_column_is_read_at_the_final_round(make, tmp_path, metric, column, uni
 
 
 def test_a_column_that_the_protocol_does_not_evaluate_is_named(make, tmp_path):
-    with pytest.raises(DataError, match="unknown column 'train_accuracy'"):
+    with pytest.raises(DataError, match="column 'train_accuracy' is missing"):
         make("train_accuracy", "percent", [make_run(tmp_path / "a", [0.1, 0.2, 0.3])])
 
 
@@ -129,6 +129,17 @@ def test_times_come_from_the_timing_run_and_rounds_from_each_seed(make, tmp_path
     base = {"base_runs": runs, "base_timing": timing(tmp_path / "u.json", 1.5, 10.0), "relative": "ratio"}
     assert make("compute_time_to_target", "x", runs, timing=path, target=0.5, **base)["values"] == [2.0, 2.0]
     assert make("seconds_per_round", "x", runs, timing=path, **{**base, "relative": "speedup"})["values"] == [2.0]
+
+
+def test_a_cell_says_whose_seconds_were_taken_while_the_machine_was_busy(make, tmp_path):
+    runs = [make_run(tmp_path / "a", [0.1, 0.9, 0.9]), make_run(tmp_path / "b", [0.1, 0.1, 0.9])]
+    calm, busy = (timing(tmp_path / name, 3.0, 5.0) for name in ("calm.json", "busy.json"))
+    Path(busy).write_text(json.dumps({**json.loads(Path(busy).read_text()), "warning": "the machine was busy"}))
+    base = {"base_runs": runs, "base_timing": busy, "relative": "ratio", "target": 0.5}
+    told = [f"{busy}: the machine was busy"]
+    assert make("seconds_per_round", "s", runs, timing=calm)["warnings"] == []
+    assert make("seconds_per_round", "s", runs, timing=busy)["warnings"] == told
+    assert make("total_seconds", "x", runs, timing=calm, **base)["warnings"] == told
 
 
 def test_a_timing_that_was_not_made_says_what_makes_it(make, tmp_path):

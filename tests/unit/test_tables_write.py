@@ -67,6 +67,31 @@ def made(tmp_path):
     return {path.suffix[1:]: path.read_text() for path in (tmp_path / "tables").iterdir()}
 
 
+def test_a_part_too_wide_for_a_page_is_cut_between_metrics_and_only_there():
+    """FedLESAM, Table 5: one split, six metrics at two targets each, are three blocks of four; six domains are one."""
+    names = [(metric, how) for metric in ("rounds", "cost", "time") for how in (None, "ratio")]
+    many = [{"metric": metric, "headers": ["C"], "relative": how} for metric, how in names for _ in range(2)]
+    blocks = [[column["metric"] for column in columns] for _, columns in layout.split(many)]
+    assert blocks == [4 * ["rounds"], 4 * ["cost"], 4 * ["time"]]
+    domains = [{"metric": "test_accuracy", "headers": ["DomainNet", str(number)]} for number in range(6)]
+    assert [len(columns) for _, columns in layout.split(domains)] == [6]
+    five = [{"metric": str(number), "headers": ["C"]} for number in range(5)]
+    assert [len(columns) for _, columns in layout.split(five)] == [5]
+
+
+def test_notes_say_how_far_times_can_be_trusted(tmp_path):
+    clock = {"metric": "total_seconds", "unit": "seconds", "printed_unit": "s", "target": 0.7, "value": 3.0}
+    columns = [{"id": "x", "headers": ["CIFAR-10"], "metric": "total_seconds"}]
+    spec = specify(tmp_path / "cells", columns=columns, unit="s")
+    make_cell(tmp_path / "cells", "x", "fedavg", **clock, warnings=["t.json: the machine was busy"])
+    make_cell(tmp_path / "cells", "x", "mine_1", **clock)
+    notes = " ".join(layout.read(spec).notes)
+    assert "a time's deviation is that of its rounds" in notes
+    assert "In 1 of 2 cells with times the machine was busy" in notes
+    make_cell(tmp_path / "cells", "x", "fedavg", **clock, warnings=[])
+    assert "busy" not in " ".join(layout.read(spec).notes)
+
+
 def test_csv_has_every_cell_with_every_field_in_stored_units(made):
     lines = list(csv.DictReader(made["csv"].splitlines()))
     assert len(lines) == 6

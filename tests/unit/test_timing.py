@@ -72,6 +72,19 @@ def test_a_cell_reads_it(tmp_path, short):
     assert "timing" in cells.READ
 
 
+@pytest.mark.parametrize(("load", "cores", "busy"), [(1.4, 2, None), (73.5, 2, "load 73.5 on 2 cores"), (7, 16, None)])
+def test_a_busy_machine_is_told_in_the_file_and_in_the_cells(tmp_path, short, monkeypatch, capsys, load, cores, busy):
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    time(tmp_path, RUN, "--rounds", "3")
+    spec = {"window": 1, "target": None, "timing": str(tmp_path / "timing.json")}
+    (one,) = found(METRICS["seconds_per_round"], spec)
+    if busy is None:
+        assert one.warning == "" and json.loads((tmp_path / "timing.json").read_text())["warning"] is None
+    else:
+        assert one.warning.startswith(str(tmp_path)) and busy in one.warning and busy in capsys.readouterr().err
+
+
 def test_a_run_that_diverges_has_no_seconds(tmp_path, short, capsys):
     assert time(tmp_path, {**RUN, "break": 2}, "--rounds", "3") == 2
     assert "diverged in round 2" in capsys.readouterr().err and not (tmp_path / "timing.json").exists()

@@ -29,7 +29,8 @@ def cell(values, paper=None, spread=None, note="", **changes):
 
 
 def rounds(values, paper=None, note="", **changes):
-    return cell(values, paper, note=note, metric="rounds_to_target", unit="rounds", printed_unit="rounds", **changes)
+    unit = {"metric": "rounds_to_target", "unit": "rounds", "printed_unit": "rounds"}
+    return cell(values, paper, note=note, **{**unit, **changes})
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,17 @@ def test_fewer_rounds_are_better_and_a_speedup_turns_that_around():
     assert compare.marks({"a": fast, "b": slow}) == {"a": "best"}
     facts = {row: cell([n, n], metric="classes") for row, n in (("a", 1.0), ("b", 2.0))}
     assert compare.marks(facts) == {}, "a number of classes is neither better nor worse"
+
+
+@pytest.mark.parametrize(
+    ("metric", "marks", "expected"),
+    [("rounds_to_target", {"a": "best"}, "held clearly"), ("total_seconds", {}, "held")],
+)
+def test_seconds_are_measured_once_so_that_seeds_bear_no_lead_out(metric, marks, expected):
+    """The same lead in both seeds says something of rounds, nothing of a clock that was read once for both."""
+    column = {"a": rounds([40, 41], 50, metric=metric), "b": rounds([50, 51], 60, metric=metric)}
+    assert compare.marks(column) == marks
+    assert compare.claims(column) == [("a", "b")] and compare.outcome(column["a"], column["b"]) == expected
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def write(
     """Train ``warm_up`` + ``rounds`` rounds of ``description`` and write the seconds of a round to ``out``.
 
     Evaluation is measured every round and counted as often as the protocol evaluates. Other processes that keep the
-    machine busy are reported, not waited for.
+    machine busy are not waited for, but reported, in ``warning`` and under the tables that these seconds come to.
 
     :raises DataError: data or partition do not fit the description.
     :raises FlatFedError: the run diverged, or the device is not there.
@@ -48,9 +48,9 @@ def write(
     place = {"device": gpus.demanded(device), "threads": threads}
     from flatfed.engine import train as engine
 
-    load = os.getloadavg()[0]
-    if load > os.cpu_count() * 0.75:
-        busy = f"the machine is busy (load {load:.1f} on {os.cpu_count()} cores)"
+    load, cores = os.getloadavg()[0], os.cpu_count()
+    busy = f"the machine was busy (load {load:.1f} on {cores} cores)" if load > cores * 0.75 else None
+    if busy:
         print(f"{busy}: these seconds will be long", file=sys.stderr)
     total = warm_up + rounds
     short = {
@@ -80,6 +80,7 @@ def write(
             "evaluation_seconds_per_round": round(evaluation, 6),
             "training_seconds": [round(seconds, 6) for seconds in each],
             "load_before": round(load, 2),
+            "warning": busy,
             "code_digest": provenance.run_digest(description),
             **{key: record[key] for key in KEPT},
         },

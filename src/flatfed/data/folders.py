@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flatfed.errors import DataError, unknown
+from flatfed.errors import DataError, absent
 
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}
 PLAIN, BY_DOMAIN = "train/<class>/<image> and test/<class>/<image>", "<domain>/<class>/<image>"
@@ -89,7 +89,7 @@ def _by_domain(root: Path, spec: dict[str, Any], source: dict[str, Any], where: 
         raise DataError(f"{where}: source.domains lists {len(folders)} folders for the {len(domains)} domains")
     for folder in folders:
         if folder not in present:
-            raise DataError(f"{unknown('domain folder', folder, present, where)}; expected the layout {expected}")
+            raise DataError(f"{absent('domain folder', folder, present, where)}; expected the layout {expected}")
     names = _folders(root / folders[0], where, expected)
     paths: dict[bool, list[Path]] = {False: [], True: []}
     labels: dict[bool, list[int]] = {False: [], True: []}

@@ -7,7 +7,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from flatfed.errors import ConfigError, unknown
+from flatfed.errors import ConfigError, absent, unknown
+from flatfed.tables.metrics import METRICS
+from flatfed.tables.units import UNITS
 
 #: What a number is of. Numbers compare as numbers, whatever their decimals; everything else as text.
 KEYS = (
@@ -15,6 +17,9 @@ KEYS = (
     *("algorithm", "variant", "target"),
 )
 COLUMNS = (*KEYS, "value", "std", "notes")
+
+#: What a number can be of, and in what; a plain number has no unit.
+NAMES = {"metric": {metric.printed_as for metric in METRICS.values()}, "unit": {"", *UNITS} - {"number"}}
 
 #: A printed hyper-parameter grid has several numbers under one key; they are told apart by their place.
 GRID = ";grid"
@@ -39,7 +44,7 @@ class Reference:
                 reader = csv.DictReader(file)
                 for column in COLUMNS:
                     if column not in (reader.fieldnames or ()):
-                        raise ConfigError(unknown("column", column, reader.fieldnames or (), name))
+                        raise ConfigError(absent("column", column, reader.fieldnames or (), name))
                 for row in reader:
                     self._add(row, f"{name}: line {reader.line_num}")
         except OSError as error:
@@ -51,6 +56,9 @@ class Reference:
         if None in row or None in row.values():
             short = "too many" if None in row else "too few"
             raise ConfigError(f"{where}: {short} fields; one for each column of the first line is wanted")
+        for column, known in NAMES.items():
+            if row[column] not in known:
+                raise ConfigError(unknown(column, row[column], known - {""}, where))
         if row["variant"].endswith(GRID):
             place = 1
             while _key({**row, "variant": f"{row['variant']};{place}"}) in self.numbers:

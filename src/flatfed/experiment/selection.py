@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flatfed.errors import ConfigError, unknown
+from flatfed.errors import ConfigError, absent, unknown
 from flatfed.experiment import schemas, settings, strict_yaml
 from flatfed.experiment.catalog import Catalog, check_source
 from flatfed.experiment.model import Figure, Table
@@ -119,4 +119,4 @@ def _check_domains(source: dict[str, Any], dataset: dict[str, Any], where: str) 
         if folder not in present:
             hint = f". {source['obtain']}" if "obtain" in source else ""
             place = f"{where}.{key}: {str(root)!r}"
-            raise ConfigError(f"{unknown('domain folder', folder, present, place)}; wanted: {LAYOUT}{hint}")
+            raise ConfigError(f"{absent('domain folder', folder, present, place)}; wanted: {LAYOUT}{hint}")

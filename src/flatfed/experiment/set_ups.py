@@ -18,8 +18,16 @@ REMARKS = ("label", "unstated", "targets")
 
 
 def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
-    """Return one line on data, clients and, where something is ``trained``, model and rounds of (protocol, split)s."""
-    return "; ".join(_joined(parts) for parts in _set_ups(experiment, scale, pairs, trained))
+    """Return one line on data, clients and, where something is ``trained``, model and rounds of (protocol, split)s.
+
+    At preview scale, the paper's data sets that each set-up stands for are named first where there are several.
+    """
+    stands_for: dict[str, dict[str, None]] = {}
+    for protocol, split in pairs:
+        (parts,) = _set_ups(experiment, scale, [(protocol, split)], trained)
+        stands_for.setdefault(_joined(parts), {})[_dataset(experiment, "paper", protocol)] = None
+    several = scale != "paper" and len({name for names in stands_for.values() for name in names}) > 1
+    return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in stands_for.items())
 
 
 def in_brief(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:

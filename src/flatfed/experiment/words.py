@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from flatfed import algorithms as registry
-from flatfed.experiment import cells, set_ups, settings, tables, tuning
+from flatfed.experiment import analyses, cells, set_ups, settings, tables, tuning
 from flatfed.experiment.model import Column, Table
+from flatfed.tables.metrics import METRICS
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
@@ -66,6 +67,7 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     else:
         lines += experiment.errata.notes(table.reference)
     protocols = list(dict.fromkeys(column.protocol for column in columns if column.splits))
+    lines += curvature(experiment, scale, columns)
     lines += (tuned if experiment.tune else untuned)(experiment, scale, table, columns)
     if scale == "paper":
         chosen: dict[str, None] = {}
@@ -78,6 +80,14 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
         algorithms = [row.algorithm for row in table.entries.values() if row.algorithm]
         lines += choices(experiment, scale, algorithms, protocols)
     return lines
+
+
+def curvature(experiment: Experiment, scale: str, columns: list[Column]) -> list[str]:
+    """Return a line for every choice of loss and images that Hessians of a table's columns are of."""
+    read = [column for column in columns if column.metric and METRICS[column.metric].source == "analysis"]
+    images = {analyses.settings(experiment, "hessian", scale, column.protocol)["images"]: None for column in read}
+    what = "Hessian: of the mean cross-entropy at the final model, in eval mode, without weight decay and augmentation"
+    return [f"{what}, on {each:,} training images drawn by the run's seed, or on all if fewer." for each in images]
 
 
 def tuned(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:

@@ -116,7 +116,8 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
         "problems": list(dict.fromkeys(one.problem for one in every if one.problem)),
         "beside": records.beside(analysed, spec["metric"]) if analysed and not relative else None,
         "warnings": [
-            f"{record['run']}: {text}" for record in analysed for text in records.cautions(record, spec["metric"])
+            *(f"{record['run']}: {text}" for record in analysed for text in records.cautions(record, spec["metric"])),
+            *dict.fromkeys(one.warning for one in every if one.warning),
         ],
     }
     write_json(out, cell)

@@ -82,14 +82,24 @@ def one_quantity(cells: Mapping[str, Cell | None]) -> bool:
     return len({(cell["metric"], cell["relative"]) for cell in cells.values() if cell}) == 1
 
 
+def timed(cell: Cell) -> bool:
+    """Return whether a cell's number rests on seconds of a round, which are measured once and serve all seeds.
+
+    How far they are off is known of none of its rows, so that an interval over seeds is too narrow to tell two apart.
+    """
+    return METRICS[cell["metric"]].source == "timing"
+
+
 def marks(cells: Mapping[str, Cell | None]) -> dict[str, str]:
     """Return {row: "best"}, and "second", of one column's cells by row.
 
     A mark says that the row's lead over the next one is no chance of the seeds: the paired interval excludes zero. The
-    second is marked only where the best is.
+    second is marked only where the best is. Seconds are never marked: see :func:`timed`.
     """
     able = {row: cell for row, cell in cells.items() if cell and cell["status"] == "ok" and cell["n"]}
-    if not one_quantity(able) or higher(next(iter(able.values()))) is None:
+    if not one_quantity(able) or any(timed(cell) for cell in able.values()):
+        return {}
+    if higher(next(iter(able.values()))) is None:
         return {}
     sign = 1 if higher(next(iter(able.values()))) else -1
     order = sorted(able, key=lambda row: -sign * able[row]["value"])
@@ -209,8 +219,8 @@ def _own_spread(cell: Cell) -> float:
 def outcome(a: Cell | None, b: Cell | None) -> str:
     """Return what the claim "a beats b" comes to here, paired over seeds: one of ``OUTCOMES``.
 
-    "clearly": the paired interval excludes zero; a target reached by every seed of one row and by none of the other's
-    counts too.
+    "clearly": the paired interval excludes zero, but never that of seconds (:func:`timed`); a target reached by every
+    seed of one row and by none of the other's counts too.
     """
     if not a or not b or not {a["status"], b["status"]} <= {"ok", "not_reached"}:
         return "untested"
@@ -219,7 +229,7 @@ def outcome(a: Cell | None, b: Cell | None) -> str:
     sign = 1 if higher(a) else -1
     if a["status"] == b["status"] == "ok":
         gap = paired(a["values"], b["values"])
-        lead, clear = sign * gap.mean, gap.excludes_zero or a["n"] is None
+        lead, clear = sign * gap.mean, (gap.excludes_zero and not timed(a)) or a["n"] is None
     else:
         lead = sum(v is not None for v in a["values"]) - sum(v is not None for v in b["values"])
         clear = abs(lead) == len(a["values"]) > 1

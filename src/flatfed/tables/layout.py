@@ -20,8 +20,8 @@ from flatfed.tables.notes import WARNED, beside, by_column, flags, gather, marke
 from flatfed.tables.units import as_printed, signed, written
 
 #: A block with more columns than this is cut at the paper's first header level: three numbers a column fill
-#: a page.
-COLUMNS_ACROSS = 4
+#: a page. What is then still wider than the second is cut between metrics.
+COLUMNS_ACROSS, MOST_ACROSS = 4, 5
 
 #: What stands under the title: a word and the key of the specification that follows it.
 SOURCES = (("Paper", "paper"), ("Trained here", "setting"))
@@ -154,14 +154,28 @@ def read_cell(path: Path, scale: str) -> dict[str, Any] | None:
 
 
 def split(columns: list[dict]) -> list[tuple[str | None, list[dict]]]:
-    """Cut columns into blocks: by part, and at the first header level where a part is too wide for a page."""
-    blocks = []
+    """Cut columns into blocks: by part; where one is too wide for a page, at the first header level and by metric."""
+    blocks: list[tuple[str | None, list[dict]]] = []
     for part, group in groupby(columns, key=lambda column: column.get("part")):
         wide = list(group)
         if len(wide) <= COLUMNS_ACROSS:
             blocks.append((part, wide))
         else:
-            blocks += [(part, list(few)) for _, few in groupby(wide, key=lambda column: column["headers"][:1])]
+            for _, few in groupby(wide, key=lambda column: column["headers"][:1]):
+                blocks += [(part, near) for near in _by_metric(list(few))]
+    return blocks
+
+
+def _by_metric(columns: list[dict]) -> list[list[dict]]:
+    """Cut columns under one header, where there are too many, between metrics; those of one metric stay together."""
+    if len(columns) <= MOST_ACROSS:
+        return [columns]
+    blocks: list[list[dict]] = [[]]
+    for _, group in groupby(columns, key=lambda column: column.get("metric")):
+        few = list(group)
+        if blocks[-1] and len(blocks[-1]) + len(few) > COLUMNS_ACROSS:
+            blocks.append([])
+        blocks[-1] += few
     return blocks
 
 

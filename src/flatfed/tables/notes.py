@@ -23,6 +23,7 @@ def gather(
     columns = by_column(spec, cells)
     notes = [reading(spec, present, usual, differences)]
     notes += symbols(present)
+    notes += timed(present)
     notes += compared(columns)
     notes += absences(counts, len(cells))
     notes += spec.get("notes", [])
@@ -95,6 +96,24 @@ def symbols(cells: list[dict]) -> list[str]:
 
 def _some_did(cells: list[dict]) -> str:
     return "; in brackets how many did." if any(not cell["reached"].startswith("0/") for cell in cells) else "."
+
+
+def timed(cells: list[dict]) -> list[str]:
+    """Say how far seconds can be trusted: by what their deviation comes to, and whether the machine was busy."""
+    there = [cell for cell in cells if compare.timed(cell)]
+    notes = []
+    if any(cell["n"] and cell["n"] > 1 for cell in there):
+        notes.append(
+            "Seconds of a round are measured once and serve all seeds: a time's deviation is that of its rounds, "
+            "not of the clock."
+        )
+    long = sum(bool(cell.get("warnings")) for cell in there)
+    if long:
+        notes.append(
+            f"In {long} of {len(there)} cells with times the machine was busy with other work when they were taken, so "
+            "that they are too long; the .csv says which, and how busy."
+        )
+    return notes
 
 
 def marked(columns: list[dict[str, dict | None]]) -> list[str]:

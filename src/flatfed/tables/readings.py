@@ -6,7 +6,8 @@
      "rounds": 5, "warm_up": 1,                                # rounds measured; rounds before them, not counted
      "seconds_per_round": 1.93,                                # wall: training, loading, evaluation
      "training_seconds_per_round": 1.71,
-     "evaluation_seconds_per_round": 0.22, "device": "cuda", "executor": "stacked", "host": {...}, ...}
+     "evaluation_seconds_per_round": 0.22, "warning": null,    # or that the machine was busy
+     "device": "cuda", "executor": "stacked", "host": {...}, ...}
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.analysis import records
-from flatfed.errors import DataError, unknown
+from flatfed.errors import DataError, absent
 from flatfed.tables.metrics import History, Metric, Reading
 
 #: Fields of timing.json that metrics read.
@@ -28,11 +29,15 @@ TIMES = ("seconds_per_round", "training_seconds_per_round")
 
 @dataclass(frozen=True)
 class Found:
-    """What was found of one run: its reading (None: absent or unfinished), whether it diverged, what is wrong or ""."""
+    """What was found of one run: its reading (None: absent or unfinished), whether it diverged, what is wrong or "".
+
+    ``warning`` is what the maker of the numbers warns of, or "".
+    """
 
     reading: Reading | None
     diverged: bool = False
     problem: str = ""
+    warning: str = ""
 
 
 def found(metric: Metric, spec: dict[str, Any], whose: str = "") -> list[Found]:
@@ -61,7 +66,7 @@ def found(metric: Metric, spec: dict[str, Any], whose: str = "") -> list[Found]:
     for folder in spec[f"{whose}runs"]:
         history, diverged, problem = read_run(folder, spec["rounds"], metric.columns)
         reading = None if history is None else Reading(**common, history=history, timing=timing.reading.timing)
-        result.append(Found(reading, diverged, problem))
+        result.append(Found(reading, diverged, problem, timing.warning))
     return result
 
 
@@ -75,7 +80,8 @@ def _timing(path: Path) -> Found:
         return Found(None, problem=f"{path} {why}")
     except (ValueError, KeyError, TypeError) as problem:
         raise DataError(f"{path}: lacks the numbers {', '.join(TIMES)} ({problem!r})") from None
-    return Found(Reading(timing=numbers))
+    warning = content.get("warning")  # earlier versions wrote none
+    return Found(Reading(timing=numbers), warning=f"{path}: {warning}" if warning else "")
 
 
 def _hessian(path: Path) -> Found:
@@ -125,7 +131,7 @@ def read_metrics(path: Path, columns: tuple[str, ...]) -> dict[str, list[float]]
         reader = csv.DictReader(file)
         for name in history:
             if name not in (reader.fieldnames or ()):
-                raise DataError(unknown("column", name, reader.fieldnames or (), str(path)))
+                raise DataError(absent("column", name, reader.fieldnames or (), str(path)))
         for row in reader:
             for name, numbers in history.items():
                 try:
