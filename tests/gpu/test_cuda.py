@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,9 +15,11 @@ from harness import description, needs, simulation, sizes, write_problem
 from flatfed import algorithms
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
-from flatfed.engine import checkpoint
+from flatfed.engine import batches, checkpoint, together
+from flatfed.engine.local import placed
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.train import set_up
+from flatfed.engine.trial import ON, trial
 
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked", "streams", "graph", "branches"])
 NAMES = pytest.mark.parametrize("name", algorithms.names())
@@ -26,6 +29,13 @@ def on_gpu(folder: Path, spec: dict, executor: str) -> Simulation:
     set_up(threads=1)
     data, dealt = datasets.load(folder / "data"), partitions.load(folder / "partition.npz")
     return Simulation(spec, data, dealt, torch.device("cuda"), executor)
+
+
+def written(folder: Path, spec: dict) -> dict:
+    """Return ``spec`` when its problem is in ``folder``."""
+    if not (folder / "partition.npz").exists():
+        write_problem(folder)
+    return spec
 
 
 def weights(run: Simulation, rounds: int) -> torch.Tensor:
@@ -50,6 +60,58 @@ def test_same_seed_same_bytes_in_float32(tmp_path, name, executor):
     write_problem(tmp_path, sizes(name))
     spec = description(name, **{**needs(name), "precision": "float32"})
     assert torch.equal(weights(on_gpu(tmp_path, spec, executor), 4), weights(on_gpu(tmp_path, spec, executor), 4))
+
+
+@EXECUTORS
+def test_dropout_and_augmentation_are_those_of_the_cpu(tmp_path, executor):
+    model = {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}
+    spec = description("fedsam", {"rho": 0.3}, model=model, augmentation="crop_flip_half")
+    expected = weights(simulation(tmp_path, spec, "sequential"), 3)  # writes the problem, too
+    assert (weights(on_gpu(tmp_path, spec, executor), 3) - expected).abs().max() < 1e-11
+
+
+@pytest.mark.parametrize(("executor", "host"), [*((name, False) for name in ON["cuda"]), ("streams", True)])
+def test_a_round_does_not_wait_for_the_gpu(tmp_path, monkeypatch, executor, host):
+    """torch raises where it would, be it for a number or for a copy from memory that is not page-locked; ``host``:
+    images lie there."""
+    if host:
+        monkeypatch.setattr("flatfed.engine.simulation.placed", lambda images, _: placed(images, torch.device("cpu")))
+    model = {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}
+    spec = description("fedsmoo", model=model, augmentation="crop_flip_half", precision="float32", rounds=9)
+    run = on_gpu(tmp_path, written(tmp_path, spec), executor)
+    order = batches.by_length(np.arange(run.clients), run.sizes, run.schedule)
+    rate = torch.full((), 0.1, device=run.device)
+    run._trained(order, rate, False)  # the first chooses kernels and records
+    try:
+        torch.cuda.set_sync_debug_mode("error")
+        run._trained(order, rate, False)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.isfinite(run.server["w"]).all()
+
+
+def test_every_executor_is_tried(tmp_path):
+    found = trial(on_gpu(tmp_path, written(tmp_path, description("fedsmoo", precision="float32")), "sequential"))
+    assert set(found["seconds"]) == set(ON["cuda"]) and not found["failed"]
+
+
+@pytest.mark.parametrize("executor", ["stacked", "streams", "graph", "branches"])
+def test_seeds_beside_each_other_are_what_they_are_alone(tmp_path, executor):
+    """And the last goes on alone: steps of several servers are recorded first, then, anew, steps of one."""
+    specs = [written(tmp_path, description("fedsmoo", seed=seed, rounds=rounds)) for seed, rounds in ((3, 2), (4, 4))]
+    runs = [on_gpu(tmp_path, spec, executor) for spec in specs]
+
+    def work(run):
+        def rounds(meeting):
+            meeting.join(run.local)
+            weights(run, run.description["rounds"])
+
+        return rounds
+
+    together.go([work(run) for run in runs])
+    for run, spec in zip(runs, specs, strict=True):
+        expected = weights(simulation(tmp_path, spec, "sequential"), spec["rounds"])
+        assert (run.server["w"].cpu() - expected).abs().max() < 1e-11
 
 
 @NAMES
@@ -83,13 +145,14 @@ def test_state_on_the_host_changes_no_byte(tmp_path, monkeypatch, name):
     assert torch.equal(weights(apart, 4), whole) and torch.equal(weights(moved, 3), whole)
 
 
-def test_a_gpu_without_memory_for_all_rows_trains_fewer(tmp_path, capsys):
+@pytest.mark.parametrize("executor", ["stacked", "graph"])
+def test_a_gpu_without_memory_for_all_rows_trains_fewer(tmp_path, capsys, executor):
     """A real shortage: 200 MB of the GPU are left to it, and six rows take 360."""
     write_problem(tmp_path, [64] * 6, side=64)
     spec = description("fedavg", batch_size=64, local_epochs=1, rounds=2, sampling={"scheme": "all"})
     spec |= {"dataset": {**spec["dataset"], "shape": [1, 64, 64]}}
     expected = weights(on_gpu(tmp_path, spec, "stacked"), 2)
-    run = on_gpu(tmp_path, spec, "stacked")
+    run = on_gpu(tmp_path, spec, executor)
     torch.cuda.empty_cache()
     taken = torch.cuda.memory_reserved() + (200 << 20)
     torch.cuda.set_per_process_memory_fraction(taken / torch.cuda.mem_get_info()[1])

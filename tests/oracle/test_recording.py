@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import contextmanager, nullcontext
+from itertools import count
+
 import pytest
 import torch
 from harness import description, needs, simulation, sizes, weights, write_problem
 from tape import Tape
 
 from flatfed import algorithms
-from flatfed.engine.recording import Recording
+from flatfed.data import dataset as datasets
+from flatfed.data import partition as partitions
+from flatfed.engine.recording import WARM_UP, CudaGraphs, Recording
+from flatfed.engine.simulation import Simulation
 
 NAMES = algorithms.names()
 TOLERANCE = 1e-12
@@ -84,6 +91,50 @@ def test_other_server_vectors_are_recorded_anew(tmp_path):
     for _ in range(3):
         run.advance()
     assert (run.server["w"][0] - expected).abs().max() < TOLERANCE
+
+
+def test_a_device_is_the_same_with_and_without_its_number(tmp_path):
+    """Tensors lie on cuda:0 where the device asked for is cuda; here the other way round."""
+    write_problem(tmp_path)
+    data, dealt = datasets.load(tmp_path / "data"), partitions.load(tmp_path / "partition.npz")
+    run = Simulation(spec_of("fedavg"), data, dealt, torch.device("cpu", 0), "graph")
+    assert run.data.images.device != run.device and run.advance()
+
+
+def test_graphs_share_the_pool_of_those_that_are_alive_and_no_other(monkeypatch):
+    """torch refuses a pool that no graph holds any more. Here without a GPU: what is asked of torch.cuda is noted."""
+    numbers, asked, done = count(), [], []
+
+    class Stream:
+        def __init__(self, *_):
+            self.wait_stream = lambda other: None
+
+    class Graph:
+        def __init__(self):
+            self.own = self.replay = None
+
+        def pool(self):
+            return self.own
+
+    @contextmanager
+    def graph(made, pool, stream):
+        asked.append((pool, stream))
+        made.own = next(numbers) if pool is None else pool
+        made.replay = lambda: made  # as a method does, it keeps the graph alive
+        yield
+
+    fakes = {"Stream": Stream, "CUDAGraph": Graph, "graph": graph, "current_stream": Stream}
+    for name, fake in {**fakes, "stream": lambda _: nullcontext()}.items():
+        monkeypatch.setattr(torch.cuda, name, fake)
+    record = CudaGraphs(torch.device("cuda"))
+    alive = [record(lambda: done.append(1)) for _ in range(3)]
+    assert len(done) == 3 * (WARM_UP + 1) and len({stream for _, stream in asked}) == 1
+    del alive[0]
+    alive.append(record(lambda: None))
+    alive.clear()
+    gc.collect()
+    alive.append(record(lambda: None))
+    assert [pool for pool, _ in asked] == [None, 0, 0, 0, None]
 
 
 def test_what_a_step_may_not_do_shows(tmp_path):

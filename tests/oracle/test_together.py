@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import gc
 import json
 import os
 import signal
+import weakref
 
 import pytest
 import torch
@@ -13,7 +15,8 @@ from harness import description, needs, simulation, sizes, write_problem
 from tape import Tape
 
 from flatfed import algorithms
-from flatfed.engine import interruption, together
+from flatfed.engine import interruption, shortage, together
+from flatfed.engine.local import LocalTraining
 from flatfed.engine.recording import Recording
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.train import train, train_together
@@ -89,6 +92,71 @@ def test_recorded_steps_of_several_seeds(tmp_path, name):
         assert gap(one, other) < 1e-12
 
 
+def test_recorded_steps_hold_on_to_no_round(tmp_path, monkeypatch):
+    opened = []
+
+    def opens(self, *arguments):
+        w, ctx = whole(self, *arguments)
+        opened.append(weakref.ref(ctx))
+        return w, ctx
+
+    whole = Simulation.open
+    monkeypatch.setattr(Simulation, "open", opens)
+    runs = side_by_side(tmp_path, [spec_of("fedsmoo", seed) for seed in SEEDS], "graph", Tape())
+    gc.collect()
+    assert runs[0].local.recording.steps and len(opened) == 9
+    assert not any(context() for context in opened)
+
+
+def test_for_want_of_memory_it_is_the_recording_in_use_that_is_dropped(tmp_path):
+    """That of the run that came first, whoever is short of memory, and also after it has ended."""
+    runs = side_by_side(tmp_path, [spec_of("fedavg", seed) for seed in SEEDS], "graph", Tape())
+    assert runs[0].local.recording.capacity
+    shortage.spare(runs[1], 4, "")
+    assert runs[1].rows == 2 and not runs[0].local.recording.capacity
+
+
+MIXED = ("sequential", "stacked", "graph", "stacked")  # as where runs go on from checkpoints of theirs
+
+
+def test_runs_meet_that_have_the_same_executor(tmp_path):
+    locals_ = [simulation(tmp_path, spec_of("fedsam", seed), name).local for seed, name in enumerate(MIXED)]
+    meeting, sessions = together.Meeting(4), [{} for _ in MIXED]
+    for one in zip(locals_, sessions, strict=True):
+        meeting.join(*one)
+    assert [local.meeting for local in locals_] == [None, meeting, None, meeting] and meeting.local is locals_[1]
+    assert [session.get("together") for session in sessions] == [None, 2, None, 2]
+    assert all(local.data.images is locals_[0].data.images for local in locals_)
+
+
+def test_a_run_is_trained_by_its_own_executor(tmp_path, monkeypatch):
+    """Whoever comes first."""
+    specs = [spec_of("fedsam", seed) for seed in range(4)]
+    runs = [simulation(tmp_path, spec, name) for spec, name in zip(specs, MIXED, strict=True)]
+    trained = set()
+
+    def by_itself(self, w, plan, ctx, look=None):
+        trained.add(self.executor.name)
+        return whole(self, w, plan, ctx, look)
+
+    whole = LocalTraining.alone
+    monkeypatch.setattr(LocalTraining, "alone", by_itself)
+
+    def work(run):
+        def rounds(meeting):
+            meeting.join(run.local)
+            for _ in range(3):
+                run.advance()
+
+        return rounds
+
+    together.go([work(run) for run in runs])
+    assert trained == set(MIXED)
+    for run, expected in zip(runs, alone(tmp_path, specs, "sequential"), strict=True):
+        assert run.local.meeting is None or run.local.meeting.local.executor.name == run.executor.name
+        assert (run.server["w"] - expected.server["w"]).abs().max() < 1e-12
+
+
 def test_runs_that_end_or_started_earlier_do_not_matter(tmp_path):
     """One of a round, one of three, and one whose first two rounds were trained before."""
     specs = [spec_of("fedsmoo", seed, rounds=rounds) for seed, rounds in zip(SEEDS, (1, 3, 4), strict=True)]
@@ -135,6 +203,18 @@ def test_where_one_fails_the_others_stop(tmp_path):
     assert torch.isfinite(runs[0].server["w"]).all()
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_failure_is_told_and_not_that_the_others_were_stopped(first):
+    def stops(meeting):
+        raise interruption.Stopped(signal.SIGTERM)
+
+    def fails(meeting):
+        raise OSError("no space left for its checkpoint")
+
+    with pytest.raises(OSError, match="no space left"):
+        together.go([fails, stops] if first else [stops, fails])
+
+
 def folders(root, name: str) -> list:
     return [root / name / f"seed{seed}" for seed in SEEDS]
 
@@ -162,6 +242,7 @@ def test_a_job_of_several_seeds_leaves_what_jobs_of_one_leave(tmp_path, capsys):
     capsys.readouterr()
     train_together(specs, data, [dealt] * 3, outs, device="cpu")
     assert capsys.readouterr().err.count("is there already") == 2
+    assert json.loads((outs[1] / "run.json").read_text())["together"] == 1
     assert contents(outs[0]) == before and contents(outs[1]) == contents(folders(tmp_path, "alone")[1])
 
 

@@ -32,6 +32,14 @@ def test_a_trial_changes_nothing_of_the_run(tmp_path, name):
     assert all(torch.equal(tried.state.store[key], plain.state.store[key]) for key in plain.state.store)
 
 
+def test_seeds_that_train_together_go_by_one_trial(tmp_path, monkeypatch):
+    found = trial(simulation(tmp_path, description("fedavg"), "sequential"))
+    monkeypatch.setattr(trials, "_measured", lambda *_: pytest.fail("measured again"))
+    for picked in ON["cpu"]:
+        other = simulation(tmp_path, description("fedavg", seed=4), "sequential")
+        assert trial(other, {**found, "picked": picked})["picked"] == other.executor.name == picked
+
+
 def test_it_is_written_to_run_json_and_kept_when_the_run_goes_on(tmp_path, monkeypatch):
     data, dealt = write_problem(tmp_path)
     spec = description("scaffold", executor=AUTO)

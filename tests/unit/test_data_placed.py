@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from flatfed.engine.local import Resident, placed
+from flatfed.algorithms.fedavg import FedAvg
+from flatfed.engine import batches
+from flatfed.engine.local import LocalTraining, Resident, placed
 
 
 @pytest.fixture
@@ -41,3 +43,15 @@ def test_batches_of_images_on_the_host_come_to_the_device(mapped):
     assert resident("meta").batch(index).device == torch.device("meta")
     expected = (torch.from_numpy(np.asarray(mapped))[index] / 255 - 0.4) / 0.2
     assert torch.allclose(resident("cpu").batch(index), expected, atol=1e-6)
+
+
+def test_the_index_of_images_on_the_host_stays_there(mapped):
+    """It comes from there: sent to the device, every step would wait for it to come back."""
+    device = torch.device("meta")
+    data = Resident(placed(mapped, torch.device("cpu")), torch.zeros(10, dtype=torch.int64, device=device), *[None] * 4)
+    data.dtype = torch.float32
+    local = LocalTraining(FedAvg(), None, data, 0.0, None)
+    one = np.arange(1)
+    plan = batches.plan(one, [np.arange(7)], batches.Schedule(4, 1), seed=1, round_=0, augmented=True)
+    index, *others = local.dealt(plan, device)
+    assert np.array_equal(index, plan.index) and all(part.device == device for part in others)

@@ -13,6 +13,7 @@ from torch import Tensor
 from flatfed.engine import memory
 from flatfed.engine.shortage import Shortage
 from flatfed.engine.sizes import home, said
+from flatfed.engine.transfer import sent
 
 
 class ClientState:
@@ -131,7 +132,7 @@ class Received:
     def gather(self, clients: np.ndarray, w: Tensor) -> tuple[Tensor, Tensor]:
         """Return (n, size) what ``clients`` received last, ``w`` (1, size) where nothing, and (n, 1) if they did."""
         found = [self.snapshots[r].to(self.device) if r >= 0 else w for r in map(int, self.rounds[clients])]
-        participated = torch.from_numpy(self.rounds[clients] >= 0).to(self.device, w.dtype)
+        participated = sent(self.rounds[clients] >= 0, self.device, w.dtype)
         return torch.cat(found), participated[:, None]
 
     def record(self, clients: np.ndarray, round_: int, w: Tensor) -> None:
@@ -150,7 +151,7 @@ class Received:
 
 def _index(clients: np.ndarray, values: Tensor) -> Tensor:
     """Return ``clients`` as an index on the device of ``values``."""
-    return torch.from_numpy(np.asarray(clients)).to(values.device)
+    return sent(np.asarray(clients), values.device)
 
 
 def _home(size: int, device: torch.device) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from flatfed.engine.layout import Layout
 from flatfed.engine.streams import stream
+from flatfed.engine.transfer import sent
 
 if TYPE_CHECKING:
     from flatfed.engine.simulation import Simulation
@@ -101,15 +102,15 @@ def context_of(
     sizes = run.sizes[clients].tolist()
 
     def column(values: list[float]) -> Tensor:
-        return torch.tensor(values, dtype=run.dtype, device=run.device)[:, None]
+        return sent(torch.tensor(values, dtype=run.dtype), run.device)[:, None]
 
     def full_gradient(w: Tensor) -> Tensor:
-        members = [torch.from_numpy(run.members[c]).to(run.device) for c in clients[: len(w)]]
+        members = [sent(run.members[c], run.device) for c in clients[: len(w)]]
         return run.local.full_gradient(w, members, run.description["evaluation"]["batch_size"])
 
     def uniform(draw: int, shape: tuple[int, ...]) -> Tensor:
         draws = [stream(run.seed, "algorithm", round_, int(c), draw).random(shape) for c in clients]
-        return torch.from_numpy(np.stack(draws)).to(run.device, run.dtype)
+        return sent(np.stack(draws), run.device, run.dtype)
 
     return Context(
         w=run.server["w"],

@@ -128,11 +128,13 @@ class Streams(Sequential):
         # Fork and join: all that the side streams read was made, and all that they free is done, on the main one.
         for side in used:
             side.wait_stream(main)
-        for i in range(len(w)):
-            with torch.cuda.stream(used[i % len(used)]):
-                self.row(i, w, batch, losses, gradients)
-        for side in used:
-            main.wait_stream(side)
+        try:
+            for i in range(len(w)):
+                with torch.cuda.stream(used[i % len(used)]):
+                    self.row(i, w, batch, losses, gradients)
+        finally:  # also where memory runs out: what is freed then is in use there, and no recording may end before
+            for side in used:
+                main.wait_stream(side)
         return losses, gradients
 
 

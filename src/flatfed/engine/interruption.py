@@ -57,9 +57,9 @@ def heeded() -> Iterator[None]:
 
     def note(number: int, _: Any) -> None:
         nonlocal first
-        if not _asked:
+        if not first:  # the first signal, whether or not something else asked before
             first = time.monotonic()
-            _asked.append(number)
+            ask(number)
         elif time.monotonic() - first > TOGETHER:
             os._exit(128 + number)
 

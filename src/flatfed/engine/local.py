@@ -18,6 +18,7 @@ from flatfed.engine.executors import Batch, Executor
 from flatfed.engine.recording import Recording
 from flatfed.engine.streams import stream
 from flatfed.engine.together import Meeting
+from flatfed.engine.transfer import sent
 
 CLIP_EPSILON = 1e-6  # torch.nn.utils.clip_grad_norm_, which the official code calls
 
@@ -39,7 +40,9 @@ class Resident:
     def batch(self, index: Tensor, draws: Tensor | None = None) -> Tensor:
         """Return normalised images (*index.shape, C, H, W), augmented where ``draws`` are given."""
         scheme = self.scheme if draws is not None else "none"
-        images = self.images[index.to(self.images.device)].to(self.mean.device)
+        images = self.images[index.to(self.images.device)]
+        if images.device != self.mean.device:
+            images = sent(images, self.mean.device)
         return augment.batch(images, self.mean, self.std, draws, scheme, self.dtype)
 
 
@@ -109,11 +112,15 @@ class LocalTraining:
         return total
 
     def dealt(self, plan: RoundPlan, device: torch.device) -> list[Tensor]:
-        """Return index, labels, weights and, where images are augmented, draws of a round, each (rows, K, B, ...)."""
-        index = torch.from_numpy(plan.index).to(device)
-        weight = torch.from_numpy(plan.weight).to(device, self.data.dtype)
-        draws = [] if plan.draws is None else [torch.from_numpy(plan.draws).to(device)]
-        return [index, self.data.labels[index], weight, *draws]
+        """Return index, labels, weights and, where images are augmented, draws of a round, each (rows, K, B, ...).
+
+        The index lies where the images are, the others on ``device``.
+        """
+        index = sent(plan.index, device)
+        weight = sent(plan.weight, device, self.data.dtype)
+        draws = [] if plan.draws is None else [sent(plan.draws, device)]
+        there = self.data.images.device.type == device.type
+        return [index if there else torch.from_numpy(plan.index), self.data.labels[index], weight, *draws]
 
     def batch(self, dealt: list[Tensor], masks: list[Tensor]) -> Batch:
         """Return the batch of one step's part of what :meth:`dealt` gives, each (rows, B, ...), and dropout masks."""
@@ -159,8 +166,8 @@ class LocalTraining:
             draws = np.ones((rows, width, *shape), dtype="float32")
             for row, (generator, count) in enumerate(zip(generators, own, strict=True)):
                 draws[row, :count] = generator.random((count, *shape), dtype="float32")
-            keep = (torch.from_numpy(draws) >= rate).to(self.data.mean.device, self.data.dtype)
-            masks.append(keep.div_(1 - rate))
+            keep = sent(torch.from_numpy(draws) >= rate, self.data.mean.device)
+            masks.append(keep.to(self.data.dtype).div_(1 - rate))
         return masks
 
     def full_gradient(self, w: Tensor, members: list[Tensor], batch_size: int) -> Tensor:

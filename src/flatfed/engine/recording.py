@@ -8,6 +8,7 @@ size, what a ragged one lacks has weight 0. What a step may not do is in :mod:`f
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -31,23 +32,30 @@ WARM_UP = 2  # steps before a recording, in which libraries choose their kernels
 
 
 class CudaGraphs:
-    """Records work on a GPU as CUDA graphs that share one pool of memory: nothing lives in it between two replays."""
+    """Records work on a GPU as CUDA graphs that share one pool of memory: nothing lives in it between two replays.
+
+    Work is recorded on the stream on which it was done before: what libraries keep for every stream (cuBLAS its
+    workspaces) is there then, and does not come to lie in the graphs' pool.
+    """
 
     def __init__(self, device: torch.device):
         self.device = device
-        self.pool = torch.cuda.graph_pool_handle()
+        self.stream = torch.cuda.Stream(device)
+        self.graphs: weakref.WeakSet[torch.cuda.CUDAGraph] = weakref.WeakSet()
 
     def __call__(self, work: Work) -> Work:
         """Return what does ``work`` again; it is run ``WARM_UP`` times before."""
-        main, side = torch.cuda.current_stream(self.device), torch.cuda.Stream(self.device)
-        side.wait_stream(main)
-        with torch.cuda.stream(side):
+        main, graph = torch.cuda.current_stream(self.device), torch.cuda.CUDAGraph()
+        # That of graphs that are all gone cannot be used again: torch refuses a pool that nobody holds.
+        pool = next((other.pool() for other in self.graphs), None)
+        self.stream.wait_stream(main)
+        with torch.cuda.stream(self.stream):  # left in any case, where a recording that fails does not leave it
             for _ in range(WARM_UP):
                 work()
-        main.wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool):
-            work()
+            with torch.cuda.graph(graph, pool=pool, stream=self.stream):
+                work()
+        main.wait_stream(self.stream)
+        self.graphs.add(graph)
         return graph.replay
 
 
@@ -112,18 +120,18 @@ class Recording:
         common = len(ctx.server["w"]) == 1
         if len(w) <= self.capacity and common == self.common:
             return
-        self.steps.clear()
-        self.common, self.capacity = common, max(len(w), self.capacity)
+        capacity = max(len(w), self.capacity)
+        self.forget()
 
         def buffer(values: Tensor | None, skipped: int = 1) -> Tensor | None:
             if values is None:
                 return None
-            return torch.zeros(self.capacity, *values.shape[skipped:], dtype=values.dtype, device=w.device)
+            return torch.zeros(capacity, *values.shape[skipped:], dtype=values.dtype, device=w.device)
 
-        self.w, self.total = buffer(w), w.new_zeros(self.capacity)
+        self.w, self.total = buffer(w), w.new_zeros(capacity)
         self.batch = [buffer(values, 2) for values in dealt]
         width = self.batch[0].shape[1]
-        self.masks = [w.new_zeros(self.capacity, width, *shape) for shape, _ in local.executor.model.dropout]
+        self.masks = [w.new_zeros(capacity, width, *shape) for shape, _ in local.executor.model.dropout]
         server = {name: torch.zeros_like(v) if common else buffer(v) for name, v in ctx.server.items()}
         self.ctx = replace(
             ctx,
@@ -133,8 +141,11 @@ class Recording:
             scratch={name: buffer(values) for name, values in ctx.scratch.items()},
             lr=torch.zeros_like(ctx.lr) if common else buffer(ctx.lr),
             **{name: buffer(getattr(ctx, name)) for name in CONSTANTS},
+            full_gradient=None,  # no step may ask for them, and they hold on to all that this first round had
+            uniform=None,
             _narrowed={},
         )
+        self.common, self.capacity = common, capacity
 
 
 def _pairs(buffers: dict[str, Tensor], values: dict[str, Tensor]) -> list[tuple[Tensor, Tensor]]:

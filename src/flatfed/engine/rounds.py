@@ -18,6 +18,7 @@ from flatfed.engine.layout import Layout
 from flatfed.engine.local import LocalTraining, Resident
 from flatfed.engine.precision import full_precision
 from flatfed.engine.topology import Topology
+from flatfed.engine.transfer import sent
 
 
 class Rounds:
@@ -137,7 +138,7 @@ class Rounds:
             matrix = self.topology.mixing(self.round, step)
             links = int(np.count_nonzero(matrix) - np.count_nonzero(matrix.diagonal()))
             self.cost.links(links)
-            return torch.from_numpy(matrix).to(models)
+            return sent(matrix, models.device, models.dtype)
 
         with full_precision():
             self.algorithm.mix(models, mixing, context_of(self, np.arange(self.clients), rate, self._all_state()))

@@ -61,15 +61,19 @@ def spare(run: Simulation, rows: int, more: str) -> None:
     """Have ``run`` take less memory in its next round, of which ``rows`` clients trained at a time; say so.
 
     Client state goes from the device to the host, where it takes as much as one more matrix of those rows, since no
-    number changes by that; else half as many clients train at a time. ``more``: what :func:`asked` gave.
+    number changes by that; else half as many clients train at a time. Without a server it is the other way round: the
+    store is mixed where it lies, and a CPU rounds otherwise than a GPU. ``more``: what :func:`asked` gave.
 
     :raises Shortage: clients train one at a time as it is.
     """
-    if run.local.recording is not None:  # its buffers have as many rows as the largest block so far
-        run.local.recording.forget()
+    meeting = run.local.meeting
+    recording = (run.local if meeting is None else meeting.local).recording
+    if recording is not None:  # its buffers have as many rows as the largest block so far
+        recording.forget()
     release()
     state, row = run.state, run.layout.size * run.dtype.itemsize
-    if state.home == "device" and state.row_bytes() * run.clients >= rows * row:
+    mixed = run.algorithm.decentralised and rows > 1
+    if state.home == "device" and not mixed and state.row_bytes() * run.clients >= rows * row:
         state.move_out()
         if run.received is not None:
             run.received.move_out()

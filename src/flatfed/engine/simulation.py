@@ -98,7 +98,7 @@ class Simulation(Rounds):
         transform = self.algorithm.transform if self.private else None
         self.executor = executor(name, self.model, self.layout, transform)
         self.executor.layers = layers(self.description["precision"])
-        if self.executor.recorded and self.data.images.device != self.device:
+        if self.executor.recorded and self.data.images.device.type != self.device.type:
             gigabytes = self.data.images.nbytes / 1e9
             raise ConfigError(
                 f"executor {name}: the images ({gigabytes:.1f} GB) lie in host memory, from which a recorded step "
@@ -179,7 +179,7 @@ class Simulation(Rounds):
         lr = self.learning_rate()
         active = active_clients(self.description["sampling"], self.clients, self.seed, self.round)
         order = batches.by_length(active, self.sizes, self.schedule)
-        rate = torch.tensor(lr, dtype=self.dtype, device=self.device)
+        rate = torch.full((), lr, dtype=self.dtype, device=self.device)
         if self.probe is not None and self.probe.due():
             self._look(order, rate)
         began = time.monotonic()

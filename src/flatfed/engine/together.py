@@ -11,17 +11,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from flatfed.engine import batches, interruption
 from flatfed.engine.context import Context
+from flatfed.engine.transfer import sent
 
 if TYPE_CHECKING:
     from flatfed.engine.batches import RoundPlan
-    from flatfed.engine.local import LocalTraining
+    from flatfed.engine.local import LocalTraining, Resident
 
 
 @dataclass
@@ -36,20 +37,36 @@ class Waiting:
 
 
 class Meeting:
-    """Where ``expected`` runs on the same data train their rows together; the first one's executor does it."""
+    """Where ``expected`` runs on the same data train their rows together; the first one's executor does it.
+
+    ``trial``: what the first that measured executors found, for the others to go by.
+    """
 
     def __init__(self, expected: int):
-        self.runs = self.expected = expected
+        self.expected = expected
         self.turn = threading.Condition()
+        self.data: Resident | None = None
         self.local: LocalTraining | None = None
+        self.trial: dict[str, Any] | None = None
+        self.sessions: list[dict[str, Any]] = []
         self.waiting: list[Waiting] = []
 
-    def join(self, local: LocalTraining) -> None:
-        """Have ``local`` train here, on the first one's images; where the executor takes one client, by itself."""
+    def join(self, local: LocalTraining, session: dict[str, Any] | None = None) -> None:
+        """Have ``local`` train here, on the first one's images, and its ``session`` say together with how many.
+
+        By itself, on the same images, where its executor takes one client at a time or is not that of those who meet,
+        as where a run goes on with another one: what trained it is part of a run.
+        """
+        self.data = self.data or local.data
+        local.data.images, local.data.labels = self.data.images, self.data.labels
+        if local.executor.block is not None:
+            return
         self.local = self.local or local
-        local.data.images, local.data.labels = self.local.data.images, self.local.data.labels
-        if local.executor.block is None:
+        if local.executor.name == self.local.executor.name:
             local.meeting = self
+            self.sessions.append({} if session is None else session)
+            for one in self.sessions:
+                one["together"] = len(self.sessions)
 
     def train(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
         """Do what :meth:`flatfed.engine.local.LocalTraining.train` does, together with the runs that still go on."""
@@ -75,7 +92,7 @@ class Meeting:
         present, self.waiting = self.waiting, []
         try:
             losses = merged(self.local, present)
-        except Exception as error:  # every run answers to it by itself, as to one of its own
+        except BaseException as error:  # every run answers to it by itself, as to one of its own; none waits for ever
             for one in present:
                 one.error = error
         else:
@@ -86,7 +103,8 @@ class Meeting:
 def go(works: Sequence[Callable[[Meeting], None]]) -> None:
     """Do all ``works``, each a run that joins the meeting it is given; raise what the first that failed raised.
 
-    Where one fails, the others are asked to stop as by a signal, so that they leave checkpoints.
+    Where one fails, the others are asked to stop as by a signal, so that they leave checkpoints. To have been stopped
+    is no failure where another failed, as to write its checkpoint.
     """
     meeting = Meeting(len(works))
     errors: list[BaseException] = []
@@ -108,7 +126,7 @@ def go(works: Sequence[Callable[[Meeting], None]]) -> None:
         for thread in threads:
             thread.join()
     if errors:
-        raise errors[0]
+        raise next((error for error in errors if not isinstance(error, interruption.Stopped)), errors[0])
 
 
 def merged(local: LocalTraining, present: Sequence[Waiting]) -> list[Tensor]:
@@ -118,19 +136,19 @@ def merged(local: LocalTraining, present: Sequence[Waiting]) -> list[Tensor]:
         return [local.alone(one.w, one.plan, one.ctx)]
     counts = [len(one.w) for one in present]
     plan, order = batches.merged([one.plan for one in present])
-    ctx, w = context(present, order), torch.cat([one.w for one in present])[order]
+    places = sent(order, present[0].w.device)
+    ctx, w = context(present, places), torch.cat([one.w for one in present])[places]
     losses = local.alone(w, plan, ctx)
-    back = torch.empty(len(order), dtype=torch.int64, device=w.device)
-    back[torch.from_numpy(order).to(w.device)] = torch.arange(len(order), device=w.device)
-    for one, places in zip(present, back.split(counts), strict=True):
-        one.w.copy_(w[places])
+    back = places.argsort()
+    for one, own in zip(present, back.split(counts), strict=True):
+        one.w.copy_(w[own])
         for kind in ("client", "scratch"):
             for name, values in getattr(one.ctx, kind).items():
-                values.copy_(getattr(ctx, kind)[name][places])
-    return [losses[places] for places in back.split(counts)]
+                values.copy_(getattr(ctx, kind)[name][own])
+    return [losses[own] for own in back.split(counts)]
 
 
-def context(present: Sequence[Waiting], order) -> Context:
+def context(present: Sequence[Waiting], order: Tensor) -> Context:
     """Return the context of all rows of ``present``, in ``order`` (rows,): every vector has a row for each."""
     contexts = [one.ctx for one in present]
     first = contexts[0]

@@ -110,7 +110,10 @@ def train(
         first = "sequential" if wanted == AUTO else wanted
         with told(place, "before the first round"):
             made = Simulation(description, data, dealt, place, first, pretrained_file=weights)
-            made.trial = trial(made) if wanted == AUTO else None
+            if wanted == AUTO:
+                made.trial = trial(made, meeting.trial if meeting is not None else None)
+                if meeting is not None:
+                    meeting.trial = made.trial
         return made
 
     simulation, found = begun(), {"lines": [], "sessions": []}
@@ -124,8 +127,7 @@ def train(
     lines = found["lines"]
     sessions = [*found["sessions"], {"from_round": simulation.round, **machine(place, threads)}]
     if meeting is not None:
-        meeting.join(simulation.local)
-        sessions[-1]["together"] = meeting.runs
+        meeting.join(simulation.local, sessions[-1])
     where = f"{sessions[-1]['host']['gpu'] or 'cpu'}, {threads} thread(s), {simulation.executor.name}"
     start = f"from round {simulation.round} of its checkpoint" if resumed else "from the start"
     if simulation.state.home == "file":

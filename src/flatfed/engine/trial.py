@@ -27,13 +27,18 @@ TIMES = 3  # measurements, of which the median counts
 ENOUGH = 3.0  # seconds after which an executor is not measured again
 
 
-def trial(run: Simulation) -> dict[str, Any]:
+def trial(run: Simulation, known: dict[str, Any] | None = None) -> dict[str, Any]:
     """Have ``run``, before its first round, train with the fastest executor; return what was measured.
+
+    Or what is ``known`` from another seed that trains beside it: they meet where they have the same executor.
 
     That is ``rows``, the clients of the first round; ``seconds`` name -> of a local step of all of them; ``failed``
     name -> reason why an executor cannot run this model here; ``picked``. Nothing of the run's state changes: copies of
     the first round's rows are trained. Raises ConfigError if no executor can.
     """
+    if known is not None:
+        run.use(known["picked"])
+        return known
     order = active_clients(run.description["sampling"], run.clients, run.seed, run.round)
     order = batches.by_length(order, run.sizes, run.schedule)
     seconds, failed = {}, {}
@@ -54,7 +59,7 @@ def trial(run: Simulation) -> dict[str, Any]:
 
 def _measured(run: Simulation, order: np.ndarray) -> float:
     """Return the median seconds of a local step of clients ``order``, after one that is not counted."""
-    rate = torch.tensor(run.learning_rate(), dtype=run.dtype, device=run.device)
+    rate = torch.full((), run.learning_rate(), dtype=run.dtype, device=run.device)
     took = []
     began = time.monotonic()
     while len(took) <= TIMES and not (took and time.monotonic() - began > ENOUGH):
