@@ -45,10 +45,16 @@ class Contest:
     peak: dict[str, float]
 
     def measure(self, kind: str, workload: Workload, algorithm: str) -> dict[str, Any]:
-        """Return what a row says beside what it is of."""
+        """Return what a row says beside what it is of.
+
+        ``fewer_rows`` how many clients trained at a time where memory did not allow all; ``device_bytes`` the most that
+        all contenders took together.
+        """
         description = workload.description(algorithm)
         dataset, partition = workload.data()
         ours, failed = self.ours(workload, description, dataset, partition)
+        if not ours:
+            raise RuntimeError(f"no executor can run {workload.name} with {algorithm}: {failed}")
         first = next(iter(ours.values()))
         contenders: dict[str, Contender] = {name: (run.advance, 1.0) for name, run in ours.items()}
         if kind == "round":
@@ -63,6 +69,7 @@ class Contest:
                 for name, taken in seconds.items()
             },
             "failed": failed,
+            "fewer_rows": {name: run.rows for name, run in ours.items() if run.rows is not None},
         }
         if self.device.type == "cuda":
             found["device_bytes"] = torch.cuda.max_memory_allocated()

@@ -42,13 +42,15 @@ class PhaseClock:
         self._running: list[str] = []
         self._since = 0.0
         self.run = run
-        kind = type(run.executor)
-        run.executor.__class__ = type(kind.__name__, (kind,), {"__call__": self._clocked(kind.__call__, GRADIENT)})
-        recorded = getattr(run.local, "recording", None) is not None
+        recorded = run.local.recording is not None
+        if not recorded:  # else it is called where nothing may wait for the device, if at all
+            kind = type(run.executor)
+            call = {"__call__": self._clocked(kind.__call__, GRADIENT)}
+            run.executor.__class__ = type(kind.__name__, (kind,), call)
+            run.data.batch = self._clocked(run.data.batch, PLAN)
         for owner, name, phase in (
             (run.local, "train", GRADIENT if recorded else ARITHMETIC),
             (run, "plan", PLAN),
-            (run.data, "batch", PLAN),
             (run.local, "masks", PLAN),
             (run, "open", STATE),
             (run.state, "gather", STATE),
