@@ -52,7 +52,7 @@ def absent(kind: str, wanted: str, there: Iterable[str], where: str) -> str:
 
 def _nearest(value: object, known: Iterable[object]) -> tuple[list[str], str | None]:
     """Return the names, sorted, and the one that is most like ``value``, None where none is."""
-    names = sorted(str(name) for name in known)
+    names = sorted({str(name) for name in known})
     return names, next(iter(difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)), None)
 
 

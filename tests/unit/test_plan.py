@@ -183,7 +183,9 @@ def test_figures_are_planned_too_and_an_unknown_name_is_neither(here, capsys):
     assert plans.models_of("results/paper/analysis/p/dir0.1-100/fedavg/timing.json") == []
     capsys.readouterr()
     assert cli.main(["plan", "--config", "config.yaml", "fedsmoo2023_F77"]) == 2
-    assert "unknown table or figure 'fedsmoo2023_F77'; did you mean 'fedsmoo2023_F7'?" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "unknown table or figure 'fedsmoo2023_F77'; did you mean 'fedsmoo2023_F7'?" in said
+    assert said.count("cifar10_cnn") == 1, "a name of both, once"
 
 
 def test_a_diverged_run_is_there_and_measures_nothing(here, experiment):
