@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.simulation import Simulation
+from flatfed.engine.together import Meeting, go
 
 PHASE_ROUNDS = 2
 SLOW = 5.0  # an executor whose first turn takes so many times that of our fastest is not measured further
@@ -52,6 +54,8 @@ class Contest:
         """
         description = workload.description(algorithm)
         dataset, partition = workload.data()
+        if kind == "seeds":
+            return self.seeds(workload, algorithm, dataset, partition)
         ours, failed = self.ours(workload, description, dataset, partition)
         if not ours:
             raise RuntimeError(f"no executor can run {workload.name} with {algorithm}: {failed}")
@@ -110,6 +114,37 @@ class Contest:
                 failed[name] = f"{once:.2f} s a round, more than {SLOW:g} times the fastest: not measured further"
                 del found[name]
         return found, failed
+
+    def seeds(self, workload: Workload, algorithm: str, dataset: Dataset, partition: Partition) -> dict[str, Any]:
+        """Return the seconds of a round of all seeds, one after the other (``alone``) and as rows (``together``)."""
+        name = workload.executor[self.device.type]
+        alone, joined = (
+            [
+                Simulation(workload.description(algorithm, seed=seed), dataset, partition, self.device, name)
+                for seed in range(1, workload.seeds + 1)
+            ]
+            for _ in range(2)
+        )
+
+        def work(run: Simulation, meeting: Meeting) -> None:
+            meeting.join(run.local)
+            run.advance()
+
+        seconds = self.turns(
+            {
+                "alone": (lambda: [run.advance() for run in alone], 1.0),
+                "together": (lambda: go([partial(work, run) for run in joined]), 1.0),
+            }
+        )
+        pairs = zip(seconds["alone"], seconds["together"], strict=True)
+        return {
+            "executor": name,
+            "seconds": {
+                name: {"median": statistics.median(taken), "all": [round(one, 6) for one in taken]}
+                for name, taken in seconds.items()
+            },
+            "ratio": {"together": {"alone": round(statistics.median(a / b for a, b in pairs), 3)}},
+        }
 
     def evaluation(self, workload: Workload, run: Simulation, seconds: float) -> dict[str, float]:
         """Return ``images``, the ``seconds`` of their evaluation, and its ``share`` of a round that ends with one.

@@ -5,8 +5,8 @@
 
 Workloads (benchmarks/workloads.py) go by the beginning of their name: W1 is FedSMOO's CIFAR-10 set-up, W2 the CNNs, W3
 the digits; ``all`` is all of them and ``scaling``, which has no yardsticks: clients per round, clients in all, sizes of
-models. Yardsticks (benchmarks/yardsticks.py): ``loader`` is an nn.Module fed by a DataLoader, one client after another;
-``resident`` the same on data that lie on the device.
+models, seeds that train together (``alone``: one after the other). Yardsticks (benchmarks/yardsticks.py): ``loader`` is
+an nn.Module fed by a DataLoader, one client after another; ``resident`` the same on data that lie on the device.
 
 All contenders take turns in one process, a round each; the first turn is to warm up. ``seconds`` of a round are without
 evaluation; ``ratio`` is the median over turns of a yardstick's seconds over ours. Where yardsticks train fewer clients
@@ -99,6 +99,7 @@ class Bench:
             "steps": workload.steps,
             "batch": workload.batch,
             "workers": self.options.workers,
+            "seeds": workload.seeds,
         }
         if any(key.items() <= row.items() for row in self.report["rows"]):
             return
@@ -130,8 +131,8 @@ def _cpu() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def scaling(cuda: bool) -> list[Workload]:
-    """Return the workloads of ``scaling``: the digits' on a CPU; on a GPU the CNN's and the paper's, too."""
+def scaling(cuda: bool) -> list[tuple[str, Workload]]:
+    """Return kinds and workloads of ``scaling``: the digits' on a CPU; on a GPU the CNN's and the paper's, too."""
     small, large = WORKLOADS["W3-10"], WORKLOADS["W2-32"]
     found = [small.but(clients=count) for count in (1, 3, 10, 30, 100)]
     found += [small.but(total=total) for total in (1000, 10_000)]
@@ -148,7 +149,9 @@ def scaling(cuda: bool) -> list[Workload]:
         pooling = f" pooling {choices['pooling']}" if "pooling" in choices else ""
         sized = replace(large, name=f"{model}{pooling}", model=model, options=choices, shape=shape)
         found.append(sized if cuda else sized.but(clients=2, steps=2))
-    return found
+    seeds = [replace(small, seeds=count) for count in (2, 4, 8)]
+    seeds += [replace(large, seeds=count) for count in (2, 4)] if cuda else []
+    return [("scaling", one) for one in found] + [("seeds", one) for one in seeds]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -177,7 +180,7 @@ def main(arguments: list[str] | None = None) -> None:
     for name in wanted:
         chosen = [WORKLOADS[name]] if name in WORKLOADS else [w for w in WORKLOADS.values() if w.name.startswith(name)]
         if name == "scaling":
-            rows += [("scaling", one) for one in scaling(pick_device(options.device).type == "cuda")]
+            rows += scaling(pick_device(options.device).type == "cuda")
         elif not chosen:
             parser.error(f"no workload {name!r}; there are {', '.join(WORKLOADS)}, scaling and all")
         rows += [("round", one.but(clients=options.clients, steps=options.steps)) for one in chosen]

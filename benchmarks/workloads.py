@@ -31,7 +31,7 @@ class Workload:
     ``shape`` (C, H, W) of an image; ``executor`` the one by device that our protocols name; ``distinct`` training
     images in all, of which every client has ``images``, drawn with replacement over clients; ``test`` images of an
     evaluation; ``changed`` what is other than in the set-up ``what``, ``shrunk`` how many times its local steps are
-    those of this one.
+    those of this one; ``seeds`` runs that train at once.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Workload:
     test: int = TEST_IMAGES
     changed: dict[str, int] = field(default_factory=dict)
     shrunk: float = 1.0
+    seeds: int = 1
 
     @property
     def steps(self) -> int:

@@ -6,6 +6,7 @@ import json
 import statistics
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import rounds
 from phases import PHASES, PhaseClock, gradient_flops
 from workloads import ALGORITHMS, WORKLOADS
 
+from flatfed.engine.local import LocalTraining
 from flatfed.engine.simulation import Simulation
 
 ROOT = Path(__file__).parents[2]
@@ -111,13 +113,33 @@ def test_a_row_that_fails_loses_no_other(tmp_path, monkeypatch, capsys):
     assert "out of everything" in capsys.readouterr().err
 
 
-def test_scaling_covers_clients_totals_and_sizes():
+def test_scaling_covers_clients_totals_sizes_and_seeds():
     for cuda in (False, True):
-        found = rounds.scaling(cuda)
+        kinds = rounds.scaling(cuda)
+        assert {one.seeds for kind, one in kinds if kind == "seeds"} == {2, 4, 8}
+        found = [one for kind, one in kinds if kind == "scaling"]
         assert {1, 3, 10, 30, 100} <= {one.active for one in found}
         assert {100, 1000, 10_000} <= {one.total for one in found}
         assert {one.model for one in found} >= {"cnn_tiny", "cnn", "vgg11_gn", "resnet18_gn"}
         assert len({(one.name, one.active, one.total) for one in found}) == len(found), "rows are told apart"
+
+
+def test_seeds_train_alone_and_together(tmp_path, monkeypatch):
+    workload = replace(WORKLOADS["W3-10"].but(clients=2, steps=1), seeds=3)
+    monkeypatch.setattr(rounds, "scaling", lambda cuda: [("seeds", workload)])
+    trained = []
+    step = LocalTraining.step
+    monkeypatch.setattr(LocalTraining, "step", lambda self, w, *rest: trained.append(len(w)) or step(self, w, *rest))
+    out = tmp_path / "report.json"
+    with pytest.raises(SystemExit) as done:
+        rounds.main(["scaling", *SMALL, "--out", str(out)])
+    assert done.value.code == 0
+    rows = json.loads(out.read_text())["rows"]
+    assert [(row["kind"], row["algorithm"], row["seeds"]) for row in rows] == [("seeds", a, 3) for a in rounds.SCALED]
+    for row in rows:
+        pairs = zip(row["seconds"]["alone"]["all"], row["seconds"]["together"]["all"], strict=True)
+        assert row["ratio"]["together"]["alone"] == pytest.approx(statistics.median(a / b for a, b in pairs), rel=1e-2)
+    assert {2, 6} == set(trained) and trained.count(2) == 3 * trained.count(6), "two clients of three seeds"
 
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
