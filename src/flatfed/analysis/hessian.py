@@ -25,6 +25,7 @@ from flatfed.analysis import _model, hessian_eigen, hessian_estimates, hessian_p
 from flatfed.analysis._model import Trained
 from flatfed.analysis.hessian_products import Products
 from flatfed.analysis.hessian_stages import Stages
+from flatfed.data import augment
 from flatfed.engine.precision import ANALYSED
 from flatfed.engine.progress import duration
 from flatfed.engine.streams import stream
@@ -74,7 +75,7 @@ class Batches:
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         for part in self.parts:
-            yield self.data.batch(part).contiguous(memory_format=torch.channels_last), self.data.labels[part]
+            yield augment.channels_last(self.data.batch(part)), self.data.labels[part]
 
 
 def hessian(

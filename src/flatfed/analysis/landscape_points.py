@@ -13,6 +13,7 @@ from torch.func import functional_call, vmap
 from torch.nn.functional import cross_entropy
 
 from flatfed.analysis._model import Trained
+from flatfed.data import augment
 from flatfed.errors import ConfigError, unknown
 
 TOGETHER = 16  # points of one stacked forward pass
@@ -86,7 +87,7 @@ class Points:
         Channels come last in memory, which is faster by up to a half; said in the strides as well, or torch takes
         images of one channel for ordinary ones.
         """
-        images = self.trained.data.batch(part).contiguous(memory_format=torch.channels_last)
+        images = augment.channels_last(self.trained.data.batch(part))
         _, channels, height, width = images.shape
         strides = (height * width * channels, 1, width * channels, channels)
         return images.as_strided(images.shape, strides), self.trained.data.labels[part]

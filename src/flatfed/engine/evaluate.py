@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
+from flatfed.data import augment
 from flatfed.data.partition import Partition
 from flatfed.engine import interruption, shortage
 from flatfed.engine.layout import Layout
@@ -88,7 +89,7 @@ class Evaluation:
         for part, out in zip(index.split(self.batch_size), right.split(self.batch_size), strict=True):
             interruption.check()
             labels = self.data.labels[part]
-            images = self.data.batch(part).contiguous(memory_format=torch.channels_last)
+            images = augment.channels_last(self.data.batch(part))
             output = functional_call(self.model, views, (images,))
             loss += cross_entropy(output, labels, reduction="sum").double()
             out.copy_(output.argmax(dim=1) == labels)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import log_softmax
 
+from flatfed.data import augment
 from flatfed.engine.layout import Layout
 from flatfed.errors import ConfigError, unknown
 
@@ -97,7 +98,7 @@ class Sequential(Executor):
     def row(self, i: int, w: Tensor, batch: Batch, losses: Tensor, gradients: Tensor) -> None:
         """Write row ``i`` of ``losses`` (rows,) and ``gradients`` (rows, parameters)."""
         masks = [mask[i] for mask in batch.masks]
-        images = batch.images[i].contiguous(memory_format=torch.channels_last)  # convolutions run faster on it
+        images = augment.channels_last(batch.images[i])
         leaf = w[i].detach().requires_grad_()
         loss = self.loss(leaf, images, batch.labels[i], batch.weights[i], masks)
         (gradients[i],) = torch.autograd.grad(loss, leaf)
