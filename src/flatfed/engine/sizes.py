@@ -109,6 +109,7 @@ def of(
     at_hand = max(item * model.step + 2 * perturbs * vector, (PASSING + sent) * vector)
     batch = block * description["batch_size"] * (model.image + IMAGE * pixels)
     evaluated = evaluated or description["evaluation"]["batch_size"]
+    shown = evaluated * (model.forward + IMAGE * pixels)
     if algorithm.full_passes:
         batch = max(batch, evaluated * (model.image + IMAGE * pixels))
     others = present * ((1 + sent + kept) * vector + private)
@@ -119,7 +120,7 @@ def of(
         server=(3 + len(algorithm.server_state) * (1 + recorded) + recorded) * vector,
         rows=block * ((1 + recorded) * (held * vector + private) + private + at_hand),
         others=0 if block == present else others,
-        images=item * max(batch, evaluated * (model.forward + IMAGE * pixels)),
+        images=item * (batch + shown if recorded else max(batch, shown)),  # a recording keeps its activations' memory
         data=images * (pixels + 8),
     )
 
