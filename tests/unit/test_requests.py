@@ -20,7 +20,7 @@ def planned(tmp_path, **request):
 def test_a_plan_with_a_margin_and_more_for_another_attempt(tmp_path):
     known = planned(tmp_path, minutes=101.0, memory_bytes=10_000_000_000)
     assert requests.of(RUN, known, 1) == (152, 15_000)
-    assert requests.of(RUN, known, 2) == (304, 30_000)
+    assert requests.of(RUN, known, 2) == requests.of(RUN, known, 5) == (304, 30_000)
 
 
 def test_a_short_run_asks_for_what_starting_takes(tmp_path):
@@ -30,7 +30,7 @@ def test_a_short_run_asks_for_what_starting_takes(tmp_path):
 def test_guesses_where_the_plan_does_not_know(tmp_path):
     other = SimpleNamespace(scale="paper", protocol="q")
     assert requests.of(other, planned(tmp_path, minutes=1, memory_bytes=1), 1) == requests.GUESSES["paper"]
-    assert requests.of(SimpleNamespace(scale="preview", protocol="p"), requests.read(None), 3) == (30, 12_000)
+    assert requests.of(SimpleNamespace(scale="preview", protocol="p"), requests.read(None), 2) == (20, 8000)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ to be in /etc/slurm. A configuration there that is not ours is left alone.
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -19,7 +20,8 @@ ETC = Path("/etc/slurm")
 DAEMONS = ("munged", "slurmctld", "slurmd")
 CLIENTS = ("sbatch", "srun", "squeue", "scancel", "sinfo", "scontrol")
 
-# No accounting: `squeue` has to tell how jobs ended, so finished ones stay in its memory for an hour.
+# No accounting: `squeue` has to tell how jobs ended, so finished ones stay in its memory for an hour. A requeued job
+# waits for cred_expire, 120 s unless said. Jobs of the partition `urgent` put those of `all` back into the queue.
 SLURM_CONF = """{mark}
 ClusterName=one
 SlurmctldHost={node}(127.0.0.1)
@@ -29,7 +31,7 @@ SlurmctldPort={ports[0]}
 SlurmdPort={ports[1]}
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
+AuthInfo=socket={folder}/munge.socket,cred_expire=15
 CredType=cred/munge
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool
@@ -48,11 +50,14 @@ ReturnToService=2
 SchedulerType=sched/backfill
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 MinJobAge=3600
 KillWait=30
 GresTypes=gpu
 NodeName={node} NodeAddr=127.0.0.1 CPUs={cores} RealMemory={memory} Gres=gpu:1 State=UNKNOWN
 PartitionName=all Nodes={node} Default=YES MaxTime=1-00:00:00 State=UP
+PartitionName=urgent Nodes={node} PriorityTier=10 PreemptMode=OFF MaxTime=10 State=UP
 """
 GRES_CONF = "{mark}\nAutoDetect=off\nNodeName={node} Name=gpu File=/dev/null\n"
 
@@ -107,7 +112,7 @@ class Slurm:
         for words in (command, ["slurmctld"], ["slurmd"]):
             subprocess.run(words, check=True, env=self.environment(), capture_output=True)
         deadline = time.monotonic() + 60
-        while (state := self.ask("sinfo", "-h", "-N", "-o", "%t")) not in ("idle", "mix", "alloc"):
+        while (state := self.ask("sinfo", "-h", "-N", "-p", "all", "-o", "%t")) not in ("idle", "mix", "alloc"):
             assert time.monotonic() < deadline, f"the node is {state!r}: {(self.folder / 'slurmd.log').read_text()}"
             if state.startswith(("down", "drain")):
                 self.ask("scontrol", "update", f"nodename={node}", "state=resume")
@@ -138,6 +143,10 @@ class Slurm:
         """Return (id, state, reason) of every job that Slurm remembers, tasks of arrays one by one."""
         lines = self.ask("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r").splitlines()
         return [tuple(line.split("|")) for line in lines]
+
+    def restarts(self, job):
+        """Return how often Slurm has put a job into the queue again."""
+        return int(re.search(r" Restarts=(\d+) ", self.ask("scontrol", "show", "job", job))[1])
 
     @staticmethod
     def environment():

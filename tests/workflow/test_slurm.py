@@ -1,6 +1,9 @@
-"""The profile for clusters on a real Slurm of one node: one GPU to queue for, a cancelled job, the same table."""
+"""The profile for clusters on a real Slurm of one node: one GPU to queue for, jobs that are stopped, the same table."""
 
+import contextlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,8 +13,19 @@ import pytest
 from project import COLUMN, SPLIT, TABLE
 from slurm import Slurm, unavailable
 
+from flatfed import run_lock
+from flatfed.engine import progress
+
 RUNS = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}"
 ROWS = ["fedavg", "fedsmoo"]
+ROUNDS = 100
+
+# What happens to a training, in this order, and how; each to another job of Slurm's.
+EVENTS = {
+    "cancelled": ("scancel", "{job}"),
+    "preempted": ("sbatch", "--partition=urgent", "--gpus=1", "--mem=10", "--output=/dev/null", "--wrap=true"),
+    "requeued": ("scontrol", "requeue", "{job}"),
+}
 
 # The questions come sooner than the profile asks them: this scheduler has nothing else to do.
 QUICK = ("--slurm-init-seconds-before-status-checks", "1", "--slurm-status-command", "squeue", "--latency-wait", "5")
@@ -28,21 +42,58 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture
 def longer(project):
-    """The small project with two rows that train long enough to be cancelled; all of it made, locally."""
+    """The small project with two rows that train long enough to be stopped; all of it made, locally.
+
+    They write no checkpoint of their own accord: what a stopped one goes on from is what it wrote on SIGTERM.
+    """
     project.edit_yaml(f"config/tables/{TABLE}.yaml", lambda table: table.update(rows=ROWS))
     project.edit_yaml(
         "config/protocols/fedsmoo-cifar10.yaml",
-        lambda protocol: protocol["preview"].update(rounds=60, checkpoint_every=1),
+        lambda protocol: protocol["preview"].update(rounds=ROUNDS, checkpoint_every=ROUNDS),
     )
     project.make()
     return project
 
 
-def test_a_table_by_slurm_is_the_local_one_though_a_job_was_cancelled(longer, cluster):
+class Trainings:
+    """What becomes of the two trainings, which ask for the one GPU: looked at again and again, and disturbed.
+
+    The first is cancelled, the second makes way for an urgent job, the cancelled one's second attempt is requeued by
+    hand. ``hit``: event -> (Slurm job, row); ``stopped``: row -> rounds after which it said that it was stopped.
+    """
+
+    def __init__(self, root, cluster):
+        self.root, self.cluster = root, cluster
+        self.queued, self.hit, self.stopped = set(), {}, {row: set() for row in ROWS}
+
+    def look(self):
+        jobs = self.cluster.jobs()
+        states = {job: state for job, state, _ in jobs}
+        waiting = {job for job, state, why in jobs if state == "PENDING" and why == "Resources"}
+        self.queued |= waiting if "RUNNING" in states.values() else set()
+        for row in ROWS:
+            with contextlib.suppress(FileNotFoundError):
+                text = (self.root / f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/{row}/seed1.log").read_text()
+                self.stopped[row] |= set(map(int, re.findall(r"stopped by SIGTERM after round (\d+)", text)))
+        begun = [row for row in ROWS if (state := progress.read(self.root / RUNS / row / "seed1")) and state["pace"]]
+        active = [job for job in states if states[job] == "RUNNING" and job not in dict(self.hit.values())]
+        if self.queued and begun and active and len(self.hit) < len(EVENTS):
+            event = list(EVENTS)[len(self.hit)]
+            self.hit[event] = (active[0], begun[0])
+            self.cluster.ask(*(word.format(job=active[0]) for word in EVENTS[event]))
+
+    def sessions(self, row):
+        """Return the rounds from which the sessions of a row's training went on."""
+        run = json.loads((self.root / RUNS / row / "seed1/run.json").read_text())
+        return [session["from_round"] for session in run["sessions"]]
+
+
+def test_a_table_by_slurm_is_the_local_one_though_jobs_were_cancelled_preempted_and_requeued(longer, cluster):
     table = longer.root / f"results/preview/tables/{TABLE}.csv"
     local = table.read_bytes()
     for made in ("runs", "cells", "tables"):
         shutil.rmtree(longer.root / "results/preview" / made)
+    shutil.rmtree(longer.root / "logs")
     # A training on the CPU that asks for the GPU all the same: there is only the name of one.
     asked = ["--config", "device=cpu", "--set-resources", "train:gpu=1"]
     command = [sys.executable, "-m", "snakemake", "--workflow-profile", "profiles/slurm", *QUICK, *asked]
@@ -50,26 +101,40 @@ def test_a_table_by_slurm_is_the_local_one_though_a_job_was_cancelled(longer, cl
     log = longer.root / "slurm.log"
     with log.open("w") as file:
         running = subprocess.Popen(command, cwd=longer.root, env=environment, stdout=file, stderr=file)
-    queued, cancelled = set(), None
+    trainings = Trainings(longer.root, cluster)
     deadline = time.monotonic() + 400
     while running.poll() is None:
         assert time.monotonic() < deadline, log.read_text()
-        jobs = cluster.jobs()
-        states = [state for _, state, _ in jobs]
-        queued |= {job for job, state, why in jobs if state == "PENDING" and why == "Resources" and "RUNNING" in states}
-        begun = [row for row in ROWS if any((longer.root / RUNS / row / "seed1").glob(".checkpoint*"))]
-        active = [job for job, state, _ in jobs if state == "RUNNING"]
-        if cancelled is None and begun and active and queued:
-            cancelled = (active[0], begun[0])
-            cluster.ask("scancel", active[0])
+        trainings.look()
         time.sleep(0.05)
-    assert running.returncode == 0, log.read_text()
-    assert queued, "the second training waits for the one GPU"
-    assert cancelled is not None and (cancelled[0], "CANCELLED") in {job[:2] for job in cluster.jobs()}
-    again = (longer.root / f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/{cancelled[1]}/seed1.log").read_text()
-    assert "of its checkpoint" in again, "the second attempt goes on from where the first was cancelled"
+    text = log.read_text()
+    assert running.returncode == 0, text
+    assert trainings.queued, "the second training waits for the one GPU"
+    (cancelled, first), (preempted, second), (requeued, again) = (trainings.hit[event] for event in EVENTS)
+    assert {first, second} == set(ROWS) and again == first
+    assert (cancelled, "CANCELLED") in {job[:2] for job in cluster.jobs()}
+    assert [cluster.restarts(job) for job in (cancelled, preempted, requeued)] == [0, 1, 1]
+    assert text.count("Trying to restart job") == 1, "Snakemake tries again what was cancelled, Slurm the others"
+    for row, times in ((first, 3), (second, 2)):
+        rounds = trainings.sessions(row)
+        assert len(rounds) == times and rounds[0] == 0 and rounds == sorted(set(rounds))
+        assert trainings.stopped[row] == set(rounds[1:]), "each went on from the round after which SIGTERM stopped it"
     assert table.read_bytes() == local
     assert COLUMN in local.decode()
+
+
+def test_a_failing_training_is_tried_again_as_often_as_the_profile_says(project):
+    """A rule's own number would go before the profile's, and be tried within each of Slurm's jobs besides."""
+    pytest.importorskip("snakemake_executor_plugin_slurm")
+    project.edit("src/flatfed/run_lock.py", ("PATIENCE = 5.0", "PATIENCE = 0.1"))
+    folder = project.root / RUNS / "fedavg/seed1"
+    (folder / "run.json").unlink()
+    here = ("--workflow-profile", "profiles/slurm", "--executor", "local", "--cores", "1", "--config", "device=cpu")
+    with run_lock.held(folder):
+        done = project.call(sys.executable, "-m", "snakemake", *here, "--", f"{RUNS}/fedavg/seed1/run.json")
+    assert done.returncode != 0
+    assert (done.stdout + done.stderr).count("Trying to restart job") == 4
+    assert "another process trains this run" in done.stderr
 
 
 def test_where_jobs_run_elsewhere_the_device_is_said(project, cluster):

@@ -17,7 +17,6 @@ rule train:
         "<logs>/{scale}/train/{protocol}/{split}/{algorithm}/seed{seed}.log",
     benchmark:
         "<benchmarks>/{scale}/train/{protocol}/{split}/{algorithm}/seed{seed}.tsv"
-    retries: 1
     conda:
         "../../environment.yml"
     threads: run_threads

@@ -27,7 +27,8 @@ class Stopped(Exception):
     def status(self) -> int:
         """Exit status: 128 + the signal's number, as a shell gives it.
 
-        Anything but 0 makes Snakemake's ``retries`` try again; Slurm requeues a preempted job whatever its status.
+        Anything but 0 makes Snakemake try again. Slurm requeues a job that it preempts at once, or that somebody
+        requeues, whatever its status; one that leaves within a preemption's grace time has failed, and is Snakemake's.
         """
         return 128 + self.number
 

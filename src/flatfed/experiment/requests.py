@@ -44,13 +44,17 @@ def read(path: str | None) -> Mapping[str, Any]:
 
 
 def of(run: Run, known: Mapping[str, Any], attempt: int) -> tuple[int, int]:
-    """Return (minutes, megabytes) for ``run``; the second ``attempt`` asks for twice as much, and so on."""
+    """Return (minutes, megabytes) for ``run``; every ``attempt`` after the first asks for twice as much.
+
+    For no more: attempts also follow preemptions, and what no partition gives is refused.
+    """
     minutes, megabytes = GUESSES[run.scale]
     request = known.get(run.scale, {}).get(run.protocol)
     if request is not None:
         minutes = max(LEAST[0], math.ceil(MARGIN * request["minutes"]))
         megabytes = max(LEAST[1], math.ceil(MARGIN * request["memory_bytes"] / 1e6))
-    return minutes * attempt, megabytes * attempt
+    times = min(attempt, 2)
+    return minutes * times, megabytes * times
 
 
 def together(runs: Sequence[Run], known: Mapping[str, Any], attempt: int) -> tuple[int, int]:
