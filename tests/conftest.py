@@ -1,12 +1,18 @@
 """What every test may use."""
 
 import os
+import signal
 
 import pytest
 
 # Two tests at a time on two cores: more threads each would only get in each other's way.
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+
+
+# A shell that starts the tests in the background has them ignore SIGINT, and so would every process that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):

@@ -149,7 +149,7 @@ def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(tmp_path, folder)
     assert exp.catalog.algorithms["fedsign"]["label"] == "FedSign"
     before = provenance.run_digest(run.description)
     (folder / "fedsign.py").write_text(MINE.replace("alpha=self.size", "alpha=2 * self.size"))
-    for cached in (provenance._tree, provenance._digest, provenance._imports, provenance._code_digest):
+    for cached in (provenance._known, provenance._code_digest):
         cached.cache_clear()
     assert provenance.run_digest(run.description) != before
 
