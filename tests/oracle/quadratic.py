@@ -32,11 +32,10 @@ class Point(nn.Module):
         return self.point.sum() * images.flatten(1).sum(dim=1, keepdim=True) * torch.zeros(1, self.classes).to(images)
 
 
-def quadratic_loss(executor, row, images, labels, weights, masks):
-    shared = row[: executor.layout.size]
+def quadratic_loss(executor, tensors, private, images, labels, weights, masks):
     if executor.transform is not None:
-        images = executor.transform(images, row[executor.layout.size :])
-    distance = shared - images.flatten(1)
+        images = executor.transform(images, private)
+    distance = tensors["point"].flatten() - images.flatten(1)
     return ((executor.curvature[labels] * distance.square()).sum(dim=1) / 2 * weights).sum()
 
 

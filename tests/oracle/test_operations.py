@@ -31,17 +31,17 @@ OWN_PASSES = {
     "fedavg": 0,
     "scaffold": 1,  # the correction
     "fedsam": 4,  # norm, quotient and product of e = rho g / ||g||; w + e
-    "fedsmoo": 4 + 2 + 2 + 1 + 1,  # as FedSAM; g - mu - s; mu + e - s; e is kept; the dual of h
+    "fedsmoo": 4 + 2 + 2 + 1,  # as FedSAM; g - mu - s; mu + e - s; the dual of h
 }
-GRADIENT_PASSES = {"stacked": 1, "sequential": 2}  # the tensors of a gradient are joined; a row is put into the matrix
+GRADIENT_PASSES = {"stacked": 1, "sequential": 0}  # the tensors of a gradient are joined; or each put where it belongs
 
 #: Operations that compute, with cnn_tiny: gathering and normalising a batch, clip, decay, update, sum of losses; and of
 #: a gradient, forward and backward through two convolutions, two pools and a dense layer. A dozen of the stacked ones
-#: bring images and kernels of all rows into the order of a grouped convolution, two of the sequential ones the
-#: gradients of kernels out of channels-last order.
+#: bring images and kernels of all rows into the order of a grouped convolution, six of the sequential ones put
+#: the gradients of tensors into the row.
 STEP_OPERATIONS = 18
-GRADIENT_OPERATIONS = {"stacked": 46, "sequential": 34}
-OWN_OPERATIONS = {**OWN_PASSES, "fedsam": 4 + 1, "fedsmoo": 10 + 1}  # what keeps a norm from zero
+GRADIENT_OPERATIONS = {"stacked": 46, "sequential": 36}
+OWN_OPERATIONS = {**OWN_PASSES, "fedsam": 4 + 1, "fedsmoo": 9 + 1}  # what keeps a norm from zero
 
 #: What makes the host wait for the device, or move values between them.
 WAITS = ("_local_scalar_dense", "item", "nonzero", "is_nonzero", "equal", "masked_select", "unique_dim", "_unique2")

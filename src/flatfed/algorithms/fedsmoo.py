@@ -46,7 +46,8 @@ class FedSMOO(FedDyn):
         """e = rho unit(g - mu_i - s), and the dual step of mu_i."""
         e = self.rho * unit(gradient(w) - ctx.client["mu"] - ctx.server["s"])
         ctx.client["mu"].add_(e).sub_(ctx.server["s"])
-        ctx.scratch["e"].copy_(e)
+        if self.s == "paper":
+            ctx.scratch["e"].copy_(e)
         return e
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:

@@ -246,11 +246,12 @@ def _built(
     except ModuleNotFoundError:
         return None
     from flatfed import models
-    from flatfed.engine import executors, footprint, taps
+    from flatfed.engine import executors, footprint, products, taps
     from flatfed.engine.layout import Layout
 
     with torch.device("meta"):
         module = models.build(name, shape, classes, json.loads(options)).requires_grad_(False)
     small = taps.cropped(module, shape) if alike else None
     layout = Layout.of(module) if small is None else small.layout
-    return footprint.of(executors.executor(executor, module if small is None else small.model, layout), shape)
+    computed = products.of(module if small is None else small.model, shape)
+    return footprint.of(executors.executor(executor, computed, layout), shape)

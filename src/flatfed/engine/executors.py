@@ -65,18 +65,26 @@ class Executor:
         """Return the same for a local step: what a row gets does not depend on how many there are beside it."""
         return self(w, batch)
 
-    def loss(self, row: Tensor, images: Tensor, labels: Tensor, weights: Tensor, masks: list[Tensor]) -> Tensor:
-        """Return the weighted cross-entropy of one flat row on one row's batch.
+    def loss(
+        self,
+        tensors: dict[str, Tensor],
+        private: Tensor,
+        images: Tensor,
+        labels: Tensor,
+        weights: Tensor,
+        masks: list[Tensor],
+    ) -> Tensor:
+        """Return the weighted cross-entropy of the model of ``tensors``, by name, on one row's batch.
 
-        Coordinates past the model's own are private to the client and go to the algorithm's batch transform.
+        ``private``: what a row has beyond the model, which is its client's own and goes to the algorithm's transform.
         """
         if self.transform is not None:
-            images = self.transform(images, row[self.layout.size :])
+            images = self.transform(images, private)
         # Tensors without content, which sizes are worked out with, have no autocast of their own.
         kind = "cpu" if images.device.type == "meta" else images.device.type
         # No cache of casted weights: each is cast once in a pass, and a recorded step may not read an older one.
         with torch.autocast(kind, self.layers, enabled=self.layers is not None, cache_enabled=False):
-            output = functional_call(self.model, self.layout.views(row), (images, masks or None))
+            output = functional_call(self.model, tensors, (images, masks or None))
         output = output.to(weights.dtype)
         # Not cross_entropy: under vmap torch decomposes it, and its checks load a second's worth of symbolic algebra.
         right = log_softmax(output, dim=1).gather(1, labels[:, None])[:, 0]
@@ -99,9 +107,18 @@ class Sequential(Executor):
         """Write row ``i`` of ``losses`` (rows,) and ``gradients`` (rows, parameters)."""
         masks = [mask[i] for mask in batch.masks]
         images = augment.channels_last(batch.images[i])
-        leaf = w[i].detach().requires_grad_()
-        loss = self.loss(leaf, images, batch.labels[i], batch.weights[i], masks)
-        (gradients[i],) = torch.autograd.grad(loss, leaf)
+        # The model's tensors are the leaves, and not the row, whose gradient would be joined first and then copied.
+        tensors = {name: view.requires_grad_() for name, view in self.layout.views(w[i].detach()).items()}
+        leaves, into = list(tensors.values()), list(self.layout.views(gradients[i]).values())
+        rest = w[i, self.layout.tensors :].detach().requires_grad_()
+        if len(rest):
+            leaves.append(rest)
+            into.append(gradients[i, self.layout.tensors :])
+        private = rest[self.layout.extra :]
+        loss = self.loss(tensors, private, images, batch.labels[i], batch.weights[i], masks)
+        found = torch.autograd.grad(loss, leaves, materialize_grads=True)
+        for target, gradient in zip(into, found, strict=True):
+            target.copy_(gradient)
         losses[i] = loss.detach()
 
 
@@ -148,7 +165,7 @@ class Stacked(Executor):
 
     def __init__(self, model: nn.Module, layout: Layout, transform: Transform | None = None):
         super().__init__(model, layout, transform)
-        self._mapped = vmap(self.loss)
+        self._mapped = vmap(lambda row, *batch: self.loss(layout.views(row), row[layout.size :], *batch))
 
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         # Rows do not meet, so the gradient of the sum of their losses is every row's own. (torch.func.grad would do as

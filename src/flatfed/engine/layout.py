@@ -30,9 +30,14 @@ class Layout:
         )
 
     @property
+    def tensors(self) -> int:
+        """Number of the tensors' coordinates."""
+        return sum(self.sizes)
+
+    @property
     def size(self) -> int:
         """Length of a row: the number of parameters, and the extra coordinates."""
-        return sum(self.sizes) + self.extra
+        return self.tensors + self.extra
 
     def slices(self) -> dict[str, slice]:
         """Return name -> slice of the flat row."""
@@ -48,5 +53,5 @@ class Layout:
         What ``row`` has beyond the model's tensors is left out. One split, no slices: the gradient of a slice is a
         pass over all parameters more.
         """
-        *parts, _ = row.split([*self.sizes, len(row) - sum(self.sizes)])
+        *parts, _ = row.split([*self.sizes, len(row) - self.tensors])
         return {n: p.view(s) for n, p, s in zip(self.names, parts, self.shapes, strict=True)}

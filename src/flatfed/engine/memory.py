@@ -24,6 +24,12 @@ def reuse_memory() -> None:
         library.mallopt(TRIM_THRESHOLD, (1 << 31) - 1)
 
 
+def give_back() -> None:
+    """Have the C library give back what :func:`reuse_memory` made it keep; the next allocations are slow again."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def available(root: Path = Path("/")) -> int:
     """Return how many bytes this process may still take: what the machine has free, and its cgroups leave.
 

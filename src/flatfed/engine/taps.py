@@ -36,12 +36,11 @@ class Cropped(nn.Conv2d):
             bias=full.bias is not None,
         )
         self.border: tuple[int, ...] = ()
-        for side, part, width, step, low, taps in zip(
-            size, window, kernel, full.stride, full.padding, full.kernel_size, strict=True
+        for side, count, part, width, step, low in zip(
+            size, outputs(full, size), window, kernel, full.stride, full.padding, strict=True
         ):
-            outputs = (side + 2 * low - taps) // step + 1
             before = low - part.start
-            after = (outputs - 1) * step + width - side - before
+            after = (count - 1) * step + width - side - before
             self.border = (before, after, *self.border)  # torch's pad begins with the last dimension
         left, right, top, bottom = self.border
         self.even = left == right >= 0 and top == bottom >= 0
@@ -115,8 +114,8 @@ def cropped(model: nn.Module, shape: tuple[int, int, int]) -> LiveTaps | None:
 
     Needs no content: the model may be on torch's device "meta".
     """
-    sizes = _sizes(model, shape)
-    windows = {name: _window(layer, sizes[name]) for name, layer in model.named_modules() if name in sizes}
+    seen = sizes(model, shape)
+    windows = {name: _window(model.get_submodule(name), size) for name, size in seen.items()}
     windows = {
         name: window
         for name, window in windows.items()
@@ -126,19 +125,39 @@ def cropped(model: nn.Module, shape: tuple[int, int, int]) -> LiveTaps | None:
         return None
     small = copy.deepcopy(model)
     for name, window in windows.items():
-        parent, _, last = name.rpartition(".")
-        setattr(small.get_submodule(parent), last, Cropped(model.get_submodule(name), window, sizes[name]))
+        exchange(small, name, Cropped(model.get_submodule(name), window, seen[name]))
     full, reduced = Layout.of(model), Layout.of(small)
     layout = Layout(reduced.names, reduced.shapes, reduced.sizes, extra=1)
     return LiveTaps(small, layout, full, {f"{name}.weight": window for name, window in windows.items()}, torch.empty(0))
 
 
-def _sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, tuple[int, int]]:
+def exchange(model: nn.Module, name: str, layer: nn.Module) -> None:
+    """Put ``layer`` in the place of the layer called ``name``."""
+    parent, _, last = name.rpartition(".")
+    setattr(model.get_submodule(parent), last, layer)
+
+
+def border(layer: nn.Conv2d) -> tuple[int, ...]:
+    """Return the padding left, right, top and bottom of ``layer``."""
+    if isinstance(layer, Cropped):
+        return layer.border
+    return layer.padding[1], layer.padding[1], layer.padding[0], layer.padding[0]
+
+
+def outputs(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[int, int]:
+    """Return the (H, W) of what ``layer`` gives for images of ``size`` (H, W)."""
+    left, right, top, bottom = border(layer)
+    height, width = size[0] + top + bottom, size[1] + left + right
+    taps, step = layer.kernel_size, layer.stride
+    return (height - taps[0]) // step[0] + 1, (width - taps[1]) // step[1] + 1
+
+
+def sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, tuple[int, int]]:
     """Return name -> (H, W) of the images that reach every plain convolution, left out where several sizes do."""
     seen: dict[str, set[tuple[int, int]]] = {}
     handles = []
     for name, layer in model.named_modules():
-        plain = type(layer) is nn.Conv2d and layer.padding_mode == "zeros" and layer.dilation == (1, 1)
+        plain = type(layer) in (nn.Conv2d, Cropped) and layer.padding_mode == "zeros" and layer.dilation == (1, 1)
         if plain and not isinstance(layer.padding, str):
 
             def note(_, inputs, name=name):
@@ -156,9 +175,10 @@ def _sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, tuple[int
 def _window(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[slice, slice]:
     """Return the live window of a kernel over images of ``size`` (H, W): taps that meet a pixel at some position."""
     parts = []
-    for side, taps, step, low in zip(size, layer.kernel_size, layer.stride, layer.padding, strict=True):
-        outputs = (side + 2 * low - taps) // step + 1
-        live = [tap for tap in range(taps) if any(0 <= out * step - low + tap < side for out in range(outputs))]
+    for side, count, taps, step, low in zip(
+        size, outputs(layer, size), layer.kernel_size, layer.stride, layer.padding, strict=True
+    ):
+        live = [tap for tap in range(taps) if any(0 <= out * step - low + tap < side for out in range(count))]
         parts.append(slice(live[0], live[-1] + 1))
     return parts[0], parts[1]
 

@@ -202,6 +202,8 @@ def _rounds(simulation: Simulation, saved: Checkpoint, lines: list, sessions: li
 def set_up(threads: int) -> None:
     """Set what torch does on this machine: as the official code, TF32 on and cuDNN deterministic; memory is reused."""
     torch.set_num_threads(threads)
+    # cuBLAS takes other algorithms from call to call where streams share its workspace; it reads this when it starts.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     reuse_memory()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.deterministic = True

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from flatfed import models
 from flatfed.algorithms import Algorithm
-from flatfed.engine import taps
+from flatfed.engine import products, taps
 from flatfed.engine.layout import Layout
 from flatfed.engine.streams import torch_seed
 from flatfed.models import pretrained
@@ -45,7 +45,7 @@ class Weights:
             self.taps = taps.find(self.model, shape, initial)
         if self.taps is not None:
             self.model, self.layout, initial = self.taps.model, self.taps.layout, self.taps.reduce(initial.to(dtype))
-        self.model.to(device, dtype).requires_grad_(False)
+        self.model = products.of(self.model, shape).to(device, dtype).requires_grad_(False)
         self.initial = initial.to(device, dtype)
 
     def tensors(self, row: Tensor) -> dict[str, Tensor]:
