@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from flatfed import models
 from flatfed.data.partition import Partition
+from flatfed.engine import products
 from flatfed.engine import train as engine
 from flatfed.engine.layout import Layout
 from flatfed.engine.local import Resident, placed
@@ -109,7 +110,8 @@ def load(
             )
     dtype = STATE[precision or description["precision"]]
     spec, about = description["model"], description["dataset"]
-    model = models.build(spec["name"], tuple(about["shape"]), about["classes"], spec["options"])
+    shape = tuple(about["shape"])
+    model = products.of(models.build(spec["name"], shape, about["classes"], spec["options"]), shape)
     model.to(place, dtype).eval().requires_grad_(False)
     layout = Layout.of(model)
     row, digest = weights(run, record, layout)

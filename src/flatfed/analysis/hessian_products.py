@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor, nn
 
+from flatfed.engine import memory
 from flatfed.errors import FlatFedError
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, targets) -> the mean over the batch, a 0-d tensor
@@ -41,6 +42,7 @@ class Products:
 
     def _block(self, vectors: Tensor) -> Tensor:
         """Return H v of a block of vectors, all on one graph a micro-batch."""
+        memory.give_back()  # else what others freed lies beside the graphs, and what graphs freed beside the vectors
         total, count = torch.zeros_like(vectors), 0
         for inputs, targets in self.batches:
             mean = self.loss(self.model(inputs), targets)
@@ -61,4 +63,5 @@ class Products:
                     total[number, place : place + size].add_(product.reshape(-1), alpha=len(inputs))
                     place += size
             count += len(inputs)
+        memory.give_back()
         return total.div_(count)
