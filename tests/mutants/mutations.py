@@ -284,7 +284,12 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             '-self.rho * unit(uploads["mu"]',
             "s has the wrong sign",
         ),
-        ("algorithms/fedsmoo.py", 'self.s == "paper"', 'self.s != "paper"', "the two forms of s are swapped"),
+        (
+            "algorithms/fedsmoo.py",
+            'ctx.scratch["e"] if self.s == "paper"',
+            'ctx.scratch["e"] if self.s != "paper"',
+            "the two forms of s are swapped",
+        ),
     ),
     "fedlesam": (*LESAM, LESAM_STEP, UNIT_SUM, MEAN_SUM),
     "fedlesam_s": (
