@@ -163,9 +163,10 @@ class LocalTraining:
         generators = [stream(seed, "dropout", round_, client, step) for (seed, round_), client in keys]
         masks = []
         for shape, rate in shapes:
-            draws = np.ones((rows, width, *shape), dtype="float32")
-            for row, (generator, count) in enumerate(zip(generators, own, strict=True)):
-                draws[row, :count] = generator.random((count, *shape), dtype="float32")
+            draws = np.empty((rows, width, *shape), dtype="float32")
+            for generator, count, drawn in zip(generators, own, draws, strict=True):
+                generator.random(dtype="float32", out=drawn[:count])
+                drawn[count:] = 1
             keep = sent(torch.from_numpy(draws) >= rate, self.data.mean.device)
             masks.append(keep.to(self.data.dtype).div_(1 - rate))
         return masks
