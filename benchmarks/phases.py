@@ -116,18 +116,19 @@ def peaks(device: torch.device, wait: Wait, side: int, numbers: int, times: int 
     }
 
 
-def gradient_flops(run: Simulation) -> int:
-    """Return the floating-point operations of one image's gradient: those of products and convolutions.
+def gradient_flops(run: Simulation, batch: int = 1) -> float:
+    """Return the floating-point operations of an image's gradient in a ``batch``: those of products and convolutions.
 
-    Of the model that rows are of, without taps that only ever see padding.
+    Of the model that rows are of: without taps that only ever see padding, small convolutions as products, whose
+    matrices are made once a batch.
     """
     alone = executor("sequential", run.model, run.layout)
     shape = run.description["dataset"]["shape"]
-    images = torch.zeros(1, 1, *shape, dtype=run.dtype, device=run.device)
-    labels = torch.zeros(1, 1, dtype=torch.int64, device=run.device)
+    images = torch.zeros(1, batch, *shape, dtype=run.dtype, device=run.device)
+    labels = torch.zeros(1, batch, dtype=torch.int64, device=run.device)
     with FlopCounterMode(display=False) as counter:
         alone(run.server["w"], Batch(images, labels, torch.ones_like(images[:, :, 0, 0, 0]), []))
-    return counter.get_total_flops()
+    return counter.get_total_flops() / batch
 
 
 def floor(run: Simulation, active: int, steps: int, images: int, peak: dict[str, float]) -> dict[str, float]:
@@ -136,7 +137,8 @@ def floor(run: Simulation, active: int, steps: int, images: int, peak: dict[str,
     ``seconds`` the larger of ``arithmetic``, all ``flops`` at the measured rate of a matrix product, and ``memory``,
     ``bytes`` of row vectors (:data:`VECTORS`) at that of a copy; activations are not counted.
     """
-    flops = active * images * run.algorithm.gradients_per_step * gradient_flops(run)
+    an_image = gradient_flops(run, run.description["batch_size"])
+    flops = round(active * images * run.algorithm.gradients_per_step * an_image)
     moved = active * steps * VECTORS[run.description["algorithm"]] * run.layout.size * run.dtype.itemsize
     arithmetic, memory = flops / peak["flops"], moved / peak["bytes"]
     return {

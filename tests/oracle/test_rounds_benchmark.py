@@ -161,7 +161,8 @@ def test_operations_of_a_gradient():
     dataset, partition = workload.data()
     run = Simulation(workload.description("fedavg"), dataset, partition, torch.device("cpu"), "stacked")
     first, second, dense = 8 * 8 * 8 * 9, 4 * 4 * 16 * 8 * 9, 64 * 10
-    assert gradient_flops(run) == 2 * (2 * first + 3 * second + 3 * dense)
+    for batch in (1, 4):
+        assert gradient_flops(run, batch) == 2 * (2 * first + 3 * second + 3 * dense)
 
 
 def test_a_shrunk_workload_knows_by_how_much():
