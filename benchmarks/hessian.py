@@ -4,9 +4,11 @@
 
 All take turns in one process on the same random images, in the same micro-batches, so that what else the machine does
 meets them alike; every turn measures each once, and ``seconds`` are medians. ``gradient`` is one gradient of the loss
-on all the images, without a graph of its own; ``single`` one product by itself, ``block`` one of a block that shares
-the graphs, both by ``flatfed.analysis.hessian_products``; ``pyhessian`` one by PyHessian's loop over a data loader. The
-products must agree. ``peak_memory_bytes`` is that of the whole process.
+on all the images, without a graph of its own; ``pyhessian`` one product by PyHessian's loop over a data loader; both of
+the model as it is. ``single`` is one product by itself, ``block`` one of a block that shares the graphs, both by
+``flatfed.analysis.hessian_products`` and, as in a Hessian of ours, of the model with small convolutions as products
+(``flatfed.engine.products``); ``our_gradient`` is a gradient of that one. The products must agree.
+``peak_memory_bytes`` is that of the whole process.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from pathlib import Path
 
 import torch
 from pyhessian import hessian
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
@@ -32,6 +34,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed import models  # noqa: E402
 from flatfed.analysis.hessian_products import Products  # noqa: E402
+from flatfed.engine import products  # noqa: E402
 from flatfed.engine.memory import reuse_memory  # noqa: E402
 
 SHAPES = {"cnn_tiny": (1, 8, 8), "cnn": (3, 32, 32), "resnet18_gn": (3, 32, 32)}
@@ -42,34 +45,39 @@ def measure(options: argparse.Namespace) -> dict:
     device = torch.device(options.device)
     generator = torch.Generator().manual_seed(0)
     model = models.build(options.model, SHAPES[options.model], 10, {}).eval()
-    vector_to_parameters(models.initial_weights(model, generator), model.parameters())
+    row = models.initial_weights(model, generator)
     model.to(device)
+    ours = products.of(model, SHAPES[options.model])
+    for one in (model, ours):
+        vector_to_parameters(row.to(device), one.parameters())
     images = torch.randn(options.images, *SHAPES[options.model], generator=generator).to(device)
     images = images.contiguous(memory_format=torch.channels_last)
     labels = torch.randint(0, 10, (options.images,), generator=generator).to(device)
     size = options.micro_batch
     batches = list(zip(images.split(size), labels.split(size), strict=True))
-    products = Products(model, cross_entropy, batches, options.block)
-    vectors = torch.randn(options.block, products.size, generator=generator).to(device)
+    hessian_of = Products(ours, cross_entropy, batches, options.block)
+    vectors = torch.randn(options.block, hessian_of.size, generator=generator).to(device)
     theirs = hessian(model, cross_entropy, dataloader=batches, cuda=device.type == "cuda")
 
-    def gradient() -> list[Tensor]:
-        total = [torch.zeros_like(parameter) for parameter in products.parameters]
+    def gradient(model: nn.Module) -> list[Tensor]:
+        parameters = list(model.parameters())
+        total = [torch.zeros_like(parameter) for parameter in parameters]
         for inputs, targets in batches:
-            found = torch.autograd.grad(cross_entropy(model(inputs), targets), products.parameters)
+            found = torch.autograd.grad(cross_entropy(model(inputs), targets), parameters)
             torch._foreach_add_(total, found, alpha=len(inputs) / options.images)
         return total
 
     def loop() -> Tensor:
-        parts = zip(vectors[0].split(products.sizes), products.parameters, strict=True)
+        parts = zip(vectors[0].split(hessian_of.sizes), model.parameters(), strict=True)
         found = theirs.dataloader_hv_product([part.view_as(parameter) for part, parameter in parts])[1]
         return torch.cat([part.reshape(-1) for part in found])
 
     jobs = {
-        "gradient": (gradient, 1),
+        "gradient": (lambda: gradient(model), 1),
+        "our_gradient": (lambda: gradient(ours), 1),
         "pyhessian": (loop, 1),
-        "single": (lambda: products(vectors[:1])[0], 1),
-        "block": (lambda: products(vectors)[0], options.block),
+        "single": (lambda: hessian_of(vectors[:1])[0], 1),
+        "block": (lambda: hessian_of(vectors)[0], options.block),
     }
     taken: dict[str, list[float]] = {name: [] for name in jobs}
     seen: dict[str, Tensor] = {}
@@ -85,10 +93,10 @@ def measure(options: argparse.Namespace) -> dict:
     middle = {name: statistics.median(values) for name, values in taken.items()}
     return {
         **vars(options),
-        "parameters": products.size,
+        "parameters": hessian_of.size,
         "torch": torch.__version__,
         "seconds": {name: round(value, 4) for name, value in middle.items()},
-        "gradients a product": {name: round(middle[name] / middle["gradient"], 2) for name in list(jobs)[1:]},
+        "gradients a product": {name: round(middle[name] / middle["gradient"], 2) for name in list(jobs)[2:]},
         "block, times PyHessian's products per second": round(middle["pyhessian"] / middle["block"], 2),
         "largest relative difference": worst,
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
