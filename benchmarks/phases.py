@@ -48,10 +48,10 @@ class PhaseClock:
             call = {"__call__": self._clocked(kind.__call__, GRADIENT)}
             run.executor.__class__ = type(kind.__name__, (kind,), call)
             run.data.batch = self._clocked(run.data.batch, PLAN)
+            run.local.masks = self._clocked(run.local.masks, PLAN)
         for owner, name, phase in (
             (run.local, "train", GRADIENT if recorded else ARITHMETIC),
             (run, "plan", PLAN),
-            (run.local, "masks", PLAN),
             (run, "open", STATE),
             (run.state, "gather", STATE),
             (run.state, "scatter", STATE),

@@ -8,7 +8,7 @@ import torch
 from harness import SIZES, description, needs, simulation, sizes, weights, write_problem
 
 from flatfed import algorithms
-from flatfed.engine import batches, context, local
+from flatfed.engine import batches, context, dropout
 from flatfed.engine import simulation as engine
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.streams import stream
@@ -96,7 +96,7 @@ def permuted(folder, monkeypatch, spec: dict, executor: str):
         def mixing(self, round_, step=0):
             return super().mixing(round_, step)[np.ix_(ORDER, ORDER)]
 
-    for module in (batches, local, context):
+    for module in (batches, dropout, context):
         monkeypatch.setattr(module, "stream", moved_stream)
     monkeypatch.setattr(engine, "active_clients", moved_clients)
     monkeypatch.setattr(engine, "Topology", MovedTopology)

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from flatfed.data import augment
+from flatfed.engine import dropout
 from flatfed.engine.streams import stream
 
 
@@ -17,7 +18,8 @@ class RoundPlan:
 
     ``clients`` (rows,) ids; ``steps`` (rows,) true local steps K_i = E ceil(n_i / B); ``index`` (rows, K, B)
     positions in the image array, padded with a valid one; ``weight`` (rows, K, B) 1 / (batch size), 0 where padded;
-    ``draws`` (rows, K, B, 4) augmentation draws or None; ``origin`` (rows, 2) the seed and the round of each row.
+    ``draws`` (rows, K, B, 4) augmentation draws or None; ``keys`` (rows, K, sites, 2) those of dropout masks or None;
+    ``origin`` (rows, 2) the seed and the round of each row.
     """
 
     clients: np.ndarray
@@ -25,6 +27,7 @@ class RoundPlan:
     index: np.ndarray
     weight: np.ndarray
     draws: np.ndarray | None
+    keys: np.ndarray | None
     origin: np.ndarray
 
     @cached_property
@@ -74,9 +77,18 @@ def by_length(clients: np.ndarray, sizes: np.ndarray, schedule: Schedule) -> np.
 
 
 def plan(
-    clients: np.ndarray, data: list[np.ndarray], schedule: Schedule, *, seed: int, round_: int, augmented: bool
+    clients: np.ndarray,
+    data: list[np.ndarray],
+    schedule: Schedule,
+    *,
+    seed: int,
+    round_: int,
+    augmented: bool,
+    masks: int = 0,
 ) -> RoundPlan:
     """Return the plan of one block of ``clients``, already sorted by length; ``data[c]`` client c's image positions.
+
+    ``masks``: how many dropout masks a step takes.
 
     Every epoch is a fresh permutation of the client's images cut into batches of B, the last one smaller, as the
     official code's loader without drop_last. Keyed by (seed, round, client), or by (seed, epoch, client) where epochs
@@ -88,6 +100,7 @@ def plan(
     index = np.empty(shape, dtype=np.int64)
     weight = np.zeros(shape, dtype=np.float64)
     draws = np.zeros((*shape, 4), dtype=np.uint8) if augmented else None
+    keys = np.zeros((*shape[:2], masks, 2), dtype=np.int32) if masks else None
     for row, client in enumerate(clients):
         own, length = data[client], int(steps[row])
         index[row], weight[row] = own[0], 0
@@ -96,8 +109,10 @@ def plan(
         if draws is not None:
             generator = stream(seed, "augmentation", round_, client)
             draws[row, :length] = augment.draw(generator, length * size).reshape(length, size, 4)
+        if keys is not None:
+            keys[row, :length] = dropout.keys(seed, round_, int(client), length, masks)
     origin = np.tile(np.array([seed, round_]), (len(clients), 1))
-    return RoundPlan(np.asarray(clients), steps, index, weight, draws, origin)
+    return RoundPlan(np.asarray(clients), steps, index, weight, draws, keys, origin)
 
 
 def merged(plans: list[RoundPlan]) -> tuple[RoundPlan, np.ndarray]:
@@ -108,7 +123,7 @@ def merged(plans: list[RoundPlan]) -> tuple[RoundPlan, np.ndarray]:
         parts = [getattr(plan, name) for plan in plans]
         if parts[0] is None:
             return None
-        if name in ("index", "weight", "draws"):  # steps past a row's end do not count, but index real images
+        if name in ("index", "weight", "draws", "keys"):  # steps past a row's end do not count, but index real images
             ends = [[(0, 0), (0, longest - part.shape[1]), *[(0, 0)] * (part.ndim - 2)] for part in parts]
             parts = [np.pad(part, end) for part, end in zip(parts, ends, strict=True)]
         return np.concatenate(parts)

@@ -11,12 +11,11 @@ from torch import Tensor
 
 from flatfed.algorithms import Algorithm
 from flatfed.data import augment
-from flatfed.engine import interruption
+from flatfed.engine import dropout, interruption
 from flatfed.engine.batches import RoundPlan
 from flatfed.engine.context import Context
 from flatfed.engine.executors import Batch, Executor
 from flatfed.engine.recording import Recording
-from flatfed.engine.streams import stream
 from flatfed.engine.together import Meeting
 from flatfed.engine.transfer import sent
 
@@ -101,13 +100,15 @@ class LocalTraining:
         """Do what :meth:`train` does, without rows of other seeds beside these."""
         if self.recording is not None and look is None:
             return self.recording.train(self, w, plan, ctx)
-        dealt = self.dealt(plan, w.device)
+        dealt, keys = self.dealt(plan, w.device), self.keys(plan, w.device)
         total = torch.zeros(len(w), dtype=self.data.dtype, device=w.device)
         for step in range(plan.length):
             interruption.check()
             rows = plan.rows(step)
             width = dealt[0].shape[2] if self.executor.whole else int(plan.width[step])
-            batch = self.batch([part[:rows, step, :width] for part in dealt], self.masks(plan, step, width))
+            batch = self.batch(
+                [part[:rows, step, :width] for part in dealt], None if keys is None else keys[:rows, step]
+            )
             total[:rows] += self.step(w[:rows], batch, ctx.narrow(rows), look)
         return total
 
@@ -122,10 +123,19 @@ class LocalTraining:
         there = self.data.images.device.type == device.type
         return [index if there else torch.from_numpy(plan.index), self.data.labels[index], weight, *draws]
 
-    def batch(self, dealt: list[Tensor], masks: list[Tensor]) -> Batch:
-        """Return the batch of one step's part of what :meth:`dealt` gives, each (rows, B, ...), and dropout masks."""
+    def keys(self, plan: RoundPlan, device: torch.device) -> Tensor | None:
+        """Return the keys (rows, K, sites, 2) of a round's dropout masks, None where there are none."""
+        return None if plan.keys is None else sent(plan.keys, device)
+
+    def batch(self, dealt: list[Tensor], keys: Tensor | None) -> Batch:
+        """Return the batch of one step's part of :meth:`dealt`, each (rows, B, ...), and :meth:`keys`."""
         index, labels, weight, *draws = dealt
+        masks = [] if keys is None else self.masks(keys, index.shape[1])
         return Batch(self.data.batch(index, *draws), labels, weight, masks)
+
+    def masks(self, keys: Tensor, width: int) -> list[Tensor]:
+        """Return the model's scaled dropout masks (rows, ``width``, *shape) of one step's ``keys`` (rows, sites, 2)."""
+        return dropout.masks(keys, self.executor.model.dropout, width, self.data.dtype)
 
     def step(
         self, w: Tensor, batch: Batch, ctx: Context, look: Callable[[Tensor | None], None] | None = None
@@ -147,29 +157,6 @@ class LocalTraining:
             shared.add_(w[:, :size], alpha=shrink)
         self.algorithm.update(w, d, ctx)
         return gradient.losses
-
-    def masks(self, plan: RoundPlan, step: int, width: int) -> list[Tensor]:
-        """Return the model's scaled dropout masks at a step, each (rows, width, *shape), on the images' device.
-
-        Keyed by (seed, round, client, step), and drawn for the client's own images: whoever trains beside it with a
-        larger batch changes nothing. Padded images keep everything.
-        """
-        shapes = self.executor.model.dropout
-        if not shapes:
-            return []
-        rows = plan.rows(step)
-        own = (plan.weight[:rows, step] > 0).sum(axis=1)
-        keys = zip(plan.origin[:rows].tolist(), plan.clients[:rows].tolist(), strict=True)
-        generators = [stream(seed, "dropout", round_, client, step) for (seed, round_), client in keys]
-        masks = []
-        for shape, rate in shapes:
-            draws = np.empty((rows, width, *shape), dtype="float32")
-            for generator, count, drawn in zip(generators, own, draws, strict=True):
-                generator.random(dtype="float32", out=drawn[:count])
-                drawn[count:] = 1
-            keep = sent(torch.from_numpy(draws) >= rate, self.data.mean.device)
-            masks.append(keep.to(self.data.dtype).div_(1 - rate))
-        return masks
 
     def full_gradient(self, w: Tensor, members: list[Tensor], batch_size: int) -> Tensor:
         """Return the rows' gradients (rows, parameters) of the mean loss on all images of their clients.

@@ -76,12 +76,12 @@ class Recording:
         self.steps: dict[int, Work] = {}
         self.capacity, self.common = 0, True
         self.w = self.total = self.ctx = None
-        self.batch, self.masks = [], []
+        self.batch, self.keys = [], None
 
     def train(self, local: LocalTraining, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
         """Do what :meth:`flatfed.engine.local.LocalTraining.train` does, by replaying recorded steps."""
-        n, dealt = len(w), local.dealt(plan, w.device)
-        self._reserve(local, w, dealt, ctx)
+        n, dealt, keys = len(w), local.dealt(plan, w.device), local.keys(plan, w.device)
+        self._reserve(w, dealt, keys, ctx)
         # A recorder may run the steps, so the rows are loaded after it.
         for rows in sorted({plan.rows(step) for step in range(plan.length)}):
             if rows not in self.steps:
@@ -95,16 +95,15 @@ class Recording:
             rows = plan.rows(step)
             for buffer, values in zip(self.batch, dealt, strict=True):
                 buffer[:rows].copy_(values[:rows, step])
-            masks = local.masks(plan, step, self.batch[0].shape[1])
-            for buffer, values in zip(self.masks, masks, strict=True):
-                buffer[:rows].copy_(values)
+            if keys is not None:
+                self.keys[:rows].copy_(keys[:rows, step])
             self.steps[rows]()
         for buffer, values in rows_of:
             values.copy_(buffer[:n])
         return self.total[:n].clone()
 
     def _step(self, local: LocalTraining, rows: int) -> None:
-        batch = local.batch([part[:rows] for part in self.batch], [mask[:rows] for mask in self.masks])
+        batch = local.batch([part[:rows] for part in self.batch], None if self.keys is None else self.keys[:rows])
         self.total[:rows].add_(local.step(self.w[:rows], batch, self.ctx.narrow(rows)))
 
     def _constants(self, ctx: Context) -> list[tuple[Tensor, Tensor]]:
@@ -115,7 +114,7 @@ class Recording:
             pairs.append((self.ctx.w, ctx.w))
         return [(buffer, values) for buffer, values in pairs if values is not None]
 
-    def _reserve(self, local: LocalTraining, w: Tensor, dealt: list[Tensor], ctx: Context) -> None:
+    def _reserve(self, w: Tensor, dealt: list[Tensor], keys: Tensor | None, ctx: Context) -> None:
         """Have buffers for the rows ``w``; recordings made for fewer, or for one server of all rows, are void."""
         common = len(ctx.server["w"]) == 1
         if len(w) <= self.capacity and common == self.common:
@@ -130,8 +129,7 @@ class Recording:
 
         self.w, self.total = buffer(w), w.new_zeros(capacity)
         self.batch = [buffer(values, 2) for values in dealt]
-        width = self.batch[0].shape[1]
-        self.masks = [w.new_zeros(capacity, width, *shape) for shape, _ in local.executor.model.dropout]
+        self.keys = buffer(keys, 2)
         server = {name: torch.zeros_like(v) if common else buffer(v) for name, v in ctx.server.items()}
         self.ctx = replace(
             ctx,

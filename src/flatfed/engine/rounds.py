@@ -125,9 +125,14 @@ class Rounds:
 
     def plan(self, clients: np.ndarray) -> batches.RoundPlan:
         """Return which images ``clients``, sorted by length, see in the coming round."""
-        augmented = self.data.scheme != "none"
         return batches.plan(
-            clients, self.members, self.schedule, seed=self.seed, round_=self.round, augmented=augmented
+            clients,
+            self.members,
+            self.schedule,
+            seed=self.seed,
+            round_=self.round,
+            augmented=self.data.scheme != "none",
+            masks=len(self.model.dropout),
         )
 
     def _mix(self, rate: Tensor) -> None:

@@ -15,7 +15,7 @@ PURPOSES = {
     "sampling": 3,  # active clients: round
     "batches": 4,  # order of a client's images: round, client
     "augmentation": 5,  # flips and crops: round, client
-    "dropout": 6,  # dropout masks: round, client, step
+    "dropout": 6,  # keys of dropout masks: round, client
     "algorithm": 7,  # an algorithm's own draws: round, client, draw
     "topology": 8,  # time-varying graphs: round
     "subset": 9,  # subsets of the data for analysis
