@@ -70,6 +70,16 @@ def test_dropout_and_augmentation_are_those_of_the_cpu(tmp_path, executor):
     assert (weights(on_gpu(tmp_path, spec, executor), 3) - expected).abs().max() < 1e-11
 
 
+@EXECUTORS
+def test_small_convolutions_are_those_of_the_cpu(tmp_path, executor):
+    """ResNet-18 on the problem's 8 x 8 images: its convolutions see 4 x 4, 2 x 2 and one pixel."""
+    model = {"name": "resnet18_gn", "options": {"stem": "imagenet", "groups": 2}}
+    spec = description("fedsmoo", model=model)
+    expected = weights(simulation(tmp_path, spec, "sequential"), 2)
+    found = weights(on_gpu(tmp_path, spec, executor), 2)
+    assert (found - expected).norm() < 1e-10 * expected.norm()
+
+
 @pytest.mark.parametrize(("executor", "host"), [*((name, False) for name in ON["cuda"]), ("streams", True)])
 def test_a_round_does_not_wait_for_the_gpu(tmp_path, monkeypatch, executor, host):
     """torch raises where it would, be it for a number or for a copy from memory that is not page-locked; ``host``:

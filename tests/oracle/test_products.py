@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+from harness import description, simulation, write_problem
 from torch import nn
 from torch.func import functional_call, vmap
 from torch.utils.flop_counter import FlopCounterMode
@@ -25,10 +26,10 @@ SMALL = [
     (3, 1, 1, (2, 2), products.Dense),
     (3, 2, 1, (2, 2), products.Dense),
     (3, (2, 1), 1, (1, 4), products.Dense),
-    (5, 1, 2, (3, 4), products.Dense),
-    ((3, 5), (1, 2), (0, 2), (3, 2), products.Dense),
+    (5, 1, 2, (2, 2), products.Dense),
+    ((3, 5), (1, 2), (1, 2), (2, 2), products.Dense),
 ]
-LARGE = [(3, 1, 1, (4, 4)), (3, 1, 1, (2, 3)), (7, 2, 3, (8, 8)), (1, 1, 1, (2, 2))]
+LARGE = [(3, 1, 1, (4, 4)), (3, 1, 1, (2, 3)), (7, 1, 3, (4, 4)), (1, 1, 1, (2, 2)), (1, 1, 0, (9, 8))]
 
 
 class One(nn.Module):
@@ -68,14 +69,21 @@ def test_a_product_is_the_convolution(kernel, stride, padding, size, form, bias,
 
 @pytest.mark.parametrize(("kernel", "stride", "padding", "size", "form"), SMALL)
 def test_rows_that_train_together(kernel, stride, padding, size, form):
+    """Under vmap, with the gradients of the sum, as the stacked executor asks for them."""
     torch.manual_seed(0)
-    small = products.of(One(3, 4, kernel, stride, padding), (3, *size))
-    rows = {name: torch.randn(2, *value.shape, dtype=torch.float64) for name, value in small.named_parameters()}
+    model = One(3, 4, kernel, stride, padding)
+    small = products.of(model, (3, *size))
+    rows = {name: torch.randn(2, *value.shape, dtype=torch.float64) for name, value in model.named_parameters()}
     images = torch.randn(2, 5, 3, *size, dtype=torch.float64)
-    together = vmap(lambda row, taken: functional_call(small, row, (taken,)))(rows, images)
+    leaves = {name: value.clone().requires_grad_() for name, value in rows.items()}
+    together = vmap(lambda row, taken: functional_call(small, row, (taken,)))(leaves, images)
+    weights = torch.linspace(-1, 1, together[0].numel(), dtype=torch.float64).reshape(together[0].shape)
+    gradients = torch.autograd.grad((together * weights).sum(), list(leaves.values()))
     for i in range(2):
-        alone = functional_call(small, {name: value[i] for name, value in rows.items()}, (images[i],))
+        alone, *expected, _ = with_gradients(model, {name: value[i] for name, value in rows.items()}, images[i])
         torch.testing.assert_close(together[i], alone, rtol=0, atol=1e-13)
+        for found, one in zip(gradients, expected, strict=True):
+            torch.testing.assert_close(found[i], one, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize(("kernel", "stride", "padding", "size"), LARGE)
@@ -95,23 +103,102 @@ def test_what_is_not_plain_stays():
     assert products.of(One(4, 4, 5, padding=2), (4, 3, 3)) is not model
 
 
-@pytest.mark.parametrize("cropped", [True, False])
-@pytest.mark.parametrize(("name", "options"), [("resnet18_gn", RESNET), ("vgg11_gn", {}), ("cnn", {})])
-def test_models_give_the_same(name, options, cropped):
+@pytest.mark.parametrize(
+    ("name", "options", "cropped", "changed"),
+    [("resnet18_gn", RESNET, True, 10), ("resnet18_gn", RESNET, False, 10), ("vgg11_gn", {}, False, 2)],
+)
+def test_models_give_the_same(name, options, cropped, changed):
     shape = (3, 32, 32)
-    model = models.build(name, shape, 10, options).double()
-    if cropped:
-        short = taps.cropped(model, shape)
-        if short is None:
-            pytest.skip("the model has no dead taps on such images")
-        model = short.model.double()
+    model = models.build(name, shape, 10, options)
+    model = (taps.cropped(model, shape).model if cropped else model).double()
     small = products.of(model, shape)
+    forms = (products.Points, products.Whole, products.Dense)
+    assert sum(isinstance(layer, forms) for layer in small.modules()) == changed
     torch.manual_seed(0)
     tensors = {key: torch.randn_like(value) / value[0].numel() ** 0.5 for key, value in model.named_parameters()}
     images = torch.randn(4, *shape, dtype=torch.float64)
-    torch.testing.assert_close(
-        functional_call(small, tensors, (images,)), functional_call(model, tensors, (images,)), rtol=1e-9, atol=1e-10
-    )
+    for found, expected in zip(
+        with_gradients(small, tensors, images), with_gradients(model, tensors, images), strict=True
+    ):
+        assert (found - expected).norm() <= 1e-11 * expected.norm()
+
+
+class Listed(nn.Module):
+    """Calls its convolutions by way of a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Conv2d(4, 4, 3, 1, 1), nn.Conv2d(4, 4, 3, 1, 1)
+        self.order = [self.one, self.two]
+
+    def forward(self, images):
+        for layer in self.order:
+            images = layer(images).reshape(-1, layer.out_channels, 2, 2)
+        return images
+
+
+class Twice(Listed):
+    """Has one convolution under two names, and another that is tied to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.two = self.one
+        self.three = nn.Conv2d(4, 4, 3, 1, 1)
+        self.three.weight = self.one.weight
+        self.order = [self.one, self.two, self.three]
+
+
+class Hooked(Listed):
+    """Doubles what a convolution gives, by a hook."""
+
+    def __init__(self):
+        super().__init__()
+        self.one.register_forward_hook(lambda layer, inputs, output: 2 * output)
+
+
+@pytest.mark.parametrize("kind", [Listed, Twice, Hooked])
+def test_what_a_user_may_build(kind):
+    torch.manual_seed(0)
+    model = kind().double()
+    small = products.of(model, (4, 2, 2))
+    assert type(small.one) is products.Dense and type(model.one) is nn.Conv2d
+    assert [name for name, _ in small.named_parameters()] == [name for name, _ in model.named_parameters()]
+    images = torch.randn(3, 4, 2, 2, dtype=torch.float64)
+    tensors = {name: torch.randn_like(value) for name, value in model.named_parameters()}
+    for found, expected in zip(
+        with_gradients(small, tensors, images), with_gradients(model, tensors, images), strict=True
+    ):
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    small.to(torch.float32)
+    assert model.one.weight.dtype == torch.float64
+
+
+@pytest.mark.parametrize(("kernel", "stride", "padding", "size", "form"), SMALL)
+def test_in_bfloat16_as_a_convolution(kernel, stride, padding, size, form):
+    torch.manual_seed(0)
+    model = One(3, 4, kernel, stride, padding).float()
+    images = torch.randn(6, 3, *size)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, expected = products.of(model, (3, *size))(images), model(images)
+    assert found.dtype == expected.dtype == torch.bfloat16
+    assert (found.float() - expected.float()).abs().max() < 0.02 * expected.float().abs().max()
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedadam"])  # rows without dead taps, and with
+def test_a_run_is_the_same(tmp_path, monkeypatch, name):
+    """ResNet-18 on 8 x 8 images, whose convolutions see 4 x 4, 2 x 2 and one pixel; all executors."""
+    write_problem(tmp_path, [4, 3])
+    model = {"name": "resnet18_gn", "options": RESNET}
+    spec = description(name, model=model, rounds=1, local_epochs=1, sampling={"scheme": "all"})
+    runs = [simulation(tmp_path, spec, executor) for executor in ("sequential", "stacked", "graph")]
+    assert all(any(isinstance(layer, products.Dense) for layer in run.model.modules()) for run in runs)
+    with monkeypatch.context() as patch:
+        patch.setattr(products, "of", lambda model, shape: model)
+        plain = simulation(tmp_path, spec, "sequential")
+    line = plain.advance()
+    for run in runs:
+        assert run.advance()["test_loss"] == pytest.approx(line["test_loss"], rel=1e-9)
+        assert (run.server["w"] - plain.server["w"]).norm() < 1e-11 * plain.server["w"].norm()
 
 
 def test_a_resnet_takes_fewer_operations():

@@ -126,3 +126,9 @@ def test_files_hold_the_full_model(tmp_path, deep):
     again = train.evaluate(tmp_path / "out", *places, device="cpu")
     last = (tmp_path / "out/metrics.csv").read_text().splitlines()[-1].split(",")
     assert again["test_loss"] == pytest.approx(float(last[3]), rel=1e-5)
+
+
+def test_a_convolution_that_sees_nothing_but_padding_stays_whole():
+    model = nn.Sequential(nn.Conv2d(1, 1, 1, (1, 3), (0, 4)))  # one pixel wide: no output lies on it
+    assert taps.sizes(model, (1, 2, 1)) == {"0": (2, 1)}
+    assert taps.cropped(model, (1, 2, 1)) is None

@@ -81,6 +81,17 @@ def test_in_float32_they_are_the_same_bytes(tmp_path, name):
         assert gap(one, other) == 0
 
 
+@pytest.mark.parametrize("executor", ["stacked", "graph"])
+def test_each_seed_keeps_its_dropout_masks(tmp_path, executor):
+    write_problem(tmp_path)
+    model = {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}
+    specs = [spec_of("fedsam", seed, model=model, rounds=2) for seed in SEEDS]
+    runs = side_by_side(tmp_path, specs, executor, Tape() if executor == "graph" else None)
+    for one, other in zip(runs, alone(tmp_path, specs, "sequential"), strict=True):
+        assert gap(one, other) < 1e-12
+    assert gap(*runs[:2]) > 1e-6
+
+
 @pytest.mark.parametrize("name", ["fedsmoo", "fedlesam", "dispfl"])
 def test_recorded_steps_of_several_seeds(tmp_path, name):
     write_problem(tmp_path, sizes(name))

@@ -18,8 +18,7 @@ class RoundPlan:
 
     ``clients`` (rows,) ids; ``steps`` (rows,) true local steps K_i = E ceil(n_i / B); ``index`` (rows, K, B)
     positions in the image array, padded with a valid one; ``weight`` (rows, K, B) 1 / (batch size), 0 where padded;
-    ``draws`` (rows, K, B, 4) augmentation draws or None; ``keys`` (rows, K, sites, 2) those of dropout masks or None;
-    ``origin`` (rows, 2) the seed and the round of each row.
+    ``draws`` (rows, K, B, 4) augmentation draws or None; ``keys`` (rows, K, sites, 2) those of dropout masks or None.
     """
 
     clients: np.ndarray
@@ -28,7 +27,6 @@ class RoundPlan:
     weight: np.ndarray
     draws: np.ndarray | None
     keys: np.ndarray | None
-    origin: np.ndarray
 
     @cached_property
     def width(self) -> np.ndarray:
@@ -111,8 +109,7 @@ def plan(
             draws[row, :length] = augment.draw(generator, length * size).reshape(length, size, 4)
         if keys is not None:
             keys[row, :length] = dropout.keys(seed, round_, int(client), length, masks)
-    origin = np.tile(np.array([seed, round_]), (len(clients), 1))
-    return RoundPlan(np.asarray(clients), steps, index, weight, draws, keys, origin)
+    return RoundPlan(np.asarray(clients), steps, index, weight, draws, keys)
 
 
 def merged(plans: list[RoundPlan]) -> tuple[RoundPlan, np.ndarray]:

@@ -31,7 +31,8 @@ def keys(seed: int, round_: int, client: int, steps: int, sites: int) -> np.ndar
 def masks(keys: Tensor, sites: Sites, width: int, dtype: torch.dtype) -> list[Tensor]:
     """Return each site's scaled mask (rows, ``width``, *shape): 0 where dropped, else 1 / (1 - rate).
 
-    ``keys`` (rows, sites, 2), int32, on the device that masks are wanted on.
+    ``keys`` (rows, sites, 2), int32, on the device that masks are wanted on. Raises ValueError for keys of more or
+    fewer sites.
     """
     found = []
     for key, (shape, rate) in zip(keys.unbind(1), sites, strict=True):

@@ -26,7 +26,7 @@ def reuse_memory() -> None:
 
 def give_back() -> None:
     """Have the C library give back what :func:`reuse_memory` made it keep; the next allocations are slow again."""
-    with contextlib.suppress(AttributeError, OSError):
+    with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 

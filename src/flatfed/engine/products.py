@@ -17,13 +17,11 @@ from torch.nn.functional import linear
 
 from flatfed.engine import taps
 
+POINTS, DENSE = 64, 4  # pixels of the largest images on which a product was measured to be faster, for a batch of 50
 
-class Points(nn.Module):
+
+class Points(nn.Conv2d):
     """A convolution of one tap: every stride-th pixel times a matrix."""
-
-    def __init__(self, layer: nn.Conv2d):
-        super().__init__()
-        self.weight, self.bias, self.stride = layer.weight, layer.bias, layer.stride
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the convolution of ``images`` (batch, C, H, W)."""
@@ -32,38 +30,22 @@ class Points(nn.Module):
         return result.reshape(*pixels.shape[:3], -1).permute(0, 3, 1, 2)
 
 
-class Whole(nn.Module):
+class Whole(nn.Conv2d):
     """A convolution whose kernel lies on the image once, tap on pixel."""
-
-    def __init__(self, layer: nn.Conv2d):
-        super().__init__()
-        self.weight, self.bias = layer.weight, layer.bias
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the convolution of ``images`` (batch, C, H, W), of one pixel."""
         return linear(images.flatten(1), self.weight.flatten(1), self.bias)[:, :, None, None]
 
 
-class Dense(nn.Module):
-    """A convolution as one matrix from all pixels of an image to all of its result.
+class Dense(nn.Conv2d):
+    """A convolution as one matrix from all pixels of an image to all of its result, of size ``outputs`` (H, W).
 
     ``meets`` (outputs, taps, pixels) is 1 where, for a pixel of the result, a tap lies on a pixel of the image.
     """
 
     meets: Tensor
-
-    def __init__(self, layer: nn.Conv2d, size: tuple[int, int]):
-        super().__init__()
-        self.weight, self.bias = layer.weight, layer.bias
-        self.outputs = taps.outputs(layer, size)
-        left, _, top, _ = taps.border(layer)
-        meets = torch.zeros(*self.outputs, *layer.kernel_size, *size)
-        for row, column, down, right in product(*map(range, (*self.outputs, *layer.kernel_size))):
-            y, x = row * layer.stride[0] - top + down, column * layer.stride[1] - left + right
-            if 0 <= y < size[0] and 0 <= x < size[1]:
-                meets[row, column, down, right, y, x] = 1
-        meets = meets.flatten(4).flatten(2, 3).flatten(0, 1)
-        self.register_buffer("meets", meets.to(layer.weight), persistent=False)
+    outputs: tuple[int, int]
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the convolution of ``images`` (batch, C, H, W)."""
@@ -71,10 +53,8 @@ class Dense(nn.Module):
         # pixel of the result, since all at once would copy the kernels of rows that train together.
         kernel, pixels = self.weight.flatten(2).flatten(0, 1), images.flatten(1)
         matrices = [(kernel @ meets).reshape(len(self.weight), -1) for meets in self.meets]
-        result = torch.stack([linear(pixels, m) for m in matrices], dim=1).reshape(-1, *self.outputs, len(self.weight))
-        if self.bias is not None:
-            result = result + self.bias
-        return result.permute(0, 3, 1, 2)
+        result = torch.stack([linear(pixels, m, self.bias) for m in matrices], dim=1)
+        return result.reshape(-1, *self.outputs, len(self.weight)).permute(0, 3, 1, 2)
 
 
 def of(model: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
@@ -82,26 +62,41 @@ def of(model: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
 
     ``model`` itself where it has none. Needs no content: the model may be on torch's device "meta".
     """
-    formed = {name: _form(model.get_submodule(name), size) for name, size in taps.sizes(model, shape).items()}
-    formed = {name: layer for name, layer in formed.items() if layer is not None}
-    if not formed:
+    sizes = taps.sizes(model, shape)
+    forms = {name: _form(model.get_submodule(name), size) for name, size in sizes.items()}
+    if not any(forms.values()):
         return model
     model = copy.deepcopy(model)
-    for name, layer in formed.items():
-        taps.exchange(model, name, layer)
+    for name, form in forms.items():
+        if form is not None:
+            _reform(model.get_submodule(name), form, sizes[name])
     return model
 
 
-def _form(layer: nn.Conv2d, size: tuple[int, int]) -> nn.Module | None:
-    """Return ``layer`` on images of ``size`` (H, W) as a product, None where a convolution is as fast."""
+def _form(layer: nn.Conv2d, size: tuple[int, int]) -> type[nn.Conv2d] | None:
+    """Return as which product ``layer`` is computed on images of ``size`` (H, W), None where it is convolved."""
+    pixels, bare = size[0] * size[1], not any(taps.border(layer))
     if layer.groups > 1:
         return None
-    bare = not any(taps.border(layer))
-    if bare and layer.kernel_size == (1, 1):
-        return Points(layer)
+    if bare and layer.kernel_size == (1, 1) and pixels <= POINTS:
+        return Points
     if bare and layer.kernel_size == size:
-        return Whole(layer)
-    # At most half of the operations: a part of what is won goes into building the matrix.
-    if 2 * size[0] * size[1] <= layer.kernel_size[0] * layer.kernel_size[1]:
-        return Dense(layer, size)
+        return Whole
+    if pixels <= DENSE and 2 * pixels <= layer.kernel_size[0] * layer.kernel_size[1]:
+        return Dense
     return None
+
+
+def _reform(layer: nn.Conv2d, form: type[nn.Conv2d], size: tuple[int, int]) -> None:
+    """Have ``layer`` compute as ``form`` does on images of ``size`` (H, W)."""
+    if form is Dense:
+        outputs, (left, _, top, _) = taps.outputs(layer, size), taps.border(layer)
+        meets = torch.zeros(*outputs, *layer.kernel_size, *size)
+        for row, column, down, right in product(*map(range, (*outputs, *layer.kernel_size))):
+            y, x = row * layer.stride[0] - top + down, column * layer.stride[1] - left + right
+            if 0 <= y < size[0] and 0 <= x < size[1]:
+                meets[row, column, down, right, y, x] = 1
+        layer.outputs = outputs
+        layer.register_buffer("meets", meets.flatten(4).flatten(2, 3).flatten(0, 1).to(layer.weight), persistent=False)
+    # Not another layer in its place: weights that are tied, hooks, and lists that the model keeps stay what they were.
+    layer.__class__ = form

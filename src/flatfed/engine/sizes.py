@@ -21,7 +21,7 @@ ITEM = {"float32": 4, "float64": 8, "bfloat16": 4}  # bytes of a weight, whateve
 LARGE = 3.0  # standard deviations above the mean: the clients of a large round of independent draws
 SPARE = 2  # a client state may take one part in so many of what is free, on the device or in memory
 IMAGE = 3  # a batch of images in so many forms: as gathered, as normalised, in the layout that convolutions want
-PIECES = 3  # rows that a gradient takes at most: its tensors one by one, put together, and where it is wanted
+PIECES = 3  # rows that a gradient takes at most: its tensors, where it is wanted, and what small layers are made into
 PASSING = 2  # rows that a hook of an algorithm makes on its way, at most
 
 

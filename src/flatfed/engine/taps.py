@@ -179,7 +179,7 @@ def _window(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[slice, slice]:
         size, outputs(layer, size), layer.kernel_size, layer.stride, layer.padding, strict=True
     ):
         live = [tap for tap in range(taps) if any(0 <= out * step - low + tap < side for out in range(count))]
-        parts.append(slice(live[0], live[-1] + 1))
+        parts.append(slice(live[0], live[-1] + 1) if live else slice(0, taps))
     return parts[0], parts[1]
 
 
