@@ -68,10 +68,7 @@ class Contest:
         found: dict[str, Any] = {
             "parameters": first.weights.parameters,
             "coordinates": first.layout.size,
-            "seconds": {
-                name: {"median": middle[name], "all": [round(one, 6) for one in taken]}
-                for name, taken in seconds.items()
-            },
+            "seconds": _summed_up(seconds),
             "failed": failed,
             "fewer_rows": {name: run.rows for name, run in ours.items() if run.rows is not None},
         }
@@ -139,10 +136,7 @@ class Contest:
         pairs = zip(seconds["alone"], seconds["together"], strict=True)
         return {
             "executor": name,
-            "seconds": {
-                name: {"median": statistics.median(taken), "all": [round(one, 6) for one in taken]}
-                for name, taken in seconds.items()
-            },
+            "seconds": _summed_up(seconds),
             "ratio": {"together": {"alone": round(statistics.median(a / b for a, b in pairs), 3)}},
         }
 
@@ -197,3 +191,11 @@ class Contest:
         work()
         self.wait()
         return time.perf_counter() - began
+
+
+def _summed_up(seconds: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
+    """Return name -> the median and all of its ``seconds``."""
+    return {
+        name: {"median": statistics.median(taken), "all": [round(one, 6) for one in taken]}
+        for name, taken in seconds.items()
+    }

@@ -34,9 +34,7 @@ def unknown(kind: str, value: object, known: Iterable[object], where: str) -> st
     >>> unknown("algorithm", "fedsmo", ["fedavg", "fedsmoo"], "config/tables/x.yaml: rows[1]")
     "config/tables/x.yaml: rows[1]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'? known: fedavg, fedsmoo"
     """
-    names, near = _nearest(value, known)
-    hint = f"; did you mean {near!r}?" if near else ";"
-    return f"{where}: unknown {kind} {value!r}{hint} known: {', '.join(names) or 'none'}"
+    return f"{where}: unknown {kind} {value!r}; {_instead(value, known, 'did you mean', 'known')}"
 
 
 def absent(kind: str, wanted: str, there: Iterable[str], where: str) -> str:
@@ -45,15 +43,14 @@ def absent(kind: str, wanted: str, there: Iterable[str], where: str) -> str:
     >>> absent("column", "value", ["metric", "valeu"], "x.csv")
     "x.csv: column 'value' is missing; is it 'valeu'? there are: metric, valeu"
     """
-    names, near = _nearest(wanted, there)
-    hint = f"; is it {near!r}?" if near else ";"
-    return f"{where}: {kind} {wanted!r} is missing{hint} there are: {', '.join(names) or 'none'}"
+    return f"{where}: {kind} {wanted!r} is missing; {_instead(wanted, there, 'is it', 'there are')}"
 
 
-def _nearest(value: object, known: Iterable[object]) -> tuple[list[str], str | None]:
-    """Return the names, sorted, and the one that is most like ``value``, None where none is."""
+def _instead(value: object, known: Iterable[object], asked: str, listed: str) -> str:
+    """Ask whether ``value`` is the one of ``known`` that is most like it, if any is, and list them all, sorted."""
     names = sorted({str(name) for name in known})
-    return names, next(iter(difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)), None)
+    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
+    return (f"{asked} {near[0]!r}? " if near else "") + f"{listed}: {', '.join(names) or 'none'}"
 
 
 def described(error: OSError) -> str:

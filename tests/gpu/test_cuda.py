@@ -10,7 +10,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
-from harness import description, needs, simulation, sizes, write_problem
+from harness import DROPOUT, description, needs, simulation, sizes, write_problem
 
 from flatfed import algorithms
 from flatfed.data import dataset as datasets
@@ -64,8 +64,7 @@ def test_same_seed_same_bytes_in_float32(tmp_path, name, executor):
 
 @EXECUTORS
 def test_dropout_and_augmentation_are_those_of_the_cpu(tmp_path, executor):
-    model = {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}
-    spec = description("fedsam", {"rho": 0.3}, model=model, augmentation="crop_flip_half")
+    spec = description("fedsam", {"rho": 0.3}, model=DROPOUT, augmentation="crop_flip_half")
     expected = weights(simulation(tmp_path, spec, "sequential"), 3)  # writes the problem, too
     assert (weights(on_gpu(tmp_path, spec, executor), 3) - expected).abs().max() < 1e-11
 
@@ -86,8 +85,7 @@ def test_a_round_does_not_wait_for_the_gpu(tmp_path, monkeypatch, executor, host
     images lie there."""
     if host:
         monkeypatch.setattr("flatfed.engine.simulation.placed", lambda images, _: placed(images, torch.device("cpu")))
-    model = {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}
-    spec = description("fedsmoo", model=model, augmentation="crop_flip_half", precision="float32", rounds=9)
+    spec = description("fedsmoo", model=DROPOUT, augmentation="crop_flip_half", precision="float32", rounds=9)
     run = on_gpu(tmp_path, written(tmp_path, spec), executor)
     order = batches.by_length(np.arange(run.clients), run.sizes, run.schedule)
     rate = torch.full((), 0.1, device=run.device)

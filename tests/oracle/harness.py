@@ -22,6 +22,7 @@ from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_arrays
 
 SIZES = [7, 12, 5, 9, 10, 6]
+DROPOUT = {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}  # a model that has some
 
 
 def write_problem(folder: Path, sizes: list[int] = SIZES, classes: int = 3, side: int = 8) -> tuple[Path, Path]:

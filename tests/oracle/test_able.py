@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from harness import description, simulation
+from harness import DROPOUT, description, simulation
 from test_shortage import command
 from torch import nn
 from torch.nn.functional import dropout, relu
@@ -87,8 +87,5 @@ def test_the_command_says_so_before_the_first_round(tmp_path, monkeypatch, capsy
 
 def test_what_is_tried_moves_nothing(tmp_path):
     """Private coordinates and dropout masks are part of what is tried."""
-    run = simulation(tmp_path, description("fedrobust", model={"name": "cnn", "options": CNN}))
+    run = simulation(tmp_path, description("fedrobust", model=DROPOUT))
     assert torch.equal(run.server["w"][0], run.weights.initial) and not run.state.store["private"].any()
-
-
-CNN = {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}

@@ -7,14 +7,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from harness import description, simulation, write_problem
+from harness import DROPOUT, description, simulation, write_problem
 from torch.nn.functional import cross_entropy, linear, max_pool2d, relu
 
 from flatfed.engine import batches, dropout
 from flatfed.engine.executors import Batch
 
 SITES = [((4, 3, 3), 0.25), ((7,), 0.5)]
-CNN = {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}
 
 
 def drawn(seed=1, round_=0, client=0, steps=3, sites=2) -> torch.Tensor:
@@ -117,7 +116,7 @@ def test_keys_that_differ_in_a_bit_give_masks_that_do_not_meet():
 def test_a_step_uses_its_clients_masks(tmp_path):
     """The gradients of two clients of unequal size against the model written out, with the masks of their keys."""
     write_problem(tmp_path, [5, 3])
-    run = simulation(tmp_path, description("fedavg", model=CNN, batch_size=5), "stacked")
+    run = simulation(tmp_path, description("fedavg", model=DROPOUT, batch_size=5), "stacked")
     order = batches.by_length(np.arange(2), run.sizes, run.schedule)
     plan = run.plan(order)
     assert plan.keys.shape == (2, plan.length, 2, 2)

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 import torch
-from harness import description, needs, simulation, sizes, weights, write_problem
+from harness import DROPOUT, description, needs, simulation, sizes, weights, write_problem
 from tape import Tape
 
 from flatfed import algorithms
@@ -54,7 +54,7 @@ def test_replayed_steps_are_the_steps(tmp_path, name, executor):
 
 def test_dropout_and_augmentation_are_replayed_too(tmp_path):
     changes = {
-        "model": {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}},
+        "model": DROPOUT,
         "augmentation": "crop_flip_half",
         "rounds": 2,
     }

@@ -11,7 +11,7 @@ import weakref
 
 import pytest
 import torch
-from harness import description, needs, simulation, sizes, write_problem
+from harness import DROPOUT, description, needs, simulation, sizes, write_problem
 from tape import Tape
 
 from flatfed import algorithms
@@ -84,8 +84,7 @@ def test_in_float32_they_are_the_same_bytes(tmp_path, name):
 @pytest.mark.parametrize("executor", ["stacked", "graph"])
 def test_each_seed_keeps_its_dropout_masks(tmp_path, executor):
     write_problem(tmp_path)
-    model = {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}
-    specs = [spec_of("fedsam", seed, model=model, rounds=2) for seed in SEEDS]
+    specs = [spec_of("fedsam", seed, model=DROPOUT, rounds=2) for seed in SEEDS]
     runs = side_by_side(tmp_path, specs, executor, Tape() if executor == "graph" else None)
     for one, other in zip(runs, alone(tmp_path, specs, "sequential"), strict=True):
         assert gap(one, other) < 1e-12

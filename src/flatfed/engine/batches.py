@@ -16,12 +16,11 @@ from flatfed.engine.streams import stream
 class RoundPlan:
     """Index plan of the rows of one block, rows sorted by falling number of steps.
 
-    ``clients`` (rows,) ids; ``steps`` (rows,) true local steps K_i = E ceil(n_i / B); ``index`` (rows, K, B)
-    positions in the image array, padded with a valid one; ``weight`` (rows, K, B) 1 / (batch size), 0 where padded;
+    ``steps`` (rows,) true local steps K_i = E ceil(n_i / B); ``index`` (rows, K, B) positions in the image array,
+    padded with a valid one; ``weight`` (rows, K, B) 1 / (batch size), 0 where padded;
     ``draws`` (rows, K, B, 4) augmentation draws or None; ``keys`` (rows, K, sites, 2) those of dropout masks or None.
     """
 
-    clients: np.ndarray
     steps: np.ndarray
     index: np.ndarray
     weight: np.ndarray
@@ -109,7 +108,7 @@ def plan(
             draws[row, :length] = augment.draw(generator, length * size).reshape(length, size, 4)
         if keys is not None:
             keys[row, :length] = dropout.keys(seed, round_, int(client), length, masks)
-    return RoundPlan(np.asarray(clients), steps, index, weight, draws, keys)
+    return RoundPlan(steps, index, weight, draws, keys)
 
 
 def merged(plans: list[RoundPlan]) -> tuple[RoundPlan, np.ndarray]:
@@ -120,7 +119,7 @@ def merged(plans: list[RoundPlan]) -> tuple[RoundPlan, np.ndarray]:
         parts = [getattr(plan, name) for plan in plans]
         if parts[0] is None:
             return None
-        if name in ("index", "weight", "draws", "keys"):  # steps past a row's end do not count, but index real images
+        if name != "steps":  # steps past a row's end do not count, but index real images
             ends = [[(0, 0), (0, longest - part.shape[1]), *[(0, 0)] * (part.ndim - 2)] for part in parts]
             parts = [np.pad(part, end) for part, end in zip(parts, ends, strict=True)]
         return np.concatenate(parts)

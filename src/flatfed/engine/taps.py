@@ -125,16 +125,11 @@ def cropped(model: nn.Module, shape: tuple[int, int, int]) -> LiveTaps | None:
         return None
     small = copy.deepcopy(model)
     for name, window in windows.items():
-        exchange(small, name, Cropped(model.get_submodule(name), window, seen[name]))
+        parent, _, last = name.rpartition(".")
+        setattr(small.get_submodule(parent), last, Cropped(model.get_submodule(name), window, seen[name]))
     full, reduced = Layout.of(model), Layout.of(small)
     layout = Layout(reduced.names, reduced.shapes, reduced.sizes, extra=1)
     return LiveTaps(small, layout, full, {f"{name}.weight": window for name, window in windows.items()}, torch.empty(0))
-
-
-def exchange(model: nn.Module, name: str, layer: nn.Module) -> None:
-    """Put ``layer`` in the place of the layer called ``name``."""
-    parent, _, last = name.rpartition(".")
-    setattr(model.get_submodule(parent), last, layer)
 
 
 def border(layer: nn.Conv2d) -> tuple[int, ...]:
