@@ -30,8 +30,8 @@ STEP_PASSES = 4
 OWN_PASSES = {
     "fedavg": 0,
     "scaffold": 1,  # the correction
-    "fedsam": 4,  # norm, quotient and product of e = rho g / ||g||; w + e
-    "fedsmoo": 4 + 2 + 2 + 1,  # as FedSAM; g - mu - s; mu + e - s; the dual of h
+    "fedsam": 3,  # norm and quotient of e = rho g / ||g||; w + e
+    "fedsmoo": 3 + 2 + 2 + 1,  # as FedSAM; g - mu - s; mu + e - s; the dual of h
 }
 GRADIENT_PASSES = {"stacked": 1, "sequential": 0}  # the tensors of a gradient are joined; or each put where it belongs
 
@@ -41,7 +41,7 @@ GRADIENT_PASSES = {"stacked": 1, "sequential": 0}  # the tensors of a gradient a
 #: the gradients of tensors into the row.
 STEP_OPERATIONS = 18
 GRADIENT_OPERATIONS = {"stacked": 46, "sequential": 36}
-OWN_OPERATIONS = {**OWN_PASSES, "fedsam": 4 + 1, "fedsmoo": 9 + 1}  # what keeps a norm from zero
+OWN_OPERATIONS = {**OWN_PASSES, "fedsam": 3 + 2, "fedsmoo": 8 + 2}  # what keeps a norm from zero, and one over rho
 
 #: What makes the host wait for the device, or move values between them.
 WAITS = ("_local_scalar_dense", "item", "nonzero", "is_nonzero", "equal", "masked_select", "unique_dim", "_unique2")

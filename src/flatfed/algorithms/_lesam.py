@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flatfed.algorithms._base import Algorithm
 from flatfed.algorithms._parameters import Choice, Number
-from flatfed.algorithms._rows import unit
+from flatfed.algorithms._rows import along
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,7 +57,7 @@ class LocallyEstimated(Algorithm):
             away = ctx.previous * ctx.participated - ctx.w
         else:
             away = ctx.previous - ctx.w
-        ctx.scratch["e"].copy_(self.rho * unit(away))
+        ctx.scratch["e"].copy_(along(away, self.rho))
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
         """Return e_i."""

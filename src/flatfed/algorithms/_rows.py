@@ -11,9 +11,10 @@ EPSILON = 1e-7  # of the official FedSMOO code's perturbation; makes rho = 0 and
 BLOCK = 1 << 18  # columns mixed at a time
 
 
-def unit(rows: Tensor) -> Tensor:
-    """Return every row divided by its Euclidean norm over all parameters: v / (||v|| + 1e-7)."""
-    return rows / (rows.norm(dim=1, keepdim=True) + EPSILON)
+def along(rows: Tensor, length: float) -> Tensor:
+    """Return along every row the vector of Euclidean norm ``length`` over all parameters: length v / (||v|| + 1e-7)."""
+    # One pass over the rows. Length 0 divides by infinity, which gives 0.
+    return rows / ((rows.norm(dim=1, keepdim=True) + EPSILON) / length)
 
 
 def mean_step(uploads: Tensor, received: Tensor, steps: Tensor) -> Tensor:

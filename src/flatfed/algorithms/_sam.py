@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flatfed.algorithms._base import Algorithm
 from flatfed.algorithms._parameters import Number
-from flatfed.algorithms._rows import unit
+from flatfed.algorithms._rows import along
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,4 +22,4 @@ class SharpnessAware(Algorithm):
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
         """Return e = rho g(w) / ||g(w)||: neither weight decay nor clip nor corrections enter the ascent."""
-        return self.rho * unit(gradient(w))
+        return along(gradient(w), self.rho)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.algorithms._parameters import Choice, Number
-from flatfed.algorithms._rows import unit
+from flatfed.algorithms._rows import along
 from flatfed.algorithms.feddyn import FedDyn
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class FedSMOO(FedDyn):
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
-        """e = rho unit(g - mu_i - s), and the dual step of mu_i."""
-        e = self.rho * unit(gradient(w) - ctx.client["mu"] - ctx.server["s"])
+        """e of length rho along g - mu_i - s, and the dual step of mu_i."""
+        e = along(gradient(w).sub_(ctx.client["mu"]).sub_(ctx.server["s"]), self.rho)
         ctx.client["mu"].add_(e).sub_(ctx.server["s"])
         if self.s == "paper":
             ctx.scratch["e"].copy_(e)
@@ -59,4 +59,4 @@ class FedSMOO(FedDyn):
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
         """FedDyn's server, and the global perturbation s of length rho."""
         super().aggregate(server, uploads, ctx)
-        server["s"].copy_(self.rho * unit(uploads["mu"].mean(dim=0, keepdim=True)))
+        server["s"].copy_(along(uploads["mu"].mean(dim=0, keepdim=True), self.rho))

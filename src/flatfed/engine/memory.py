@@ -20,8 +20,9 @@ def reuse_memory() -> None:
     """
     with contextlib.suppress(AttributeError, OSError, TypeError):
         library = ctypes.CDLL(None)
-        library.mallopt(MMAP_THRESHOLD, 1 << 30)
-        library.mallopt(TRIM_THRESHOLD, (1 << 31) - 1)
+        # Older versions refuse more than 32 MiB, and none adapts the first by itself once it was told the second.
+        if library.mallopt(MMAP_THRESHOLD, 1 << 30) or library.mallopt(MMAP_THRESHOLD, 1 << 25):
+            library.mallopt(TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def give_back() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flatfed.algorithms._rows import unit
+from flatfed.algorithms._rows import along
 from flatfed.engine.streams import stream
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Probe:
 
     def sharpness(self, w: Tensor, images: Tensor) -> float:
         """Return the rise of the mean loss on ``images`` (n,) from ``w`` (1, parameters) to radius rho uphill."""
-        higher = w + self.rho * unit(self._gradient(w, images))
+        higher = w + along(self._gradient(w, images), self.rho)
         return self.run.evaluate.hits(higher[0], images)[0] - self.run.evaluate.hits(w[0], images)[0]
 
     def drift(self, order: np.ndarray, rate: Tensor) -> float | None:
