@@ -28,8 +28,13 @@ NO_PROXIMAL = (
 UPHILL = ("algorithms/_base.py", "w.addcmul_(d, ctx.lr, value=-1)", "w.addcmul_(d, ctx.lr)", "steps go uphill")
 NO_RATE = ("algorithms/_base.py", "w.addcmul_(d, ctx.lr, value=-1)", "w.sub_(d, alpha=0.2)", "the rate does not decay")
 
-SAM_SIGN = ("algorithms/_sam.py", "return self.rho *", "return -self.rho *", "SAM descends to its perturbed point")
-SAM_LENGTH = ("algorithms/_sam.py", "unit(gradient(w))", "gradient(w)", "SAM's perturbation is not normalised")
+SAM_SIGN = ("algorithms/_sam.py", ", self.rho)", ", -self.rho)", "SAM descends to its perturbed point")
+SAM_LENGTH = (
+    "algorithms/_sam.py",
+    "along(gradient(w), self.rho)",
+    "self.rho * gradient(w)",
+    "SAM's perturbation is not normalised",
+)
 SAM_NONE = (
     "engine/local.py",
     "g = gradient(w if e is None else w + e)",
@@ -48,6 +53,7 @@ UNIT_SUM = (
     "rows.abs().sum(dim=1, keepdim=True) + EPSILON",
     "the norm is a sum of absolute values",
 )
+UNIT_INVERSE = ("algorithms/_rows.py", "EPSILON) / length", "EPSILON) * length", "rho divides the perturbation")
 
 MEAN_SUM = (
     "algorithms/fedavg.py",
@@ -178,7 +184,7 @@ GOSSIP_FIRST = (
 TRAINED_LOST = ("engine/rounds.py", 'rows["model"].copy_(model)', "pass", "stacked nodes forget what they learnt")
 
 SERVED = (NO_CLIP, CLIP_ALL, NO_DECAY, UPHILL)
-SAM = (SAM_SIGN, SAM_LENGTH, SAM_NONE, SAM_KEPT, UNIT_SUM)
+SAM = (SAM_SIGN, SAM_LENGTH, SAM_NONE, SAM_KEPT, UNIT_SUM, UNIT_INVERSE)
 VARIATES = (VARIATE_SIGN, VARIATE_NONE, VARIATE_N, VARIATE_STALE, VARIATE_STEPS, STEPS_SWAPPED)
 DUALS = (DUAL_SIGN, DUAL_NONE, DUAL_N, DUAL_SERVER, DUAL_STALE, NO_PROXIMAL)
 DELTAS = (DELTA_SIGN, DELTA_SWAP, DELTA_FRESH, DELTA_STALE, DELTA_STEPS, STEPS_SWAPPED)
@@ -268,20 +274,21 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         *DUALS,
         SAM_NONE,
         UNIT_SUM,
+        UNIT_INVERSE,
         (
             "algorithms/fedsmoo.py",
-            '- ctx.server["s"])\n',
-            '+ ctx.server["s"])\n',
+            '.sub_(ctx.server["s"]), self.rho)',
+            '.add_(ctx.server["s"]), self.rho)',
             "s enters the perturbation with a plus",
         ),
-        ("algorithms/fedsmoo.py", '- ctx.client["mu"] -', "-", "mu_i is left out of the perturbation"),
+        ("algorithms/fedsmoo.py", '.sub_(ctx.client["mu"])', "", "mu_i is left out of the perturbation"),
         ("algorithms/fedsmoo.py", '.add_(e).sub_(ctx.server["s"])', ".add_(e)", "the dual step of mu_i forgets s"),
         ("algorithms/fedsmoo.py", ".add_(e).sub_(", ".copy_(e).sub_(", "mu_i does not accumulate"),
         ("algorithms/fedsmoo.py", 'ctx.client["mu"] - last', 'ctx.client["mu"] + last', "Alg. 1's line 13 with a plus"),
         (
             "algorithms/fedsmoo.py",
-            'self.rho * unit(uploads["mu"]',
-            '-self.rho * unit(uploads["mu"]',
+            "keepdim=True), self.rho)",
+            "keepdim=True), -self.rho)",
             "s has the wrong sign",
         ),
         (
@@ -291,7 +298,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             "the two forms of s are swapped",
         ),
     ),
-    "fedlesam": (*LESAM, LESAM_STEP, UNIT_SUM, MEAN_SUM),
+    "fedlesam": (*LESAM, LESAM_STEP, UNIT_SUM, UNIT_INVERSE, MEAN_SUM),
     "fedlesam_s": (
         *LESAM,
         *VARIATES,
