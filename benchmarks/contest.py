@@ -146,7 +146,7 @@ class Contest:
         Where the workload is shrunk, a part of the test images is evaluated, and the share is that of the whole: it is
         the time of both at their full sizes.
         """
-        count = workload.test if not workload.changed else min(workload.test, 1000)
+        count = workload.test if not workload.changed else min(workload.test, SOME)
         row, images = run.server["w"][0], run.evaluate.images[:count]
         run.evaluate.hits(row, images)
         took = self.timed(lambda: run.evaluate.hits(row, images))

@@ -41,7 +41,7 @@ GRADIENT_PASSES = {"stacked": 1, "sequential": 0}  # the tensors of a gradient a
 #: the gradients of tensors into the row.
 STEP_OPERATIONS = 18
 GRADIENT_OPERATIONS = {"stacked": 46, "sequential": 36}
-OWN_OPERATIONS = {**OWN_PASSES, "fedsam": 3 + 2, "fedsmoo": 8 + 2}  # what keeps a norm from zero, and one over rho
+OWN_OPERATIONS = {**OWN_PASSES, "fedsam": 3 + 2, "fedsmoo": 8 + 2}  # what keeps a norm from zero, and the norm over rho
 
 #: What makes the host wait for the device, or move values between them.
 WAITS = ("_local_scalar_dense", "item", "nonzero", "is_nonzero", "equal", "masked_select", "unique_dim", "_unique2")

@@ -1,5 +1,7 @@
 """How much memory there is, and that what is freed is kept where the C library can be told to."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +14,7 @@ from flatfed.engine import memory, train
     [
         (1 << 30, [(-3, 1 << 30), (-1, (1 << 31) - 1)]),
         (1 << 25, [(-3, 1 << 30), (-3, 1 << 25), (-1, (1 << 31) - 1)]),  # an older glibc
-        (0, [(-3, 1 << 30), (-3, 1 << 25)]),  # the second alone would make it slower than nothing
+        (0, [(-3, 1 << 30), (-3, 1 << 25)]),  # the trim threshold alone would make it slower than nothing
     ],
 )
 def test_memory_is_kept_where_the_c_library_can(monkeypatch, most, expected):
@@ -28,6 +30,12 @@ def test_memory_is_kept_where_the_c_library_can(monkeypatch, most, expected):
     monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: object())
     train.set_up(1)
     assert told == expected, "another C library is left alone"
+
+
+def test_this_machines_c_library_takes_what_older_ones_do():
+    probe = "import ctypes; print(getattr(ctypes.CDLL(None), 'mallopt', lambda *_: 'none')(-3, 1 << 25))"
+    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() in ("1", "none")
 
 
 def test_available_memory_is_the_machines_or_what_a_cgroup_leaves(tmp_path):

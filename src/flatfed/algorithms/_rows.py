@@ -13,7 +13,7 @@ BLOCK = 1 << 18  # columns mixed at a time
 
 def along(rows: Tensor, length: float) -> Tensor:
     """Return along every row the vector of Euclidean norm ``length`` over all parameters: length v / (||v|| + 1e-7)."""
-    # One pass over the rows. Length 0 divides by infinity, which gives 0.
+    # The length goes into the divisor, which saves a pass over the rows; 0 makes it infinite, and the result 0.
     return rows / ((rows.norm(dim=1, keepdim=True) + EPSILON) / length)
 
 
