@@ -64,11 +64,12 @@ class Contest:
         if kind == "round":
             contenders |= self.yardsticks(workload, description, dataset, first)
         seconds = self.turns(contenders)
-        middle = {name: statistics.median(taken) for name, taken in seconds.items()}
+        summed = _summed_up(seconds)
+        middle = {name: one["median"] for name, one in summed.items()}
         found: dict[str, Any] = {
             "parameters": first.weights.parameters,
             "coordinates": first.layout.size,
-            "seconds": _summed_up(seconds),
+            "seconds": summed,
             "failed": failed,
             "fewer_rows": {name: run.rows for name, run in ours.items() if run.rows is not None},
         }

@@ -47,13 +47,13 @@ SAM_KEPT = (
     "g = gradient(w if e is None else w.add_(e))",
     "the perturbation is not taken back",
 )
-UNIT_SUM = (
+ALONG_SUM = (
     "algorithms/_rows.py",
     "rows.norm(dim=1, keepdim=True) + EPSILON",
     "rows.abs().sum(dim=1, keepdim=True) + EPSILON",
     "the norm is a sum of absolute values",
 )
-UNIT_INVERSE = ("algorithms/_rows.py", "EPSILON) / length", "EPSILON) * length", "rho divides the perturbation")
+ALONG_INVERSE = ("algorithms/_rows.py", "EPSILON) / length", "EPSILON) * length", "rho divides the perturbation")
 
 MEAN_SUM = (
     "algorithms/fedavg.py",
@@ -184,7 +184,7 @@ GOSSIP_FIRST = (
 TRAINED_LOST = ("engine/rounds.py", 'rows["model"].copy_(model)', "pass", "stacked nodes forget what they learnt")
 
 SERVED = (NO_CLIP, CLIP_ALL, NO_DECAY, UPHILL)
-SAM = (SAM_SIGN, SAM_LENGTH, SAM_NONE, SAM_KEPT, UNIT_SUM, UNIT_INVERSE)
+SAM = (SAM_SIGN, SAM_LENGTH, SAM_NONE, SAM_KEPT, ALONG_SUM, ALONG_INVERSE)
 VARIATES = (VARIATE_SIGN, VARIATE_NONE, VARIATE_N, VARIATE_STALE, VARIATE_STEPS, STEPS_SWAPPED)
 DUALS = (DUAL_SIGN, DUAL_NONE, DUAL_N, DUAL_SERVER, DUAL_STALE, NO_PROXIMAL)
 DELTAS = (DELTA_SIGN, DELTA_SWAP, DELTA_FRESH, DELTA_STALE, DELTA_STEPS, STEPS_SWAPPED)
@@ -273,8 +273,8 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "fedsmoo": (
         *DUALS,
         SAM_NONE,
-        UNIT_SUM,
-        UNIT_INVERSE,
+        ALONG_SUM,
+        ALONG_INVERSE,
         (
             "algorithms/fedsmoo.py",
             '.sub_(ctx.server["s"]), self.rho)',
@@ -298,7 +298,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             "the two forms of s are swapped",
         ),
     ),
-    "fedlesam": (*LESAM, LESAM_STEP, UNIT_SUM, UNIT_INVERSE, MEAN_SUM),
+    "fedlesam": (*LESAM, LESAM_STEP, ALONG_SUM, ALONG_INVERSE, MEAN_SUM),
     "fedlesam_s": (
         *LESAM,
         *VARIATES,

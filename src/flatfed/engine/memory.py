@@ -20,7 +20,7 @@ def reuse_memory() -> None:
     """
     with contextlib.suppress(AttributeError, OSError, TypeError):
         library = ctypes.CDLL(None)
-        # Older versions refuse more than 32 MiB, and none adapts the first by itself once it was told the second.
+        # Older versions refuse more than 32 MiB. Once told when to trim, none adapts the other threshold by itself.
         if library.mallopt(MMAP_THRESHOLD, 1 << 30) or library.mallopt(MMAP_THRESHOLD, 1 << 25):
             library.mallopt(TRIM_THRESHOLD, (1 << 31) - 1)
 
