@@ -57,6 +57,12 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         return json.load(file)
 
 
+def digest_file(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def digest_json(value: Any) -> str:
     """Return the SHA-256 of ``value`` in canonical JSON (keys sorted, no spaces)."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

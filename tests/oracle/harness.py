@@ -53,7 +53,8 @@ def write_problem(folder: Path, sizes: list[int] = SIZES, classes: int = 3, side
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     counts = np.stack([np.bincount(labels[part], minlength=classes) for part in np.split(indices, offsets[1:-1])])
     path = folder / "partition.npz"
-    spec = {"scheme": "test", "clients": len(sizes), "dataset_digest": digest}
+    scheme = "test" if len(sizes) > 1 else "central"
+    spec = {"scheme": scheme, "clients": len(sizes), "seed": 3, "dataset_digest": digest}
     np.savez(
         path,
         indices=indices,
@@ -63,6 +64,15 @@ def write_problem(folder: Path, sizes: list[int] = SIZES, classes: int = 3, side
         spec=np.array(json.dumps(spec)),
     )
     return data, path
+
+
+def dealt_to(folder: Path, seed: int) -> Path:
+    """Return a partition file of ``seed`` that deals as the problem's, which is of seed 3."""
+    path = folder / f"partition{seed}.npz"
+    with np.load(folder / "partition.npz") as there:
+        spec = {**json.loads(str(there["spec"])), "seed": seed}
+        np.savez(path, **{**there, "spec": np.array(json.dumps(spec))})
+    return path
 
 
 def description(name: str, params: dict | None = None, **changes) -> dict:

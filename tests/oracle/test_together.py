@@ -11,7 +11,7 @@ import weakref
 
 import pytest
 import torch
-from harness import DROPOUT, description, needs, simulation, sizes, write_problem
+from harness import DROPOUT, dealt_to, description, needs, simulation, sizes, write_problem
 from tape import Tape
 
 from flatfed import algorithms
@@ -237,12 +237,13 @@ def contents(folder) -> tuple[bytes, list[dict]]:
 
 
 def test_a_job_of_several_seeds_leaves_what_jobs_of_one_leave(tmp_path, capsys):
-    data, dealt = write_problem(tmp_path)
+    data, _ = write_problem(tmp_path)
+    dealt = [dealt_to(tmp_path, seed) for seed in SEEDS]
     specs = [spec_of("fedsmoo", seed, precision="float32", augmentation="crop_flip_half") for seed in SEEDS]
-    for spec, out in zip(specs, folders(tmp_path, "alone"), strict=True):
-        train(spec, data, dealt, out, device="cpu")
+    for spec, file, out in zip(specs, dealt, folders(tmp_path, "alone"), strict=True):
+        train(spec, data, file, out, device="cpu")
     outs = folders(tmp_path, "together")
-    train_together(specs, data, [dealt] * 3, outs, device="cpu")
+    train_together(specs, data, dealt, outs, device="cpu")
     for one, other in zip(outs, folders(tmp_path, "alone"), strict=True):
         assert contents(one) == contents(other)
         assert {path.name for path in one.iterdir()} == {path.name for path in other.iterdir()}
@@ -250,17 +251,18 @@ def test_a_job_of_several_seeds_leaves_what_jobs_of_one_leave(tmp_path, capsys):
     before = contents(outs[0])
     (outs[1] / "run.json").unlink()
     capsys.readouterr()
-    train_together(specs, data, [dealt] * 3, outs, device="cpu")
+    train_together(specs, data, dealt, outs, device="cpu")
     assert capsys.readouterr().err.count("is there already") == 2
     assert json.loads((outs[1] / "run.json").read_text())["together"] == 1
     assert contents(outs[0]) == before and contents(outs[1]) == contents(folders(tmp_path, "alone")[1])
 
 
 def test_seeds_that_were_stopped_go_on_together(tmp_path, monkeypatch):
-    data, dealt = write_problem(tmp_path)
+    data, _ = write_problem(tmp_path)
+    dealt = [dealt_to(tmp_path, seed) for seed in SEEDS]
     specs = [spec_of("scaffold", seed, precision="float32", rounds=5, checkpoint_every=2) for seed in SEEDS]
-    for spec, out in zip(specs, folders(tmp_path, "alone"), strict=True):
-        train(spec, data, dealt, out, device="cpu")
+    for spec, file, out in zip(specs, dealt, folders(tmp_path, "alone"), strict=True):
+        train(spec, data, file, out, device="cpu")
     rounds = []
 
     def advance(self):
@@ -273,9 +275,9 @@ def test_seeds_that_were_stopped_go_on_together(tmp_path, monkeypatch):
     outs = folders(tmp_path, "together")
     with monkeypatch.context() as patch, pytest.raises(interruption.Stopped):
         patch.setattr(Simulation, "advance", advance)
-        train_together(specs, data, [dealt] * 3, outs, device="cpu")
+        train_together(specs, data, dealt, outs, device="cpu")
     assert all((out / ".checkpoint").exists() and not (out / "run.json").exists() for out in outs)
-    train_together(specs, data, [dealt] * 3, outs, device="cpu")
+    train_together(specs, data, dealt, outs, device="cpu")
     for one, other in zip(outs, folders(tmp_path, "alone"), strict=True):
         assert contents(one) == contents(other) and not (one / ".checkpoint").exists()
 

@@ -149,7 +149,7 @@ def test_data_of_another_shape_is_refused(tmp_path):
             "run",
             dataset={"name": "x", "classes": 3, "shape": [3, 32, 32], "mean": [0], "std": [1]},
         )
-    with pytest.raises(DataError, match="6 clients, but the run has 9"):
+    with pytest.raises(DataError, match="not the partition of the run: clients is 6, the run has 9; scheme is"):
         job(tmp_path, "fedavg", "run", partition={"clients": 9})
 
 

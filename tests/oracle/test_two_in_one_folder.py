@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from harness import description, write_problem
+from harness import dealt_to, description, write_problem
 
 from flatfed import cli, run_lock
 
@@ -14,6 +14,7 @@ def problem(tmp_path, monkeypatch):
     for seed in (3, 4):
         run = description("fedavg", precision="float32", rounds=2, seed=seed)
         (tmp_path / f"{seed}.json").write_text(json.dumps(run))
+        dealt_to(tmp_path, seed)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run_lock, "PATIENCE", 0.0)
     return tmp_path
@@ -21,7 +22,7 @@ def problem(tmp_path, monkeypatch):
 
 def train(*seeds):
     runs, outs = [f"{seed}.json" for seed in seeds], [f"out{seed}" for seed in seeds]
-    dealt = ["partition.npz"] * len(seeds)
+    dealt = [f"partition{seed}.npz" for seed in seeds]
     words = ["--run", *runs, "--partition", *dealt, "--out", *outs, "--dataset", "data", "--device", "cpu"]
     return cli.main(["train", *words])
 

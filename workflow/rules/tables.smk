@@ -1,8 +1,9 @@
+# A cell whose runs turn out not to be those that it asks for stays as it was (update), and the message says what they are.
 rule cell:
     input:
         cell_inputs,
     output:
-        "<results>/{scale}/cells/{table}/{column}/{row}.json",
+        update("<results>/{scale}/cells/{table}/{column}/{row}.json"),
     log:
         "<logs>/{scale}/cell/{table}/{column}/{row}.log",
     conda:

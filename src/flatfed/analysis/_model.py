@@ -23,9 +23,8 @@ from flatfed.engine.local import Resident, placed
 from flatfed.engine.precision import STATE
 from flatfed.engine.streams import stream
 from flatfed.errors import DataError, unknown
-from flatfed.files import read_json
+from flatfed.runs import record as records
 
-MODEL = "model.safetensors"
 SETS = ("train", "test")
 
 
@@ -114,6 +113,7 @@ def load(
     model = products.of(models.build(spec["name"], shape, about["classes"], spec["options"]), shape)
     model.to(place, dtype).eval().requires_grad_(False)
     layout = Layout.of(model)
+    records.hold(run, record, records.MODEL)
     row, digest = weights(run, record, layout)
     resident = Resident(
         placed(data.images, place),
@@ -134,17 +134,10 @@ def load(
 
 def read_record(run: str | os.PathLike[str]) -> dict[str, Any]:
     """Return run.json of the finished run in folder ``run``; DataError where there is none or it is damaged."""
-    path = Path(run) / "run.json"
     try:
-        record = read_json(path)
-        needed = {"description", "description_digest", "dataset_digest", "partition_digest", "diverged_at"}
-        if not needed <= record.keys():
-            raise ValueError("not the record of a run")
+        return records.read(Path(run) / records.RECORD)
     except FileNotFoundError:
         raise DataError(f"{run}: not a finished run: it has no run.json") from None
-    except (OSError, ValueError, AttributeError) as error:
-        raise DataError(f"{path}: cannot be read ({error})") from error
-    return record
 
 
 def weights(run: str | os.PathLike[str], record: dict[str, Any], layout: Layout) -> tuple[Tensor, str]:
@@ -153,7 +146,7 @@ def weights(run: str | os.PathLike[str], record: dict[str, Any], layout: Layout)
     Raises DataError where the file is absent or damaged, has other tensors than ``layout``, naming the first, or,
     though the run did not diverge, holds a value that is not finite.
     """
-    path = Path(run) / MODEL
+    path = Path(run) / records.MODEL
     try:
         content = path.read_bytes()
         found = load_tensors(content)

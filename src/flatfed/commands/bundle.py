@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import tarfile
 import tempfile
 import zlib
@@ -11,22 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.files import read_json
+from flatfed.files import digest_file, read_json
 
 #: The manifest's name: {"format": 1, "runs": {run folder: {file: SHA-256}}}.
 MANIFEST = "flatfed-export.json"
 
-#: Files of a finished run.
-FILES = ("metrics.csv", "model.safetensors", "run.json")
-
 #: How the name of a bundle that is one file ends -> tarfile's mode of writing it.
 ARCHIVES = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz"}
-
-
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def mode_of(path: Path) -> str | None:
@@ -52,7 +42,7 @@ def verify(folder: Path) -> None:
     for name, digest in listed.items():
         if not (folder / name).is_file():
             raise DataError(f"{folder / name}: is missing, but {MANIFEST} lists it")
-        if (found := sha256(folder / name)) != digest:
+        if (found := digest_file(folder / name)) != digest:
             raise DataError(
                 f"{folder / name}: SHA-256 is {found[:12]}, but {MANIFEST} says {digest[:12]}; copy it again"
             )

@@ -11,7 +11,8 @@ from flatfed.commands.plan import state
 from flatfed.commands.run_folder import run_of
 from flatfed.errors import DataError
 from flatfed.experiment import Experiment, Run
-from flatfed.files import write_json, write_whole
+from flatfed.files import digest_file, write_json, write_whole
+from flatfed.runs import record
 
 
 def pack(wanted: list[str], config: Path | None, out: Path, *, scale: str | None) -> None:
@@ -51,10 +52,10 @@ def wanted_runs(experiment: Experiment, wanted: list[str], scale: str) -> list[R
 
 def digests(folder: Path) -> dict[str, str]:
     """Return file name -> SHA-256 of a run; DataError where one is missing."""
-    missing = [name for name in bundle.FILES if not (folder / name).is_file()]
+    missing = [name for name in record.FILES if not (folder / name).is_file()]
     if missing:
         raise DataError(f"{folder}: {', '.join(missing)} is missing; such a run would not be taken elsewhere")
-    return {name: bundle.sha256(folder / name) for name in bundle.FILES}
+    return {name: digest_file(folder / name) for name in record.FILES}
 
 
 def _files(manifest: dict) -> list[str]:

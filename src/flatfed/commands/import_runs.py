@@ -8,16 +8,18 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms, provenance
 from flatfed.commands import bundle, configuration
-from flatfed.commands.bundle import FILES
 from flatfed.errors import DataError
 from flatfed.experiment import Experiment, Run, tuning
-from flatfed.files import digest_json, read_json, write_json
+from flatfed.files import digest_json, read_json
+from flatfed.runs import record as records
+from flatfed.runs.identity import differences
+from flatfed.runs.record import FILES, METRICS, MODEL, RECORD
 
 
 def accept(folders: Iterable[Path], config: Path | None, *, replace: bool, other_code: bool) -> None:
@@ -58,8 +60,10 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> Run:
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
         raise DataError(f"{folder}: unfinished: {', '.join(missing)} is missing")
+    record = records.read(folder / RECORD)
+    if warning := records.hold(folder, record, METRICS, MODEL):
+        print(warning, file=sys.stderr)
     try:
-        record = read_json(folder / "run.json")
         theirs = record["description"]
         run = described(experiment, theirs)
         known = completed(theirs, run) if other_code else theirs
@@ -67,7 +71,8 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> Run:
         raise DataError(f"{folder}/run.json: not the record of a run ({error!r})") from error
     if Path(run.path).resolve() == folder.resolve():
         raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
-    if different := sorted(differences(known, run.description)):
+    different = [f"{key} is {json.dumps(a)}, here {json.dumps(b)}" for key, a, b in differences(known, run.description)]
+    if different:
         raise DataError(f"{folder}/run.json: not the run that the configuration describes: {'; '.join(different)}")
     for key, ours in digests(run, other_code=other_code).items():
         if (found := record.get(key)) != ours:
@@ -117,15 +122,6 @@ def digests(run: Run, *, other_code: bool) -> dict[str, str]:
     return ours
 
 
-def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[str]:
-    """Yield "key is theirs, here ours" for every value in which two nested dictionaries differ."""
-    if isinstance(theirs, dict) and isinstance(ours, dict):
-        for name in theirs.keys() | ours.keys():
-            yield from differences(theirs.get(name), ours.get(name), f"{key}.{name}" if key else name)
-    elif theirs != ours:
-        yield f"{key} is {json.dumps(theirs)}, here {json.dumps(ours)}"
-
-
 def move(folder: Path, target: Path, description: dict[str, Any]) -> None:
     """Put ``folder`` at ``target``, whole or not at all, its files newer than anything they were made from.
 
@@ -140,7 +136,7 @@ def move(folder: Path, target: Path, description: dict[str, Any]) -> None:
     if record["description"] != description:
         added = set(description["update"]["params"]) - set(record["description"]["update"]["params"])
         record |= {"description": description, "description_digest": digest_json(description)}
-        write_json(staged / "run.json", {**record, "completed": sorted(added)})
+        records.write(staged / RECORD, {**record, "completed": sorted(added)})
     for path in staged.iterdir():
         os.utime(path)
     replaced = target.with_name(f".{target.name}.replaced")

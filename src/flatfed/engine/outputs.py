@@ -1,4 +1,4 @@
-"""What a finished run leaves in its folder, written whole, and the run that it replaces."""
+"""What a run leaves in its folder, written whole: finished, or as far as it is; and the run that it replaces."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ import torch
 from safetensors.torch import save
 
 from flatfed.engine.simulation import Simulation
-from flatfed.files import read_json, write_json, write_whole
+from flatfed.errors import DataError
+from flatfed.files import write_whole
+from flatfed.runs import record as records
+from flatfed.runs.record import FILES, METRICS, MODEL, RECORD
 
-FILES = ("metrics.csv", "model.safetensors", "run.json")
+#: Lines and record of a run as far as it is, beside its checkpoint: gone when it is finished.
+LINES_SO_FAR, RECORD_SO_FAR = "metrics.so-far.csv", "run.so-far.json"
 PREVIOUS = ".previous"  # folder in a run's, of the finished run that it replaced
 COLUMNS = (
     "round",
@@ -41,24 +45,63 @@ def write(
     diverged: int | None,
 ) -> None:
     """Write metrics.csv, model.safetensors and, last, run.json; a run that they replace is kept in ``.previous``."""
-    description, place = simulation.description, simulation.device
     keep(out, identity)
-    for left in [path for name in FILES for path in out.glob(f".{name}.*.part")]:
+    for left in [path for name in (*FILES, LINES_SO_FAR, RECORD_SO_FAR) for path in out.glob(f".{name}.*.part")]:
         left.unlink()  # what a process left that was killed while it wrote
-    with write_whole(out / "metrics.csv", "w") as file:
-        empty = [name.format(unseen=simulation.evaluate.unseen) for name in COLUMNS]
-        writer = csv.DictWriter(file, fieldnames=list(lines[0]) if lines else empty, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    _write_lines(out / METRICS, simulation, lines)
     models = simulation.algorithm.evaluated(simulation.server)
     weights = simulation.weights.tensors(next(iter(models.values()))[0])
-    with write_whole(out / "model.safetensors") as file:
+    with write_whole(out / MODEL) as file:
         file.write(save({name: value.cpu().contiguous() for name, value in weights.items()}))
     also = {}
     for name in list(models)[1:] if diverged is None else ():
         also[name] = simulation.evaluate(models[name][0])
+    told = {**_record(simulation, lines, identity, sessions, diverged), "also": also, "finished": _now()}
+    records.write(out / RECORD, told, (out / METRICS, out / MODEL))
+    forget_so_far(out)
+
+
+def forget_so_far(out: Path) -> None:
+    """Remove what :func:`write_so_far` left: the run is finished, or another begins."""
+    for name in (RECORD_SO_FAR, LINES_SO_FAR):
+        (out / name).unlink(missing_ok=True)
+
+
+def write_so_far(
+    out: Path,
+    simulation: Simulation,
+    lines: list[dict[str, Any]],
+    identity: dict[str, str],
+    sessions: list[dict[str, Any]],
+) -> None:
+    """Write what the run has come to, for whoever looks on: no finished run's files, and no part of its checkpoint.
+
+    Lines may be ahead of the checkpoint: a run that is killed makes those rounds again, and writes them again.
+    """
+    _write_lines(out / LINES_SO_FAR, simulation, lines)
+    told = {**_record(simulation, lines, identity, sessions, None), "finished": None, "written": _now()}
+    records.write(out / RECORD_SO_FAR, told, (out / LINES_SO_FAR,))
+
+
+def _write_lines(path: Path, simulation: Simulation, lines: list[dict[str, Any]]) -> None:
+    with write_whole(path, "w") as file:
+        empty = [name.format(unseen=simulation.evaluate.unseen) for name in COLUMNS]
+        writer = csv.DictWriter(file, fieldnames=list(lines[0]) if lines else empty, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+def _record(
+    simulation: Simulation,
+    lines: list[dict[str, Any]],
+    identity: dict[str, str],
+    sessions: list[dict[str, Any]],
+    diverged: int | None,
+) -> dict[str, Any]:
+    """Return what made the run, and what it took, as far as it is."""
+    description, place = simulation.description, simulation.device
     cuda = place.type == "cuda"
-    record = {
+    return {
         "description": description,
         "description_digest": identity["description"],
         "partition_digest": identity["partition"],
@@ -67,7 +110,6 @@ def write(
         **({"weights_digest": identity["weights"]} if "weights" in identity else {}),
         "rounds_done": lines[-1]["round"] if lines else 0,
         "diverged_at": diverged,
-        "also": also,
         "probes": simulation.probes,
         "executor": simulation.executor.name,
         "rows": simulation.rows,
@@ -88,16 +130,19 @@ def write(
         "client_state": simulation.state.home,
         **{key: value for key, value in sessions[-1].items() if key != "from_round"},
         "sessions": sessions,
-        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-    write_json(out / "run.json", record)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def finished(out: Path, identity: dict[str, str]) -> bool:
     """Return whether folder ``out`` holds the finished run of this very ``identity``."""
     try:
-        there = read_json(out / "run.json")
-    except (OSError, ValueError):  # none, or damaged: what lies beside it may still be of use
+        there = records.read(out / RECORD)
+        records.hold(out, there, METRICS, MODEL)
+    except (OSError, DataError):  # none, or damaged: what lies beside it may still be of use
         return False
     whole = all((out / name).exists() for name in FILES)
     return whole and all(there.get(f"{key}_digest") == value for key, value in identity.items())
@@ -114,7 +159,7 @@ def keep(out: Path, identity: dict[str, str]) -> None:
 
     One of the same ``identity`` is this very run, ended after its last file and before its checkpoint was removed.
     """
-    if not (out / "run.json").exists():
+    if not (out / RECORD).exists():
         return
     if finished(out, identity):
         return

@@ -6,6 +6,7 @@ decentralised runs need networkx too, which torch brings along.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import platform
@@ -35,9 +36,13 @@ from flatfed.engine.sizes import said
 from flatfed.engine.together import Meeting
 from flatfed.engine.trial import AUTO, trial
 from flatfed.errors import DataError, FlatFedError
-from flatfed.files import digest_json, read_json
+from flatfed.files import digest_json
 from flatfed.models import pretrained
+from flatfed.runs import host
+from flatfed.runs import record as records
+from flatfed.runs.identity import differences
 
+PULSE = 30.0  # seconds between two states of a run's lines so far, at least, but for those of a checkpoint
 HASHED = 4 << 30  # datasets up to this size are hashed before every run; larger ones take minutes
 
 
@@ -90,20 +95,20 @@ def train(
     place = pick_device(device)
     set_up(threads)
     data, dealt = load_data(description, dataset, partition)
-    identity = {
+    made_of = {
         "description": digest_json(description),
         "code": code_digest,
         "partition": dealt.digest,
         "dataset": data.digest,
     }
     if weights is not None:
-        identity["weights"] = pretrained.digest(weights)
+        made_of["weights"] = pretrained.digest(weights)
     label = "{protocol}/{split}/{algorithm}/seed{seed}".format(**description)
-    if meeting is not None and outputs.finished(out, identity):
+    if meeting is not None and outputs.finished(out, made_of):
         print(f"{label}: is there already", file=sys.stderr)
         outputs.touch(out)
         return
-    saved = Checkpoint(out, identity)
+    saved = Checkpoint(out, made_of)
 
     def begun() -> Simulation:
         wanted = saved.executor or description["executor"][place.type]
@@ -124,6 +129,8 @@ def train(
         except Damaged as reason:
             saved.set_aside(reason)
             simulation, resumed = begun(), False
+    if not resumed:
+        outputs.forget_so_far(out)
     lines = found["lines"]
     sessions = [*found["sessions"], {"from_round": simulation.round, **machine(place, threads)}]
     if meeting is not None:
@@ -138,13 +145,14 @@ def train(
         try:
             with Progress(label, description["rounds"], simulation.round, out) as progress:
                 diverged = _rounds(simulation, saved, lines, sessions, progress)
-            outputs.write(out, simulation, lines, identity, sessions, diverged)
+            outputs.write(out, simulation, lines, made_of, sessions, diverged)
             if diverged is None:
                 print(f"{label}: {spent(simulation.seconds)}", file=sys.stderr)
         except (interruption.Stopped, Shortage) as stopped:
             if simulation.whole:
                 began = time.monotonic()
                 size = saved.write(simulation, {"lines": lines, "sessions": sessions})
+                outputs.write_so_far(out, simulation, lines, made_of, sessions)
                 took = f"{size / 1e6:.1f} MB in {time.monotonic() - began:.1f} s"
                 text = f"checkpoint written ({took}), the same command goes on from it"
                 why = stopped if isinstance(stopped, interruption.Stopped) else "stopped for want of memory"
@@ -184,6 +192,7 @@ def _rounds(simulation: Simulation, saved: Checkpoint, lines: list, sessions: li
     """Train what is left, adding to ``lines`` of metrics.csv; return the round in which the run diverged, or None."""
     rounds, every = simulation.description["rounds"], simulation.description["checkpoint_every"]
     watched = ("train_loss", f"{simulation.evaluate.unseen}_loss", "consistency")
+    shown = time.monotonic()
     while simulation.round < rounds or simulation.pending is not None:
         with told(simulation.device, f"round {simulation.round + 1}"):
             line = simulation.advance()
@@ -195,6 +204,10 @@ def _rounds(simulation: Simulation, saved: Checkpoint, lines: list, sessions: li
         if simulation.round < rounds and (simulation.round % every == 0 or saved.overdue(simulation)):
             saved.write(simulation, {"lines": lines, "sessions": sessions})
             saved.compact(simulation)
+            shown = float("-inf")
+        if simulation.round < rounds and time.monotonic() - shown >= PULSE:
+            outputs.write_so_far(saved.out, simulation, lines, saved.identity, sessions)
+            shown = time.monotonic()
         progress.round(simulation.round, line)
     return None
 
@@ -225,7 +238,8 @@ def machine(place: torch.device, threads: int) -> dict[str, Any]:
         },
         "host": {
             "system": platform.platform(),
-            "processor": platform.processor() or platform.machine(),
+            "processor": host.processor(),
+            "instructions": list(host.instructions()),
             "gpu": torch.cuda.get_device_name(place) if cuda else None,
         },
     }
@@ -261,6 +275,11 @@ def _check(
         raise DataError(f"{dataset}: {data.classes} classes, but the run's {wanted['name']!r} has {wanted['classes']}")
     if len(dealt.indices) and int(dealt.indices.max()) >= len(data.labels):
         raise DataError(f"{partition}: deals image {int(dealt.indices.max())}, but {dataset} has {len(data.labels)}")
+    asked = {**description["partition"], "seed": description["seed"]}
+    made_as = {key: value for key, value in dealt.spec.items() if key != "dataset_digest"}
+    if different := list(differences(made_as, asked)):
+        words = [f"{key} is {json.dumps(its)}, the run has {json.dumps(ours)}" for key, its, ours in different]
+        raise DataError(f"{partition}: not the partition of the run: {'; '.join(words)}")
     clients = len(dealt.offsets) - 1
     if clients != description["partition"]["clients"]:
         raise DataError(f"{partition}: {clients} clients, but the run has {description['partition']['clients']}")
@@ -286,9 +305,14 @@ def evaluate(
     """
     set_up(threads)
     run = Path(run)
-    description = read_json(run / "run.json")["description"]
+    record = records.read(run / records.RECORD)
+    description = record["description"]
     place = pick_device(device)
     data, dealt = load_data(description, dataset, partition)
+    for key, found in ("dataset_digest", data.digest), ("partition_digest", dealt.digest):
+        if record[key] != found:
+            raise DataError(f"{run / records.RECORD}: {key} is {record[key][:12]}, but the one given has {found[:12]}")
+    records.hold(run, record, records.MODEL)
     simulation = Simulation(description, data, dealt, place, "sequential")
     try:
         weights = load_file(run / "model.safetensors")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flatfed.experiment import analyses, facts, reference, settings, tables
 from flatfed.experiment.model import Cell, Column, Row, Run, Table
+from flatfed.runs import identity
 from flatfed.tables.metrics import METRICS, Metric
 
 if TYPE_CHECKING:
@@ -64,12 +65,15 @@ def _reads(
         folder = f"{experiment.results}/{scale}/analysis/{column.protocol}/{splits[0]}/{row.algorithm}"
         spec[f"{whose}timing"] = f"{folder}/timing.json"
         inputs.append(spec[f"{whose}timing"])
-        if not metric.needs_runs:
-            return [], inputs
     seeds = experiment.seeds(scale, column.protocol, table.settings.get("seeds"))
     runs = [experiment.run(scale, column.protocol, split, row.algorithm, seed) for seed in seeds for split in splits]
+    spec[f"{whose}descriptions"] = identity.pack([run.description for run in runs])
+    if metric.source == "timing" and not metric.needs_runs:
+        return [], inputs
     spec |= {"seeds": seeds, "window": values["evaluation"]["window"], "rounds": values["rounds"]}
     spec[f"{whose}runs"] = [run.path for run in runs]
+    spec[f"{whose}partitions"] = [run.partition for run in runs]
+    inputs += spec[f"{whose}partitions"]
     if metric.source == "analysis":
         spec[f"{whose}analyses"] = [analyses.hessian_path(run, experiment.results) for run in runs]
         inputs += spec[f"{whose}analyses"]

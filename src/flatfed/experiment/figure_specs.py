@@ -45,9 +45,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
         spec["metric"] = document["metric"]
     if found.kind == "curves":
         spec |= {"smooth": document["smooth"][scale], "across": document.get("across", "rounds")}
-    probed = any(panel.get("metric") in figures.PROBES for panel in figures.panels(document))
-    names = ("metrics.csv",) if found.kind == "curves" and not probed else ("metrics.csv", "run.json")
-    inputs += [f"{path}/{name}" for path in runs for name in names]
+    inputs += [f"{path}/{name}" for path in runs for name in ("metrics.csv", "run.json")]
     return {"kind": found.kind, "inputs": list(dict.fromkeys(inputs)), "runs": list(runs), "spec": spec}
 
 

@@ -10,10 +10,14 @@ Cell specification (JSON, from ``flatfed.experiment``)::
      "rounds": 800,                                         # rounds a finished run has
      "seeds": [1, 2], "runs": ["results/.../seed1", ...],   # the run folders, in the order of seeds; where a seed has
                                                             # several (a mean over splits), they stand together
+     "descriptions": {"share": {...}, "each": [{...}, ...]}, # of these runs (flatfed.runs.identity.pack): a folder that
+                                                            # holds another run is refused, and so is one that was
+     "partitions": ["results/.../seed1.npz", ...],          # trained on other data than these files deal
      "paper": {"value": 224, "spread": null, "note": "printed OUR; flag:B1", "decimals": 0} | null,   # value null: "-"
      # optional from here
      "relative": "ratio" | "speedup" | "difference",        # against a base row, seed by seed
-     "base": "fedavg", "base_runs": [...],                  # that row's id, and its runs as in `runs`
+     "base": "fedavg", "base_runs": [...],                  # that row's id and its runs, as above
+     "base_descriptions": {...}, "base_partitions": [...],
      "timing": FILE, "base_timing": FILE,                   # metrics of source timing: timing.json
      "analyses": [FILE, ...],                               # metrics of source analysis: a hessian.json per run
      "update": {"name": "fedlesam", "params": {}}, "base_update": {...},   # metrics of source declared
@@ -25,7 +29,7 @@ No runs (files, declarations) at all make the cell not_applicable: a combination
 Cell (JSON, ``results/<scale>/cells/<table>/<column>/<row>.json``): table, column, row, scale, metric, unit,
 printed_unit, relative, base, status, value, spread, spread_kind, n, values, base_values, best, reached, target, window,
 rounds, seeds, runs, base_runs, paper_value, paper_spread, paper_decimals, paper_note,
-difference, compare, problems, beside, warnings. ``unit`` is the
+difference, compare, problems, beside, warnings, without_sums. ``unit`` is the
 *stored* unit ("fraction" for what is printed in percent) and holds for value, spread, values, paper_value,
 paper_spread and difference alike; ``base_values`` are in the metric's own stored unit; ``best`` is each seed's best
 test accuracy over all rounds, a fraction, an extra that no table prints as its value. ``values`` has null where a seed
@@ -40,7 +44,8 @@ not_applicable            the cell has no runs
 ========================  ==============================================================================================
 
 ``beside`` is another tool's estimate of the same number (``flatfed.analysis.records.beside``: PyHessian's of an
-eigenvalue or trace), null where there is none; ``warnings`` are what the makers of the numbers warn of, seed by seed.
+eigenvalue or trace), null where there is none; ``warnings`` are what the makers of the numbers warn of, seed by seed;
+``without_sums``: how many runs have a record that cannot tell whether their files are what was written.
 
 ``difference`` is ours minus the paper's, null where either is missing and always null at preview scale: digits minus
 CIFAR-10 means nothing. The paper's spread is of whatever kind the paper's is; the table's notes say which.
@@ -69,7 +74,8 @@ READ = {"runs": "runs", "timing": "timing", "analysis": "analyses", "declared": 
 def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
     """Compute the cell that ``spec`` describes, write it to ``out`` whole, and return it.
 
-    :raises DataError: a key of ``spec`` is missing, a metric or unit unknown, or a file cannot be understood.
+    :raises DataError: a key of ``spec`` is missing, a metric or unit unknown, or a file cannot be understood, was
+        changed since it was written, or is of another run. Whatever stands in ``out`` is then untouched.
     """
     where = _check(spec)
     metric = METRICS[spec["metric"]]
@@ -119,6 +125,7 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
             *(f"{record['run']}: {text}" for record in analysed for text in records.cautions(record, spec["metric"])),
             *dict.fromkeys(one.warning for one in every if one.warning),
         ],
+        "without_sums": sum(one.without_sums for one in every),
     }
     write_json(out, cell)
     return cell
@@ -225,7 +232,8 @@ def _check_runs(spec: dict[str, Any], metric: Metric, relative: str | None, wher
     key = READ[metric.source]
     if spec.get(key) in (None, []):
         return
-    needed = [key, *(["runs"] if metric.needs_runs else [])]
+    needed = [key, *(["runs", "partitions"] if metric.needs_runs else [])]
+    needed += ["descriptions"] if metric.source in ("runs", "timing", "analysis") else []
     for name in [*needed, *(f"base_{one}" for one in needed if relative)]:
         if name not in spec:
             kind = f", {relative} to a base row," if name.startswith("base_") else ""

@@ -18,7 +18,8 @@ from statistics import fmean
 from typing import Any
 
 from flatfed.errors import DataError
-from flatfed.files import read_json, write_json
+from flatfed.files import digest_json, write_json
+from flatfed.runs import record as records
 from flatfed.tables.readings import read_metrics
 
 
@@ -51,21 +52,19 @@ def _said(point: dict[str, Any]) -> str:
 
 def _scored(folder: Path, digest: str, spec: dict[str, Any]) -> dict[str, Any]:
     """Return accuracy, round of divergence and code of the run in ``folder``."""
-    path = folder / "run.json"
+    path = folder / records.RECORD
     try:
-        about = read_json(path)
-        rounds, done, diverged = about["description"]["rounds"], about["rounds_done"], about["diverged_at"]
-        found, code = about["description_digest"], about["code_digest"]
+        about = records.read(path)
     except FileNotFoundError:
         raise DataError(f"{path} is not there; make it first: snakemake --cores 1 {path}") from None
-    except (ValueError, KeyError, TypeError) as problem:
-        raise DataError(f"{path}: not the description of a run ({problem!r})") from None
-    if found != digest:
+    rounds, done, diverged = about["description"]["rounds"], about["rounds_done"], about["diverged_at"]
+    if digest_json(about["description"]) != digest:
         raise DataError(f"{path}: is of another run than the grid asks for; make it again: snakemake --cores 1 {path}")
     if diverged is None and done < rounds:
         raise DataError(f"{folder} has done {done} of {rounds} rounds")
     accuracy = None
     if diverged is None:
-        accuracies = read_metrics(folder / "metrics.csv", ("validation_accuracy",))["validation_accuracy"]
+        records.hold(folder, about, records.METRICS)
+        accuracies = read_metrics(folder / records.METRICS, ("validation_accuracy",))["validation_accuracy"]
         accuracy = fmean(accuracies[-spec["window"] :])
-    return {"accuracy": accuracy, "diverged_at": diverged, "code_digest": code}
+    return {"accuracy": accuracy, "diverged_at": diverged, "code_digest": about.get("code_digest")}

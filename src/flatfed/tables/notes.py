@@ -26,6 +26,7 @@ def gather(
     notes += timed(present)
     notes += compared(columns)
     notes += absences(counts, len(cells))
+    notes += unsummed(present)
     notes += spec.get("notes", [])
     errata = sorted({flag for cell in present for flag in flags(cell)}, key=lambda flag: (flag[0], int(flag[1:])))
     known = spec.get("flags", {})
@@ -192,6 +193,17 @@ def absences(counts: Mapping[str, int], total: int) -> list[str]:
     words = {"missing": "missing", "diverged": "diverged (a run ended in non-finite numbers)"}
     said = [f"{counts[status]} {text}" for status, text in words.items() if counts.get(status)]
     return [f"Of {total} cells: {', '.join(said)}."] if said else []
+
+
+def unsummed(cells: list[dict]) -> list[str]:
+    """Count the cells that rest on records without sums of their files (:mod:`flatfed.runs.record`)."""
+    there = sum(bool(cell.get("without_sums")) for cell in cells)
+    if not there:
+        return []
+    return [
+        f"{there} of {len(cells)} cells rest on records without sums of their files, made by an earlier version: "
+        "whether the files are what was written cannot be told."
+    ]
 
 
 def flags(cell: dict) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 """What a cell's metric reads, found and checked: run folders, timing.json, hessian.json, an algorithm's declarations.
 
+A file of another run than the one asked for is refused: by its description, its data, and the sums of its record.
+
 ``timing.json`` (``flatfed time`` writes it; one per protocol, split and algorithm)::
 
     {"format": 1, "description": {...},                        # of the run that was timed; its rounds are few
@@ -21,6 +23,8 @@ from typing import Any
 
 from flatfed.analysis import records
 from flatfed.errors import DataError, absent
+from flatfed.runs import identity
+from flatfed.runs import record as runs
 from flatfed.tables.metrics import History, Metric, Reading
 
 #: Fields of timing.json that metrics read.
@@ -31,13 +35,53 @@ TIMES = ("seconds_per_round", "training_seconds_per_round")
 class Found:
     """What was found of one run: its reading (None: absent or unfinished), whether it diverged, what is wrong or "".
 
-    ``warning`` is what the maker of the numbers warns of, or "".
+    ``warning`` is what the maker of the numbers warns of, or "". ``without_sums``: its record cannot tell whether its
+    files are what was written (:mod:`flatfed.runs.record`).
     """
 
     reading: Reading | None
     diverged: bool = False
     problem: str = ""
     warning: str = ""
+    without_sums: bool = False
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The run that is asked for in ``folder``: its ``description`` and the file of the ``partition`` it trains on.
+
+    Without a description, as in figures, it is what its folder is named for. Without a partition, as beside published
+    runs, its data are not looked at.
+    """
+
+    folder: str
+    description: dict[str, Any] | None = None
+    partition: str | None = None
+
+    def record(self) -> dict[str, Any] | None:
+        """Return the run's record, None where there is none.
+
+        :raises DataError: it is damaged, or of another run, another partition or other data.
+        """
+        path = Path(self.folder) / runs.RECORD
+        try:
+            record = runs.read(path)
+        except FileNotFoundError:
+            return None
+        if self.description is None:
+            identity.hold_place(path.parent, record)
+        else:
+            identity.hold(str(path), record, self.description)
+        if self.partition is not None:
+            identity.hold_data(str(path), record, self.partition)
+        return record
+
+
+def wanted(spec: dict[str, Any], whose: str = "") -> list[Wanted]:
+    """Return the runs of a cell's specification; ``whose`` is "" or "base_" (the base row's)."""
+    descriptions = identity.unpack(spec[f"{whose}descriptions"])
+    each = zip(spec[f"{whose}runs"], descriptions, spec[f"{whose}partitions"], strict=True)
+    return [Wanted(*one) for one in each]
 
 
 def found(metric: Metric, spec: dict[str, Any], whose: str = "") -> list[Found]:
@@ -54,71 +98,97 @@ def found(metric: Metric, spec: dict[str, Any], whose: str = "") -> list[Found]:
     if metric.source == "given":
         return [Found(Reading(given=spec["given"]))]
     if metric.source == "analysis":
-        return [_hessian(Path(path)) for path in spec[f"{whose}analyses"]]
+        paths = map(Path, spec[f"{whose}analyses"])
+        return [_hessian(path, run) for path, run in zip(paths, wanted(spec, whose), strict=True)]
     timing = Found(Reading())
     if metric.source == "timing":
-        timing = _timing(Path(spec[f"{whose}timing"]))
+        timing = _timing(Path(spec[f"{whose}timing"]), identity.unpack(spec[f"{whose}descriptions"])[0])
         if not metric.needs_runs:
             return [timing]
         if timing.reading is None:
             return [timing] * len(spec[f"{whose}runs"])
     result = []
-    for folder in spec[f"{whose}runs"]:
-        history, diverged, problem = read_run(folder, spec["rounds"], metric.columns)
-        reading = None if history is None else Reading(**common, history=history, timing=timing.reading.timing)
-        result.append(Found(reading, diverged, problem, timing.warning))
+    for run in wanted(spec, whose):
+        one = read_run(run, spec["rounds"], metric.columns)
+        reading = None if one.history is None else Reading(**common, history=one.history, timing=timing.reading.timing)
+        result.append(Found(reading, one.diverged, one.problem, timing.warning, one.without_sums))
     return result
 
 
-def _timing(path: Path) -> Found:
-    """Read timing.json."""
+def _timing(path: Path, description: dict[str, Any]) -> Found:
+    """Read timing.json, of the run ``description`` (of any seed)."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         numbers = {name: float(content[name]) for name in TIMES}
+        timed = content["description"]
     except FileNotFoundError:
         why = "has not been made; seconds are taken from an undisturbed run of its own only: flatfed time"
         return Found(None, problem=f"{path} {why}")
     except (ValueError, KeyError, TypeError) as problem:
         raise DataError(f"{path}: lacks the numbers {', '.join(TIMES)} ({problem!r})") from None
+    identity.hold(str(path), {"description": {**timed, "seed": description["seed"]}}, description)
     warning = content.get("warning")  # earlier versions wrote none
     return Found(Reading(timing=numbers), warning=f"{path}: {warning}" if warning else "")
 
 
-def _hessian(path: Path) -> Found:
+def _hessian(path: Path, run: Wanted) -> Found:
     """Read hessian.json, which a run that diverged has too."""
     if not path.is_file():
         return Found(None, problem=f"{path} has not been made")
-    record = records.read(path)
-    if record.get("diverged_at") is not None:
-        return Found(Reading(), True, f"{path}: the run diverged in round {record['diverged_at']}")
-    return Found(Reading(analysis=record))
+    found = records.read(path)
+    about = run.record()
+    if about is None:
+        return Found(None, problem=f"{run.folder} has no {runs.RECORD}")
+    sums = about.get(runs.SUMS) or {}
+    theirs = {"dataset": about["dataset_digest"], "partition": about["partition_digest"], "model": sums.get(runs.MODEL)}
+    for name, digest in theirs.items():
+        if digest is not None and found["digests"][name] != digest:
+            raise DataError(
+                f"{path}: was made with another {name} (SHA-256 {found['digests'][name][:12]}) than {run.folder} has "
+                f"({digest[:12]}); make it again: snakemake --cores 1 -R {path} -- {path}"
+            )
+    if found.get("diverged_at") is not None:
+        return Found(Reading(), True, f"{path}: the run diverged in round {found['diverged_at']}")
+    return Found(Reading(analysis=found), without_sums=not sums)
 
 
-def read_run(
-    folder: str | Path, rounds: int, columns: tuple[str, ...]
-) -> tuple[dict[str, list[float]] | None, bool, str]:
-    """Read a run folder: (history or None where the run is absent or unfinished, diverged, what is wrong or "").
+@dataclass(frozen=True)
+class Lines:
+    """A run's lines: ``history`` (None: absent or unfinished), whether it diverged, what is wrong or "", see Found."""
+
+    history: dict[str, list[float]] | None
+    diverged: bool = False
+    problem: str = ""
+    without_sums: bool = False
+
+
+def read_run(run: Wanted, rounds: int, columns: tuple[str, ...]) -> Lines:
+    """Read the lines of a run that has ``rounds`` rounds when it is finished.
 
     The history has ``round``, ``test_accuracy`` and ``columns``, one entry per evaluated round.
 
-    :raises DataError: run.json or metrics.csv is there but damaged, or a column is absent.
+    :raises DataError: run.json or metrics.csv is there but damaged, of another run or not what was written, or a column
+        is absent.
     """
-    folder = Path(folder)
-    for name in ("run.json", "metrics.csv"):
-        if not (folder / name).is_file():
-            return None, False, f"{folder} has no {name}"
-    try:
-        about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        done, diverged_at = about["rounds_done"], about["diverged_at"]
-    except (ValueError, KeyError, TypeError) as problem:
-        raise DataError(f"{folder / 'run.json'}: not the description of a run ({problem!r})") from None
-    history = read_metrics(folder / "metrics.csv", ("round", "test_accuracy", *columns))
+    folder = Path(run.folder)
+    about = run.record()
+    for name, absent_ in ((runs.RECORD, about is None), (runs.METRICS, not (folder / runs.METRICS).is_file())):
+        if absent_:
+            return Lines(None, problem=f"{folder} has no {name}")
+    without = bool(runs.hold(folder, about, runs.METRICS))
+    history = read_metrics(folder / runs.METRICS, ("round", "test_accuracy", *columns))
+    done, diverged_at = about["rounds_done"], about["diverged_at"]
+    last = history["round"][-1] if history["round"] else 0
+    if last != done:
+        raise DataError(
+            f"{folder / runs.METRICS}: ends with round {last}, but {runs.RECORD} beside it says rounds_done {done}"
+        )
     if diverged_at is not None:
-        return history, True, f"{folder} diverged in round {diverged_at}"
-    if done < rounds or not history["round"] or history["round"][-1] < rounds:
-        return None, False, f"{folder} has done {done} of {rounds} rounds"
+        return Lines(history, True, f"{folder} diverged in round {diverged_at}", without)
+    if done < rounds:
+        return Lines(None, False, f"{folder} has done {done} of {rounds} rounds", without)
     broken = any(not math.isfinite(number) for column in columns for number in history[column])
-    return history, broken, f"{folder / 'metrics.csv'} holds a non-finite number" if broken else ""
+    return Lines(history, broken, f"{folder / runs.METRICS} holds a non-finite number" if broken else "", without)
 
 
 def read_metrics(path: Path, columns: tuple[str, ...]) -> dict[str, list[float]]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flatfed.errors import DataError
+from flatfed.runs import identity
+from flatfed.runs import record as records
 
 #: Parts of a description that name the run rather than set it up, or that vary with split and seed by design.
 NAMES = ("format", "scale", "protocol", "split", "algorithm", "seed", "partition", "sampling", "dataset")
@@ -36,7 +37,8 @@ class Run:
 def read(folders: list[str]) -> list[Run]:
     """Return the runs in ``folders``, in that order; a run that is not there is one whose state is "missing".
 
-    :raises DataError: a run.json is there but is not one.
+    :raises DataError: a run.json is there but is not one, or of another run than its folder is named for, or
+        metrics.csv is not the one it was written with.
     """
     return [_read(Path(folder)) for folder in folders]
 
@@ -46,15 +48,14 @@ def _read(folder: Path) -> Run:
     protocol, split, algorithm, seed = ("?",) * (4 - len(names)) + names
     named = {"folder": str(folder), "protocol": protocol, "split": split, "algorithm": algorithm}
     named["seed"] = seed.removeprefix("seed")
-    path = folder / "run.json"
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        rounds, done, diverged = about["description"]["rounds"], about["rounds_done"], about["diverged_at"]
+        about = records.read(folder / records.RECORD)
     except FileNotFoundError:
         return Run(**named, state="missing", about={})
-    except (ValueError, KeyError, TypeError) as problem:
-        raise DataError(f"{path}: not the description of a run ({problem!r})") from None
-    state = "finished" if done >= rounds else "unfinished"
+    identity.hold_place(folder, about)
+    records.hold(folder, about, records.METRICS)
+    done, diverged = about["rounds_done"], about["diverged_at"]
+    state = "finished" if done >= about["description"]["rounds"] else "unfinished"
     return Run(**named, state=state if diverged is None else f"diverged in round {diverged}", about=about)
 
 
@@ -64,7 +65,8 @@ def environments(runs: list[Run]) -> list[tuple[str, int]]:
     for run in runs:
         if run.about:
             host = run.about.get("host") or {}
-            where = [host.get("gpu") if run.about.get("device", "").startswith("cuda") else None, host.get("cpu")]
+            where = [host.get("gpu") if run.about.get("device", "").startswith("cuda") else None, host.get("processor")]
+            where += [f"with {' '.join(host['instructions'])}" if host.get("instructions") else None]
             versions = [f"{name} {version}" for name, version in sorted((run.about.get("versions") or {}).items())]
             counts[", ".join([*[text for text in where if text], *versions])] += 1
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))

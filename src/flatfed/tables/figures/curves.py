@@ -20,9 +20,10 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 
 from flatfed.errors import DataError, unknown
+from flatfed.runs.record import METRICS, hold
 from flatfed.tables.figures.palette import strokes, styles
 from flatfed.tables.figures.paper import PROBES, QUANTITIES, WIDTH, caption, columns, legend, sample, widths
-from flatfed.tables.readings import read_metrics
+from flatfed.tables.readings import Wanted, read_metrics
 
 #: What a curve can show: a column of metrics.csv, or a measure of a run's probes.
 KNOWN = {**QUANTITIES, **PROBES}
@@ -121,25 +122,25 @@ def hanning(values: np.ndarray, window: int) -> np.ndarray:
 
 
 def _read(folder: str, metric: str) -> dict[int, float] | None:
-    """Return round -> finite value of a run, None where it has no metrics.csv (for a probe's measure, no run.json)."""
-    path = Path(folder) / ("run.json" if metric in PROBES else "metrics.csv")
-    if not path.is_file():
+    """Return round -> finite value of a run, None where it is not there."""
+    record, path = Wanted(folder).record(), Path(folder) / METRICS
+    if record is None or not (path.is_file() or metric in PROBES):
         return None
     if metric in PROBES:
-        pairs = _probes(path, metric)
+        pairs = _probes(folder, record, metric)
     else:
+        hold(folder, record, METRICS)
         history = read_metrics(path, ("round", metric))
         pairs = list(zip(history["round"], history[metric], strict=True))
     return {number: value for number, value in pairs if math.isfinite(value)}
 
 
-def _probes(path: Path, metric: str) -> list[tuple[int, float]]:
+def _probes(folder: str, record: dict[str, Any], metric: str) -> list[tuple[int, float]]:
     """Return (finished rounds, value) of a run's probes; a measure that an algorithm does not have is left out."""
     try:
-        probes = json.loads(path.read_text(encoding="utf-8"))["probes"]
-        return [(int(one["round"]), float(one[metric])) for one in probes if one[metric] is not None]
+        return [(int(one["round"]), float(one[metric])) for one in record["probes"] if one[metric] is not None]
     except (ValueError, KeyError, TypeError) as problem:
-        raise DataError(f"{path}: holds no probes with {metric} ({problem!r})") from None
+        raise DataError(f"{folder}/run.json: holds no probes with {metric} ({problem!r})") from None
 
 
 def _line(axis: Axes, look: dict[str, Any], runs: list[dict[int, float]], window: int, factor: float) -> None:

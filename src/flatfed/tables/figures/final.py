@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from flatfed.tables.readings import read_run
+from flatfed.tables.readings import Wanted, read_run
 
 
 @dataclass
@@ -36,10 +35,10 @@ class Final:
         return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None
 
     def _final(self, folder: str, rounds: int) -> float | None:
-        history, diverged, _ = read_run(Path(folder), rounds, (self.metric,))
-        self.diverged += diverged
-        self.absent += history is None
-        return None if history is None or diverged else history[self.metric][-1]
+        found = read_run(Wanted(folder), rounds, (self.metric,))
+        self.diverged += found.diverged
+        self.absent += found.history is None
+        return None if found.history is None or found.diverged else found.history[self.metric][-1]
 
     def reading(self, mark: str) -> str:
         """Say what a ``mark`` is, how many seeds it stands for, and what is not there."""

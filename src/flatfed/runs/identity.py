@@ -1,0 +1,138 @@
+"""Which run a record is of: its description against the one wanted, key by key, and its data against those dealt."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from flatfed import algorithms
+from flatfed.errors import DataError
+
+#: Keys of a description that decide how a run is trained, not its numbers beyond rounding.
+HOW = frozenset({"format", "checkpoint_every", "executor", "evaluation.batch_size"})
+
+#: Arrays of a partition file that its digest is over, those that not every partition has last.
+ARRAYS = ("indices", "offsets", "test", "client_test")
+
+
+def pack(descriptions: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return descriptions, short: what all ``share``, and what ``each`` has of its own; :func:`unpack` undoes it."""
+    first = descriptions[0] if descriptions else {}
+    share = {key: value for key, value in first.items() if all(one.get(key) == value for one in descriptions)}
+    return {
+        "share": share,
+        "each": [{key: value for key, value in one.items() if key not in share} for one in descriptions],
+    }
+
+
+def unpack(packed: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the descriptions of :func:`pack`."""
+    return [{**packed["share"], **one} for one in packed["each"]]
+
+
+def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield (key, theirs, ours) for every value in which nested dictionaries differ; what is absent is None."""
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        for name in sorted(theirs.keys() | ours.keys()):
+            yield from differences(theirs.get(name), ours.get(name), f"{key}.{name}" if key else name)
+    elif theirs != ours:
+        yield key, theirs, ours
+
+
+def deciding(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
+    """Return "key is theirs, here ours" for every difference of two descriptions that decides the run's numbers.
+
+    A parameter that ``theirs`` lacks counts as its declared default: it was made by code that had no such parameter.
+    """
+    found = []
+    for key, their, our in differences(theirs, ours):
+        if key in HOW or key.split(".")[0] in HOW:
+            continue
+        if their is None and our is not None and our == _default(key, ours):
+            continue
+        found.append(f"{key} is {json.dumps(their)}, here {json.dumps(our)}")
+    return found
+
+
+def _default(key: str, description: dict[str, Any]) -> Any:
+    """Return the declared default of a parameter of the description's algorithm, None for any other key."""
+    if not key.startswith("update.params."):
+        return None
+    declared = algorithms.load(description["update"]["name"]).parameters()
+    name = key.removeprefix("update.params.")
+    return declared[name].default if name in declared else None
+
+
+def hold(where: str, record: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Look whether ``record``, of the file ``where``, is of the run that the description ``wanted`` asks for.
+
+    :raises DataError: it is of another; the message names every key that differs.
+    """
+    if different := deciding(record["description"], wanted):
+        raise DataError(f"{where}: not the run that is asked for: {'; '.join(different)}")
+
+
+def hold_place(folder: Path, record: dict[str, Any]) -> None:
+    """Look whether a run lies where its description says: in ``<protocol>/<split>/<algorithm>/seed<k>``.
+
+    :raises DataError: it is a run of other ids.
+    """
+    about = record["description"]
+    ids = [str(about.get(key)) for key in ("protocol", "split", "algorithm")] + [f"seed{about.get('seed')}"]
+    here = list(folder.parts[-len(ids) :])
+    if different := [f"{there}, here {asked}" for there, asked in zip(ids, here, strict=True) if there != asked]:
+        raise DataError(f"{folder}/run.json: is of another run: {'; '.join(different)}")
+
+
+def hold_data(where: str, record: dict[str, Any], partition: str) -> None:
+    """Look whether ``record``, of the file ``where``, was trained on the data that the file ``partition`` deals.
+
+    :raises DataError: it was not, or the partition cannot be read.
+    """
+    digest, spec = read_partition(partition)
+    if record["partition_digest"] != digest:
+        raise DataError(
+            f"{where}: partition_digest is {str(record['partition_digest'])[:12]}, but {partition} has {digest[:12]}: "
+            "the run was trained on another partition"
+        )
+    dealt = spec.get("dataset_digest", record["dataset_digest"])
+    if record["dataset_digest"] != dealt:
+        raise DataError(
+            f"{where}: dataset_digest is {str(record['dataset_digest'])[:12]}, but {partition} deals {dealt[:12]}: "
+            "the run was trained on other data"
+        )
+
+
+def read_partition(path: str) -> tuple[str, dict[str, Any]]:
+    """Return digest and spec of a partition file (:mod:`flatfed.data.partition`), with the standard library alone.
+
+    :raises DataError: it cannot be read.
+    """
+    total = hashlib.sha256()
+    try:
+        with zipfile.ZipFile(path) as file:
+            there = set(file.namelist())
+            for name in sorted(name for name in ARRAYS if f"{name}.npy" in there or name != "client_test"):
+                kind, shape, data = _array(file.read(f"{name}.npy"))
+                total.update(f"{name}:{kind}:{shape};".encode() + data)
+            text = _array(file.read("spec.npy"))
+            spec = json.loads(text[2].decode("utf-32-le" if text[0].startswith("<") else "utf-32-be"))
+    except (OSError, ValueError, KeyError, TypeError, EOFError, SyntaxError, zipfile.BadZipFile) as problem:
+        raise DataError(f"{path}: cannot be read as a partition ({problem}); delete it to make it again") from None
+    return total.hexdigest(), spec
+
+
+def _array(content: bytes) -> tuple[str, tuple[int, ...], bytes]:
+    """Return dtype, shape and bytes of a ``.npy`` file's ``content`` (NumPy's format 1 to 3)."""
+    if content[:6] != b"\x93NUMPY":
+        raise ValueError("not an array")
+    wide = 2 if content[6] == 1 else 4
+    start = 8 + wide
+    end = start + int.from_bytes(content[8:start], "little")
+    header = ast.literal_eval(content[start:end].decode("utf-8"))
+    return header["descr"], header["shape"], content[end:]

@@ -1,0 +1,88 @@
+"""``run.json``, the record of a run: written here, and held here against what was written.
+
+``files`` in it holds the SHA-256 of the files beside it, ``record_sha256`` that of everything else in it. They tell of
+slips (a file edited, cut, copied to the wrong place), not of forgery. Records made before 2026-11-22 have no sums.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from flatfed.errors import DataError
+from flatfed.files import digest_file, digest_json, read_json, write_json
+
+METRICS = "metrics.csv"
+MODEL = "model.safetensors"
+RECORD = "run.json"
+#: Files of a finished run, the record last.
+FILES = (METRICS, MODEL, RECORD)
+
+SUMS, OWN = "files", "record_sha256"
+
+#: What every record says, whoever wrote it.
+NEEDED = ("description", "rounds_done", "diverged_at", "dataset_digest", "partition_digest")
+
+AGAIN = "take the file as it was, or train the run again"
+
+
+def write(path: str | os.PathLike[str], record: dict[str, Any], files: tuple[Path, ...] = ()) -> None:
+    """Write the record of a run to ``path``, whole, with the sums of ``files`` (None: those it has) and its own."""
+    sums = {file.name: digest_file(file) for file in files} or record.get(SUMS)
+    record = {**record, **({SUMS: sums} if sums else {})}
+    record.pop(OWN, None)
+    write_json(path, {**record, OWN: _own(record)})
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the record in the file ``path``.
+
+    :raises FileNotFoundError: there is none.
+    :raises DataError: it cannot be read, lacks what every record says, or is not what was written.
+    """
+    try:
+        record = read_json(path)
+        lacks = [key for key in NEEDED if key not in record]
+        if lacks or not isinstance(record["description"], dict):
+            raise ValueError(f"{', '.join(lacks) or 'description'} is missing")
+        own = _own({key: value for key, value in record.items() if key != OWN})
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
+        raise DataError(f"{path}: not the record of a run ({problem}); {AGAIN}") from None
+    if record.get(OWN, own) != own:
+        raise DataError(f"{path}: was changed after it was written ({OWN} is not that of what it says); {AGAIN}")
+    return record
+
+
+def hold(folder: str | os.PathLike[str], record: dict[str, Any], *names: str) -> str:
+    """Look whether the files ``names`` in ``folder`` are those that ``record`` was written with.
+
+    Returns "", or for a record without sums a sentence that says so.
+
+    :raises DataError: one of them is not.
+    """
+    folder = Path(folder)
+    sums = record.get(SUMS)
+    if not sums:
+        return f"{folder / RECORD} is without sums of its files (made by an earlier version)"
+    for name in names:
+        if name not in sums:
+            raise DataError(f"{folder / RECORD}: has no sum of {name}; it has: {', '.join(sorted(sums))}")
+        try:
+            found = digest_file(folder / name)
+        except OSError as problem:
+            raise DataError(f"{folder / name}: cannot be read ({problem.strerror}); {AGAIN}") from None
+        if found != sums[name]:
+            raise DataError(
+                f"{folder / name}: is not the file that {RECORD} beside it was written with (SHA-256 {found[:12]}, "
+                f"recorded {sums[name][:12]}); {AGAIN}"
+            )
+    return ""
+
+
+def _own(record: dict[str, Any]) -> str:
+    """Return the digest of a record without its own sum, the same before it is written and after it is read."""
+    return digest_json(json.loads(json.dumps(record)))

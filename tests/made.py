@@ -1,0 +1,47 @@
+"""Folders of runs for tests, as the trainer leaves them: the record is written by the code that writes records."""
+
+from pathlib import Path
+
+from flatfed.runs import identity
+from flatfed.runs import record as records
+
+DIGEST = "0" * 64
+
+
+def run(folder, columns, *, description=None, **record):
+    """Write metrics.csv with ``columns`` (name -> values) and the record of a run that ended there; return the folder.
+
+    The description's ids are those that the folder is named for, unless ``description`` says otherwise; ``record``
+    holds what else its record says, or says otherwise.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [",".join(columns), *(",".join(map(str, values)) for values in zip(*columns.values(), strict=True))]
+    (folder / records.METRICS).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rounds = columns["round"][-1] if columns.get("round") else 0
+    about = {"rounds_done": rounds, "diverged_at": None, "dataset_digest": DIGEST, "partition_digest": DIGEST}
+    described = {**ids(folder), "rounds": rounds, **(description or {})}
+    files = tuple(folder / name for name in (records.METRICS, records.MODEL) if (folder / name).exists())
+    records.write(folder / records.RECORD, {"description": described, **about, **record}, files)
+    return str(folder)
+
+
+def ids(folder):
+    """Return the ids of the run that a folder is named for."""
+    protocol, split, algorithm, seed = Path(folder).absolute().parts[-4:]
+    number = seed.removeprefix("seed")
+    named = {"protocol": protocol, "split": split, "algorithm": algorithm}
+    return {**named, "seed": int(number) if number.isdecimal() else number}
+
+
+def asked(runs, whose=""):
+    """Return what a cell's specification says of finished ``runs``: their own descriptions, and no partitions."""
+    found = []
+    for folder in runs:
+        path = Path(folder, records.RECORD)
+        found.append(records.read(path)["description"] if path.exists() else ids(folder))
+    return {
+        f"{whose}runs": list(runs),
+        f"{whose}descriptions": identity.pack(found),
+        f"{whose}partitions": [None] * len(found),
+    }
