@@ -23,6 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 import flatfed
+from flatfed import algorithms
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine import interruption, outputs, together
@@ -286,7 +287,7 @@ def evaluate(
     """
     set_up(threads)
     run = Path(run)
-    description = read_json(run / "run.json")["description"]
+    description = algorithms.today(read_json(run / "run.json")["description"])
     place = pick_device(device)
     data, dealt = load_data(description, dataset, partition)
     simulation = Simulation(description, data, dealt, place, "sequential")
