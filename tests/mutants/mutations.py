@@ -133,13 +133,13 @@ LESAM_SERVER = (
     "algorithms/_lesam.py",
     'away = -ctx.server["step"]',
     'away = ctx.server["step"]',
-    "the official direction without its minus",
+    "the server's step without its minus",
 )
 LESAM_STEP = (
     "algorithms/_lesam.py",
     'server["w"] - received)',
     'uploads["w"].mean(dim=0, keepdim=True) - received)',
-    "the official direction is the clients' mean step, not the server's",
+    "the clients' mean step for the server's",
 )
 LESAM_FIRST = (
     "algorithms/_lesam.py",
@@ -262,12 +262,12 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "fedspeed": (
         *SAM,
         *DUALS,
-        ("algorithms/fedspeed.py", 'w.add_(ctx.client["h"])', "pass", "the paper's clients send w_i alone"),
+        ("algorithms/fedspeed.py", 'w.add_(ctx.client["h"])', "pass", "active clients send w_i alone"),
         (
             "algorithms/fedspeed.py",
-            'if self.average == "paper":\n            server',
+            'if self.average == "active_clients":\n            server',
             "if True:\n            server",
-            "always the paper's server",
+            "always the mean over active clients",
         ),
     ),
     "fedsmoo": (

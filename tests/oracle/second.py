@@ -96,7 +96,7 @@ class Server(Reference):
     def perturbed(self, name, p, t, i, x, w_t, index):
         """Return (perturbation or None, gradient at the perturbed point)."""
         if name in LESAM:
-            if p["direction"] == "official_code":
+            if p["direction"] == "server_step":
                 away = -self.step
             elif i in self.old:
                 away = self.old[i] - w_t
@@ -138,7 +138,7 @@ class Server(Reference):
         change = mean - w_t
         eta_g = p.get("server_learning_rate", 1.0)
         direction = -sum((local[i] - w_t) / (count[i] * eta) for i in local) / n
-        if name == "fedspeed" and p["average"] == "paper":
+        if name == "fedspeed" and p["average"] == "active_clients":
             self.w = sum(local[i] + self.h_i[i] for i in local) / n
         elif name in DYNAMIC:
             self.w = mean + sum(self.h_i.values()) / self.m

@@ -194,7 +194,7 @@ def test_fedsmoo(executor, form):
 
 
 @EXECUTORS
-@pytest.mark.parametrize("first", ["official_code", "paper"])
+@pytest.mark.parametrize("first", ["unperturbed", "paper"])
 def test_fedlesam(executor, first):
     """Everybody takes part, so that in round 2 both clients remember w^0; in round 1 Alg. 1 has w_old = 0."""
     w, rho = W0, 0.3

@@ -90,7 +90,7 @@ def test_every_client_is_pushed_rho_far_from_where_it_was(tmp_path, name, execut
 def test_one_direction_for_all_is_everybodys_own_when_all_are_active(tmp_path, name, params, sampling, same):
     found = [
         weights(tmp_path, description(name, {"rho": 0.3, "direction": direction, **params}, sampling=sampling))
-        for direction in ("paper", "official_code")
+        for direction in ("paper", "server_step")
     ]
     assert (gap(*found) < TOLERANCE) if same else (gap(*found) > 1e-4)
 

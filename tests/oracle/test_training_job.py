@@ -79,6 +79,16 @@ def test_writes_metrics_model_and_provenance(tmp_path, capsys):
     assert [session["from_round"] for session in record["sessions"]] == [0]
 
 
+def test_a_run_whose_record_has_a_retired_value_is_evaluated(tmp_path):
+    out = job(tmp_path, "fedlesam", "run", rounds=2)
+    places = tmp_path / "data", tmp_path / "partition.npz"
+    now = evaluate(out, *places, device="cpu")
+    record = json.loads((out / "run.json").read_text())
+    record["description"]["update"]["params"] |= {"direction": "official_code", "first": "official_code"}
+    (out / "run.json").write_text(json.dumps(record))
+    assert evaluate(out, *places, device="cpu") == now
+
+
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
 @pytest.mark.parametrize("name", algorithms.names())
 def test_same_seed_same_bytes_and_an_interruption_changes_nothing(tmp_path, monkeypatch, name, executor):

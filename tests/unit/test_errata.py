@@ -135,7 +135,18 @@ def test_every_flag_of_the_reference_has_a_line_and_its_table(errata):
             seen.add(name)
     assert seen == {"A1", "A2", "A3", "A7", "B1", "B2", "B3", "C1", "C2", "C3", "C4", "C5", "D1"}
     assert errata.flags("fedsmoo2023_T6").keys() == {"B1", "B3"}
-    assert [line[:4] for line in errata.notes("fedsmoo2023_T7")] == ["B4: "], "an agreement is no note"
+    assert [line.split(":")[0] for line in errata.notes("fedsmoo2023_T7")] == ["B4", "B14"], "an agreement is no note"
+
+
+def test_no_public_code_made_fedsmoos_numbers_wherever_they_stand(errata):
+    """The history of its code stands under each of its tables, and under FedLESAM's, which repeats its cells."""
+    tables = [name for name in errata.numbers.tables if any(line[:4] == "B14:" for line in errata.notes(name))]
+    smoo = [
+        name
+        for name, rows in errata.numbers.tables.items()
+        if name.startswith("fedsmoo2023") and any(row["algorithm"] == "fedsmoo" for row in rows)
+    ]
+    assert sorted(tables) == sorted([*smoo, "fedlesam2024_T2"])
 
 
 def copy(tmp_path, old, new):

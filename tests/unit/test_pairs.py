@@ -165,7 +165,10 @@ def test_folders_that_cannot_be_are_refused(folder, tmp_path):
 def test_tables_say_where_paper_and_official_code_part():
     notes = experiment.load(ROOT).table_spec("paper", "fedsmoo2023_T1")["notes"]
     said = [line for line in notes if " is followed in " in line]
-    assert any(line.startswith("FedSMOO: the official code is followed in s,") for line in said)
+    assert [line for line in said if line.startswith("FedSMOO: ")] == [
+        "FedSMOO: the official code is followed in s, the global perturbation from mu_i alone, or from mu_i minus the "
+        "last perturbation (what public code runs, as repaired in 502bec6)."
+    ]
     assert any(line.startswith("SCAFFOLD, FedCM, MoFedSAM: the paper is followed in steps, K:") for line in said)
     assert not [line for line in experiment.load(ROOT).table_spec("preview", "fedsmoo2023_T1")["notes"] if line in said]
 

@@ -39,7 +39,7 @@ def test_published_runs_are_those_the_configuration_describes():
     assert len(records) == 96
     for path in records:
         record = json.loads(path.read_text(encoding="utf-8"))
-        about = record["description"]
+        about = algorithms.today(record["description"])
         key = [about[name] for name in ("scale", "protocol", "split", "algorithm", "seed")]
         update = about["update"]
         defaults = {name: one.default for name, one in algorithms.load(update["name"]).parameters().items()}

@@ -15,12 +15,25 @@ import importlib.util
 import pkgutil
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from flatfed.algorithms._base import Algorithm, Choice, Number, Whole
 from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.errors import ConfigError, unknown
 
-__all__ = ["VARIABLE", "Algorithm", "Choice", "Claims", "Number", "Reduction", "Whole", "load", "look_in", "names"]
+__all__ = [
+    "VARIABLE",
+    "Algorithm",
+    "Choice",
+    "Claims",
+    "Number",
+    "Reduction",
+    "Whole",
+    "load",
+    "look_in",
+    "names",
+    "today",
+]
 
 VARIABLE = "FLATFED_ALGORITHMS"  # environment variable with folders of algorithms, separated as in PATH
 
@@ -79,3 +92,20 @@ def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
         f"{module.__file__}: defines no subclass of flatfed.algorithms.Algorithm called {wanted!r}, capitals aside; a "
         f"file that is no algorithm has a name that begins with an underscore"
     )
+
+
+def today(description: dict[str, Any]) -> dict[str, Any]:
+    """Return the ``description`` of a finished run with the retired values of its algorithm as they are called now.
+
+    For reading records alone: a configuration that has a retired value is refused. A description of an algorithm that
+    is not here is returned as it is.
+    """
+    update = description.get("update", {})
+    if update.get("name") not in names():
+        return description
+    declared = load(update["name"]).parameters()
+    params = {
+        name: declared[name].today(value) if isinstance(declared.get(name), Choice) else value
+        for name, value in update["params"].items()
+    }
+    return {**description, "update": {**update, "params": params}}

@@ -19,24 +19,27 @@ class LocallyEstimated(Algorithm):
 
         e_i = rho (w_i^old - w^t) / ||w_i^old - w^t||,  constant over the round; w_i^old: what i received last
 
-    ``direction``: the official code has one direction for all clients, w^{t-1} - w^t, which section 4.1 rules out;
-    the two agree under full participation. It also indexes the flat vector by tensor, so that every tensor is shifted
-    by one scalar: never reproduced. ``first``: before a client has taken part, Alg. 1's w_i^old = 0 makes e_i a pure
-    shrinking of w^t; like the official code in its first round, the default does not perturb then.
+    ``direction``: ``server_step`` is one direction for all clients, w^{t-1} - w^t, which section 4.1 rules out; the two
+    agree under full participation. It is the vector that the official code sends, not the perturbation that it makes of
+    it: there the flat vector is indexed by tensor, so that every tensor is shifted by one scalar, which is never
+    reproduced. ``first``: before a client has taken part, Alg. 1's w_i^old = 0 makes e_i a pure shrinking of w^t; the
+    default does not perturb then. (Nor does the official code in the first round; later it perturbs newcomers, too.)
     """
 
     rho = Number(0.01, "radius of the perturbation; 0 takes the plain gradient", minimum=0)
     direction = Choice(
         "paper",
-        ("paper", "official_code"),
+        ("paper", "server_step"),
         "each client's own last model, or the server's last step",
         "section 4.1 rules out the extra download",
+        retired={"official_code": "server_step"},
     )
     first = Choice(
-        "official_code",
-        ("official_code", "paper"),
+        "unperturbed",
+        ("unperturbed", "paper"),
         "first participation: no perturbation, or w_old = 0",
         "w_old = 0 would only shrink the model",
+        retired={"official_code": "unperturbed"},
     )
     server_state = ("step",)
     scratch = ("e",)
@@ -44,14 +47,14 @@ class LocallyEstimated(Algorithm):
 
     def __init__(self, **values: Any):
         super().__init__(**values)
-        if self.direction == "official_code":  # the direction comes from the server: one vector more, none remembered
+        if self.direction == "server_step":  # the direction comes from the server: one vector more, none remembered
             self.remembers = False
             self.communication = (self.communication[0] + 1, self.communication[1])
 
     def start(self, w: Tensor, ctx: Context) -> None:
         """Fix e_i for the round."""
         super().start(w, ctx)
-        if self.direction == "official_code":
+        if self.direction == "server_step":
             away = -ctx.server["step"]
         elif self.first == "paper":
             away = ctx.previous * ctx.participated - ctx.w
@@ -64,7 +67,7 @@ class LocallyEstimated(Algorithm):
         return ctx.scratch["e"]
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """Keep w^{t+1} - w^t, for the official code's direction."""
+        """Keep w^{t+1} - w^t, the server's step."""
         received = server["w"].clone()
         super().aggregate(server, uploads, ctx)
         server["step"].copy_(server["w"] - received)

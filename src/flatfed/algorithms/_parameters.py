@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from flatfed.errors import ConfigError, unknown
@@ -57,21 +58,39 @@ class Whole:
 class Choice:
     """A hyper-parameter with few values: ``s = Choice("official_code", ("official_code", "paper"), "...", "...")``.
 
-    ``reason``: why the default is what it is; tables print it where a paper and its official code part.
+    ``reason``: why the default is what it is; tables print it where there is a choice against a paper or its code.
+    ``retired``: option that is not called so any more -> what the same rule is called now. Such a name is never given
+    to another rule: finished runs have it in their records, where :meth:`today` reads it.
+
+    :raises ValueError: a retired name is an option again, or stands for none.
     """
 
     default: str | int
     options: tuple[str, ...] | tuple[int, ...]
     doc: str
     reason: str = ""
+    retired: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self):
+        for old, new in self.retired.items():
+            if old in self.options or new not in self.options:
+                raise ValueError(
+                    f"retired {old!r} must not be one of the options {self.options}, {new!r} has to be one"
+                )
 
     @property
     def parts(self) -> bool:
-        """Whether the choice is between a paper and its official code."""
-        return {"paper", "official_code"} <= set(self.options)
+        """Whether the choice is for or against a paper, or its official code."""
+        return not {"paper", "official_code"}.isdisjoint(self.options)
+
+    def today(self, value: Any) -> Any:
+        """Return what ``value``, of a record, is called now; anything else than a retired name as it is."""
+        return self.retired.get(value, value) if isinstance(value, str) else value
 
     def check(self, value: Any, where: str) -> str | int:
-        """Return the option that ``value`` is; ConfigError if it is none."""
+        """Return the option that ``value`` is; ConfigError if it is none, naming what a retired one is called now."""
+        if (now := self.today(value)) != value:
+            raise ConfigError(f"{where}: {value!r} is called {now!r} now, the same rule; write that")
         if isinstance(value, bool) or value not in self.options:
             raise ConfigError(unknown("value", value, self.options, where))
         return self.options[self.options.index(value)]

@@ -5,8 +5,10 @@
     server: w as FedDyn;   s = rho mbar / ||mbar||,   s^0 = 0
 
 mbar = mean_S mu_i in the official code (the authors call the dropped term small), mean_S (mu_i - e_{i,K}) in Alg. 1,
-lines 13 and 17: parameter ``s``, official code by default since the printed numbers come from it. mu_i persists over
-rounds. The signs are those of paper and code; a concave augmented Lagrangian would flip mu. rho = 0 is FedDyn exactly.
+lines 13 and 17: parameter ``s``, by default what public code runs, as repaired in FL-Simulator's commit 502bec6. That
+code appeared eight months after the paper, and until the repair handed every tensor the first coordinates of mu_i and s
+(erratum B14). mu_i persists over rounds. The signs are those of paper and code; a concave augmented Lagrangian would
+flip mu. rho = 0 is FedDyn exactly.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class FedSMOO(FedDyn):
         "official_code",
         ("official_code", "paper"),
         "the global perturbation from mu_i alone, or from mu_i minus the last perturbation",
-        "the printed numbers come from the official code, whose authors call the dropped term small",
+        "what public code runs, as repaired in 502bec6",
     )
     client_state = ("h", "mu")
     server_state = ("h", "s")

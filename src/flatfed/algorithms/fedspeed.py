@@ -3,9 +3,10 @@
     e = rho g(w) / ||g(w)||;   w <- w - eta [g(w + e) + lambda (h_i - w^t) + lambda w];   h_i <- h_i + (w_i - w^t)
     server: w^{t+1} = mean_S w_i + (1/m) sum_{all i} h_i
 
-The paper's clients upload w_i + h_i and the server averages over the active ones alone: ``average: paper``. The
-official code's mean over all is the default, since FedSMOO's Table 8 (dynamic regularisation and SAM, without SAM's
-correction) is this algorithm with FedSMOO's settings.
+The paper's clients upload w_i + h_i and the server averages over the active ones alone: ``average: active_clients``.
+That is all of the paper that the choice is: its mix of two gradients, (1 - alpha) g(w) + alpha g(w + e), has alpha = 1
+either way. The official code's mean over all is the default, since FedSMOO's Table 8 (dynamic regularisation and SAM,
+without SAM's correction) is this algorithm with FedSMOO's settings.
 """
 
 from __future__ import annotations
@@ -29,27 +30,28 @@ class FedSpeed(SharpnessAware, FedDyn):
     rho = Number(0.1, "radius of the perturbation; 0 is FedDyn", minimum=0)
     average = Choice(
         "official_code",
-        ("official_code", "paper"),
+        ("official_code", "active_clients"),
         "h enters as the mean over all, or over active clients",
         "FedSMOO's Table 8 then ablates one code",
+        retired={"paper": "active_clients"},
     )
     alike = True
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """FedDyn's h_i; the paper's clients send w_i + h_i in place of w_i, and consistency is measured on that."""
+        """FedDyn's h_i; or active clients send w_i + h_i in place of w_i, and consistency is measured on that."""
         sent = super().finish(w, ctx)
-        if self.average == "paper":
+        if self.average == "active_clients":
             w.add_(ctx.client["h"])
         return sent
 
     def evaluated(self, server: dict[str, Tensor]) -> dict[str, Tensor]:
-        """In the paper's form nothing stands beside the server's model: h_i never comes apart from w_i."""
-        return {"server": server["w"]} if self.average == "paper" else super().evaluated(server)
+        """Over active clients nothing stands beside the server's model: h_i never comes apart from w_i."""
+        return {"server": server["w"]} if self.average == "active_clients" else super().evaluated(server)
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
-        """w = mean_S w_i + mean_all h_i, or (paper) the mean of what the active clients sent."""
-        if self.average == "paper":
+        """w = mean_S w_i + mean_all h_i, or the mean of what the active clients sent."""
+        if self.average == "active_clients":
             server["w"].copy_(uploads["w"].mean(dim=0, keepdim=True))
         else:
             super().aggregate(server, uploads, ctx)

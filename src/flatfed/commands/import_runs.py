@@ -64,7 +64,7 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> Run:
     if warning := records.hold(folder, record, METRICS, MODEL):
         print(warning, file=sys.stderr)
     try:
-        theirs = record["description"]
+        theirs = algorithms.today(record["description"])
         run = described(experiment, theirs)
         known = completed(theirs, run) if other_code else theirs
     except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -125,7 +125,8 @@ def digests(run: Run, *, other_code: bool) -> dict[str, str]:
 def move(folder: Path, target: Path, description: dict[str, Any]) -> None:
     """Put ``folder`` at ``target``, whole or not at all, its files newer than anything they were made from.
 
-    Where its run.json lacks parameters that the accepted ``description`` has, they are written to it and named there.
+    Where its run.json lacks parameters that the accepted ``description`` has, or has retired names of values, the
+    description is written to it, and beside it which parameters these were.
     Copied beside its place first and removed last, so that a kill in between loses neither it nor what it replaces.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -134,9 +135,11 @@ def move(folder: Path, target: Path, description: dict[str, Any]) -> None:
     shutil.copytree(folder, staged)
     record = read_json(staged / "run.json")
     if record["description"] != description:
-        added = set(description["update"]["params"]) - set(record["description"]["update"]["params"])
+        ours, theirs = description["update"]["params"], record["description"]["update"]["params"]
         record |= {"description": description, "description_digest": digest_json(description)}
-        records.write(staged / RECORD, {**record, "completed": sorted(added)})
+        record["completed"] = sorted(ours.keys() - theirs.keys())
+        record["renamed"] = {name: value for name, value in theirs.items() if value != ours[name]}
+        records.write(staged / RECORD, record)
     for path in staged.iterdir():
         os.utime(path)
     replaced = target.with_name(f".{target.name}.replaced")

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from flatfed import gpus
+from flatfed import algorithms, gpus
 from flatfed.commands import configuration
 from flatfed.commands.plan_costs import Costs, measured
 from flatfed.commands.run_folder import run_of
@@ -88,7 +88,7 @@ def state(run: Run, analysed: bool = False) -> str:
         return "missing"
     try:
         about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        if about["description"] != run.description:
+        if algorithms.today(about["description"]) != run.description:
             return "stale"
         whole = about["rounds_done"] >= run.description["rounds"] or about["diverged_at"] is not None
         return "finished" if whole else "begun"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from flatfed import gpus
+from flatfed import algorithms, gpus
 from flatfed.commands import arguments
 from flatfed.errors import DataError, FlatFedError
 
@@ -92,8 +92,10 @@ def read(path: Path) -> dict[str, Any]:
     try:
         record = read_json(path)
         absent = [key for key in (*keys, "versions", "host") if key not in record]
-    except (OSError, ValueError, TypeError) as error:
-        raise DataError(f"{path}: not the record of a run ({error})") from None
+        if not absent:
+            record["description"] = algorithms.today(record["description"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DataError(f"{path}: not the record of a run ({error!r})") from None
     if absent:
         raise DataError(f"{path}: not the record of a run: {', '.join(absent)} is missing")
     return record

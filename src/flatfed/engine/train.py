@@ -24,6 +24,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 import flatfed
+from flatfed import algorithms
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine import interruption, outputs, together
@@ -306,7 +307,7 @@ def evaluate(
     set_up(threads)
     run = Path(run)
     record = records.read(run / records.RECORD)
-    description = record["description"]
+    description = algorithms.today(record["description"])
     place = pick_device(device)
     data, dealt = load_data(description, dataset, partition)
     for key, found in ("dataset_digest", data.digest), ("partition_digest", dealt.digest):

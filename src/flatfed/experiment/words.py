@@ -146,7 +146,7 @@ def untuned(experiment: Experiment, scale: str, table: Table, columns: list[Colu
 
 
 def choices(experiment: Experiment, scale: str, rows: Iterable[str], protocols: Iterable[str]) -> list[str]:
-    """Return a line for every choice between a paper and its official code that the ``rows`` make in ``protocols``."""
+    """Return a line for every choice for or against a paper or its code that the ``rows`` make in ``protocols``."""
     made: dict[tuple[str, str], dict[str, None]] = {}
     for protocol in dict.fromkeys(protocols):
         values = experiment.catalog.protocols[protocol].scales[scale]
@@ -155,8 +155,15 @@ def choices(experiment: Experiment, scale: str, rows: Iterable[str], protocols: 
             _, parameters = settings.of_algorithm(values, row, entry)
             for name, declared in registry.load(row.partition("~")[0]).parameters().items():
                 if isinstance(declared, registry.Choice) and declared.parts:
-                    followed = "the paper" if parameters[name] == "paper" else "the official code"
                     reason = f" ({declared.reason})" if declared.reason and parameters[name] == declared.default else ""
-                    line = (name, f"{followed} is followed in {name}, {declared.doc}{reason}.")
+                    line = (name, f"{followed(declared, parameters[name])} in {name}, {declared.doc}{reason}.")
                     made.setdefault(line, {})[entry["label"]] = None
     return [f"{', '.join(labels)}: {text}" for (_, text), labels in made.items()]
+
+
+def followed(choice: registry.Choice, value: str | int) -> str:
+    """Say what the option ``value`` of ``choice`` follows, or what it does not."""
+    if value in ("paper", "official_code"):
+        return f"the {str(value).replace('_', ' ')} is followed"
+    source = "paper" if "paper" in choice.options else "official code"
+    return f"the {source} is not followed but {str(value).replace('_', ' ')!r} chosen"

@@ -1,6 +1,6 @@
 """VGG-11 (Simonyan and Zisserman 2015, configuration A) with GroupNorm after every convolution and one dense layer.
 
-The model of DFedSAM's and FedSAM's experiments on CIFAR: 9,231,114 parameters for 10 classes, 9,277,284 for 100.
+The model of DFedSAM's experiments on CIFAR-10: 9,231,114 parameters for 10 classes, 9,277,284 for 100.
 """
 
 from __future__ import annotations

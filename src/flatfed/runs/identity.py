@@ -48,9 +48,10 @@ def deciding(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
     """Return "key is theirs, here ours" for every difference of two descriptions that decides the run's numbers.
 
     A parameter that ``theirs`` lacks counts as its declared default: it was made by code that had no such parameter.
+    A choice that has another name today counts as that.
     """
     found = []
-    for key, their, our in differences(theirs, ours):
+    for key, their, our in differences(algorithms.today(theirs), ours):
         if key in HOW or key.split(".")[0] in HOW:
             continue
         if their is None and our is not None and our == _default(key, ours):

@@ -32,6 +32,7 @@ KINDS = {
     "listing": "an algorithm's listing",
     "setting": "a setting is open",
     "print": "captions, references, typography",
+    "code": "what public code does, and since when",
     "agreement": "looked for, and none found",
 }
 
