@@ -8,14 +8,14 @@
 A node has two masks: s_i, under which its weights were trained, and the new m_i, which acts in its next mixing and is
 never sent. This is the order of the official code (Dai et al.'s dispfl_api.py and client.py): neighbours receive the
 weights as trained and divide by the sum of the old masks. So a weight that is pruned counts once more in the averages,
-and one that regrows begins as the mean of those who have it, or at zero.
+and one that regrows begins as the mean of those who trained it, or at zero.
 
 Layers have Erdos-Renyi-kernel densities, proportional to sum(shape) / prod(shape), capped at 1; tensors of one
 dimension are dense. ``regrow: gradient`` takes the places of the largest |gradient| of the round's last step in place
 of random ones. A method of personal models: DFedSAM reports "global" accuracy without a definition; shown here is the
-plain mean of all nodes' models after local training, zeros included. A link carries x_j, ``density`` of a model; the
-places of its weights, a bit for each that there could be, are not counted, as they are not in the official code. A
-density that the dense tensors use up is refused by the job itself: which it is depends on the model's tensors.
+plain mean of all nodes' models after local training, zeros included. A link carries x_j, ``density`` of a model; where
+its weights are, at most a bit for each of the model's, is not counted, as it is not in the official code. A density
+that the dense tensors use up is refused by the job itself: which it is depends on the model's tensors.
 """
 
 from __future__ import annotations
