@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from quadratic import after, quadratic
 from test_by_hand_server import CLIP, DECAY, ETA, EXECUTORS, W0, A, T, clip, engine, grad, same, unit
 
@@ -91,20 +92,57 @@ def test_dispfl(executor):
     )
     m = run.state.store["mask"].numpy().copy()
     assert m.sum(axis=1).tolist() == [1, 1]
-    x = [W0 * m[0], W0 * m[1]]
+    x, s = [W0 * m[0], W0 * m[1]], m.copy()
     for _ in range(2):
-        having = m[0] + m[1]
+        having = s[0] + s[1]
         mean = np.where(having > 0, (x[0] + x[1]) / np.maximum(having, 1), 0)
-        x = [m[i] * mean for i in range(2)]
+        x, s = [m[i] * mean for i in range(2)], m.copy()
         for i in range(2):
             for _ in range(2):
                 g = grad(i, x[i])
                 x[i] = (x[i] - ETA * (clip(g) + DECAY * x[i])) * m[i]
             m[i] = np.eye(2)[np.abs(g).argmax()]
-            x[i] = x[i] * m[i]
     found = after(2, run)
     assert (run.state.store["mask"].numpy() == m).all()
+    assert (run.state.store["shared"].numpy() == s).all()
     assert np.abs(found - (x[0] + x[1]) / 2).max() < 1e-12
+
+
+@EXECUTORS
+def test_dispfl_shares_weights_as_trained_under_the_old_mask(executor):
+    """Three rounds in one's head: a step halves the distance to the minimum, the one weight moves to the largest |g|.
+
+    Sharing under the new mask, the mean after round 0 would be (7, 0), and node 1 would begin round 2 at 10, half of
+    what node 0 has there.
+    """
+    run = quadratic(
+        [[[4, 40]], [[20, 11]]],
+        [[1.0, 1.0], [1.0, 1.0]],
+        [8.0, 8.0],
+        "dispfl",
+        {"density": 0.5, "anneal": 1.0, "regrow": "gradient"},
+        executor,
+        learning_rate=0.5,
+        local_epochs=1,
+    )
+    store = run.state.store
+    store["mask"].copy_(torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
+    store["shared"].copy_(store["mask"])
+    store["model"].copy_(8 * store["mask"])
+    rounds = [
+        # mixed (8, 0), (8, 0); gradients (4, -40), (-12, -11)
+        ([[6, 0], [14, 0]], [[1, 0], [1, 0]], [[0, 1], [1, 0]]),
+        # mixed (20 / 2, 0): (0, 0), (10, 0); gradients (-4, -40), (-10, -11)
+        ([[0, 20], [15, 0]], [[0, 1], [1, 0]], [[0, 1], [0, 1]]),
+        # mixed (15 / 1, 20 / 1): (0, 20), (0, 20); gradients (-4, -20), (-20, 9)
+        ([[0, 30], [0, 15.5]], [[0, 1], [0, 1]], [[0, 1], [1, 0]]),
+    ]
+    for model, shared, mask in rounds:
+        found = after(1, run)
+        assert store["model"].tolist() == model
+        assert store["shared"].tolist() == shared
+        assert store["mask"].tolist() == mask
+        assert found.tolist() == np.mean(model, axis=0).tolist(), "of all nodes, zeros included"
 
 
 @EXECUTORS

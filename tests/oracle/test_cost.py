@@ -17,7 +17,7 @@ from test_second_implementation import CASES
 
 from flatfed import algorithms
 
-HOOKS = ("start", "perturbation", "correct", "update", "finish")  # what runs at a client
+HOOKS = ("start", "perturbation", "correct", "update", "finish", "mix")  # what runs at a client
 REFERENCE = Path(__file__).parents[2] / "config" / "reference"
 
 
@@ -180,12 +180,15 @@ def test_links_are_those_of_every_gossip_step(tmp_path, name, params, topology):
 
 @pytest.mark.parametrize("density", [0.3, 0.5, 0.7])
 def test_dispfl_sends_its_density(tmp_path, density):
-    """Nodes hold the declared share of the weights, but for the fractions of weights that layers round down."""
+    """The declared share of the weights, but for the fractions of weights that layers round down, and no other.
+
+    Sent are the weights as trained, under the mask before; the new mask is not.
+    """
     found = Counted(tmp_path, "dispfl", {"density": density}).run
-    mask, model = found.state.store["mask"], found.state.store["model"]
-    assert not model[mask == 0].any()
+    shared, model = found.state.store["shared"], found.state.store["model"]
+    assert not model[shared == 0].any() and model[found.state.store["mask"] == 0].any()
     wanted, layers = density * found.layout.size, len(found.layout.sizes)
-    assert (mask.sum(dim=1) <= wanted).all() and (mask.sum(dim=1) > wanted - layers).all()
+    assert (shared.sum(dim=1) <= wanted).all() and (shared.sum(dim=1) > wanted - layers).all()
 
 
 @pytest.mark.parametrize(("name", "params"), CASES)

@@ -58,7 +58,7 @@ def test_without_a_server_models_are_copied_once_and_only_where_they_are_measure
 
 
 @pytest.mark.parametrize(("executor", "batch"), [("sequential", 20), ("stacked", 2), ("stacked", 20), ("graph", 20)])
-@pytest.mark.parametrize("name", ["fedavg", "scaffold", "fedsmoo", "dfedsam", "fedlesam", "mimelite"])
+@pytest.mark.parametrize("name", ["fedavg", "scaffold", "fedsmoo", "dfedsam", "dispfl", "fedlesam", "mimelite"])
 def test_sizes_in_advance_are_those_that_are_taken(tmp_path, name, batch, executor):
     """From 3 % below to 45 % above what tensors take at the peak of three rounds with their evaluations."""
     write_problem(tmp_path, [40] * 20)

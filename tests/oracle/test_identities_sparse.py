@@ -12,9 +12,15 @@ from test_identities import EVERYBODY, TOLERANCE, gap
 
 from flatfed.algorithms.dispfl import DisPFL
 from flatfed.engine.layout import Layout
+from flatfed.engine.sampling import active_clients
 from flatfed.errors import ConfigError
 
-GRAPHS = [{"graph": "ring"}, {"graph": "full"}, {"graph": "neighbours", "neighbours": 2}]
+GRAPHS = [
+    {"graph": "ring"},
+    {"graph": "full"},
+    {"graph": "neighbours", "neighbours": 2},
+    {"graph": "clique", "neighbours": 2},
+]
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
 T = 4  # rounds of the runs below
 
@@ -76,6 +82,7 @@ def test_first_masks_are_random_and_every_nodes_own_or_one_for_all(tmp_path, kin
     for part, kept in run.algorithm.sparse(run.layout):
         assert (mask[:, part].sum(dim=1) == kept).all()
     assert torch.equal(model, mask * run.weights.initial)
+    assert torch.equal(run.state.store["shared"], mask)
     other = sparse(tmp_path, params={"masks": kind}, seed=4)
     assert (masks(other) != mask).any()
 
@@ -83,7 +90,7 @@ def test_first_masks_are_random_and_every_nodes_own_or_one_for_all(tmp_path, kin
 @EXECUTORS
 @pytest.mark.parametrize("regrow", ["random", "gradient"])
 def test_as_many_weights_grow_as_are_pruned(tmp_path, executor, regrow):
-    """In every layer of every node, in every round; where the mask is not, the model is zero."""
+    """In every layer of every node, in every round; the model stays as trained under the mask before."""
     run = sparse(tmp_path, params={"regrow": regrow}, executor=executor)
     first, moved = masks(run), 0
     for _ in range(T):
@@ -92,7 +99,10 @@ def test_as_many_weights_grow_as_are_pruned(tmp_path, executor, regrow):
         mask = masks(run)
         for part, kept in run.algorithm.sparse(run.layout):
             assert (mask[:, part].sum(dim=1) == kept).all()
-        assert not run.state.store["model"][mask == 0].any()
+        model = run.state.store["model"]
+        assert torch.equal(run.state.store["shared"], before)
+        assert not model[before == 0].any()
+        assert model[before > mask].any(), "what is pruned is shared once more"
         moved += int((mask != before).sum())
     dense = torch.ones(run.layout.size, dtype=torch.bool)
     for part, _ in run.algorithm.sparse(run.layout):
@@ -151,23 +161,43 @@ def test_the_smallest_weights_go_and_the_largest_gradients_grow(tmp_path):
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph["graph"])
-def test_mixing_is_over_those_who_have_the_weight(tmp_path, graph):
-    """Nodes that agree on a value keep it, whatever their masks; a weight that no neighbour has is zero."""
+def test_mixing_is_over_those_who_trained_the_weight(tmp_path, graph):
+    """Nodes that agree on a value keep it, whatever their masks; a weight that no neighbour trained is zero."""
     run = sparse(tmp_path, params={"density": 0.2}, topology=graph)
+    run.advance()
     mask, store = masks(run), run.state.store["model"]
-    store.copy_(3.0 * mask)
+    shared = run.state.store["shared"].clone()
+    assert (mask != shared).any(dim=1).all()
+    near = run.topology.mixing(run.round) > 0
+    trained = torch.from_numpy(near).to(shared) @ shared > 0
+    store.copy_(3.0 * shared)
     run._mix(torch.tensor(0.1, dtype=run.dtype))
-    assert gap(store, 3.0 * mask) < TOLERANCE
+    assert gap(store, 3.0 * mask * trained) < TOLERANCE
+    assert torch.equal(run.state.store["shared"], mask) and torch.equal(masks(run), mask)
+    run.state.store["shared"].copy_(shared)
     values = torch.randn(store.shape, generator=torch.Generator().manual_seed(1), dtype=store.dtype)
-    store.copy_(values * mask)
+    store.copy_(values * shared)
     run._mix(torch.tensor(0.1, dtype=run.dtype))
-    near = run.topology.mixing(0) > 0
     for node in range(len(SIZES)):
         who = np.flatnonzero(near[node])
         for weight in range(0, run.layout.size, 97):
-            having = [values[j, weight] for j in who if mask[j, weight]]
+            having = [values[j, weight] for j in who if shared[j, weight]]
             expected = float(sum(having) / len(having)) if having and mask[node, weight] else 0.0
             assert float(store[node, weight]) == pytest.approx(expected, abs=TOLERANCE)
+
+
+def test_a_node_that_does_not_train_shares_its_mixed_model(tmp_path):
+    """Mixing put it under its new mask, which stays: that is the mask that it shares next, mixed or by itself."""
+    few = {"sampling": {"scheme": "fixed", "fraction": 0.5}}
+    run = sparse(tmp_path, params={"density": 0.3}, topology={"graph": "clique", "neighbours": 2}, **few)
+    store = run.state.store
+    for t in range(T):
+        run.advance()
+        trained = active_clients(run.description["sampling"], run.clients, run.seed, t)
+        assert 0 < len(trained) < run.clients
+        moved = (store["mask"] != store["shared"]).any(dim=1)
+        assert np.flatnonzero(moved.numpy()).tolist() == sorted(trained)
+        assert not store["model"][store["shared"] == 0].any()
 
 
 def test_a_density_below_the_dense_tensors_is_refused(tmp_path):

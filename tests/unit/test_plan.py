@@ -154,6 +154,18 @@ def test_the_share_of_evaluation(here, experiment, capsys):
     assert measured.evaluation == pytest.approx(0.75)
 
 
+def test_nodes_of_dispfl_keep_two_masks_beside_their_model(experiment):
+    """The one that they share under and the new one: three vectors where DFedSAM's nodes keep one."""
+
+    def state(row):
+        run = experiment.run("paper", "dfedsam-cifar10", "dir0.6-100-norep-clique", row, 1)
+        measured = Measured(run.description, 4.0, "cpu", "m", 1000, None, None, row=1000)
+        return Costs([measured], "cpu", {"cifar10": 50_000}).sizes(run).state
+
+    assert state("dispfl") == 3 * 100 * 4000
+    assert state("dfedsam") == 100 * 4000
+
+
 def test_a_model_that_was_not_kept_is_missing_where_an_analysis_reads_it(here, experiment):
     run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
     record(run, 1.0)

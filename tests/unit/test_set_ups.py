@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,14 @@ def test_tables_of_curvature_say_of_which_loss_and_images_it_is() -> None:
         said = [note for note in EXP.table_spec(scale, "fedsmoo2023_T2")["notes"] if note.startswith("Hessian: ")]
         assert len(said) == 1 and f"on {images} training images drawn by the run's seed" in said[0]
         assert not any(note.startswith("Hessian") for note in EXP.table_spec(scale, "fedsmoo2023_T1")["notes"])
+
+
+def test_every_table_with_dispfl_says_which_model_is_shown() -> None:
+    having = [name for name, table in EXP.tables.items() if "dispfl" in table.rows]
+    assert having == ["dfedsam2023_T1", "dfedsam2023_T3"]
+    for name, scale in itertools.product(having, ("preview", "paper")):
+        said = [note for note in EXP.table_spec(scale, name)["notes"] if note.startswith("DisPFL ")]
+        assert len(said) == 1 and "the plain mean of all nodes' models after local training, zeros included" in said[0]
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,21 @@
 """DisPFL (Dai et al. 2022): every node trains a sparse model of its own, and its mask moves.
 
-    x_i <- m_i * sum_{j in N_i + i} x_j / sum_{j in N_i + i} m_j       (elementwise; 0 where no mask is)
+    x_i <- m_i * sum_{j in N_i + i} x_j / sum_{j in N_i + i} s_j       (elementwise; 0 where no s_j is);   s_i <- m_i
     K local SGD steps, the weights masked after every one
-    in every sparse layer: prune the ceil(r_t nnz) smallest |x|, regrow as many;   r_t = (anneal / 2)(1 + cos(pi t / T))
+    in every sparse layer of m_i: prune the ceil(r_t nnz) smallest |x_i|, regrow as many, x_i being left as trained;
+    r_t = (anneal / 2)(1 + cos(pi t / T))
+
+A node has two masks: s_i, under which its weights were trained, and the new m_i, which acts in its next mixing and is
+never sent. This is the order of the official code (Dai et al.'s dispfl_api.py and client.py): neighbours receive the
+weights as trained and divide by the sum of the old masks. So a weight that is pruned counts once more in the averages,
+and one that regrows begins as the mean of those who trained it, or at zero.
 
 Layers have Erdos-Renyi-kernel densities, proportional to sum(shape) / prod(shape), capped at 1; tensors of one
-dimension are dense. Regrown weights start at zero, unless they were pruned a moment before. ``regrow: gradient`` takes
-the places of the largest |gradient| of the round's last step in place of random ones. A method of personal models:
-DFedSAM reports "global" accuracy without a definition; shown here is the mean of all nodes' models. A link carries
-``density`` of a model; the masks' bits are not counted. A density that the dense tensors use up is refused by the job
-itself: which it is depends on the model's tensors.
+dimension are dense. ``regrow: gradient`` takes the places of the largest |gradient| of the round's last step in place
+of random ones. A method of personal models: DFedSAM reports "global" accuracy without a definition; shown here is the
+plain mean of all nodes' models after local training, zeros included. A link carries x_j, ``density`` of a model; where
+its weights are, at most a bit for each of the model's, is not counted, as it is not in the official code. A density
+that the dense tensors use up is refused by the job itself: which it is depends on the model's tensors.
 """
 
 from __future__ import annotations
@@ -44,7 +50,7 @@ class DisPFL(Algorithm):
     masks = Choice("different", ("different", "same"), "first masks: every node's own, or one for all")
     decentralised = True
     mix_first = True
-    client_state = ("mask",)
+    client_state = ("mask", "shared")
     scratch = ("gradient",)
     claims = Claims(
         (Reduction({"density": 1.0}, "dpsgd", {"order": "official_code"}),),
@@ -64,13 +70,16 @@ class DisPFL(Algorithm):
                 draws = draws.amin(dim=0, keepdim=True).expand_as(draws)  # of all nodes, in whatever order they stand
             dropped = _first(-draws, draws.shape[1] - kept)
             mask[:, part].scatter_(1, dropped.to(mask.device), 0)
+        ctx.client["shared"].copy_(mask)
         models.mul_(mask)
 
     def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:
-        """Average every weight over the neighbours that have it, and keep those of the own mask."""
+        """Average every weight over the neighbours that trained it, and keep those of the own new mask."""
         near = (mixing(0) > 0).to(models)
-        for columns, mask in zip(models.split(BLOCK, dim=1), ctx.client["mask"].split(BLOCK, dim=1), strict=True):
-            columns.copy_(mask * (near @ columns) / (near @ mask).clamp_(min=1))
+        parts = (rows.split(BLOCK, dim=1) for rows in (models, ctx.client["mask"], ctx.client["shared"]))
+        for columns, mask, shared in zip(*parts, strict=True):
+            columns.copy_(mask * (near @ columns) / (near @ shared).clamp_(min=1))
+            shared.copy_(mask)
 
     def correct(self, g: Tensor, ctx: Context) -> Tensor:
         """Remember the gradient, for regrowing."""
@@ -83,7 +92,7 @@ class DisPFL(Algorithm):
         w.mul_(ctx.client["mask"])
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
-        """Prune and regrow every sparse layer."""
+        """Prune and regrow every sparse layer of the mask; the weights are shared as they are."""
         share = self.anneal / 2 * (1 + math.cos(math.pi * ctx.round / ctx.rounds))
         layers = self.sparse(ctx.layout)
         for layer, (part, kept) in enumerate(layers):
@@ -95,7 +104,6 @@ class DisPFL(Algorithm):
             else:
                 score = ctx.scratch["gradient"][:, part].abs()
             mask.scatter_(1, _first(-score.masked_fill(mask > 0, -1), moved), 1)
-        w.mul_(ctx.client["mask"])
         return {}
 
     def sparse(self, layout: Layout) -> list[tuple[slice, int]]:
