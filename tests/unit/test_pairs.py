@@ -11,6 +11,7 @@ import pytest
 from flatfed import algorithms, experiment, provenance
 from flatfed.engine import graphs, topology
 from flatfed.errors import ConfigError
+from flatfed.experiment.words import followed
 
 ROOT = Path(__file__).parents[2]
 PROTOCOL = "fedsmoo-cifar10"
@@ -171,6 +172,42 @@ def test_tables_say_where_paper_and_official_code_part():
     ]
     assert any(line.startswith("SCAFFOLD, FedCM, MoFedSAM: the paper is followed in steps, K:") for line in said)
     assert not [line for line in experiment.load(ROOT).table_spec("preview", "fedsmoo2023_T1")["notes"] if line in said]
+
+
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ("fedsmoo2023_T1", "batch size: 50 images with 200 clients"),
+        ("fedsmoo2023_T1", "fedsmoo: the global perturbation s starts at zero"),
+        ("fedlesam2024_T2", "centralised sam: rho = 0.01"),
+        ("fedlesam2024_T3", "seeds: two"),
+        ("dfedsam2023_T1", "augmentation: random crop"),
+        ("dfedsam2023_T1", "dfedsam mgs: every gossip step"),
+        ("dfedsam2023_T3", "weight decay: 0.0005 for DFedSAM and DFedSAM-MGS"),
+    ],
+)
+def test_tables_say_what_the_papers_do_not(table, line):
+    notes = experiment.load(ROOT).table_spec("paper", table)["notes"]
+    assert any(note.startswith(f"Not stated by the paper, {line}") for note in notes)
+
+
+def test_the_set_up_of_a_figure_says_what_the_paper_does_not():
+    said = experiment.load(ROOT).catalog.protocols["dfedsam-fashion_mnist"].scales["paper"]["unstated"]
+    assert said["rounds"].startswith("500") and said["augmentation"].startswith("none")
+
+
+def test_tables_say_where_neither_is_followed():
+    notes = experiment.load(ROOT).table_spec("paper", "fedlesam2024_T2")["notes"]
+    rows = "FedLESAM, FedLESAM-D, FedLESAM-S: "
+    assert [line.removeprefix(rows) for line in notes if line.startswith(rows)] == [
+        "the paper is followed in direction, each client's own last model, or the server's last step (section 4.1 "
+        "rules out the extra download).",
+        "first is 'unperturbed', not the paper's: first participation: no perturbation, or w_old = 0 (w_old = 0 would "
+        "only shrink the model).",
+    ]
+    average = algorithms.load("fedspeed").parameters()["average"]
+    said = followed("average", "active_clients", average)
+    assert said == "average is 'active clients', not the official code's:"
 
 
 @pytest.mark.parametrize(

@@ -156,14 +156,14 @@ def choices(experiment: Experiment, scale: str, rows: Iterable[str], protocols: 
             for name, declared in registry.load(row.partition("~")[0]).parameters().items():
                 if isinstance(declared, registry.Choice) and declared.parts:
                     reason = f" ({declared.reason})" if declared.reason and parameters[name] == declared.default else ""
-                    line = (name, f"{followed(declared, parameters[name])} in {name}, {declared.doc}{reason}.")
+                    line = (name, f"{followed(name, parameters[name], declared)} {declared.doc}{reason}.")
                     made.setdefault(line, {})[entry["label"]] = None
     return [f"{', '.join(labels)}: {text}" for (_, text), labels in made.items()]
 
 
-def followed(choice: registry.Choice, value: str | int) -> str:
-    """Say what the option ``value`` of ``choice`` follows, or what it does not."""
+def followed(name: str, value: str | int, choice: registry.Choice) -> str:
+    """Say what the option ``value`` of the choice ``name`` follows, or what it does not."""
+    said = str(value).replace("_", " ")
     if value in ("paper", "official_code"):
-        return f"the {str(value).replace('_', ' ')} is followed"
-    source = "paper" if "paper" in choice.options else "official code"
-    return f"the {source} is not followed but {str(value).replace('_', ' ')!r} chosen"
+        return f"the {said} is followed in {name},"
+    return f"{name} is {said!r}, not the {'paper' if 'paper' in choice.options else 'official code'}'s:"
