@@ -1,12 +1,10 @@
 """Every algorithm again, one client after another on one vector, written from the papers' formulas.
 
-Shares with flatfed: the initial weights, who is active, the batches, the forward pass, mixing matrices and the draws of
-DisPFL's masks. Control variates, duals, momenta and old models are dictionaries client -> vector.
+Shares with flatfed: the initial weights, who is active, the batches, the forward pass and mixing matrices. Control
+variates, duals, momenta and old models are dictionaries client -> vector. DisPFL is in second_dispfl.py.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import torch
@@ -170,24 +168,20 @@ class Peers(Server):
 
         graph = Topology(self.spec["topology"], self.m, self.spec["seed"])
         self.x_i = {i: self.w.clone() for i in range(self.m)}
-        if name == "dispfl":
-            self.first_masks(p)
         for t in range(rounds):
             eta = self.spec["learning_rate"] * self.spec["learning_rate_decay"] ** t
             active = [int(i) for i in active_clients(self.spec["sampling"], self.m, self.spec["seed"], t)]
-            if name == "dispfl":
-                self.masked_mix(graph.mixing(t))
-            elif name == "dpsgd" and p["order"] == "official_code":
+            if name == "dpsgd" and p["order"] == "official_code":
                 self.mix(graph.mixing(t))
             before = dict(self.x_i)
             for i in active:
-                self.x_i[i] = self.node(name, p, i, t, eta, rounds)
+                self.x_i[i] = self.node(name, p, i, t, eta)
             if name == "dpsgd" and p["order"] == "paper":
                 steps = {i: self.x_i[i] - before[i] for i in self.x_i}
                 self.x_i = before
                 self.mix(graph.mixing(t))
                 self.x_i = {i: self.x_i[i] + steps[i] for i in self.x_i}
-            elif name not in ("dpsgd", "dispfl"):
+            elif name != "dpsgd":
                 for q in range(p.get("gossip_steps", 1)):
                     self.mix(graph.mixing(t, q))
         self.w = sum(self.x_i.values()) / self.m
@@ -197,9 +191,9 @@ class Peers(Server):
         """x_i <- sum_l w_il x_l."""
         self.x_i = {i: sum(matrix[i, j] * self.x_i[j] for j in range(self.m) if matrix[i, j]) for i in range(self.m)}
 
-    def node(self, name, p, i, t, eta, rounds):
+    def node(self, name, p, i, t, eta):
         """Return node i's model after its local steps."""
-        x, velocity, g = self.x_i[i].clone(), self.zero.clone(), None
+        x, velocity = self.x_i[i].clone(), self.zero.clone()
         for index in self.batches(i, t):
             g = self.gradient(x, index)
             if name in ("dfedsam", "dfedsam_mgs"):
@@ -209,88 +203,13 @@ class Peers(Server):
                 velocity = p["momentum"] * velocity + d
                 d = velocity
             x = x - eta * d
-            if name == "dispfl":
-                x = x * self.mask[i]
-        if name == "dispfl":
-            x = self.prune_and_regrow(p, i, t, x, g, rounds)
         return x
-
-    def layers(self):
-        """Return (first, last, shape) of every tensor in the vector."""
-        found, end = [], 0
-        for parameter in self.model.parameters():
-            found.append((end, end + parameter.numel(), tuple(parameter.shape)))
-            end += parameter.numel()
-        return found
-
-    def kept(self, p) -> dict[int, int]:
-        """Return layer -> weights kept, for sparse layers: densities proportional to sum(shape) / prod(shape), <= 1."""
-        layers = self.layers()
-        raw = {k: sum(shape) / math.prod(shape) for k, (_, _, shape) in enumerate(layers) if len(shape) > 1}
-        size = {k: last - first for k, (first, last, _) in enumerate(layers)}
-        sparse = dict(raw)
-        while sparse:
-            dense = sum(size[k] for k in size if k not in sparse)
-            scale = max(0.0, p["density"] * sum(size.values()) - dense) / sum(raw[k] * size[k] for k in sparse)
-            over = [k for k in sparse if scale * raw[k] >= 1]
-            if not over:
-                break
-            for k in over:
-                del sparse[k]
-        return {k: int(scale * raw[k] * size[k]) for k in sparse}
-
-    def uniform(self, i: int, t: int, draw: int, size: int) -> torch.Tensor:
-        from flatfed.engine.streams import stream
-
-        return torch.from_numpy(stream(self.spec["seed"], "algorithm", t, i, draw).random((size,)))
-
-    def first_masks(self, p) -> None:
-        """Random masks of the layers' densities; the weights with the smallest draws stay."""
-        self.mask = {i: torch.ones_like(self.w) for i in range(self.m)}
-        layers = self.layers()
-        for place, (k, kept) in enumerate(self.kept(p).items()):
-            first, last, _ = layers[k]
-            draws = {i: self.uniform(i, 0, place, last - first) for i in range(self.m)}
-            if p["masks"] == "same":
-                least = torch.stack(list(draws.values())).amin(dim=0)
-                draws = dict.fromkeys(draws, least)
-            for i in range(self.m):
-                dropped = draws[i].argsort(descending=True)[: last - first - kept]
-                self.mask[i][first + dropped] = 0
-        self.x_i = {i: self.x_i[i] * self.mask[i] for i in range(self.m)}
-
-    def masked_mix(self, matrix: np.ndarray) -> None:
-        """x_i <- m_i * (sum_j x_j / sum_j m_j) over the neighbours and oneself, 0 where nobody has the weight."""
-        new = {}
-        for i in range(self.m):
-            near = [j for j in range(self.m) if matrix[i, j] > 0]
-            having = sum(self.mask[j] for j in near)
-            mean = torch.where(having > 0, sum(self.x_i[j] for j in near) / having.clamp(min=1), self.zero)
-            new[i] = self.mask[i] * mean
-        self.x_i = new
-
-    def prune_and_regrow(self, p, i, t, x, g, rounds):
-        """Prune the smallest weights of every sparse layer and regrow as many elsewhere."""
-        share = p["anneal"] / 2 * (1 + math.cos(math.pi * t / self.spec["rounds"]))
-        layers, sparse = self.layers(), self.kept(p)
-        for place, (k, kept) in enumerate(sparse.items()):
-            first, last, _ = layers[k]
-            mask = self.mask[i][first:last]
-            moved = math.ceil(share * kept)
-            own = [j for j in range(last - first) if mask[j] > 0]
-            for j in sorted(own, key=lambda j: abs(float(x[first + j])))[:moved]:
-                mask[j] = 0
-            score = (
-                self.uniform(i, t, len(sparse) + place, last - first)
-                if p["regrow"] == "random"
-                else g[first:last].abs()
-            )
-            free = [j for j in range(last - first) if mask[j] == 0]
-            for j in sorted(free, key=lambda j: -float(score[j]))[:moved]:
-                mask[j] = 1
-        return x * self.mask[i]
 
 
 def implementation(name: str) -> type[Server]:
     """Return the class that implements algorithm ``name``."""
+    if name == "dispfl":
+        from second_dispfl import SparsePeers
+
+        return SparsePeers
     return Peers if algorithms.load(name).decentralised else Server
