@@ -26,6 +26,11 @@ def run(folder, columns, *, description=None, **record):
     return str(folder)
 
 
+def place(folder):
+    """Return a folder below ``folder`` that has the name of a run's."""
+    return Path(folder, "protocol", "split", "algorithm", "seed1")
+
+
 def ids(folder):
     """Return the ids of the run that a folder is named for."""
     protocol, split, algorithm, seed = Path(folder).absolute().parts[-4:]

@@ -7,23 +7,20 @@ from pathlib import Path
 
 import pytest
 
+import made
 from flatfed.errors import DataError
+from flatfed.files import digest_json
 from flatfed.tables import choice
 
 
 def tried(folder: Path, rate: float, accuracies: list[float], **changes) -> dict:
     """Write a run that tried a learning rate; return its point of the specification."""
     path = folder / f"learning_rate={rate:g}"
-    path.mkdir()
-    rounds = changes.get("rounds_done", len(accuracies))
-    about = {
-        **{"description": {"rounds": 3}, "description_digest": f"digest of {rate:g}", "code_digest": "code"},
-        **{"rounds_done": rounds, "diverged_at": None, **changes},
-    }
-    (path / "run.json").write_text(json.dumps(about))
-    lines = [f"{place + 1},{accuracy}" for place, accuracy in enumerate(accuracies)]
-    (path / "metrics.csv").write_text("\n".join(["round,validation_accuracy", *lines, ""]))
-    return {"values": {"learning_rate": rate}, "run": str(path), "description_digest": f"digest of {rate:g}"}
+    columns = {"round": list(range(1, len(accuracies) + 1)), "validation_accuracy": accuracies}
+    described = {"rounds": 3, "learning_rate": rate}
+    made.run(path, columns, description=described, **{"code_digest": "code", **changes})
+    digest = digest_json({**made.ids(path), **described})
+    return {"values": {"learning_rate": rate}, "run": str(path), "description_digest": digest}
 
 
 def spec(points: list[dict], window: int = 1) -> dict:

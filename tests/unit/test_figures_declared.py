@@ -17,6 +17,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from test_figures import VISION, seen
 
+import made
 from flatfed import experiment
 from flatfed.analysis.landscape_file import Landscape, write
 from flatfed.experiment import figures as declared
@@ -45,17 +46,12 @@ def make_inputs(figure: dict, root: Path) -> None:
     """Write all that a figure reads, under ``root``: runs, partitions, surfaces and Hessians."""
     for place, run in enumerate(figure["runs"]):
         folder = root / run
-        folder.mkdir(parents=True)
         protocol = EXP.catalog.protocols[run.split("/")[3]]
         rounds = protocol.scales[figure["spec"]["scale"]]["rounds"]
-        lines = [",".join(("round", *QUANTITIES))]
-        for number in sorted({*np.linspace(1, rounds, 20, dtype=int).tolist()}):
-            value = f"{number / rounds * (0.5 + place / 1000):.4f}"
-            lines.append(",".join([str(number), *[value] * len(QUANTITIES)]))
-        (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
+        numbers = sorted({*np.linspace(1, rounds, 20, dtype=int).tolist()})
+        values = [f"{number / rounds * (0.5 + place / 1000):.4f}" for number in numbers]
         probes = [{"round": number, "seconds": 1, **dict.fromkeys(PROBES, 0.5 + place / 100)} for number in (0, rounds)]
-        about = {"rounds_done": rounds, "diverged_at": None, "probes": probes, "seconds": 5.0}
-        (folder / "run.json").write_text(json.dumps(about))
+        made.run(folder, {"round": numbers, **dict.fromkeys(QUANTITIES, values)}, probes=probes, seconds=5.0)
     for path in map(root.joinpath, figure["inputs"]):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.name == "hessian.json":

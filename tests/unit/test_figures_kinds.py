@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+import made
 from flatfed.analysis import records
 from flatfed.errors import DataError
 from flatfed.experiment import figures as declared
@@ -15,12 +16,8 @@ from flatfed.tables.figures import bars, curves, eigenvalues, histogram, palette
 
 
 def make_run(folder, accuracies, rounds=None):
-    folder.mkdir(parents=True)
-    lines = ["round,test_accuracy", *(f"{i + 1},{accuracy}" for i, accuracy in enumerate(accuracies))]
-    (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
-    about = {"rounds_done": rounds or len(accuracies), "diverged_at": None}
-    (folder / "run.json").write_text(json.dumps(about))
-    return str(folder)
+    columns = {"round": list(range(1, len(accuracies) + 1)), "test_accuracy": accuracies}
+    return made.run(made.place(folder), columns, **({"rounds_done": rounds} if rounds else {}))
 
 
 def texts(figure) -> str:
@@ -127,10 +124,10 @@ def test_what_the_configuration_can_ask_for_can_be_drawn():
 
 def test_probes_are_read_from_run_json(tmp_path):
     run = tmp_path / "run"
-    make_run(run, [0.1, 0.2])
+    columns = {"round": [1, 2], "test_accuracy": [0.1, 0.2]}
     probes = [{"round": 0, "sharpness": 0.5, "perturbation_drift": None}, {"round": 2, "sharpness": 0.25}]
-    (run / "run.json").write_text(json.dumps({"probes": [probes[0], {**probes[1], "perturbation_drift": 0.75}]}))
-    series = [{"algorithm": "fedsam", "label": "FedSAM", "runs": [str(run)]}]
+    run = made.run(made.place(run), columns, probes=[probes[0], {**probes[1], "perturbation_drift": 0.75}])
+    series = [{"algorithm": "fedsam", "label": "FedSAM", "runs": [run]}]
     panels = [{"title": name, "metric": name, "series": series} for name in ("perturbation_drift", "sharpness")]
     spec = {
         "figure": "fedlesam2024_F2", "kind": "curves", "scale": "paper", "title": "T", "metric": "sharpness",
@@ -140,14 +137,17 @@ def test_probes_are_read_from_run_json(tmp_path):
     drift, sharp = (axis.get_lines()[0].get_xydata().tolist() for axis in figure.axes)
     assert drift == [[2, 0.75]] and sharp == [[0, 0.5], [2, 0.25]]
     assert "Perturbation drift (0 to 1)" in texts(figure) and "(nats)" in texts(figure)
-    (run / "run.json").write_text("{}")
-    with pytest.raises(DataError, match=r"run\.json: holds no probes with perturbation_drift"):
+    made.run(run, columns)
+    with pytest.raises(DataError, match=r"seed1/run\.json: holds no probes with perturbation_drift"):
         curves.draw(spec)
 
 
 def test_damaged_runs_and_unknown_metrics_are_named(sweep_spec, tmp_path):
-    (tmp_path / "1a" / "metrics.csv").write_text("round,test_accuracy\n1,0.1\n2,high\n")
-    with pytest.raises(DataError, match=r"1a/metrics\.csv: line 3: test_accuracy: 'high'"):
+    (made.place(tmp_path / "1b") / "metrics.csv").write_text("round,test_accuracy\n1,0.1\n2,0.9\n")
+    with pytest.raises(DataError, match=r"1b/.*/metrics\.csv: is not the file that run\.json beside it was"):
+        figures.make(sweep_spec, tmp_path)
+    make_run(tmp_path / "1a", [0.1, "high"])
+    with pytest.raises(DataError, match=r"1a/.*/metrics\.csv: line 3: test_accuracy: 'high'"):
         figures.make(sweep_spec, tmp_path)
     with pytest.raises(DataError, match="unknown metric 'accuracy'"):
         figures.make({**sweep_spec, "metric": "accuracy"}, tmp_path)

@@ -9,8 +9,11 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from jinja2 import Environment, StrictUndefined
 
+import made
+from flatfed.engine.train import machine
 from flatfed.errors import DataError
 from flatfed.tables import report, runs
 from flatfed.tables.errata import Errata
@@ -18,25 +21,26 @@ from flatfed.tables.errata import Errata
 ROOT = Path(__file__).parents[2]
 ERRATA = Errata(ROOT)
 
+#: As the trainer says it, of another CPU.
+OTHER = {"processor": "A <fast> CPU", "instructions": ["avx2", "amx_bf16"], "gpu": "unused GPU"}
+HOST = {name: OTHER.get(name, told) for name, told in machine(torch.device("cpu"), 1)["host"].items()}
+
 
 def make_run(
     root: Path, algorithm: str, seed: int, done: int = 40, diverged: int | None = None, rho: float = 0.1
 ) -> str:
     folder = root / "runs" / "fedsmoo-cifar10" / "dir0.6-100" / algorithm / f"seed{seed}"
-    folder.mkdir(parents=True)
     description = {
-        "format": 1, "scale": "preview", "protocol": "fedsmoo-cifar10", "split": "dir0.6-100", "algorithm": algorithm,
-        "seed": seed, "dataset": {"name": "digits"}, "partition": {"alpha": 0.6}, "sampling": {"fraction": 0.1},
-        "model": {"name": "cnn_tiny", "options": {}}, "rounds": 40, "learning_rate": 0.1,
+        "format": 1, "scale": "preview", "dataset": {"name": "digits"}, "partition": {"alpha": 0.6},
+        "sampling": {"fraction": 0.1}, "rounds": 40, "learning_rate": 0.1, "model": {"name": "cnn_tiny", "options": {}},
         "update": {"name": algorithm, "params": {"rho": rho}},
     }  # fmt: skip
     about = {
         "description": description, "dataset_digest": "d" * 64, "versions": {"torch": "2.14", "python": "3.11"},
         "device": "cpu", "executor": "stacked", "precision": "float32", "seconds": 6.0, "peak_memory_bytes": 3 * 2**20,
-        "rounds_done": done, "diverged_at": diverged, "host": {"cpu": "A <fast> CPU", "gpu": "unused GPU"},
+        "rounds_done": done, "diverged_at": diverged, "host": HOST,
     }  # fmt: skip
-    (folder / "run.json").write_text(json.dumps(about))
-    return str(folder)
+    return made.run(folder, {"round": [done], "test_accuracy": [0.5]}, **about)
 
 
 def specify(tmp_path: Path, folders: list[str], **changes) -> dict:
@@ -96,13 +100,15 @@ def test_runs_are_listed_with_their_cost(page):
 
 def test_settings_separate_what_is_common_from_what_is_an_algorithms_own(page):
     text = plain(page)
-    assert "rounds 40 learning_rate 0.1" in text
+    assert "learning_rate 0.1" in text and "rounds 40" in text
     assert "fedcm update.name fedcm update.params.rho 0.2" in text
 
 
 def test_versions_hosts_and_configuration_are_there_and_escaped(page):
     text = plain(page)
-    assert "3 runs: A <fast> CPU, python 3.11, torch 2.14" in text, "the GPU of a run on the CPU is not named"
+    assert "3 runs: A <fast> CPU, with avx2 amx_bf16, python 3.11, torch 2.14" in text, (
+        "the GPU of a run on the CPU is not named"
+    )
     assert "digits: SHA-256 " + "d" * 64 in text
     assert "cifar10: <path>" in text and "<path>" not in page and "<fast>" not in page and "<more>" not in page
 
@@ -158,7 +164,7 @@ def test_an_empty_report_is_a_report(tmp_path):
 def test_damaged_runs_and_absent_keys_are_named(tmp_path):
     folder = Path(make_run(tmp_path, "fedavg", 1))
     (folder / "run.json").write_text("[]")
-    with pytest.raises(DataError, match=r"run\.json: not the description of a run"):
+    with pytest.raises(DataError, match=r"run\.json: not the record of a run"):
         report.make(specify(tmp_path, [str(folder)]), tmp_path / "report.html", ERRATA)
     with pytest.raises(DataError, match="lacks runs, configuration"):
         report.make({"scale": "paper", "tables": [], "figures": []}, tmp_path / "report.html", ERRATA)

@@ -13,8 +13,11 @@ from flatfed.analysis import records
 from flatfed.errors import DataError
 from flatfed.tables import cells, report, write
 from flatfed.tables.errata import Errata
+from made import DIGEST, asked
+from made import run as make_run
 
 ERRATA = Errata(Path(__file__).parents[2])
+DIGESTS = {"model": DIGEST, "dataset": DIGEST, "partition": DIGEST}
 METRICS = {"x.top": "hessian_top_eigenvalue", "x.trace": "hessian_trace"}
 
 
@@ -24,7 +27,7 @@ def make_hessian(path: Path, top: tuple[float, float], trace: tuple[float, float
     theirs = {"top_eigenvalue": top[1], "residual": 0.01, "trace": trace[1], "trace_standard_error": 4.0}
     record = {
         "format": 1, "run": path.stem, **ours, "density": {"nodes": [], "weights": []}, "pyhessian": theirs,
-        "agreement": records.agreement(ours, theirs), "warnings": [], "diverged_at": None,
+        "agreement": records.agreement(ours, theirs), "warnings": [], "diverged_at": None, "digests": DIGESTS,
     }  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**record, **changes}))
@@ -32,7 +35,7 @@ def make_hessian(path: Path, top: tuple[float, float], trace: tuple[float, float
 
 
 def make_diverged(path: Path) -> str:
-    path.write_text(json.dumps({"format": 1, "run": path.stem, "diverged_at": 7, **records.NONE}))
+    path.write_text(json.dumps({"format": 1, "run": path.stem, "digests": DIGESTS, "diverged_at": 7, **records.NONE}))
     return str(path)
 
 
@@ -40,7 +43,7 @@ def make_cell(folder: Path, column: str, row: str, paths: list[str], scale: str 
     spec = {
         "table": "t", "column": column, "row": row, "scale": scale, "metric": METRICS[column], "unit": "number",
         "target": None, "window": 1, "rounds": 3, "seeds": list(range(1, len(paths) + 1)),
-        "runs": [f"run{number}" for number in range(len(paths))], "analyses": paths,
+        **asked([make_run(folder / f"run{number}", {"round": [3]}) for number in range(len(paths))]), "analyses": paths,
         "paper": {"value": 100.0, "spread": None, "note": "", "decimals": 1},
     }  # fmt: skip
     return cells.make(spec, folder / "cells" / column / f"{row}.json")

@@ -8,29 +8,29 @@ from pathlib import Path
 
 import pytest
 
+import made
 from flatfed.errors import DataError
+from flatfed.files import digest_file
 from flatfed.tables import cells
 from flatfed.tables.metrics import METRICS, RELATIVES, unit_of
 from flatfed.tables.units import UNITS, as_printed, signed, written
 
+DESCRIPTION = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "rounds": 3}
 REFERENCE = Path(__file__).parents[2] / "config" / "reference"
 
 
 def make_run(folder: Path, test: list[float], **columns: list[float]) -> str:
     """Write a finished run: test accuracies round by round, and whatever other columns."""
-    folder.mkdir(parents=True)
     columns = {"round": list(range(1, len(test) + 1)), "test_accuracy": test, **columns}
-    lines = [",".join(columns)] + [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
-    (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
-    (folder / "run.json").write_text(json.dumps({"rounds_done": len(test), "diverged_at": None}))
-    return str(folder)
+    return made.run(folder, columns, description=DESCRIPTION)
 
 
 def specify(metric: str, unit: str, runs: list[str], **changes) -> dict:
     spec = {
         "table": "t", "column": "c", "row": "r", "scale": "paper", "metric": metric, "unit": unit, "target": None,
-        "window": 1, "rounds": 3, "seeds": list(range(1, len(runs) + 1)), "runs": runs, "paper": None,
+        "window": 1, "rounds": 3, "seeds": list(range(1, len(runs) + 1)), "paper": None,
     }  # fmt: skip
+    spec |= {**made.asked(runs), **(made.asked(changes["base_runs"], "base_") if "base_runs" in changes else {})}
     return {**spec, **changes}
 
 
@@ -40,8 +40,17 @@ def make(tmp_path):
 
 
 def timing(path: Path, training: float, whole: float) -> str:
-    path.write_text(json.dumps({"seconds_per_round": whole, "training_seconds_per_round": training}))
+    seconds = {"seconds_per_round": whole, "training_seconds_per_round": training}
+    path.write_text(json.dumps({"description": {**DESCRIPTION, "seed": 2}, **seconds}))
     return str(path)
+
+
+def test_seconds_of_another_run_are_refused(make, tmp_path):
+    runs = [make_run(tmp_path / "a", [0.1, 0.9, 0.9])]
+    path = timing(tmp_path / "t.json", 3.0, 5.0)
+    Path(path).write_text(Path(path).read_text().replace('"algorithm": "a"', '"algorithm": "b"'))
+    with pytest.raises(DataError, match=r't\.json: not the run that is asked for: algorithm is "b", here "a"'):
+        make("seconds_per_round", "s", runs, timing=path)
 
 
 def test_generalization_error_is_train_minus_test_over_the_same_window(make, tmp_path):
@@ -155,7 +164,7 @@ def test_a_timing_that_was_not_made_says_what_makes_it(make, tmp_path):
 def test_a_damaged_timing_is_named(make, tmp_path):
     (tmp_path / "t.json").write_text('{"seconds_per_round": 1}')
     with pytest.raises(DataError, match=r"t\.json: lacks the numbers seconds_per_round, training_seconds_per_round"):
-        make("seconds_per_round", "s", [], timing=str(tmp_path / "t.json"), seeds=[])
+        make("seconds_per_round", "s", [make_run(tmp_path / "a", [1, 1, 1])], timing=str(tmp_path / "t.json"))
 
 
 @pytest.mark.parametrize(
@@ -174,13 +183,34 @@ def test_declared_costs_are_those_of_fedlesam_table_7(make, algorithm, stored, s
 
 
 def test_analyses_are_read_per_run_and_missing_where_they_are_not_made(make, tmp_path):
+    runs = [make_run(tmp_path / name, [0.1, 0.2, 0.3]) for name in ("x", "y")]
     for name, number in (("a", 10.0), ("b", 14.0)):
         own = {"top_eigenvalue": number, "trace": 100.0, "pyhessian": None, "agreement": None, "warnings": []}
+        own["digests"] = {"model": "m", "dataset": made.DIGEST, "partition": made.DIGEST}
         (tmp_path / name).write_text(json.dumps({"format": 1, "density": {"nodes": [], "weights": []}, **own}))
     paths = [str(tmp_path / "a"), str(tmp_path / "b")]
-    assert make("hessian_top_eigenvalue", "number", ["x", "y"], analyses=paths)["value"] == 12.0
-    gone = make("hessian_trace", "number", ["x", "y"], analyses=[*paths[:1], str(tmp_path / "c")])
+    assert make("hessian_top_eigenvalue", "number", runs, analyses=paths)["value"] == 12.0
+    gone = make("hessian_trace", "number", runs, analyses=[*paths[:1], str(tmp_path / "c")])
     assert gone["status"] == "missing" and gone["values"] == [100.0, None]
+
+
+@pytest.mark.parametrize("what", ["dataset", "partition", "model"])
+def test_an_analysis_of_another_model_or_other_data_is_refused(make, tmp_path, what):
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "model.safetensors").write_bytes(b"weights")
+    run = make_run(tmp_path / "x", [0.1, 0.2, 0.3])
+    own = {"top_eigenvalue": 1.0, "trace": 1.0, "pyhessian": None, "agreement": None, "warnings": []}
+    digests = {"model": digest_file(Path(run, "model.safetensors")), "dataset": made.DIGEST, "partition": made.DIGEST}
+    hessian = tmp_path / "hessian.json"
+
+    def cell(**changed):
+        found = {"format": 1, "density": {"nodes": [], "weights": []}, **own, "digests": {**digests, **changed}}
+        hessian.write_text(json.dumps(found))
+        return make("hessian_trace", "number", [run], analyses=[str(hessian)])
+
+    assert cell()["value"] == 1.0
+    with pytest.raises(DataError, match=f"hessian.json: was made with another {what} "):
+        cell(**{what: "f" * 64})
 
 
 def test_given_facts_need_no_run(make):

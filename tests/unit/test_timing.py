@@ -9,6 +9,7 @@ import pytest
 
 from flatfed import cli
 from flatfed.engine import train as engine
+from flatfed.runs.identity import pack
 from flatfed.tables import cells
 from flatfed.tables.metrics import METRICS
 from flatfed.tables.readings import found
@@ -39,8 +40,8 @@ def short(monkeypatch):
 
 
 RUN = {
-    "rounds": 800, "checkpoint_every": 10, "evaluation": {"every": 5, "sets": ["test"]}, "probe": {"every": 1},
-    "update": {"name": "fedavg", "params": {}}, "model": {"name": "cnn_tiny", "options": {}},
+    "seed": 1, "rounds": 800, "checkpoint_every": 10, "evaluation": {"every": 5, "sets": ["test"]},
+    "probe": {"every": 1}, "update": {"name": "fedavg", "params": {}}, "model": {"name": "cnn_tiny", "options": {}},
 }  # fmt: skip
 
 
@@ -66,7 +67,7 @@ def test_the_short_run_writes_no_checkpoint_and_probes_nothing(tmp_path, short):
 
 def test_a_cell_reads_it(tmp_path, short):
     time(tmp_path, RUN, "--rounds", "3")
-    spec = {"window": 1, "target": None, "timing": str(tmp_path / "timing.json")}
+    spec = {"window": 1, "target": None, "timing": str(tmp_path / "timing.json"), "descriptions": pack([RUN])}
     (one,) = found(METRICS["seconds_per_round"], spec)
     assert one.reading.timing == {"seconds_per_round": 2.1, "training_seconds_per_round": 2.0}
     assert "timing" in cells.READ
@@ -77,7 +78,7 @@ def test_a_busy_machine_is_told_in_the_file_and_in_the_cells(tmp_path, short, mo
     monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     time(tmp_path, RUN, "--rounds", "3")
-    spec = {"window": 1, "target": None, "timing": str(tmp_path / "timing.json")}
+    spec = {"window": 1, "target": None, "timing": str(tmp_path / "timing.json"), "descriptions": pack([RUN])}
     (one,) = found(METRICS["seconds_per_round"], spec)
     if busy is None:
         assert one.warning == "" and json.loads((tmp_path / "timing.json").read_text())["warning"] is None
