@@ -18,6 +18,7 @@ CIFAR10 = "protocols/fedsmoo-cifar10.yaml"
 T1 = "tables/fedsmoo2023_T1.yaml"
 F7 = "figures/fedsmoo2023_F7.yaml"
 F5 = "figures/fedsmoo2023_F5.yaml"
+SAM = "protocols/fedsam-cifar10.yaml"
 
 # A line a mistake reads best; this table is as wide as it is.
 # ruff: noqa: E501
@@ -116,6 +117,12 @@ MISTAKES = {
     "precision of a Hessian": (CIFAR10, "    probe: {every: 20", "    analysis: {hessian: {precision: float46}}\n    probe: {every: 20", [CIFAR10, "variants.probe.analysis.hessian.precision", "did you mean 'float64'?"]),
     "nobody takes part": ("splits.yaml", "participation: 0.1}", "participation: 1e-9}", ["dir0.6-100.participation: 1e-09 of 100 clients", "at least 0.1", "'cifar10'"]),
     "domains of a dataset without": ("datasets.yaml", "  source: {source: torchvision, dataset: CIFAR10}", "  source: {source: imagefolder, path: x, size: 32, domains: true}", ["cifar10.source.domains", "means nothing"]),
+    "no test images for each client": (SAM, "client_test_images: 100", "client_test_images: 0", [SAM, "client_test_images: 0", "at least 1"]),
+    "more than there are for each client": (SAM, "client_test_images: 100", "client_test_images: 10001", [SAM, "client_test_images: 10001", "at most 10000", "'cifar10'"]),
+    "more than there are at preview scale": (SAM, "client_test_images: 16", "client_test_images: 501", [SAM, "preview.client_test_images: 501", "at most 500", "'digits'"]),
+    "test images for each client left out": (SAM, "client_test_images: 100", "#", [SAM, "client_test_images: is missing", "clients"]),
+    "test images for clients not looked at": (SAM, "sets: [test, clients]", "sets: [test]", [SAM, "client_test_images: means nothing", "clients"]),
+    "variant with other test images": (SAM, "  K5:\n", "  K5:\n    client_test_images: 50\n", [SAM, "variants.K5", "'client_test_images'"]),
     "figure's c": (F5, "fedsmoo-cifar100", "fedsmoo-cifar10", ["path30-100.classes_per_client: 30", "at most 10", F5]),
 }
 # fmt: on

@@ -263,6 +263,23 @@ def test_a_new_row_split_and_table_cost_a_line_each(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(("data", "paper", "preview"), [("cifar10", 100, 16), ("cifar100", 100, 33), ("emnist", 116, 33)])
+def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, paper, preview) -> None:
+    """All test images over all clients; labelled variants share the partition and so the number."""
+    for scale, count in {"paper": paper, "preview": preview}.items():
+        for protocol in (f"fedsam-{data}", f"fedsam-{data}~K5"):
+            spec = exp.partition_spec(scale, protocol, "dir0.6-100-p20", 1)
+            images = exp.catalog.datasets[exp.dataset_of(scale, protocol)]["test"]
+            assert spec["client_test"] == count == images // spec["clients"]
+            run = exp.run(scale, protocol, "dir0.6-100-p20", "fedsam", 1)
+            assert run.description["partition"]["client_test"] == count
+    plain = exp.partition_spec("paper", CIFAR10, "dir0.6-100", 1)
+    assert "client_test" not in plain, "of protocols that do not look at clients by themselves"
+    table = {"cifar10": "fedsam2022_T2", "cifar100": "fedsam2022_T5", "emnist": "fedsam2022_T4"}[data]
+    notes = exp.table_spec("paper", table)["notes"]
+    assert sum(f"deviation over clients: {paper} test images of a client" in note for note in notes) == 1
+
+
 def test_models_take_the_images_they_are_given(exp: experiment.Experiment) -> None:
     for protocol in exp.protocols:
         for scale in experiment.SCALES:
