@@ -280,6 +280,34 @@ def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, p
     assert sum(f"deviation over clients: {paper} test images of a client" in note for note in notes) == 1
 
 
+@pytest.mark.parametrize("scale", experiment.SCALES)
+def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> None:
+    table, column = "dfedsam2023_T1", "cifar100-dir0.3-100-norep"
+    own = {"train_accuracy": "node_train_accuracy", "generalization_error": "node_generalization_error"}
+    shown = {(c.spec["column"], c.spec["row"]): c.spec for c in exp.cells(scale, table)}
+    for metric, other in {**own, "test_accuracy": "test_accuracy"}.items():
+        for row in exp.tables[table].rows:
+            server = row in ("fedavg", "fedsam")
+            assert shown[f"{column}.{metric}", row]["metric"] == (metric if server else other)
+    printed = {row: shown[f"{column}.train_accuracy", row]["paper"]["value"] for row in ("fedavg", "dfedavg")}
+    assert printed == {"fedavg": 99.99, "dfedavg": 99.56}
+    for run in exp.table_runs(scale, table):
+        assert run.description["evaluation"]["sets"] == ["test", "train", "nodes"]
+    spec = exp.table_spec(scale, table)
+    names = "D-PSGD, DFedAvg, DFedAvgM, DisPFL, DFedSAM, DFedSAM-MGS"
+    of_train = (
+        f"Train: of rows without a server ({names}), train accuracy of each node's own model on its own images, mean over "
+        "nodes; of the others, train accuracy. They are two quantities, so none is marked as best."
+    )
+    assert spec["notes"].count(of_train) == 1
+    assert sum(note.startswith("Generalisation error: of rows without a server") for note in spec["notes"]) == 1
+    assert sum("99.56 % of DFedAvg on CIFAR-100" in note for note in spec["notes"]) == 1, "why"
+    assert sum("has two models in it" in note for note in spec["notes"]) == 1
+    validation = exp.table_spec(scale, table, [f"{column}.test_accuracy"])
+    assert not [note for note in validation["notes"] if "of rows without a server (" in note]
+    assert not [n for n in exp.table_spec(scale, "dfedsam2023_T2")["notes"] if "of rows without a server (" in n]
+
+
 def test_models_take_the_images_they_are_given(exp: experiment.Experiment) -> None:
     for protocol in exp.protocols:
         for scale in experiment.SCALES:
