@@ -1,4 +1,4 @@
-"""What a run evaluates: test images, training images, every client or node by itself; against one forward pass by hand."""
+"""What a run evaluates: test and training images, every client or node by itself; against one forward pass by hand."""
 
 from __future__ import annotations
 

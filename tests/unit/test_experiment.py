@@ -263,7 +263,9 @@ def test_a_new_row_split_and_table_cost_a_line_each(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("data", "paper", "preview"), [("cifar10", 100, 16), ("cifar100", 100, 33), ("emnist", 116, 33)])
+@pytest.mark.parametrize(
+    ("data", "paper", "preview"), [("cifar10", 100, 16), ("cifar100", 100, 33), ("emnist", 116, 33)]
+)
 def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, paper, preview) -> None:
     """All test images over all clients; labelled variants share the partition and so the number."""
     for scale, count in {"paper": paper, "preview": preview}.items():
@@ -296,8 +298,8 @@ def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> No
     spec = exp.table_spec(scale, table)
     names = "D-PSGD, DFedAvg, DFedAvgM, DisPFL, DFedSAM, DFedSAM-MGS"
     of_train = (
-        f"Train: of rows without a server ({names}), train accuracy of each node's own model on its own images, mean over "
-        "nodes; of the others, train accuracy. They are two quantities, so none is marked as best."
+        f"Train: of rows without a server ({names}), train accuracy of each node's own model on its own images, mean "
+        "over nodes; of the others, train accuracy. They are two quantities, so none is marked as best."
     )
     assert spec["notes"].count(of_train) == 1
     assert sum(note.startswith("Generalisation error: of rows without a server") for note in spec["notes"]) == 1

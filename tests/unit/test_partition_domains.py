@@ -131,7 +131,7 @@ def test_client_test_draws_are_with_replacement_and_each_clients_own():
 
 
 def test_the_deviation_over_clients_is_the_binomial_one_of_so_many_images():
-    """A model right on 86 % of all test images: 100 images for each of 2,000 clients deviate by 3.5 points, 500 by 1.6."""
+    """A model right on 86 % of all test images: 100 for each of 2,000 clients deviate by 3.5 points, 500 by 1.6."""
     rng = np.random.default_rng(1)
     labels = np.concatenate([rng.permutation(np.arange(50_000) % 10), np.arange(10_000) % 10])
     test, parts = np.arange(50_000, 60_000), list(np.arange(50_000).reshape(2000, 25))

@@ -17,6 +17,7 @@ from flatfed.experiment import tuning
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
 COLUMNS = "cifar10-dir0.6-100, cifar10-dir0.6-200"
+TRAINING, TEST = ({"cifar10": count, "cifar100": count} for count in (50_000, 10_000))
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_seconds_are_measured_scaled_or_unknown(experiment):
 
     other = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
     known = [Measured(other.description, 4.0, "cpu", "m", 1000, None, None)]
-    costs = Costs(known, "cpu", {"cifar10": 50_000, "cifar100": 50_000}, {"cifar10": 10_000, "cifar100": 10_000})
+    costs = Costs(known, "cpu", TRAINING, TEST)
     assert costs.seconds(run(SPLIT, "fedavg")) == (4.0, "measured"), "another seed of the same"
     assert costs.seconds(run(SPLIT, "fedsam")) == (8.0, "scaled")
     assert costs.seconds(run("dir0.6-200", "fedavg")) == (2.0, "scaled")
@@ -126,7 +127,7 @@ def test_memory_is_worked_out_for_the_largest_run(here, experiment, capsys):
     assert "worked out for fedsmoo-cifar10/dir0.6-200/fedsmoo/seed1: at most " in said
     assert "client state in the host's memory where 3.2 MB are free, else in a file" in said
     assert "training images 154.0 MB, memory-mapped" in said
-    found = Costs(plan_costs.measured(Path("results/paper")), "cpu", {"cifar10": 50_000}, {"cifar10": 10_000})
+    found = Costs(plan_costs.measured(Path("results/paper")), "cpu", TRAINING, TEST)
     assert found.sizes(experiment.run("paper", PROTOCOL, SPLIT, "fedadam", 2)).server == (3 + 2) * 4 * 3000
     assert "stays on the GPU where 3.2 MB are free" in "".join(plans.memory_lines(largest, "cuda"))
 
@@ -170,7 +171,7 @@ def test_what_nodes_evaluate_of_their_own_counts(experiment):
     found = [images_evaluated(one.description, 50_000, 10_000) for one in (server, peers)]
     assert found == [60_000 / 5, 110_000 / 5]
     known = [Measured(server.description, 4.0, "cpu", "m", 1000, None, None, None, 0.25)]
-    costs = Costs(known, "cpu", {"cifar10": 50_000}, {"cifar10": 10_000})
+    costs = Costs(known, "cpu", TRAINING, TEST)
     assert costs.seconds(server) == (4.0, "measured") and costs.evaluation(server) == 0.25
     seconds, how = costs.seconds(peers)
     assert how == "scaled" and seconds == pytest.approx(10 * 3.0 + 110 / 60), "ten times the clients train"
@@ -266,7 +267,7 @@ def test_calibration_times_the_cheapest_run_of_each_unknown_kind(here, experimen
     assert len(told) == 1 and told[0][0] == "dir0.6-200" and told[0][2] == 2
     assert total["unknown"] == 0 and total["seconds"] > 0
     assert not list(Path("results").glob("**/timing.json")), "a table of times never reads a calibration"
-    assert calibrate.chosen(Costs(plan_costs.measured(Path("results/paper")), "cpu", {"cifar10": 50_000}, {"cifar10": 10_000}), []) == []
+    assert calibrate.chosen(Costs(plan_costs.measured(Path("results/paper")), "cpu", TRAINING, TEST), []) == []
 
 
 def test_planning_what_was_measured_imports_no_torch(here, experiment):

@@ -112,9 +112,9 @@ def images_seen(description: dict[str, Any], training: int) -> float:
 
 
 def images_evaluated(description: dict[str, Any], training: int, test: int) -> float:
-    """Return how many images a round evaluates, an average over those that evaluate nothing among them; about.
+    """Return how many images an evaluation sees, over the rounds from one to the next; as if all images were dealt.
 
-    ``training`` and ``test``: images in these sets. Without a server, each node evaluates its own ones by its own model.
+    ``training`` and ``test``: images in these sets. Without a server, nodes see their own once more, by their models.
     """
     sets = description["evaluation"]["sets"]
     each = test if "validation" not in sets else description["validation"] * training
@@ -147,9 +147,10 @@ class Costs:
         return statistics.fmean(sum(self._scaled(one, run)) for one in near), how
 
     def evaluation(self, run: Run) -> float | None:
-        """Return the share of evaluation in the seconds of ``run``, None where it is not known of what these are from."""
+        """Return the share of evaluation in the seconds of ``run``, None where none is known of what they are from."""
         parts = [self._scaled(one, run) for one in self._near(run)[0] if one.evaluation is not None]
-        return statistics.fmean(evaluation / (training + evaluation) for training, evaluation in parts) if parts else None
+        shares = [evaluation / (training + evaluation) for training, evaluation in parts]
+        return statistics.fmean(shares) if shares else None
 
     def _near(self, run: Run) -> tuple[list[Measured], str]:
         """Return what the seconds of ``run`` are estimated from, and how."""

@@ -72,7 +72,9 @@ class Rounds:
         """Return how many of a round's ``n`` clients train at a time."""
         return min(self.executor.block or n, self.rows or n, n)
 
-    def _train(self, order: np.ndarray, rate: Tensor, wanted: bool) -> tuple[Iterable[Tensor], Tensor, int, list[float]]:
+    def _train(
+        self, order: np.ndarray, rate: Tensor, wanted: bool
+    ) -> tuple[Iterable[Tensor], Tensor, int, list[float]]:
         """Local training in blocks, then aggregation or mixing; return what there is to say of it.
 
         That is the local models, the sum of losses, the sum of steps and, where the round is ``wanted`` for evaluation
@@ -135,7 +137,7 @@ class Rounds:
         return trained, loss_sum, step_sum, accuracies
 
     def _evaluated_nodes(self, nodes: np.ndarray, models: Tensor) -> list[float]:
-        """Return the accuracy of each node's own model, as trained, on its own images; it takes evaluation's seconds."""
+        """Return the accuracy of each node's own model, as trained, on its own images; count it as evaluation."""
         self.wait()
         began = time.monotonic()
         found = self.evaluate.nodes(nodes, models)

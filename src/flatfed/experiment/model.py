@@ -65,9 +65,8 @@ class Column:
     ``headers`` are the paper's header levels, outermost first; ``part`` is the block of the table it stands in;
     ``target`` is the name of the target accuracy in the protocol (t1, t2), None where the metric has none.
     ``relative`` says how a row is taken against its ``base`` row (an id, or ids by row). ``decentralised`` is the
-    split of decentralised rows, * standing for the column's, ``decentralised_metric`` their metric where that is another.
-    ``reference`` as in :class:`Row`; ``settings`` as in the
-    YAML, for descriptive tables.
+    split of decentralised rows, * standing for the column's, ``decentralised_metric`` their metric where it is another.
+    ``reference`` as in :class:`Row`; ``settings`` as in the YAML, for descriptive tables.
     """
 
     id: str

@@ -91,8 +91,8 @@ def peers(table: Table, columns: list[Column]) -> list[str]:
         labels = [label for label, name in shown.items() if name == column.decentralised_metric]
         if labels:
             own, others = (_lowered(METRICS[name].words) for name in (column.decentralised_metric, column.metric))
-            line = f"{column.headers[-1]}: of rows without a server ({', '.join(labels)}), {own}; of the others, {others}"
-            said[f"{line}. They are two quantities, so none is marked as best."] = None
+            line = f"{column.headers[-1]}: of rows without a server ({', '.join(labels)}), {own}"
+            said[f"{line}; of the others, {others}. They are two quantities, so none is marked as best."] = None
     return list(said)
 
 

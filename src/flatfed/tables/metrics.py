@@ -89,7 +89,7 @@ METRICS: dict[str, Metric] = {}
 #: Columns of metrics.csv that a run has where its protocol evaluates more than test images -> the set they are of.
 SETS = {
     "train_accuracy": "train",
-    **dict.fromkeys(("client_train_accuracy", "client_train_std", "client_test_accuracy", "client_test_std"), "clients"),
+    **{f"client_{part}_{what}": "clients" for part in ("train", "test") for what in ("accuracy", "std")},
     "node_train_accuracy": "nodes",
 }
 
