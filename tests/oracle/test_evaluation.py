@@ -1,18 +1,21 @@
-"""What a run evaluates: test images, training images, every client by itself; against one forward pass by hand."""
+"""What a run evaluates: test and training images, every client or node by itself; against one forward pass by hand."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from harness import Reference, description, simulation, write_problem
+from harness import Reference, description, needs, simulation, write_problem
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
+from flatfed import algorithms
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
+from flatfed.engine import batches
 from flatfed.engine.simulation import Simulation
 
 
@@ -50,3 +53,90 @@ def test_what_is_not_asked_for_is_not_there(tmp_path):
     asked = description("fedavg", evaluation={"every": 1, "sets": ["test", "clients"], "batch_size": 7})
     line = simulation(tmp_path, asked).advance()
     assert "client_train_std" in line and not {"train_accuracy", "client_test_std"} & line.keys()
+
+
+def trained_by_hand(folder, spec, model: torch.Tensor, node: int, round_: int) -> torch.Tensor:
+    """Return node's model after its local steps of SGD from ``model``, in plain tensors."""
+    reference, lr = Reference(folder, spec), spec["learning_rate"] * spec["learning_rate_decay"] ** round_
+    for batch in reference.batches(node, round_):
+        g = reference.gradient(model, batch)
+        g = g * min(1.0, spec["clip_norm"] / (float(g.norm()) + 1e-6))
+        model = model - lr * (g + spec["weight_decay"] * model)
+    return model
+
+
+NODES = {"evaluation": {"every": 1, "sets": ["test", "train", "nodes"], "batch_size": 5}}
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_nodes_by_hand(tmp_path, executor):
+    """DFedAvg on a ring, two rounds by hand: each node's own model on its own images, before it is mixed."""
+    spec = description("dfedavg", **needs("dfedavg"), **NODES)
+    run = simulation(tmp_path, spec, executor)
+    reference = Reference(tmp_path, spec)
+    ring = sum(np.roll(np.eye(reference.m), shift, axis=1) for shift in (-1, 0, 1)) / 3
+    models = [reference.w] * reference.m
+    for round_ in range(2):
+        models = [trained_by_hand(tmp_path, spec, w, node, round_) for node, w in enumerate(models)]
+        scores, mixed = [], torch.from_numpy(ring) @ torch.stack(models)
+        afterwards = []
+        for node, members in enumerate(reference.members):
+            for row, found in ((models[node], scores), (mixed[node], afterwards)):
+                logits, labels = outputs(tmp_path, spec, row)
+                found.append(float((logits[members].argmax(dim=1) == labels[members]).double().mean()))
+        line = run.advance()
+        assert line["node_train_accuracy"] == pytest.approx(np.mean(scores), abs=1e-15)
+        assert np.mean(scores) not in (line["train_accuracy"], np.mean(afterwards)), "else the problem tells nothing"
+        sizes = [len(members) for members in reference.members]
+        assert np.mean(scores) != pytest.approx(np.average(scores, weights=sizes)), "every node counts alike"
+        models = list(mixed)
+
+
+@pytest.mark.parametrize("name", [name for name in algorithms.names() if algorithms.load(name).decentralised])
+def test_nodes_are_what_a_slow_second_evaluation_finds(tmp_path, monkeypatch, name):
+    """Image by image, of the models that leave local training, whatever the algorithm does with them afterwards."""
+    spec = description(name, **needs(name), **{**NODES, "evaluation": {**NODES["evaluation"], "every": 2}})
+    run = simulation(tmp_path, spec)
+    reference, seen = Reference(tmp_path, spec), {}
+    finish = run.algorithm.finish
+
+    def noted(w, ctx):
+        found = finish(w, ctx)
+        seen["w"] = w.clone()
+        return found
+
+    monkeypatch.setattr(run.algorithm, "finish", noted)
+    order = batches.by_length(np.arange(run.clients), run.sizes, run.schedule)
+    for _ in range(2):
+        assert run.advance() is None, "only rounds that are evaluated have numbers"
+        line = run.advance()
+        scores = []
+        for node, row in zip(order, seen["w"], strict=True):
+            vector_to_parameters(row, reference.model.parameters())
+            with torch.no_grad():
+                right = [int(reference.model(reference.x[[i]]).argmax() == reference.y[i]) for i in run.members[node]]
+            scores.append(np.mean(right))
+        assert line["node_train_accuracy"] == pytest.approx(np.mean(scores), abs=1e-15)
+
+
+def test_nodes_take_the_seconds_of_evaluation(tmp_path, monkeypatch):
+    run = simulation(tmp_path, description("dfedsam", **needs("dfedsam"), **NODES))
+    nodes = run.evaluate.nodes
+
+    def slow(*arguments):
+        time.sleep(0.3)
+        return nodes(*arguments)
+
+    monkeypatch.setattr(run.evaluate, "nodes", slow)
+    line = run.advance()
+    assert run.seconds["evaluation"] > 0.3 and line["seconds"] == pytest.approx(run.seconds["training"], abs=1e-3)
+    before = simulation(tmp_path, description("dfedsam", **needs("dfedsam"), **NODES))
+    before.advance()
+    assert run.seconds["training"] < before.seconds["training"] + 0.25
+
+
+def test_rows_with_a_server_have_no_nodes(tmp_path):
+    line = simulation(tmp_path, description("fedavg", **NODES)).advance()
+    assert "train_accuracy" in line and "node_train_accuracy" not in line
+    asked = description("dfedavg", **needs("dfedavg"))
+    assert "node_train_accuracy" not in simulation(tmp_path, asked).advance()

@@ -140,7 +140,7 @@ def around(run):
     return order, torch.tensor(0.1, dtype=run.dtype), True
 
 
-EVALUATION = {"every": 2, "sets": ["test", "train"], "batch_size": 7}
+EVALUATION = {"every": 2, "sets": ["test", "train", "nodes"], "batch_size": 7}
 
 
 def test_a_stop_loses_no_round_that_was_whole(tmp_path, monkeypatch):

@@ -197,8 +197,9 @@ def test_before_the_first_round(tmp_path, monkeypatch, capsys):
     assert "What helps: " in said[-1]
 
 
-def test_evaluation_takes_fewer_images_and_says_the_same(tmp_path, monkeypatch, capsys):
-    spec = description("fedavg", **EVALUATED)
+@pytest.mark.parametrize("name", ["fedavg", "dfedsam"])
+def test_evaluation_takes_fewer_images_and_says_the_same(tmp_path, monkeypatch, capsys, name):
+    spec = description(name, **EVALUATED, **needs(name))
     whole = simulation(tmp_path, spec).advance()
     call = evaluate.functional_call
 
@@ -211,7 +212,7 @@ def test_evaluation_takes_fewer_images_and_says_the_same(tmp_path, monkeypatch, 
         patch.setattr(evaluate, "functional_call", limited)
         run = simulation(tmp_path, spec)
         found = run.advance()
-        out = job(tmp_path, "fedavg", "out", **EVALUATED)
+        out = job(tmp_path, name, "out", **EVALUATED)
     del found["seconds"], whole["seconds"]
     assert run.images == 4 and found == pytest.approx(whole, rel=1e-12)
     assert "evaluation: not enough memory on cpu" in capsys.readouterr().err
@@ -221,7 +222,7 @@ def test_evaluation_takes_fewer_images_and_says_the_same(tmp_path, monkeypatch, 
         simulation(tmp_path, spec).advance()
 
 
-EVALUATED = {"evaluation": {"every": 1, "sets": ["test", "train", "clients"], "batch_size": 16}, "rounds": 2}
+EVALUATED = {"evaluation": {"every": 1, "sets": ["test", "train", "clients", "nodes"], "batch_size": 16}, "rounds": 2}
 
 
 @pytest.mark.parametrize("name", ["fedsmoo", "fedlesam", "fedlesam_d"])

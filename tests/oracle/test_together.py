@@ -24,11 +24,12 @@ from flatfed.errors import DataError
 
 NAMES = algorithms.names()
 SEEDS = (3, 4, 5)
+NODES = {"evaluation": {"every": 1, "sets": ["test", "nodes"], "batch_size": 7}}
 
 
 def spec_of(name: str, seed: int, **changes) -> dict:
     rho = {"rho": 0.3} if "rho" in algorithms.load(name).parameters() else {}
-    return description(name, rho, **{**needs(name), "rounds": 3, **changes, "seed": seed})
+    return description(name, rho, **{**needs(name), "rounds": 3, **NODES, **changes, "seed": seed})
 
 
 def alone(folder, specs: list[dict], executor: str) -> list:

@@ -18,6 +18,8 @@ CIFAR10 = "protocols/fedsmoo-cifar10.yaml"
 T1 = "tables/fedsmoo2023_T1.yaml"
 F7 = "figures/fedsmoo2023_F7.yaml"
 F5 = "figures/fedsmoo2023_F5.yaml"
+SAM = "protocols/fedsam-cifar10.yaml"
+PEERS = "tables/dfedsam2023_T1.yaml"
 
 # A line a mistake reads best; this table is as wide as it is.
 # ruff: noqa: E501
@@ -117,6 +119,18 @@ MISTAKES = {
     "precision of a Hessian": (CIFAR10, "    probe: {every: 20", "    analysis: {hessian: {precision: float46}}\n    probe: {every: 20", [CIFAR10, "variants.probe.analysis.hessian.precision", "did you mean 'float64'?"]),
     "nobody takes part": ("splits.yaml", "participation: 0.1}", "participation: 1e-9}", ["dir0.6-100.participation: 1e-09 of 100 clients", "at least 0.1", "'cifar10'"]),
     "domains of a dataset without": ("datasets.yaml", "  source: {source: torchvision, dataset: CIFAR10}", "  source: {source: imagefolder, path: x, size: 32, domains: true}", ["cifar10.source.domains", "means nothing"]),
+    "nodes' metric misspelt": (PEERS, "node_train_accuracy", "node_train_acuracy", [PEERS, "'node_train_acuracy' in place of 'train_accuracy'", "client_train_accuracy, node_train_accuracy"]),
+    "nodes' metric of another name": (PEERS, "decentralised: node_train_accuracy", "decentralised: test_accuracy", [PEERS, "'test_accuracy'", "printed as 'train_accuracy'"]),
+    "nodes' metric that is the others'": (PEERS, "decentralised: node_train_accuracy", "decentralised: train_accuracy", [PEERS, "'train_accuracy' in place of 'train_accuracy'"]),
+    "nodes that are not evaluated": ("protocols/dfedsam-cifar100.yaml", "sets: [test, train, nodes]", "sets: [test, train]", [PEERS, "columns[1]", "'node_train_accuracy' needs 'nodes'", "dfedsam-cifar100", "test, train"]),
+    "train images that are not evaluated": (T1, "metric: test_accuracy", "metric: train_accuracy", [T1, "'train_accuracy' needs 'train'", "fedsmoo-cifar10", "evaluates test"]),
+    "a set that is none": ("protocols/dfedsam-cifar10.yaml", "sets: [test, train, nodes]", "sets: [test, train, node]", ["evaluation.sets", "did you mean 'nodes'?"]),
+    "no test images for each client": (SAM, "client_test_images: 100", "client_test_images: 0", [SAM, "client_test_images: 0", "at least 1"]),
+    "more than there are for each client": (SAM, "client_test_images: 100", "client_test_images: 10001", [SAM, "client_test_images: 10001", "at most 10000", "'cifar10'"]),
+    "more than there are at preview scale": (SAM, "client_test_images: 16", "client_test_images: 501", [SAM, "preview.client_test_images: 501", "at most 500", "'digits'"]),
+    "test images for each client left out": (SAM, "client_test_images: 100", "#", [SAM, "client_test_images: is missing", "clients"]),
+    "test images for clients not looked at": (SAM, "sets: [test, clients]", "sets: [test]", [SAM, "client_test_images: means nothing", "clients"]),
+    "variant with other test images": (SAM, "  K5:\n", "  K5:\n    client_test_images: 50\n", [SAM, "variants.K5", "'client_test_images'"]),
     "figure's c": (F5, "fedsmoo-cifar100", "fedsmoo-cifar10", ["path30-100.classes_per_client: 30", "at most 10", F5]),
 }
 # fmt: on

@@ -263,6 +263,53 @@ def test_a_new_row_split_and_table_cost_a_line_each(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("data", "paper", "preview"), [("cifar10", 100, 16), ("cifar100", 100, 33), ("emnist", 116, 33)]
+)
+def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, paper, preview) -> None:
+    """All test images over all clients; labelled variants share the partition and so the number."""
+    for scale, count in {"paper": paper, "preview": preview}.items():
+        for protocol in (f"fedsam-{data}", f"fedsam-{data}~K5"):
+            spec = exp.partition_spec(scale, protocol, "dir0.6-100-p20", 1)
+            images = exp.catalog.datasets[exp.dataset_of(scale, protocol)]["test"]
+            assert spec["client_test"] == count == images // spec["clients"]
+            run = exp.run(scale, protocol, "dir0.6-100-p20", "fedsam", 1)
+            assert run.description["partition"]["client_test"] == count
+    plain = exp.partition_spec("paper", CIFAR10, "dir0.6-100", 1)
+    assert "client_test" not in plain, "of protocols that do not look at clients by themselves"
+    table = {"cifar10": "fedsam2022_T2", "cifar100": "fedsam2022_T5", "emnist": "fedsam2022_T4"}[data]
+    notes = exp.table_spec("paper", table)["notes"]
+    assert sum(f"deviation over clients: {paper} test images of a client" in note for note in notes) == 1
+
+
+@pytest.mark.parametrize("scale", experiment.SCALES)
+def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> None:
+    table, column = "dfedsam2023_T1", "cifar100-dir0.3-100-norep"
+    own = {"train_accuracy": "node_train_accuracy", "generalization_error": "node_generalization_error"}
+    shown = {(c.spec["column"], c.spec["row"]): c.spec for c in exp.cells(scale, table)}
+    for metric, other in {**own, "test_accuracy": "test_accuracy"}.items():
+        for row in exp.tables[table].rows:
+            server = row in ("fedavg", "fedsam")
+            assert shown[f"{column}.{metric}", row]["metric"] == (metric if server else other)
+    printed = {row: shown[f"{column}.train_accuracy", row]["paper"]["value"] for row in ("fedavg", "dfedavg")}
+    assert printed == {"fedavg": 99.99, "dfedavg": 99.56}
+    for run in exp.table_runs(scale, table):
+        assert run.description["evaluation"]["sets"] == ["test", "train", "nodes"]
+    spec = exp.table_spec(scale, table)
+    names = "D-PSGD, DFedAvg, DFedAvgM, DisPFL, DFedSAM, DFedSAM-MGS"
+    of_train = (
+        f"Train: of rows without a server ({names}), train accuracy of each node's own model on its own images, mean "
+        "over nodes; of the others, train accuracy. They are two quantities, so none is marked as best."
+    )
+    assert spec["notes"].count(of_train) == 1
+    assert sum(note.startswith("Generalisation error: of rows without a server") for note in spec["notes"]) == 1
+    assert sum("99.56 % of DFedAvg on CIFAR-100" in note for note in spec["notes"]) == 1, "why"
+    assert sum("has two models in it" in note for note in spec["notes"]) == 1
+    validation = exp.table_spec(scale, table, [f"{column}.test_accuracy"])
+    assert not [note for note in validation["notes"] if "of rows without a server (" in note]
+    assert not [n for n in exp.table_spec(scale, "dfedsam2023_T2")["notes"] if "of rows without a server (" in n]
+
+
 def test_models_take_the_images_they_are_given(exp: experiment.Experiment) -> None:
     for protocol in exp.protocols:
         for scale in experiment.SCALES:

@@ -26,10 +26,9 @@ TOGETHER = {
 
 
 def make_run(folder, accuracies):
-    columns = {"round": list(range(1, len(accuracies) + 1)), "test_accuracy": list(accuracies)}
-    return made.run(
-        made.place(folder), {**columns, **dict.fromkeys(("train_loss", "test_loss", "consistency"), columns["round"])}
-    )
+    rounds = list(range(1, len(accuracies) + 1))
+    columns = dict.fromkeys(("round", "train_loss", "test_loss", "consistency"), rounds)
+    return made.run(made.place(folder), {**columns, "test_accuracy": list(accuracies)})
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -90,41 +92,88 @@ def test_data_without_domains_or_with_an_empty_one_are_refused(tmp_path):
             make(tmp_path / "office", clients_per_domain=1, clients=len(domains[2]) - 1 if domains else 1, held_out=0)
 
 
+@pytest.mark.parametrize("count", [1, 7, 13])
 @pytest.mark.parametrize("deal", [{}, {"scheme": "dirichlet", "alpha": 0.3, "clients": 6}])
-def test_client_test_images_follow_the_clients_labels(office, deal):
-    data, found = datasets.load(office), make(office, client_test=True, **deal)
+def test_client_test_images_follow_the_clients_labels(office, deal, count):
+    data, found = datasets.load(office), make(office, client_test=count, **deal)
     plain = make(office, **deal)
     assert plain.client_test is None and plain.digest != found.digest
     assert np.array_equal(plain.indices, found.indices), "the deal itself stays as it is"
     for client, drawn in enumerate(found.client_test):
-        assert np.isin(drawn, found.test).all()
-        assert np.array_equal(np.bincount(data.labels[drawn], minlength=4), found.class_counts[client])
+        assert len(drawn) == count and np.isin(drawn, found.test).all()
+        share = count * found.class_counts[client] / found.class_counts[client].sum()
+        assert (np.abs(np.bincount(data.labels[drawn], minlength=4) - share) < 1).all()
+
+
+def test_shares_of_client_test_images_by_hand():
+    """Of 7, 2 and 1 images, 5 have shares 3.5, 1 and 0.5: the one left over goes to the first or the last, by lot."""
+    labels = np.array([0] * 7 + [1] * 2 + [2] + [0, 1, 2] * 4)
+    parts, test = [np.arange(10)] * 200, np.arange(10, 22)
+    drawn = partitions.draw_client_test(labels, parts, test, 5, 1)
+    counts = [tuple(np.bincount(labels[own], minlength=3)) for own in drawn]
+    assert set(counts) == {(4, 1, 0), (3, 1, 1)} and 70 < counts.count((4, 1, 0)) < 130
+    assert {tuple(np.bincount(labels[own])) for own in partitions.draw_client_test(labels, parts, test, 10, 1)} == {
+        (7, 2, 1)
+    }, "as many as it trains on are its own counts"
 
 
 def test_client_test_draws_are_with_replacement_and_each_clients_own():
     labels = np.zeros(5000, dtype=np.int64)
     test = np.arange(4000, 5000)
     parts = list(np.arange(4000).reshape(4, 1000))
-    drawn = partitions.draw_client_test(labels, parts, test, 1)
+    drawn = partitions.draw_client_test(labels, parts, test, 1000, 1)
     for own in drawn:
         distinct = len(np.unique(own))
         assert abs(distinct - 1000 * (1 - np.exp(-1))) < 60, "1000 draws of 1000 leave out a share 1/e"
     assert not np.array_equal(drawn[0], drawn[1])
-    again = partitions.draw_client_test(labels, parts[:2], test, 1)
+    again = partitions.draw_client_test(labels, parts[:2], test, 1000, 1)
     assert np.array_equal(drawn[1], again[1]), "other clients' number does not matter"
+
+
+def test_the_deviation_over_clients_is_the_binomial_one_of_so_many_images():
+    """A model right on 86 % of all test images: 100 for each of 2,000 clients deviate by 3.5 points, 500 by 1.6."""
+    rng = np.random.default_rng(1)
+    labels = np.concatenate([rng.permutation(np.arange(50_000) % 10), np.arange(10_000) % 10])
+    test, parts = np.arange(50_000, 60_000), list(np.arange(50_000).reshape(2000, 25))
+    right = np.zeros(60_000)
+    right[test[rng.permutation(10_000)[:8600]]] = 1
+    for count in (100, 500):
+        drawn = partitions.draw_client_test(labels, parts, test, count, 1)
+        spread = np.std([right[own].mean() for own in drawn])
+        assert spread == pytest.approx(np.sqrt(0.86 * 0.14 / count), rel=0.05)
 
 
 def test_client_test_needs_test_images_of_every_class():
     labels = np.array([0, 1, 2, 0, 1])
     with pytest.raises(DataError, match="clients train on class 2, but no test image is of it"):
-        partitions.draw_client_test(labels, [np.arange(3)], np.array([3, 4]), 1)
+        partitions.draw_client_test(labels, [np.arange(3)], np.array([3, 4]), 2, 1)
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.0, True, "3", 10_000])
+def test_a_number_of_client_test_images_that_is_none_is_refused(office, count):
+    with pytest.raises(DataError, match=rf"client_test: {count!r} images .* from 1 to the \d+ test images"):
+        make(office, client_test=count)
+    assert not (office.parent / "part.npz").exists()
+
+
+def test_client_test_of_an_earlier_version_is_read(office):
+    """It wrote ``client_test: true`` and drew as many images as a client trains on."""
+    found = make(office, client_test=1)
+    path, rng = office.parent / "part.npz", np.random.default_rng(1)
+    arrays = dict(np.load(path).items())
+    spec = {**json.loads(str(arrays["spec"])), "client_test": True}
+    drawn = rng.choice(found.test, len(found.indices))
+    np.savez(path, **{**arrays, "client_test": drawn, "spec": np.array(json.dumps(spec))})
+    before = partitions.load(path)
+    assert [len(own) for own in before.client_test] == np.diff(found.offsets).tolist()
+    assert np.array_equal(np.concatenate(before.client_test), drawn)
 
 
 def test_damaged_client_test_is_refused(office):
-    make(office, client_test=True)
+    make(office, client_test=3)
     path = office.parent / "part.npz"
     arrays = dict(np.load(path).items())
-    for damaged in (arrays["client_test"][1:], arrays["indices"]):
+    for damaged in (arrays["client_test"][1:], arrays["indices"][: len(arrays["client_test"])]):
         np.savez(path, **{**arrays, "client_test": damaged})
         with pytest.raises(DataError, match="client_test does not fit"):
             partitions.load(path)

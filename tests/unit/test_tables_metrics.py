@@ -59,12 +59,22 @@ def test_generalization_error_is_train_minus_test_over_the_same_window(make, tmp
     assert make("generalization_error", "pp", [run], window=2)["value"] == pytest.approx((0.3 + 0.2) / 2)
 
 
+def test_nodes_generalization_error_is_of_two_models(make, tmp_path):
+    """The nodes' own train accuracy minus their mean's test accuracy; the mean model's train accuracy has no part."""
+    columns = {"train_accuracy": [0.3, 0.8, 0.8], "node_train_accuracy": [0.5, 0.95, 0.99]}
+    run = make_run(tmp_path / "a", [0.2, 0.5, 0.7], **columns)
+    assert make("node_generalization_error", "pp", [run])["value"] == pytest.approx(0.99 - 0.7)
+    assert make("node_generalization_error", "pp", [run], window=2)["value"] == pytest.approx(0.97 - 0.6)
+    assert make("train_accuracy", "percent", [run])["value"] == 0.8
+
+
 @pytest.mark.parametrize(
     ("metric", "column", "unit"),
     [
         ("train_accuracy", "train_accuracy", "percent"),
         ("client_train_accuracy", "client_train_accuracy", "percent"),
         ("client_test_accuracy", "client_test_accuracy", "percent"),
+        ("node_train_accuracy", "node_train_accuracy", "percent"),
         ("train_client_std", "client_train_std", "pp"),
         ("test_client_std", "client_test_std", "pp"),
         ("consistency", "consistency", "squared_l2"),

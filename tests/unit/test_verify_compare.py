@@ -168,6 +168,20 @@ def test_rows_of_different_quantities_are_in_no_order():
     assert compare.marks(column) == {} and compare.claims(column) == [] and compare.rank_correlation(column) is None
 
 
+def test_two_quantities_printed_under_one_name_are_claimed_but_not_marked():
+    """DFedSAM, Table 1, "Train": the server's model on all images, nodes' own on their own."""
+    column = {
+        "fedavg": cell([0.8, 0.81, 0.8], 0.9, metric="train_accuracy"),
+        "dfedavg": cell([0.99, 0.98, 0.99], 0.95, metric="node_train_accuracy"),
+        "dpsgd": cell([0.9, 0.89, 0.9], 0.92, metric="node_train_accuracy"),
+    }
+    assert compare.marks(column) == {}
+    assert set(compare.claims(column)) == {("dfedavg", "fedavg"), ("dfedavg", "dpsgd"), ("dpsgd", "fedavg")}
+    assert compare.rank_correlation(column) == pytest.approx(1.0)
+    peers = {row: cell for row, cell in column.items() if row != "fedavg"}
+    assert compare.marks(peers) == {"dfedavg": "best"}
+
+
 def test_facts_are_equal_or_not_but_in_no_order():
     """FedLESAM, Table 6: neither more nor fewer classes are better."""
     column = {name: cell([n], n, metric="classes", n=None) for name, n in (("a", 10), ("b", 100), ("c", 65))}

@@ -9,6 +9,7 @@ import pytest
 TABLES = {
     "fedsam2022_T5": (["dir0.6-100-p20.*"], "dir0.6-100-p20.client_test_accuracy", "fedsam", 0.5469),
     "fedsmoo2023_T2": (["dir0.1-100.*"], "dir0.1-100.hessian_top_eigenvalue", "fedsmoo", 107.44),
+    "dfedsam2023_T1": (["cifar10-iid-100-norep.*"], "cifar10-iid-100-norep.train_accuracy", "dfedavg", 0.9995),
     "dfedsam2023_T2": (["dir0.6-100-norep-grid"], "dir0.6-100-norep-grid", "dfedsam", 0.8528),
     "fedlesam2024_T2": (["cifar10-dir0.1-100"], "cifar10-dir0.1-100", "fedlesam_d", 0.8008),
 }
@@ -36,3 +37,22 @@ def test_a_table_of_each_paper(made, table):
         lines = list(csv.DictReader(file))
     assert len(lines) == len(cells) and {line["status"] for line in lines} == {cell["status"] for cell in cells}
     assert "Preview scale, not the paper's data" in (folder / f"tables/{table}.md").read_text()
+
+
+def test_train_accuracy_is_the_servers_or_the_nodes_own(made):
+    """DFedSAM's Table 1: each row's number is the one its run has under the right name, and the notes say which."""
+    folder, column = made.root / "results/preview", "cifar10-iid-100-norep"
+    with (folder / "tables/dfedsam2023_T1.csv").open(newline="") as file:
+        lines = {(line["column"], line["row"]): line for line in csv.DictReader(file)}
+    for row in {row for _, row in lines}:
+        split = "iid-100-norep" + ("" if row in ("fedavg", "fedsam") else "-clique")
+        with (folder / f"runs/dfedsam-cifar10/{split}/{row}/seed1/metrics.csv").open(newline="") as file:
+            *_, last = csv.DictReader(file)
+        shown = "train_accuracy" if row in ("fedavg", "fedsam") else "node_train_accuracy"
+        assert ("node_train_accuracy" in last) == (shown == "node_train_accuracy") and "train_accuracy" in last
+        train, error = (lines[f"{column}.{name}", row] for name in ("train_accuracy", "generalization_error"))
+        assert train["metric"] == shown and float(train["value"]) == pytest.approx(float(last[shown]))
+        assert float(error["value"]) == pytest.approx(float(last[shown]) - float(last["test_accuracy"]))
+    for ending in ("md", "html"):
+        text = (folder / f"tables/dfedsam2023_T1.{ending}").read_text()
+        assert "Train: of rows without a server (D-PSGD, DFedAvg" in text and "two models in it" in text

@@ -206,9 +206,10 @@ def wanted(
 
 def known(experiment: Experiment, scale: str) -> Costs:
     """Return the costs that are known at ``scale`` for the configuration's device."""
-    training = {name: dataset["train"] for name, dataset in experiment.catalog.datasets.items()}
+    datasets = experiment.catalog.datasets
+    training, test = ({name: entry[part] for name, entry in datasets.items()} for part in ("train", "test"))
     device = gpus.resolve(experiment.config.get("device", "auto"))
-    return Costs(measured(Path(experiment.results, scale)), device, training)
+    return Costs(measured(Path(experiment.results, scale)), device, training, test)
 
 
 def summary(need: Need, states: dict[str, str], costs: Costs, keep_models: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """What runs will cost: seconds of a round, from what was measured; memory, worked out and measured; size on disk.
 
 A run is measured where one of the same protocol, split and algorithm is finished or timed on the same kind of device.
-Else its seconds are scaled from runs of the same model, images and batch size, in proportion to the images that a
-round's gradients see: of the same algorithm if there is one. Where nothing like it was measured, nothing is claimed.
+Else its seconds are scaled from runs of the same model, images and batch size: of the same algorithm if there is one.
+Those of training go with the images that a round's gradients see, those of evaluation with the images that are
+evaluated. Where nothing like it was measured, nothing is claimed.
 """
 
 from __future__ import annotations
@@ -110,14 +111,26 @@ def images_seen(description: dict[str, Any], training: int) -> float:
     return seen * kind.gradients_per_step + kind.full_passes * active * training / clients
 
 
+def images_evaluated(description: dict[str, Any], training: int, test: int) -> float:
+    """Return how many images an evaluation sees, over the rounds from one to the next; as if all images were dealt.
+
+    ``training`` and ``test``: images in these sets. Without a server, nodes see their own once more, by their models.
+    """
+    sets = description["evaluation"]["sets"]
+    each = test if "validation" not in sets else description["validation"] * training
+    each += training * ("train" in sets or "clients" in sets)
+    each += training * ("nodes" in sets and algorithms.load(description["update"]["name"]).decentralised)
+    return each / description["evaluation"]["every"]
+
+
 class Costs:
     """Estimates for runs on one kind of ``device`` ("cpu", "cuda"), from ``known`` measurements of any.
 
-    ``training``: dataset name -> images in its training set.
+    ``training`` and ``test``: dataset name -> images in its training and its test set.
     """
 
-    def __init__(self, known: Iterable[Measured], device: str, training: dict[str, int]):
-        self.training = training
+    def __init__(self, known: Iterable[Measured], device: str, training: dict[str, int], test: dict[str, int]):
+        self.training, self.test = training, test
         self.device = device
         self.known = list(known)
         self.here = [one for one in self.known if one.device == device]
@@ -128,24 +141,35 @@ class Costs:
 
     def seconds(self, run: Run) -> tuple[float | None, str]:
         """Return (seconds of a round or None, how that is known: "measured", "scaled", "unknown")."""
-        same = [one for one in self.here if _ids(one.description) == _ids(run.description)]
-        if same:
-            return statistics.fmean(one.seconds_per_round for one in same), "measured"
-        alike = [one for one in self.here if kind_of(one.description) == kind_of(run.description)]
-        own = [one for one in alike if one.description["update"]["name"] == run.description["update"]["name"]]
-        rates = [one.seconds_per_round / self._images(one.description) for one in own or alike]
-        if not rates:
+        near, how = self._near(run)
+        if not near:
             return None, "unknown"
-        return statistics.fmean(rates) * self._images(run.description), "scaled"
+        return statistics.fmean(sum(self._scaled(one, run)) for one in near), how
 
     def evaluation(self, run: Run) -> float | None:
-        """Return the share of evaluation in the seconds of runs like ``run`` on this kind of device."""
-        shares = [
-            one.evaluation
-            for one in self.here
-            if one.evaluation is not None and kind_of(one.description) == kind_of(run.description)
-        ]
+        """Return the share of evaluation in the seconds of ``run``, None where none is known of what they are from."""
+        parts = [self._scaled(one, run) for one in self._near(run)[0] if one.evaluation is not None]
+        shares = [evaluation / (training + evaluation) for training, evaluation in parts]
         return statistics.fmean(shares) if shares else None
+
+    def _near(self, run: Run) -> tuple[list[Measured], str]:
+        """Return what the seconds of ``run`` are estimated from, and how."""
+        same = [one for one in self.here if _ids(one.description) == _ids(run.description)]
+        if same:
+            return same, "measured"
+        alike = [one for one in self.here if kind_of(one.description) == kind_of(run.description)]
+        own = [one for one in alike if one.description["update"]["name"] == run.description["update"]["name"]]
+        return (own or alike), "scaled" if alike else "unknown"
+
+    def _scaled(self, one: Measured, run: Run) -> tuple[float, float]:
+        """Return what ``one`` says of a round of ``run``: the seconds of training, all where that is not known apart,
+        and of evaluation."""
+        share = one.evaluation or 0.0
+        training = one.seconds_per_round * (1 - share) * self._images(run.description) / self._images(one.description)
+        if not share:
+            return training, 0.0
+        evaluated = self._evaluated(run.description) / self._evaluated(one.description)
+        return training, one.seconds_per_round * share * evaluated
 
     def parameters(self, run: Run) -> int | None:
         """Return the number of parameters of a run's model: from a run of it, else by building it with torch."""
@@ -217,6 +241,10 @@ class Costs:
 
     def _images(self, description: dict[str, Any]) -> float:
         return images_seen(description, self.training[description["dataset"]["name"]])
+
+    def _evaluated(self, description: dict[str, Any]) -> float:
+        name = description["dataset"]["name"]
+        return images_evaluated(description, self.training[name], self.test[name])
 
 
 def _ids(description: dict[str, Any]) -> tuple[Any, ...]:

@@ -231,7 +231,7 @@ def left(needed: list[Run], states: dict[str, State], costs: Costs) -> Iterator[
         for run in needed
         if run.path in going
     ]
-    costs = Costs([*costs.known, *paces], costs.device, costs.training)
+    costs = Costs([*costs.known, *paces], costs.device, costs.training, costs.test)
     seconds, unknown = 0.0, 0
     for run in needed:
         each, how = (going[run.path], "measured") if run.path in going else costs.seconds(run)

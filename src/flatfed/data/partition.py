@@ -63,14 +63,22 @@ def deal(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     return SCHEMES[scheme](labels, spec)
 
 
-def draw_client_test(labels: np.ndarray, parts: list[np.ndarray], test: np.ndarray, seed: int) -> list[np.ndarray]:
-    """Return for every client positions of test images that follow the label distribution of its training images.
+def draw_client_test(
+    labels: np.ndarray, parts: list[np.ndarray], test: np.ndarray, count: int, seed: int
+) -> list[np.ndarray]:
+    """Return for every client ``count`` positions of test images that follow the label distribution it trains on.
 
-    A client gets as many images of each class as it trains on, drawn with replacement from the ``test`` images of that
-    class: the size of its training set, in its proportions exactly. FedSAM reports accuracies over clients without
-    saying how their test sets were made; this is our reading. Every client has a random stream of its own.
-    Raises DataError for a class that clients train on and no test image has.
+    Each class has its share of the ``count`` images, rounded down; those left over go to the largest remainders, among
+    equal ones by lot. They are drawn with replacement from the ``test`` images of that class. FedSAM reports accuracies
+    over clients without saying how their test sets were made; this is our reading. Every client has a random stream of
+    its own. Raises DataError for a ``count`` that is not between 1 and the number of test images, and for a class that
+    clients train on and no test image has.
     """
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= len(test):
+        raise DataError(
+            f"partition: client_test: {count!r} images for each client; a whole number from 1 to the {len(test)} test "
+            "images is wanted"
+        )
     pools = {int(c): test[labels[test] == c] for c in np.unique(labels[np.concatenate(parts)])}
     absent = [c for c, pool in pools.items() if not len(pool)]
     if absent:
@@ -79,7 +87,9 @@ def draw_client_test(labels: np.ndarray, parts: list[np.ndarray], test: np.ndarr
     for client, part in enumerate(parts):
         rng = stream(seed, "client_test", client)
         classes, counts = np.unique(labels[part], return_counts=True)
-        drawn.append(np.concatenate([rng.choice(pools[int(c)], n) for c, n in zip(classes, counts, strict=True)]))
+        own, rest = np.divmod(count * counts, len(part))
+        own[np.lexsort((rng.random(len(rest)), -rest))[: count - own.sum()]] += 1
+        drawn.append(np.concatenate([rng.choice(pools[int(c)], n) for c, n in zip(classes, own, strict=True)]))
     return drawn
 
 
@@ -131,8 +141,8 @@ def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.Pa
         parts = deal(data.labels[: data.train], spec)
         test = np.arange(data.train, data.train + data.test, dtype=np.int64)
     optional = {}
-    if spec.get("client_test", False):
-        drawn = draw_client_test(data.labels, parts, test, int(spec["seed"]))
+    if spec.get("client_test", False) is not False:
+        drawn = draw_client_test(data.labels, parts, test, spec["client_test"], int(spec["seed"]))
         optional["client_test"] = np.concatenate(drawn).astype(np.int64)
     counts = np.stack([np.bincount(data.labels[part], minlength=data.classes) for part in parts])
     with write_whole(out) as file:
@@ -163,7 +173,10 @@ def load(path: str | os.PathLike[str]) -> Partition:
         raise DataError(f"{path}: class_counts do not fit its {len(sizes)} clients; delete it to make it again")
     arrays, own = {"indices": indices, "offsets": offsets, "test": test}, None
     if drawn is not None:
-        if drawn.shape != indices.shape or not np.isin(drawn, test).all():
+        each = spec.get("client_test")
+        # Earlier versions wrote true, for as many images as a client trains on.
+        ends = offsets if each is True else np.arange(len(sizes) + 1) * int(each or 0)
+        if drawn.shape != (ends[-1],) or not np.isin(drawn, test).all():
             raise DataError(f"{path}: client_test does not fit its test images; delete it to make it again")
-        arrays["client_test"], own = drawn, np.split(drawn, offsets[1:-1])
+        arrays["client_test"], own = drawn, np.split(drawn, ends[1:-1])
     return Partition(indices, offsets, test, counts, spec, digest_arrays(**arrays), own)

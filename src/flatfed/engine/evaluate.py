@@ -22,8 +22,9 @@ class Evaluation:
 
     ``sets``: ``test``; ``train``, the images of all clients one after the other, those given twice counted twice;
     ``clients``, every client by itself: on its own training images and, where the partition has it, on test images
-    drawn to its label distribution. ``validation``: images held out of the training images, in place of the test ones,
-    which are then never looked at. ``unseen`` is the name of the one or the other.
+    drawn to its label distribution; ``nodes``, where there is no server: every node's own model on its own training
+    images (:meth:`nodes`). ``validation``: images held out of the training images, in place of the test ones, which are
+    then never looked at. ``unseen`` is the name of the one or the other.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Evaluation:
         images = partition.validation if self.unseen == "validation" else partition.test
         self.images = torch.from_numpy(images).to(data.labels.device)
         self.train = torch.from_numpy(partition.indices).to(data.labels.device)
+        self.offsets = partition.offsets
         self.own = np.split(np.arange(len(partition.indices)), partition.offsets[1:-1])
         self.drawn = None
         if partition.client_test is not None:
@@ -64,6 +66,16 @@ class Evaluation:
                         f"client_{name}_std": float(scores.std()),
                     }
         return found
+
+    def nodes(self, clients: np.ndarray, models: Tensor) -> list[float]:
+        """Return the accuracy of each of ``models`` (n, parameters) on the training images of its node in ``clients``.
+
+        Raises what :meth:`hits` does.
+        """
+        return [
+            float(self.hits(row, self.train[self.offsets[node] : self.offsets[node + 1]])[1].mean())
+            for node, row in zip(map(int, clients), models, strict=True)
+        ]
 
     def hits(self, row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:
         """Return (mean cross-entropy, (n,) 1 where the model is right, else 0) on the images ``index`` (n,).

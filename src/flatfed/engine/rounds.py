@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 import numpy as np
@@ -13,6 +14,7 @@ from flatfed.engine import batches, interruption, shortage
 from flatfed.engine.client_state import ClientState, Received
 from flatfed.engine.context import Context, context_of
 from flatfed.engine.cost import Cost
+from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.executors import Executor
 from flatfed.engine.layout import Layout
 from flatfed.engine.local import LocalTraining, Resident
@@ -40,18 +42,22 @@ class Rounds:
     members: list[np.ndarray]
     data: Resident
     local: LocalTraining
+    evaluate: Evaluation
+    seconds: dict[str, float]
     server: dict[str, Tensor]
     state: ClientState
     received: Received | None
     topology: Topology | None
     cost: Cost
 
-    def _trained(self, order: np.ndarray, rate: Tensor, wanted: bool) -> tuple[Iterable[Tensor], Tensor, int]:
+    def _trained(
+        self, order: np.ndarray, rate: Tensor, wanted: bool
+    ) -> tuple[Iterable[Tensor], Tensor, int, list[float]]:
         """Train until memory lasts for it; what stops a round, or has it begin again, leaves nothing of it."""
         while True:
             try:
                 return self._train(order, rate, wanted)
-            except interruption.Stopped:
+            except (interruption.Stopped, shortage.Shortage):
                 self.state.undo()
                 raise
             except (RuntimeError, MemoryError) as error:
@@ -66,11 +72,15 @@ class Rounds:
         """Return how many of a round's ``n`` clients train at a time."""
         return min(self.executor.block or n, self.rows or n, n)
 
-    def _train(self, order: np.ndarray, rate: Tensor, wanted: bool) -> tuple[Iterable[Tensor], Tensor, int]:
-        """Local training in blocks, then aggregation or mixing; return local models, sum of losses, sum of steps.
+    def _train(
+        self, order: np.ndarray, rate: Tensor, wanted: bool
+    ) -> tuple[Iterable[Tensor], Tensor, int, list[float]]:
+        """Local training in blocks, then aggregation or mixing; return what there is to say of it.
 
-        Without a server the local models are the store's own, copied only where they are ``wanted`` and mixing will
-        move them.
+        That is the local models, the sum of losses, the sum of steps and, where the round is ``wanted`` for evaluation
+        and nodes are evaluated, the accuracy of every node's own model on its own images. Without a server the local
+        models are the store's own, copied only where they are ``wanted`` and mixing will move them. Nodes are evaluated
+        before anything of the round stands, so that a stop there goes back to before the round.
         """
         n, algorithm = len(order), self.algorithm
         everybody = np.arange(self.clients)
@@ -81,7 +91,8 @@ class Rounds:
             self.state.settle(everybody)  # all models have moved: a stop in local training goes back to here
         uploads: dict[str, Tensor] = {}
         loss_sum = torch.zeros((), dtype=self.dtype, device=self.device)
-        step_sum = 0
+        step_sum, accuracies = 0, []
+        each = wanted and algorithm.decentralised and "nodes" in self.evaluate.sets
         size = self._block(n)
         for first in range(0, n, size):
             part = order[first : first + size]
@@ -91,6 +102,8 @@ class Rounds:
             step_sum += int(plan.steps.sum())
             sent, rows, losses = self._train_block(part, plan, rate)
             loss_sum += losses.sum()
+            if each:
+                accuracies += self._evaluated_nodes(part, rows["model"])
             if size == n:
                 uploads = sent
                 break
@@ -121,7 +134,20 @@ class Rounds:
             with full_precision():
                 algorithm.aggregate(self.server, uploads, context_of(self, order, rate, None))
         self.whole = True
-        return trained, loss_sum, step_sum
+        return trained, loss_sum, step_sum, accuracies
+
+    def _evaluated_nodes(self, nodes: np.ndarray, models: Tensor) -> list[float]:
+        """Return the accuracy of each node's own model, as trained, on its own images; count it as evaluation."""
+        self.wait()
+        began = time.monotonic()
+        found = self.evaluate.nodes(nodes, models)
+        self.seconds["evaluation"] += time.monotonic() - began
+        return found
+
+    def wait(self) -> None:
+        """Wait for the device, so that clocks measure work and not its submission."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
 
     def plan(self, clients: np.ndarray) -> batches.RoundPlan:
         """Return which images ``clients``, sorted by length, see in the coming round."""

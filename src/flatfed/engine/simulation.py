@@ -182,8 +182,8 @@ class Simulation(Rounds):
         rate = torch.full((), lr, dtype=self.dtype, device=self.device)
         if self.probe is not None and self.probe.due():
             self._look(order, rate)
-        began = time.monotonic()
-        trained, loss_sum, step_sum = self._trained(order, rate, wanted)
+        began, aside = time.monotonic(), self.seconds["evaluation"]
+        trained, loss_sum, step_sum, accuracies = self._trained(order, rate, wanted)
         line = {
             "round": self.round + 1,
             "learning_rate": lr,
@@ -193,10 +193,12 @@ class Simulation(Rounds):
         if wanted:
             gap = torch.stack([(row.to(self.device) - self.server["w"][0]).square().sum() for row in trained])
             line["consistency"] = float(gap.mean())
+        if accuracies:
+            line["node_train_accuracy"] = float(np.mean(accuracies))
         self.cost.round(self.sizes[order].tolist(), step_sum)
         self.round += 1
         self.wait()
-        self.seconds["training"] += time.monotonic() - began
+        self.seconds["training"] += time.monotonic() - began - (self.seconds["evaluation"] - aside)
         return line
 
     def _look(self, order: np.ndarray, rate: Tensor) -> None:
@@ -211,6 +213,7 @@ class Simulation(Rounds):
         found = self.evaluate(shown)
         self.wait()
         self.seconds["evaluation"] += time.monotonic() - began
+        found |= {name: line[name] for name in ("node_train_accuracy",) if name in line}
         return {
             "round": line["round"],
             "learning_rate": line["learning_rate"],
@@ -223,8 +226,3 @@ class Simulation(Rounds):
             "seconds": round(self.seconds["training"], 3),
             **found,
         }
-
-    def wait(self) -> None:
-        """Wait for the device, so that clocks measure work and not its submission."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)

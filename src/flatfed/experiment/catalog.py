@@ -246,3 +246,20 @@ def check_protocol(
         for key in ("every", "sets", "batch_size", "window"):
             if key not in values["evaluation"]:
                 raise ConfigError(f"{where}evaluation: key {key!r} is missing")
+        check_client_test(values, datasets[dataset], where)
+
+
+def check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
+    """Refuse a number of test images of each client that nobody asks for, or that the ``dataset`` does not have."""
+    key, asked = "client_test_images", "clients" in values["evaluation"]["sets"]
+    if asked and key not in values:
+        raise ConfigError(f"{where}{key}: is missing; evaluation.sets has clients, each with test images of its own")
+    if key in values and not asked:
+        raise ConfigError(f"{where}{key}: means nothing without clients among evaluation.sets")
+    # Splits that leave a domain out test on images of both parts.
+    most = dataset["test"] + (dataset["train"] if "domains" in dataset else 0)
+    if asked and values[key] > most:
+        raise ConfigError(
+            f"{where}{key}: {values[key]} is not allowed; at most {most}, the test images of dataset "
+            f"{values['dataset']!r}, are wanted"
+        )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> Cell:
     """Return the cell of ``row`` and ``column``; its ``spec`` is what ``flatfed cell`` takes."""
-    name, unit = column.metric or row.settings["metric"], column.unit
+    name, unit = tables.metric_of(column, row), column.unit
     metric = METRICS[name]
     base = column.base_of(row.id) if column.relative else None
     there = column.relative is None or base is not None

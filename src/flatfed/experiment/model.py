@@ -65,8 +65,8 @@ class Column:
     ``headers`` are the paper's header levels, outermost first; ``part`` is the block of the table it stands in;
     ``target`` is the name of the target accuracy in the protocol (t1, t2), None where the metric has none.
     ``relative`` says how a row is taken against its ``base`` row (an id, or ids by row). ``decentralised`` is the
-    split of decentralised rows, * standing for the column's. ``reference`` as in :class:`Row`; ``settings`` as in the
-    YAML, for descriptive tables.
+    split of decentralised rows, * standing for the column's, ``decentralised_metric`` their metric where it is another.
+    ``reference`` as in :class:`Row`; ``settings`` as in the YAML, for descriptive tables.
     """
 
     id: str
@@ -80,6 +80,7 @@ class Column:
     relative: str | None = None
     base: str | Mapping[str, str] | None = None
     decentralised: str = "*"
+    decentralised_metric: str | None = None
     reference: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 

@@ -117,7 +117,7 @@ def of_split(
     ``dataset`` is the entry of the dataset at that scale, ``printed`` of the one at paper scale. At preview scale
     clients and participation are multiplied as the protocol says, the classes per client shrink in proportion to the
     classes (10 of 100 are 2 of 20), and a domain is the one at the same place: the first stands for the first. A
-    protocol that evaluates every client by itself has the deal draw test images for each.
+    protocol that evaluates every client by itself has the deal draw test images for each, as many as it says.
     """
     split = {**SPLIT_DEFAULTS, **split}
     scheme, classes = split["scheme"], dataset["classes"]
@@ -138,7 +138,7 @@ def of_split(
     elif scheme == "shards":
         deal["shards_per_client"] = split["shards_per_client"]
     if "clients" in values["evaluation"]["sets"]:
-        deal["client_test"] = True
+        deal["client_test"] = values["client_test_images"]
     deal["sampler"] = split["sampler"]
     fraction = min(1.0, round(split["participation"] * values.get("participation_times", 1), 10))
     sampling = {"scheme": split["sampling"], "fraction": fraction, "sampler": split["sampler"]}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from flatfed import algorithms as registry
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import fit, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Column, Row, Table
 from flatfed.experiment.reference import KEYS, Reference
-from flatfed.tables.metrics import METRICS, RELATIVES, unit_of
+from flatfed.tables.metrics import METRICS, RELATIVES, SETS, unit_of
 from flatfed.tables.units import UNITS
 
 #: Kind of table -> the keys that say what a group of its columns is, and those of a row beside id and label.
@@ -173,6 +174,11 @@ def _column(
         raise ConfigError(f"{where}: unit: {unit!r} is not one of {what}; allowed: {allowed}")
     if relative and "base" not in one:
         raise ConfigError(f"{where}: key 'base' is missing; {metric} as a {relative} is taken against a base row")
+    peers = one.get("decentralised")
+    if peers is not None:
+        _check_peers(peers, metric, relative, f"{where}: metrics")
+    if splits:
+        _check_evaluated([metric, *([peers] if peers else [])], protocol, where)
     dataset = protocol.scales["paper"]["dataset"]
     header = group.get("header", catalog.datasets[dataset]["label"])
     stem = group.get("id") or ((f"{dataset}-" if several_datasets else "") + (splits[0] if splits else metric))
@@ -190,8 +196,35 @@ def _column(
         headers = (header, *([", ".join(label)] if under and label else label), *([under] if under else []))
     return Column(
         stem, protocol.id, splits, metric, unit, target, headers, group.get("part"), relative, one.get("base"),
-        group.get("decentralised", "*"), group.get("reference", {}), group,
+        group.get("decentralised", "*"), peers, group.get("reference", {}), group,
     )  # fmt: skip
+
+
+def _check_peers(name: str, metric: str, relative: str | None, where: str) -> None:
+    """Refuse as the metric of decentralised rows what does not stand under the same printed name as the others'."""
+    alike = [
+        other
+        for other, entry in METRICS.items()
+        if (entry.printed_as, entry.unit, entry.source) == (METRICS[metric].printed_as, METRICS[metric].unit, "runs")
+        and other != metric
+    ]
+    if name not in alike or relative:
+        what = f"{where}: decentralised: {name!r} in place of {metric!r}" + (f" as a {relative}" if relative else "")
+        allowed = "none" if relative else ", ".join(alike) or "none"
+        raise ConfigError(f"{what} is not allowed; it must be printed as {METRICS[metric].printed_as!r}: {allowed}")
+
+
+def _check_evaluated(names: list[str], protocol: settings.Protocol, where: str) -> None:
+    """Refuse a metric of images that the protocol does not evaluate, at either scale."""
+    for scale, values in protocol.scales.items():
+        evaluated = values["evaluation"]["sets"]
+        for name in names:
+            for needed in dict.fromkeys(SETS[column] for column in METRICS[name].columns if column in SETS):
+                if needed not in evaluated:
+                    raise ConfigError(
+                        f"{where}: metric {name!r} needs {needed!r} among evaluation.sets of {protocol.id} ({scale} "
+                        f"scale, {protocol.file}), which evaluates {', '.join(evaluated)}"
+                    )
 
 
 def _datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
@@ -251,6 +284,13 @@ def split_of(column: Column, split: str, row: Row, catalog: Catalog, where: str)
     if row.algorithm is None:
         return split
     return fit.own_split(split, row.algorithm, column.decentralised, catalog, where)
+
+
+def metric_of(column: Column, row: Row) -> str:
+    """Return the metric that ``row`` shows in a column: decentralised rows may have one of their own."""
+    if column.decentralised_metric and registry.load(row.algorithm.partition("~")[0]).decentralised:
+        return column.decentralised_metric
+    return column.metric or row.settings["metric"]
 
 
 def _check_pairs(found: Table, catalog: Catalog, where: str) -> None:

@@ -67,6 +67,7 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     else:
         lines += experiment.errata.notes(table.reference)
     protocols = list(dict.fromkeys(column.protocol for column in columns if column.splits))
+    lines += peers(table, columns)
     lines += curvature(experiment, scale, columns)
     lines += (tuned if experiment.tune else untuned)(experiment, scale, table, columns)
     if scale == "paper":
@@ -80,6 +81,23 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
         algorithms = [row.algorithm for row in table.entries.values() if row.algorithm]
         lines += choices(experiment, scale, algorithms, protocols)
     return lines
+
+
+def peers(table: Table, columns: list[Column]) -> list[str]:
+    """Return a line for every metric in whose place rows without a server show another."""
+    said: dict[str, None] = {}
+    for column in (column for column in columns if column.decentralised_metric):
+        shown = {row.label: tables.metric_of(column, row) for row in table.entries.values()}
+        labels = [label for label, name in shown.items() if name == column.decentralised_metric]
+        if labels:
+            own, others = (_lowered(METRICS[name].words) for name in (column.decentralised_metric, column.metric))
+            line = f"{column.headers[-1]}: of rows without a server ({', '.join(labels)}), {own}"
+            said[f"{line}; of the others, {others}. They are two quantities, so none is marked as best."] = None
+    return list(said)
+
+
+def _lowered(words: str) -> str:
+    return words[0].lower() + words[1:]
 
 
 def curvature(experiment: Experiment, scale: str, columns: list[Column]) -> list[str]:

@@ -82,6 +82,14 @@ def one_quantity(cells: Mapping[str, Cell | None]) -> bool:
     return len({(cell["metric"], cell["relative"]) for cell in cells.values() if cell}) == 1
 
 
+def one_printed(cells: Mapping[str, Cell | None]) -> bool:
+    """Return whether the paper prints all rows of a column under one name, so that it claims one ahead of another.
+
+    Rows without a server may show another quantity under it than the others (DFedSAM, Table 1, "Train").
+    """
+    return len({(METRICS[cell["metric"]].printed_as, cell["relative"]) for cell in cells.values() if cell}) == 1
+
+
 def timed(cell: Cell) -> bool:
     """Return whether a cell's number rests on seconds of a round, which are measured once and serve all seeds.
 
@@ -162,7 +170,7 @@ def rank_correlation(cells: Mapping[str, Cell | None]) -> float | None:
     A target not reached ranks behind every number. None under three rows, and where one side has no order, the rows
     hold different quantities, or a quantity of which neither more nor less is better: facts are equal or not.
     """
-    if not one_quantity(cells) or all(cell is None or higher(cell) is None for cell in cells.values()):
+    if not one_printed(cells) or all(cell is None or higher(cell) is None for cell in cells.values()):
         return None
     pairs = [(_place(cell), _printed_place(cell)) for cell in cells.values() if cell]
     pairs = [pair for pair in pairs if None not in pair]
@@ -198,7 +206,7 @@ def claims(cells: Mapping[str, Cell | None]) -> list[tuple[str, str]]:
     """
     known = {row: cell for row, cell in cells.items() if cell and _printed_place(cell) is not None}
     found = []
-    if not one_quantity(cells):
+    if not one_printed(cells):
         return found
     for a, first in known.items():
         for b, second in known.items():

@@ -86,6 +86,13 @@ class Metric:
 
 METRICS: dict[str, Metric] = {}
 
+#: Columns of metrics.csv that a run has where its protocol evaluates more than test images -> the set they are of.
+SETS = {
+    "train_accuracy": "train",
+    **{f"client_{part}_{what}": "clients" for part in ("train", "test") for what in ("accuracy", "std")},
+    "node_train_accuracy": "nodes",
+}
+
 #: How a row is taken against its base row, seed by seed: name -> (function of ours and the base's, said in words).
 RELATIVES: dict[str, tuple[Callable[[float, float], float], str]] = {
     "ratio": (lambda ours, base: ours / base, "divided by the base row's"),
@@ -140,6 +147,33 @@ def client_train_accuracy(reading: Reading) -> float:
 def client_test_accuracy(reading: Reading) -> float:
     """Mean over clients of the accuracy on test images drawn to each one's labels (FedSAM, Table 1, "Validation")."""
     return reading.final("client_test_accuracy")
+
+
+@metric(
+    "fraction",
+    "Train accuracy of each node's own model on its own images, mean over nodes",
+    "node_train_accuracy",
+    higher=True,
+    printed_as="train_accuracy",
+)
+def node_train_accuracy(reading: Reading) -> float:
+    """Mean over nodes of the accuracy of each one's own model on its own training images (DFedSAM, Table 1, "Train").
+
+    Of many models, where ``client_train_accuracy`` is of the server's one; each as it comes out of local training.
+    """
+    return reading.final("node_train_accuracy")
+
+
+@metric(
+    "fraction",
+    "Train accuracy of the nodes' own models minus test accuracy of their mean",
+    *("node_train_accuracy", "test_accuracy"),
+    higher=False,
+    printed_as="generalization_error",
+)
+def node_generalization_error(reading: Reading) -> float:
+    """``node_train_accuracy`` minus ``test_accuracy``: two models are in it (DFedSAM, Table 1)."""
+    return reading.final("node_train_accuracy") - reading.final("test_accuracy")
 
 
 @metric("fraction", "Deviation of train accuracy over clients", "client_train_std", higher=False)
