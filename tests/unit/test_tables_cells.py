@@ -125,6 +125,13 @@ def test_non_finite_numbers_count_as_divergence(tmp_path):
     assert cell["status"] == "diverged" and cell["best"] == [0.7]
 
 
+def test_a_run_that_diverged_before_its_first_line_is_diverged(tmp_path):
+    """Its metrics.csv has a header alone, without the columns that only evaluated rounds have."""
+    run = made.run(tmp_path / "run", {"round": [], "test_accuracy": []}, diverged_at=1)
+    cell = cells.make(specify([run], metric="train_accuracy"), tmp_path / "cell.json")
+    assert (cell["status"], cell["value"], cell["problems"]) == ("diverged", None, [f"{run} diverged at once"])
+
+
 @pytest.mark.parametrize("damage", ["folder", "run.json", "metrics.csv", "unfinished"])
 def test_absent_or_unfinished_runs_make_the_cell_missing(two, tmp_path, damage):
     if damage == "folder":

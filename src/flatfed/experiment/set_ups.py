@@ -84,9 +84,10 @@ def _protocols(found: Figure) -> list[str]:
 
 
 def _values(experiment: Experiment, scale: str, protocol: str) -> dict[str, Any]:
-    """Return what a protocol settles at a scale."""
+    """Return what a protocol settles at a scale of data and training; what is measured of them is nothing to them."""
     values = experiment.catalog.protocols[protocol].scales[scale]
-    return {key: value for key, value in values.items() if key not in REMARKS}
+    settled = {key: value for key, value in values.items() if key not in REMARKS}
+    return {**settled, "evaluation": {key: value for key, value in values["evaluation"].items() if key != "sets"}}
 
 
 def _dataset(experiment: Experiment, scale: str, protocol: str) -> str:

@@ -176,8 +176,12 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...]) -> Lines:
         if absent_:
             return Lines(None, problem=f"{folder} has no {name}")
     without = bool(runs.hold(folder, about, runs.METRICS))
-    history = read_metrics(folder / runs.METRICS, ("round", "test_accuracy", *columns))
     done, diverged_at = about["rounds_done"], about["diverged_at"]
+    if diverged_at is not None and not done:  # before any line: nor has it the columns that its lines would have had
+        return Lines(
+            {name: [] for name in ("round", "test_accuracy", *columns)}, True, f"{folder} diverged at once", without
+        )
+    history = read_metrics(folder / runs.METRICS, ("round", "test_accuracy", *columns))
     last = history["round"][-1] if history["round"] else 0
     if last != done:
         raise DataError(
