@@ -116,6 +116,10 @@ MISTAKES = {
     "precision of a Hessian": (CIFAR10, "    probe: {every: 20", "    analysis: {hessian: {precision: float46}}\n    probe: {every: 20", [CIFAR10, "variants.probe.analysis.hessian.precision", "did you mean 'float64'?"]),
     "nobody takes part": ("splits.yaml", "participation: 0.1}", "participation: 1e-9}", ["dir0.6-100.participation: 1e-09 of 100 clients", "at least 0.1", "'cifar10'"]),
     "domains of a dataset without": ("datasets.yaml", "  source: {source: torchvision, dataset: CIFAR10}", "  source: {source: imagefolder, path: x, size: 32, domains: true}", ["cifar10.source.domains", "means nothing"]),
+    "shards above the classes": ("splits.yaml", "scheme: shards, shards_per_client: 2,", "scheme: shards, shards_per_client: 11,", ["shards2-100.shards_per_client: 11 is not allowed", "at most 10", "'cifar10'", "assignment: permutation"]),
+    "assignment of shards": ("splits.yaml", "shards_per_client: 2, clients", "shards_per_client: 2, assignment: different, clients", ["shards2-100.assignment", "did you mean 'different_classes'?"]),
+    "assignment of another scheme": ("splits.yaml", "alpha: 0.6, clients: 100,", "alpha: 0.6, assignment: permutation, clients: 100,", ["dir0.6-100", "'assignment'"]),
+    "shards' default said twice": ("splits.yaml", "", "\nmine: {label: [M], scheme: shards, shards_per_client: 2, assignment: different_classes, clients: 100, participation: 0.1, sampling: fixed}\n", ["splits.yaml: mine", "'shards2-100' under another id"]),
     "figure's c": (F5, "fedsmoo-cifar100", "fedsmoo-cifar10", ["path30-100.classes_per_client: 30", "at most 10", F5]),
 }
 # fmt: on

@@ -27,7 +27,7 @@ SCHEMES = {
     "iid": (("clients",), ("balanced",)),
     "dirichlet": (("clients", "alpha"), ("replacement",)),
     "pathological": (("clients", "classes_per_client"), ()),
-    "shards": (("clients", "shards_per_client"), ()),
+    "shards": (("clients", "shards_per_client"), ("assignment",)),
     "domain": (("domain", "clients_per_domain"), ()),
     "central": (("clients",), ("steps_of",)),
 }
