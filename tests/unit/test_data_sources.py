@@ -101,7 +101,14 @@ def test_npz_with_domains_and_grey_images(tmp_path):
         ),
         ({"shape": [3, 32, 32]}, {}, r"images have shape \[3, 8, 8\].*says \[3, 32, 32\]"),
         ({"classes": 2}, {}, "labels go from 0 to 2, but `classes: 2` allows 0 to 1"),
-        ({"train": 50_000}, {}, "12 train images, but `train: 50000`"),
+        ({"train": 50_000}, {}, r"mine\.npz holds 12 training and 6 test images, but `train: 50000` is declared"),
+        ({"train": 12, "test": 7}, {}, r"holds 12 training and 6 test images, but `train: 12`, `test: 7` is declared"),
+        (
+            {"train": 12, "test": 7},
+            {},
+            r"--config 'data=\{\"mine\": .*\"images\": \{\"train\": 12, \"test\": 6\}\}\}'$",
+        ),
+        ({"train": 12, "test": 5, "classes": 4}, {}, "6 test images, but"),
     ],
 )
 def test_npz_errors_name_the_array_and_the_file(tmp_path, spec, changes, message):

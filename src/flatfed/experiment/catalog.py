@@ -149,12 +149,12 @@ def check_dataset(name: str, dataset: dict[str, Any]) -> None:
                 raise ConfigError(unknown("style", domain, STYLES, f"{where}.domains"))
 
 
-def check_source(source: dict[str, Any], where: str) -> None:
-    """Refuse a source with a key of another kind of source."""
+def check_source(source: dict[str, Any], where: str, also: tuple[str, ...] = ()) -> None:
+    """Refuse a source with a key of another kind of source; ``also`` are keys that any kind may have there."""
     schemas.validate(source, "source", where)
     kind = source["source"]
     needed, optional = SOURCES[kind]
-    check_keys(source, needed, ("source", *needed, *optional), f"source {kind}", where)
+    check_keys(source, needed, ("source", *needed, *optional, *also), f"source {kind}", where)
     if kind == "npz" and set("{}") & set(source["path"]):
         raise ConfigError(f"{where}.path: {source['path']!r} is not allowed; to Snakemake, braces are wildcards")
 
