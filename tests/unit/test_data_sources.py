@@ -56,7 +56,9 @@ def test_digits_turned_make_ten_more_classes(tmp_path):
     assert np.array_equal(found.labels[half : found.train], found.labels[:half] + 10)
     assert np.array_equal(found.images[half, 0], np.rot90(found.images[0, 0]))
     with pytest.raises(DataError, match="unknown expansion 'rotate'; did you mean 'rotate90'"):
-        sources.fetch({"name": "d", "classes": 10, "source": {**source, "expand": "rotate"}}, tmp_path)
+        sources.fetch(
+            {"name": "d", "classes": 9, "shape": [1, 8, 8], "source": {**source, "expand": "rotate"}}, tmp_path
+        )
 
 
 def test_npz_round_trip(tmp_path):

@@ -47,6 +47,12 @@ def load(folder: str | os.PathLike[str]) -> Dataset:
     Raises DataError for missing or unreadable files and for arrays that do not have the sizes dataset.json names.
     """
     folder = Path(folder)
+    if not folder.is_dir():
+        found = "is a file" if folder.exists() else "is not there"
+        raise DataError(
+            f"{folder}: {found}; wanted: a dataset's folder, with dataset.json, images.npy and labels.npy, which "
+            f"`python -m flatfed fetch` makes"
+        )
     try:
         meta = read_json(folder / "dataset.json")
         images = np.load(folder / "images.npy", mmap_mode="c", allow_pickle=False)

@@ -11,6 +11,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed import models
+from flatfed.data.keys import SOURCES
 from flatfed.engine import graphs
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import schemas, settings
@@ -32,15 +33,6 @@ SCHEMES = {
     "central": (("clients",), ("steps_of",)),
 }
 COMMON = ("label", "scheme", "participation", "sampling", "sampler", "topology", "neighbours")
-
-#: Kind of source -> the keys it needs, and those it takes beside them.
-SOURCES = {
-    "sklearn": (("test",), ("expand",)),
-    "torchvision": (("dataset",), ("draw",)),
-    "npz": (("path",), ()),
-    "imagefolder": (("path", "size"), ("domains", "obtain")),
-}
-
 
 #: The styles of ``expand: styles``, which flatfed.data.digits draws.
 STYLES = ("plain", "rotated", "inverted", "blurred", "shrunk", "shifted", "noisy")
