@@ -152,7 +152,8 @@ def figure(options: argparse.Namespace) -> None:
 def specify(options: argparse.Namespace) -> None:
     from flatfed.commands import specify as specifications
 
-    specifications.specify(options.configuration, options.scale, options.results, options.out)
+    folders = {"results": options.results, "resources": options.resources}
+    specifications.specify(options.configuration, options.scale, **folders, out=options.out)
 
 
 def report(options: argparse.Namespace) -> None:

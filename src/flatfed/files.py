@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from flatfed.errors import DataError
+
 
 @contextlib.contextmanager
 def write_whole(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
@@ -35,6 +37,19 @@ def write_whole(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[A
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
         raise
+
+
+def check_place(path: str | os.PathLike[str], *, folder: bool = False) -> None:
+    """Refuse ``path`` as that of a file to write, or of a ``folder`` for files, where a thing of the other kind stands.
+
+    Before anything is computed for it. Raises DataError.
+    """
+    path = Path(path)
+    standing = next(place for place in (path, *path.parents) if place.exists())
+    if standing == path and standing.is_dir() and not folder:
+        raise DataError(f"{path}: is a folder; wanted: the name of a file to write")
+    if (standing != path or folder) and not standing.is_dir():
+        raise DataError(f"{standing}: is a file; wanted: a folder, or a name that is free, to write to")
 
 
 def _umask() -> int:

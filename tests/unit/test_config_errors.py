@@ -131,6 +131,10 @@ MISTAKES = {
     "test images for each client left out": (SAM, "client_test_images: 100", "#", [SAM, "client_test_images: is missing", "clients"]),
     "test images for clients not looked at": (SAM, "sets: [test, clients]", "sets: [test]", [SAM, "client_test_images: means nothing", "clients"]),
     "variant with other test images": (SAM, "  K5:\n", "  K5:\n    client_test_images: 50\n", [SAM, "variants.K5", "'client_test_images'"]),
+    "shards above the classes": ("splits.yaml", "scheme: shards, shards_per_client: 2,", "scheme: shards, shards_per_client: 11,", ["shards2-100.shards_per_client: 11 is not allowed", "at most 10", "'cifar10'", "assignment: permutation"]),
+    "assignment of shards": ("splits.yaml", "shards_per_client: 2, clients", "shards_per_client: 2, assignment: different, clients", ["shards2-100.assignment", "did you mean 'different_classes'?"]),
+    "assignment of another scheme": ("splits.yaml", "alpha: 0.6, clients: 100,", "alpha: 0.6, assignment: permutation, clients: 100,", ["dir0.6-100", "'assignment'"]),
+    "shards' default said twice": ("splits.yaml", "", "\nmine: {label: [M], scheme: shards, shards_per_client: 2, assignment: different_classes, clients: 100, participation: 0.1, sampling: fixed}\n", ["splits.yaml: mine", "'shards2-100' under another id"]),
     "figure's c": (F5, "fedsmoo-cifar100", "fedsmoo-cifar10", ["path30-100.classes_per_client: 30", "at most 10", F5]),
 }
 # fmt: on

@@ -56,7 +56,9 @@ def test_digits_turned_make_ten_more_classes(tmp_path):
     assert np.array_equal(found.labels[half : found.train], found.labels[:half] + 10)
     assert np.array_equal(found.images[half, 0], np.rot90(found.images[0, 0]))
     with pytest.raises(DataError, match="unknown expansion 'rotate'; did you mean 'rotate90'"):
-        sources.fetch({"name": "d", "classes": 10, "source": {**source, "expand": "rotate"}}, tmp_path)
+        sources.fetch(
+            {"name": "d", "classes": 9, "shape": [1, 8, 8], "source": {**source, "expand": "rotate"}}, tmp_path
+        )
 
 
 def test_npz_round_trip(tmp_path):
@@ -101,7 +103,14 @@ def test_npz_with_domains_and_grey_images(tmp_path):
         ),
         ({"shape": [3, 32, 32]}, {}, r"images have shape \[3, 8, 8\].*says \[3, 32, 32\]"),
         ({"classes": 2}, {}, "labels go from 0 to 2, but `classes: 2` allows 0 to 1"),
-        ({"train": 50_000}, {}, "12 train images, but `train: 50000`"),
+        ({"train": 50_000}, {}, r"mine\.npz holds 12 training and 6 test images, but `train: 50000` is declared"),
+        ({"train": 12, "test": 7}, {}, r"holds 12 training and 6 test images, but `train: 12`, `test: 7` is declared"),
+        (
+            {"train": 12, "test": 7},
+            {},
+            r"--config 'data=\{\"mine\": .*\"images\": \{\"train\": 12, \"test\": 6\}\}\}'$",
+        ),
+        ({"train": 12, "test": 5, "classes": 4}, {}, "6 test images, but"),
     ],
 )
 def test_npz_errors_name_the_array_and_the_file(tmp_path, spec, changes, message):

@@ -86,7 +86,8 @@ CASES = [
     {"scheme": "dirichlet", "alpha": 0.1, "replacement": False},
     {"scheme": "pathological", "classes_per_client": 3},
     {"scheme": "pathological", "classes_per_client": 3, "sampler": "official"},
-    {"scheme": "shards", "shards_per_client": 2},
+    {"scheme": "shards", "shards_per_client": 2, "assignment": "different_classes"},
+    {"scheme": "shards", "shards_per_client": 2, "assignment": "permutation"},
     {"scheme": "central", "clients": 1},
 ]
 
@@ -121,11 +122,6 @@ def test_the_remainder_is_left_out_or_goes_to_the_first_client():
 def test_pathological_clients_have_their_number_of_classes():
     parts = deal(scheme="pathological", classes_per_client=3)
     assert {len(np.unique(LABELS[part])) for part in parts} == {3}
-
-
-def test_shards_clients_have_at_most_two_classes():
-    parts = deal(scheme="shards", shards_per_client=2)
-    assert max(len(np.unique(LABELS[part])) for part in parts) == 2
 
 
 def test_balanced_iid_clients_have_equal_classes():
@@ -167,15 +163,24 @@ def test_without_replacement_ends_even_when_every_share_is_one_class():
         ({"scheme": "iid", "clients": 50_001}, "50001 clients, but dataset 'test' has 50000 training images"),
         ({"scheme": "dirichelt"}, "unknown scheme 'dirichelt'; did you mean 'dirichlet'"),
         ({"scheme": "pathological", "classes_per_client": 11}, "classes_per_client: 11 must lie between 1 and the 10"),
-        ({"scheme": "shards", "shards_per_client": 501}, "100 clients x 501 shards are more than the 50000"),
+        (
+            {"scheme": "shards", "shards_per_client": 501, "assignment": "permutation"},
+            "100 clients x 501 shards are more",
+        ),
         ({"scheme": "dirichlet", "alpha": 1.0, "classes": 11}, "class 10 of 11 has no training image"),
         ({"scheme": "dirichlet", "alpha": 1.0, "classes": 11, "sampler": "official"}, "class 10 of 11 has no training"),
         ({"scheme": "dirichlet", "alpha": 0}, "alpha: 0.0 must be greater than 0"),
         ({"scheme": "dirichlet", "alpha": 1e-9, "sampler": "official"}, "alpha is so small"),
         ({"scheme": "dirichlet", "alpha": 1, "replacement": False, "sampler": "official"}, "without replacement"),
         ({"scheme": "iid", "balanced": True, "sampler": "official"}, "the official code has no class-balanced deal"),
-        ({"scheme": "shards", "shards_per_client": 2, "sampler": "official"}, "has no shards; allowed here: keyed"),
-        ({"scheme": "shards", "shards_per_client": 0}, "shards_per_client: 0 must be at least 1"),
+        (
+            {"scheme": "shards", "shards_per_client": 2, "assignment": "permutation", "sampler": "official"},
+            "has no shards; allowed here: keyed",
+        ),
+        (
+            {"scheme": "shards", "shards_per_client": 0, "assignment": "permutation"},
+            "shards_per_client: 0 must be at least 1",
+        ),
         ({"scheme": "iid", "sampler": "oficial"}, "unknown sampler 'oficial'; did you mean 'official'"),
         ({"scheme": "iid", "clients": 0}, "clients: 0 must be at least 1"),
     ],

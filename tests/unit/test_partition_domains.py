@@ -33,7 +33,8 @@ def office(tmp_path):
 
 def make(office, **changes):
     path = office.parent / "part.npz"
-    partitions.make({**LEAVE, **changes}, office, path)
+    spec = {key: value for key, value in {**LEAVE, **changes}.items() if value is not None}
+    partitions.make(spec, office, path)
     return partitions.load(path)
 
 
@@ -92,8 +93,11 @@ def test_data_without_domains_or_with_an_empty_one_are_refused(tmp_path):
             make(tmp_path / "office", clients_per_domain=1, clients=len(domains[2]) - 1 if domains else 1, held_out=0)
 
 
+DIRICHLET = {"scheme": "dirichlet", "alpha": 0.3, "clients": 6, "held_out": None, "clients_per_domain": None}
+
+
 @pytest.mark.parametrize("count", [1, 7, 13])
-@pytest.mark.parametrize("deal", [{}, {"scheme": "dirichlet", "alpha": 0.3, "clients": 6}])
+@pytest.mark.parametrize("deal", [{}, DIRICHLET])
 def test_client_test_images_follow_the_clients_labels(office, deal, count):
     data, found = datasets.load(office), make(office, client_test=count, **deal)
     plain = make(office, **deal)

@@ -181,7 +181,9 @@ class Snakemake:
     def __init__(self, scale: str, kind: str):
         self.wildcards = type("W", (), {"scale": scale, "table": "fedsmoo2023_T1", "figure": "fedsmoo2023_F7"})
         self.params = type(
-            "P", (), {"spec": json.dumps({"kind": kind, "setting": "digits, 30 clients"}, sort_keys=True)}
+            "P",
+            (),
+            {"spec": json.dumps({"kind": kind, "setting": "digits {digits}, 30 clients; turned {t}"}, sort_keys=True)},
         )
         self.config = {"scale": scale}
         self.input = ["a", "b"]
@@ -199,4 +201,4 @@ def test_captions_tell_the_truth_about_the_scale_and_kind(scale, kind):
     assert ("not the paper's" in said["figure"]) == (scale == "preview")
     assert ("curves over communication rounds" in said["figure"]) == (kind == "curves")
     assert ("the loss around the models" in said["figure"]) == (kind == "surface")
-    assert "digits, 30 clients." in said["figure"]
+    assert "digits, 30 clients; turned." in said["figure"]

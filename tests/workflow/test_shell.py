@@ -35,7 +35,7 @@ def test_a_path_and_a_title_are_taken_literally(place):
         table.update(title=EVIL, rows=table["rows"][:1], columns=table["columns"][:1])
 
     place.edit_yaml(f"config/tables/{TABLE}.yaml", shrink)
-    source = json.dumps({"digits": {"source": "npz", "path": data.name}})
+    source = json.dumps({"digits": {"source": "npz", "path": data.name, "images": {"train": 20, "test": 20}}})
     before = files(place)
     place.make(
         "--config", f"data={source}", "--", "resources/digits/dataset.json", f"results/preview/tables/{TABLE}.csv"

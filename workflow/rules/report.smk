@@ -9,12 +9,13 @@ rule report_spec:
     params:
         configuration=as_json(config),
         results=subpath(output[0], ancestor=2),
+        resources=RESOURCES,
         spec=report_digest,
     message:
         "What the report of the {wildcards.scale} scale holds"
     shell:
         "python -m flatfed specify --configuration {params.configuration:q} --scale {wildcards.scale:q}"
-        " --results {params.results:q} --out {output:q} > {log:q} 2>&1"
+        " --results {params.results:q} --resources {params.resources:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule report:

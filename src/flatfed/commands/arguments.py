@@ -196,6 +196,7 @@ def _pages(commands: Any) -> None:
     _add_spec(sub, "--configuration", "the content of config.yaml, as merged with the command line")
     sub.add_argument("--scale", choices=("preview", "paper"), required=True, help="the scale")
     sub.add_argument("--results", default="results", metavar="DIR", help="folder of results (default: results)")
+    sub.add_argument("--resources", default="resources", metavar="DIR", help="folder of data (default: resources)")
     _add_path(sub, "--out", "FILE", "file to write")
 
     sub = _add(

@@ -10,9 +10,9 @@ from flatfed.commands.configuration import HOME
 from flatfed.files import write_json
 
 
-def specify(configuration: dict[str, Any], scale: str, results: str, out: Path) -> None:
+def specify(configuration: dict[str, Any], scale: str, results: str, resources: str, out: Path) -> None:
     """Write what ``flatfed report`` takes to ``out``, whole; ``configuration`` is config.yaml's content as merged.
 
     :raises ConfigError: the configuration is wrong.
     """
-    write_json(out, experiment.load(HOME, configuration, results).report_spec(scale))
+    write_json(out, experiment.load(HOME, configuration, results, resources).report_spec(scale))

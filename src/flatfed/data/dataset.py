@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -46,6 +47,12 @@ def load(folder: str | os.PathLike[str]) -> Dataset:
     Raises DataError for missing or unreadable files and for arrays that do not have the sizes dataset.json names.
     """
     folder = Path(folder)
+    if not folder.is_dir():
+        found = "is a file" if folder.exists() else "is not there"
+        raise DataError(
+            f"{folder}: {found}; wanted: a dataset's folder, with dataset.json, images.npy and labels.npy, which "
+            f"`python -m flatfed fetch` makes"
+        )
     try:
         meta = read_json(folder / "dataset.json")
         images = np.load(folder / "images.npy", mmap_mode="c", allow_pickle=False)
@@ -111,6 +118,7 @@ def save(
                 f"dataset {name!r}: {part} images have shape {list(found.shape[1:])} (channels, height, width), "
                 f"but `shape` in config/datasets.yaml says {list(spec['shape'])}"
             )
+    _check_counts(spec, len(train[1]), len(test[1]))
     if len(labels) and (labels.min() < 0 or labels.max() >= spec["classes"]):
         raise DataError(
             f"dataset {name!r}: labels go from {labels.min()} to {labels.max()}, "
@@ -123,14 +131,6 @@ def save(
             f"{', ...' if len(absent) > 5 else ''}, but `classes: {spec['classes']}` "
             f"means labels 0 to {spec['classes'] - 1}"
         )
-    for part, expected, found in (
-        ("train", spec.get("train"), len(train[1])),
-        ("test", spec.get("test"), len(test[1])),
-    ):
-        if expected is not None and found != expected:
-            raise DataError(
-                f"dataset {name!r}: {found} {part} images, but `{part}: {expected}` in config/datasets.yaml"
-            )
     index = np.concatenate(domains[:2]).astype(np.int64) if domains else None
     with write_whole(folder / "images.npy") as out:
         shape = (len(labels), *spec["shape"])
@@ -154,6 +154,24 @@ def save(
         "bytes": int(images.nbytes),
     }
     write_json(folder / "dataset.json", meta)
+
+
+def _check_counts(spec: dict[str, Any], train: int, test: int) -> None:
+    """Refuse other numbers of images than ``spec`` declares, if it does, and say how these are declared."""
+    declared = {part: spec[part] for part in ("train", "test") if part in spec}
+    found = {"train": train, "test": test}
+    if all(found[part] == count for part, count in declared.items()):
+        return
+    name, source = spec["name"], {key: value for key, value in spec["source"].items() if key != "obtain"}
+    place = f"{source['path']} holds" if "path" in source else "its source gives"
+    said = ", ".join(f"`{part}: {count}`" for part, count in declared.items())
+    given = json.dumps({name: {**source, "images": found}})
+    raise DataError(
+        f"dataset {name!r}: {place} {train} training and {test} test images, but {said} is declared "
+        f"(config/datasets.yaml: {name}, or `images` of its source under `data`). Where these are meant, such as a "
+        f"subset, declare them in config/datasets.yaml, or for one machine under `data` in config/config.yaml or with "
+        f"--config 'data={given}'"
+    )
 
 
 def _write_images(out: IO[bytes], parts: Sequence[Any], name: str) -> None:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from flatfed.data import dataset as datasets
+from flatfed.data import keys
 from flatfed.data.domains import leave_one_out
 from flatfed.data.schemes import SCHEMES
 from flatfed.engine.streams import stream
 from flatfed.errors import DataError, unknown
-from flatfed.files import digest_arrays, write_whole
+from flatfed.files import check_place, digest_arrays, write_whole
 
 SAMPLERS = ("keyed", "official")
 
@@ -129,7 +130,13 @@ def hold_out(partition: Partition, labels: np.ndarray, share: float, seed: int) 
 
 
 def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
-    """Deal the dataset in folder ``dataset`` as ``spec`` says and write the .npz file ``out``, whole."""
+    """Deal the dataset in folder ``dataset`` as ``spec`` says and write the .npz file ``out``, whole.
+
+    Raises DataError for a specification that is not whole, a dataset that cannot be read or is another, what cannot be
+    dealt, and a place that no file can be written to.
+    """
+    keys.check_partition(spec)
+    check_place(out)
     data = datasets.load(dataset)
     if data.name != spec["dataset"]:
         raise DataError(f"{dataset}: holds dataset {data.name!r}, but the partition is of {spec['dataset']!r}")

@@ -10,13 +10,20 @@ walked through again. Images repeat within and across clients, some are never us
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from flatfed.engine.streams import stream
-from flatfed.errors import DataError
+from flatfed.errors import DataError, unknown
+
+#: Which shards a client of scheme ``shards`` can have together.
+ASSIGNMENTS = ("different_classes", "permutation")
+
+#: Exchanges tried for every shard.
+SWEEPS = 100
 
 Scheme = Callable[[np.ndarray, dict[str, Any]], list[np.ndarray]]
 
@@ -78,11 +85,18 @@ def pathological(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
 
 
 def shards(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
-    """Images sorted by class, in clients x ``shards_per_client`` equal shards dealt at random (DFedSAM app. C)."""
+    """Images sorted by class, in clients x ``shards_per_client`` equal shards dealt at random.
+
+    ``assignment``: ``different_classes``, no client has two shards of one class ("2 partitions from 2 classes", DFedSAM
+    app. C): a random permutation on that condition; ``permutation``, any shards (McMahan et al. 2017, section 3), which
+    leaves some clients of two shards a single class.
+    """
     _official(spec, unlike="shards")
-    clients, each = spec["clients"], int(spec["shards_per_client"])
+    clients, each, assignment = spec["clients"], int(spec["shards_per_client"]), spec["assignment"]
     if each < 1:
         raise DataError(f"partition: shards_per_client: {each} must be at least 1")
+    if assignment not in ASSIGNMENTS:
+        raise DataError(unknown("assignment", assignment, ASSIGNMENTS, "partition"))
     size = len(labels) // (clients * each)
     if size == 0:
         raise DataError(f"partition: {clients} clients x {each} shards are more than the {len(labels)} training images")
@@ -90,7 +104,45 @@ def shards(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     order = rng.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     pieces = order[: clients * each * size].reshape(clients * each, size)
-    return [pieces[own].reshape(-1) for own in rng.permutation(clients * each).reshape(clients, each)]
+    if assignment == "permutation":
+        dealt = rng.permutation(clients * each).reshape(clients, each)
+    else:
+        dealt = _of_different_classes([np.unique(labels[piece]).tolist() for piece in pieces], clients, rng)
+    return [pieces[own].reshape(-1) for own in dealt]
+
+
+def _of_different_classes(classes: list[list[int]], clients: int, rng: np.random.Generator) -> np.ndarray:
+    """Return shards (clients, each), no class twice on a client; ``classes`` of every shard, in the order of classes.
+
+    Shard s goes to client s mod ``clients`` first. A class fills shards that follow one another: where they are no more
+    than the clients, nobody has two of them; where they are more, nobody can avoid it. Then pairs of shards drawn at
+    random change clients, SWEEPS for every shard, where both clients still have no class twice. Either way round is as
+    likely, so that the chain tends to the uniform distribution over what can be reached: where every shard is of one
+    class, over all such deals (Ryser 1957: their matrices of clients and classes are connected by such exchanges). The
+    clients are permuted at the end, so that all have the same distribution however far the chain has come.
+    Raises DataError for a class with more shards than clients.
+    """
+    shards = len(classes)
+    counts = Counter(label for own in classes for label in own)
+    label, most = max(counts.items(), key=lambda pair: (pair[1], -pair[0]))
+    if most > clients:
+        raise DataError(
+            f"partition: shards_per_client: {shards // clients} for {clients} clients: images of class {label} lie in "
+            f"{most} of the {shards} shards, more than there are clients to have one each; take fewer shards, more "
+            f"clients, or assignment: permutation"
+        )
+    marks = [sum(1 << label for label in own) for own in classes]
+    place = list(range(shards))
+    held = [sum(marks[client::clients]) for client in range(clients)]
+    for _ in range(SWEEPS):
+        for one, other in rng.integers(shards, size=(shards, 2)).tolist():
+            here, there = one % clients, other % clients
+            mine, theirs = marks[place[one]], marks[place[other]]
+            kept, left = held[here] ^ mine, held[there] ^ theirs
+            if not (kept & theirs or left & mine):
+                held[here], held[there] = kept | theirs, left | mine
+                place[one], place[other] = place[other], place[one]
+    return np.array(place).reshape(-1, clients).T[rng.permutation(clients)]
 
 
 def _official(spec: dict[str, Any], unlike: str | None = None) -> bool:

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from flatfed.data import dataset as datasets
+from flatfed.data import keys
 from flatfed.data.digits import digits
 from flatfed.data.folders import Pictures, imagefolder
 from flatfed.errors import DataError, unknown
+from flatfed.files import check_place
 
 Part = tuple[np.ndarray | Pictures, np.ndarray]
 Parts = tuple[Part, Part, tuple[np.ndarray, np.ndarray, list[str]] | None]
@@ -24,13 +26,14 @@ def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
     """Make the dataset folder ``out`` from the dataset spec: name, classes, shape, source and its options, and the
     names of its ``domains`` where it has any; the numbers in domains.npy follow their order.
 
+    ``train`` and ``test``, where they are there, are how many images there must be.
+
     Raises DataError naming the dataset, the file and what was expected.
     """
+    keys.check_dataset(spec)
+    check_place(out, folder=True)
     source = spec["source"]
-    name = source["source"]
-    if name not in SOURCES:
-        raise DataError(unknown("source", name, SOURCES, f"dataset {spec['name']!r}: source"))
-    train, test, domains = SOURCES[name](spec, source)
+    train, test, domains = SOURCES[source["source"]](spec, source)
     datasets.save(out, spec, train, test, _in_declared_order(spec, domains))
 
 

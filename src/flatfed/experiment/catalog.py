@@ -11,6 +11,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed import models
+from flatfed.data.keys import SOURCES
 from flatfed.engine import graphs
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import schemas, settings
@@ -27,20 +28,11 @@ SCHEMES = {
     "iid": (("clients",), ("balanced",)),
     "dirichlet": (("clients", "alpha"), ("replacement",)),
     "pathological": (("clients", "classes_per_client"), ()),
-    "shards": (("clients", "shards_per_client"), ()),
+    "shards": (("clients", "shards_per_client"), ("assignment",)),
     "domain": (("domain", "clients_per_domain"), ()),
     "central": (("clients",), ("steps_of",)),
 }
 COMMON = ("label", "scheme", "participation", "sampling", "sampler", "topology", "neighbours")
-
-#: Kind of source -> the keys it needs, and those it takes beside them.
-SOURCES = {
-    "sklearn": (("test",), ("expand",)),
-    "torchvision": (("dataset",), ("draw",)),
-    "npz": (("path",), ()),
-    "imagefolder": (("path", "size"), ("domains", "obtain")),
-}
-
 
 #: The styles of ``expand: styles``, which flatfed.data.digits draws.
 STYLES = ("plain", "rotated", "inverted", "blurred", "shrunk", "shifted", "noisy")
@@ -149,12 +141,12 @@ def check_dataset(name: str, dataset: dict[str, Any]) -> None:
                 raise ConfigError(unknown("style", domain, STYLES, f"{where}.domains"))
 
 
-def check_source(source: dict[str, Any], where: str) -> None:
-    """Refuse a source with a key of another kind of source."""
+def check_source(source: dict[str, Any], where: str, also: tuple[str, ...] = ()) -> None:
+    """Refuse a source with a key of another kind of source; ``also`` are keys that any kind may have there."""
     schemas.validate(source, "source", where)
     kind = source["source"]
     needed, optional = SOURCES[kind]
-    check_keys(source, needed, ("source", *needed, *optional), f"source {kind}", where)
+    check_keys(source, needed, ("source", *needed, *optional, *also), f"source {kind}", where)
     if kind == "npz" and set("{}") & set(source["path"]):
         raise ConfigError(f"{where}.path: {source['path']!r} is not allowed; to Snakemake, braces are wildcards")
 

@@ -60,6 +60,10 @@ class Experiment:
         }
         for protocol in self.catalog.protocols.values():
             tuning.check(protocol, self.catalog)
+        #: Images of the datasets as config/datasets.yaml declares them, which all tables fit.
+        self.whole = {name: entry["train"] + entry["test"] for name, entry in self.catalog.datasets.items()}
+        # From here on those of this machine: a part of a dataset need only do for what is asked for.
+        self.catalog = selection.counted(config, self.catalog)
         self.tune: bool = config.get("tune", False)
         if config.get("seeds_together") and len(config.get("seeds", [])) < 2:
             raise ConfigError(f"{selection.WHERE}: seeds_together: true needs two `seeds` or more, such as [1, 2]")
@@ -102,12 +106,12 @@ class Experiment:
         return list(self._selected_figures)
 
     def dataset_spec(self, name: str) -> dict[str, Any]:
-        """Return what makes resources/<name>: name, classes, shape, source and, where it has any, domains.
+        """Return what makes resources/<name>: name, classes, shape, numbers of images, source and any domains.
 
         :raises ConfigError: there is no such dataset.
         """
         dataset = _get(self.catalog.datasets, name, "dataset", "resources")
-        kept = {key: dataset[key] for key in ("classes", "shape", "domains") if key in dataset}
+        kept = {key: dataset[key] for key in ("classes", "shape", "train", "test", "domains") if key in dataset}
         return {"name": name, **kept, "source": self.sources[name]}
 
     def weights_name(self, name: str) -> str:
@@ -248,7 +252,7 @@ class Experiment:
         for name in self._selected_figures:
             found = self.figure(scale, name)
             runs |= dict.fromkeys(found["runs"])
-            said = {key: found["spec"][key] for key in ("title", "paper", "setting")}
+            said = {key: found["spec"][key] for key in ("title", "paper", "setting", "datasets")}
             png = f"{self.results}/{scale}/figures/{name}.png"
             drawn.append(
                 {"figure": name, **said, "caption": self.figures[name].settings.get("caption", ""), "png": png}

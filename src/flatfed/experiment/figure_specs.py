@@ -35,6 +35,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
         **{"figure": found.id, "kind": found.kind, "scale": scale},
         **{key: document[key] for key in ("title", "paper")},
         "setting": "; ".join(filter(None, here)),
+        "datasets": set_ups.datasets(experiment, scale, pairs),
         "panels": drawn,
     }
     if "caption" in document:

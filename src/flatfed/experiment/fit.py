@@ -55,6 +55,10 @@ def check(protocol: settings.Protocol, split: str, catalog: Catalog, where: str)
         if deal.get("classes_per_client", 0) > dataset["classes"]:
             wrong = f"{place}.classes_per_client: {declared['classes_per_client']}"
             raise ConfigError(f"{wrong} is not allowed; at most {dataset['classes']}, the classes {there}")
+        if deal.get("assignment") == "different_classes" and deal["shards_per_client"] > dataset["classes"]:
+            wrong = f"{place}.shards_per_client: {declared['shards_per_client']}"
+            most = f"at most {dataset['classes']}, the classes {there}"
+            raise ConfigError(f"{wrong} is not allowed; {most}, or any number with assignment: permutation")
         if "topology" in declared:
             graphs.check(settings.topology_of(declared, protocol.scales[scale]), deal["clients"], f"{place}.topology")
         parts = deal["clients"] * deal.get("shards_per_client", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def figures(config: dict[str, Any], known: dict[str, Figure]) -> list[str]:
 
 
 def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any]]:
-    """Return the source of every dataset, those of ``data:`` in place of the declared ones.
+    """Return the source of every dataset, those of ``data:`` in place of the declared ones, without their ``images``.
 
     :raises ConfigError: ``data:`` names no dataset, is no source, or points at nothing; a folder that is there lacks
         the folder of a domain.
@@ -87,7 +88,7 @@ def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any
         where = f"{WHERE}: data"
         if name not in catalog.datasets:
             raise ConfigError(unknown("dataset", name, catalog.datasets, where))
-        check_source(source, f"{where}.{name}")
+        check_source(source, f"{where}.{name}", also=("images",))
         if source["source"] in ON_DISK:
             layout, exists = ON_DISK[source["source"]]
             if not exists(Path(source["path"])):
@@ -96,7 +97,17 @@ def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any
     for name, entry in catalog.datasets.items():
         if name not in config.get("data", {}):
             _check_domains(entry["source"], entry, f"config/datasets.yaml: {name}.source")
-    return {name: entry["source"] for name, entry in catalog.datasets.items()} | config.get("data", {})
+    own = {
+        name: {key: value for key, value in source.items() if key != "images"}
+        for name, source in config.get("data", {}).items()
+    }
+    return {name: entry["source"] for name, entry in catalog.datasets.items()} | own
+
+
+def counted(config: dict[str, Any], catalog: Catalog) -> Catalog:
+    """Return ``catalog`` with the numbers of images that sources of ``data:`` declare in place of the entries' own."""
+    own = {name: source.get("images", {}) for name, source in config.get("data", {}).items()}
+    return replace(catalog, datasets={name: {**entry, **own.get(name, {})} for name, entry in catalog.datasets.items()})
 
 
 def _check_domains(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:

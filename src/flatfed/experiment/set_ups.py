@@ -1,4 +1,8 @@
-"""What was really trained, in one line: data, clients, model and rounds of the set-ups of a table or figure."""
+"""What was really trained, in one line: data, clients, model and rounds of the set-ups of a table or figure.
+
+The numbers of images are not known here: ``{name}`` stands for that of a dataset, which is counted where the table or
+figure is made (:mod:`flatfed.tables.trained_on`).
+"""
 
 from __future__ import annotations
 
@@ -51,6 +55,21 @@ def in_brief(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], t
     return "; ".join(filter(None, [shared, *(_alternatives(found, group) for group in groups)]))
 
 
+def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    """Return by name where the datasets of (protocol, split)s are counted, and what is declared of them."""
+    names = dict.fromkeys(experiment.dataset_of(scale, protocol) for protocol, _ in pairs)
+    declared = {name: experiment.catalog.datasets[name] for name in names}
+    return {
+        name: {
+            "manifest": f"{experiment.resources}/{name}/dataset.json",
+            "images": entry["train"] + entry["test"],
+            "of": experiment.whole[name],
+            "shape": entry["shape"],
+        }
+        for name, entry in declared.items()
+    }
+
+
 def alike(experiment: Experiment, scale: str, found: Figure, panels: list[dict[str, Any]]) -> str:
     """Say which data sets of the paper are the same at ``scale``, and which ``panels`` of a figure therefore; or "".
 
@@ -101,10 +120,9 @@ def _set_ups(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], t
         values = experiment.catalog.protocols[protocol].scales[scale]
         dataset = experiment.catalog.datasets[values["dataset"]]
         deal = experiment.partition_spec(scale, protocol, split, 1)
-        size = "x".join(str(side) for side in dataset["shape"][1:])
         central = deal["scheme"] == "central"
         parts = {
-            "data": f"{dataset['label']} ({dataset['train'] + dataset['test']:,} images of {size})",
+            "data": f"{dataset['label']} {{{values['dataset']}}}",
             "clients": "all at one place" if central else f"{deal['clients']} clients",
         }
         if trained:

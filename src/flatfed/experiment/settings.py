@@ -19,7 +19,10 @@ OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_e
 #: The largest parameter of an algorithm, learning rates and the like: the schemas' bound for numbers without another.
 LARGEST_PARAMETER = 1_000_000
 
-SPLIT_DEFAULTS = {"balanced": False, "replacement": True, "sampling": "bernoulli", "sampler": "keyed"}
+SPLIT_DEFAULTS = {
+    **{"balanced": False, "replacement": True, "assignment": "different_classes"},
+    **{"sampling": "bernoulli", "sampler": "keyed"},
+}
 
 #: Keys of a protocol whose mappings are merged key by key where something overrides them; other values are replaced.
 MERGED = ("evaluation", "probe", "analysis", "executor", "unstated")
@@ -136,7 +139,7 @@ def of_split(
     elif scheme == "iid":
         deal["balanced"] = split["balanced"]
     elif scheme == "shards":
-        deal["shards_per_client"] = split["shards_per_client"]
+        deal |= {"shards_per_client": split["shards_per_client"], "assignment": split["assignment"]}
     if "clients" in values["evaluation"]["sets"]:
         deal["client_test"] = values["client_test_images"]
     deal["sampler"] = split["sampler"]

@@ -20,12 +20,14 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
     document = found.settings
     metrics = {column.metric or row.settings["metric"]: None for column in chosen for row in found.entries.values()}
     first = next(iter(metrics))
+    pairs = trained_in(experiment, found, chosen)
     return {
         "table": found.id,
         "scale": scale,
         **{key: document[key] for key in ("title", "paper")},
         "unit": document.get("unit", chosen[0].unit),
-        "setting": set_ups.setting(experiment, scale, trained_in(experiment, found, chosen)),
+        "setting": set_ups.setting(experiment, scale, pairs),
+        "datasets": set_ups.datasets(experiment, scale, pairs),
         "metric": document.get("quantity", first.replace("_", " ")),
         "row_header": document.get("row_header", "Algorithm"),
         "rows": [{"id": row.id, "label": row.label} for row in found.entries.values()],

@@ -17,6 +17,7 @@ from typing import Any
 from flatfed.errors import DataError
 from flatfed.tables import compare
 from flatfed.tables.notes import WARNED, beside, by_column, flags, gather, marked, warned, warnings
+from flatfed.tables.trained_on import as_read
 from flatfed.tables.units import as_printed, signed, written
 
 #: A block with more columns than this is cut at the paper's first header level: three numbers a column fill
@@ -105,8 +106,9 @@ class Table:
 def read(spec: dict[str, Any]) -> Table:
     """Read the cells of a table specification (see ``flatfed.tables.write``) and lay the table out.
 
-    :raises DataError: a cell file is damaged or belongs to another scale.
+    :raises DataError: a cell file or a dataset.json is damaged, or a cell belongs to another scale.
     """
+    spec = as_read(spec)
     cells = {
         (column["id"], row["id"]): read_cell(Path(spec["cells"]) / column["id"] / f"{row['id']}.json", spec["scale"])
         for row in spec["rows"]

@@ -5,7 +5,7 @@ Report specification (JSON, from ``flatfed.experiment``)::
     {"scale": "preview" | "paper",
      "tables": [<table specification of flatfed.tables.write>, ...],
      "figures": [{"figure": "fedsmoo2023_F7", "title": "...", "paper": "...", "setting": "...", "caption": "...",
-                  "png": "results/....png"}, ...],                       # setting: what was really trained or dealt
+                  "datasets": {...}, "png": "results/....png"}, ...],    # setting: what was really trained or dealt
      "runs": ["results/preview/runs/.../seed1", ...],      # every run the tables and figures use, once
      "configuration": {...}}                               # the configuration used (config.yaml as merged)
 """
@@ -25,6 +25,7 @@ from flatfed.files import write_whole
 from flatfed.tables import layout, runs
 from flatfed.tables.errata import Errata, page
 from flatfed.tables.formats import html
+from flatfed.tables.trained_on import as_read
 
 KEYS = ("scale", "tables", "figures", "runs", "configuration")
 
@@ -56,7 +57,8 @@ def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
             cell_count=counts["cells"],
             warned=[table for table in tables if table.warnings],
             figures=[
-                {**figure, "data": picture(figure["png"]), "page": beside(figure["png"])} for figure in spec["figures"]
+                {**as_read(figure), "data": picture(figure["png"]), "page": beside(figure["png"])}
+                for figure in spec["figures"]
             ],
             runs=made,
             states=Counter(run.state.split(" ")[0] for run in made),

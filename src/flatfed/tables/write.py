@@ -5,7 +5,8 @@ Table specification (JSON, from ``flatfed.experiment``)::
     {"table": "fedsmoo2023_T6", "scale": "preview" | "paper",
      "title": "Rounds to a target accuracy",        # what the table shows, in the paper's words
      "paper": "Sun et al., ICML 2023, Table 6",     # where it is printed
-     "setting": "digits (1,797 images), ...",       # one line: data, model, clients, rounds, really used at this scale
+     "setting": "digits {digits}, 30 clients, ...", # one line: data, clients, model, rounds, really used at this scale
+     "datasets": {"digits": {...}},                 # optional: where they are counted, see flatfed.tables.trained_on
      "metric": "Test accuracy",                     # what a number is, in words; the unit is added
      "unit": "percent" | "rounds",                  # as printed
      "row_header": "Algorithm",                     # optional

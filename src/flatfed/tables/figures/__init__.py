@@ -4,7 +4,8 @@ Figure specification (JSON, from ``flatfed.experiment``)::
 
     {"figure": "fedsmoo2023_F7", "kind": "curves", "scale": "preview" | "paper",
      "title": "Test accuracy over rounds", "paper": "Sun et al., ICML 2023, Figure 7",
-     "setting": "digits, 30 clients, ...",                  # one line: what was really trained
+     "setting": "digits {digits}, 30 clients, ...",         # one line: what was really trained
+     "datasets": {"digits": {...}},                         # optional: where they are counted, see tables.trained_on
      "caption": "One panel a split.", "tuned": [...],       # optional: what to see in it; choices made by tuning
      "metric": "test_accuracy",                             # a column of metrics.csv, see curves.QUANTITIES
      "smooth": 9,                                           # Hanning window, evaluated rounds, odd; 0: none
@@ -55,6 +56,7 @@ from flatfed.tables.figures import (
     sweep,
 )
 from flatfed.tables.figures.paper import DPI, STYLE, frame
+from flatfed.tables.trained_on import as_read
 
 #: Kind -> function of the specification that returns a matplotlib figure.
 KINDS = {
@@ -95,6 +97,7 @@ def make(spec: dict[str, Any], out_dir: str | Path) -> None:
         raise DataError(unknown("kind", spec["kind"], KINDS, name))
     if not spec["panels"]:
         raise DataError(f"{name}: no panels")
+    spec = as_read(spec)
     if spec["kind"] in PAGES:
         page = PAGES[spec["kind"]](spec)
         with write_whole(Path(out_dir) / f"{spec['figure']}.html", "w") as file:

@@ -1,0 +1,123 @@
+"""What a dataset's and a partition's specification hold: checked before anything is read, downloaded or dealt.
+
+Standard library only: the configuration is checked by the same lists, and imports no NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flatfed.errors import DataError, unknown
+
+#: Kind of source -> the keys it needs, and those it takes beside them.
+SOURCES = {
+    "sklearn": (("test",), ("expand",)),
+    "torchvision": (("dataset",), ("draw",)),
+    "npz": (("path",), ()),
+    "imagefolder": (("path", "size"), ("domains", "obtain")),
+}
+
+#: Scheme -> the keys that a partition of it needs beside ``dataset``, ``scheme`` and ``seed``, and those it takes, too.
+PARTITIONS = {
+    "central": ((), ()),
+    "iid": (("clients",), ("balanced",)),
+    "dirichlet": (("clients", "classes", "alpha"), ("replacement",)),
+    "pathological": (("clients", "classes", "classes_per_client"), ()),
+    "shards": (("clients", "shards_per_client", "assignment"), ()),
+    "domain": (("held_out", "clients_per_domain"), ()),
+}
+
+#: Keys of a specification without which nothing is known of it, and those that any kind may have.
+DATASET, OF_ANY_DATASET = ("name", "classes", "shape", "source"), ("train", "test", "domains")
+PARTITION, OF_ANY_PARTITION = ("dataset", "scheme", "seed"), ("classes", "clients", "sampler", "client_test")
+
+Test = Callable[[Any], bool]
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+#: Key -> what its value has to be, and the test of it. Which numbers and names are allowed is for those who use them.
+VALUES: dict[str, tuple[str, Test]] = {
+    **dict.fromkeys(("name", "scheme", "sampler", "assignment", "path", "obtain", "expand"), ("a text", _text)),
+    **dict.fromkeys(("classes", "train", "test", "clients", "size", "draw"), ("a whole number", _whole)),
+    **dict.fromkeys(("classes_per_client", "shards_per_client"), ("a whole number", _whole)),
+    **dict.fromkeys(("held_out", "clients_per_domain", "client_test"), ("a whole number", _whole)),
+    **dict.fromkeys(("balanced", "replacement"), ("true or false", _flag)),
+    "alpha": ("a number", _number),
+    "seed": ("a whole number below 4294967296", lambda value: _whole(value) and value < 1 << 32),
+    "dataset": ("the name of a dataset", _text),
+    "domains": ("a list of names", lambda value: _flag(value) or (isinstance(value, list) and all(map(_text, value)))),
+    "shape": (
+        "[channels, height, width]",
+        lambda value: isinstance(value, list) and len(value) == 3 and all(_whole(side) and side for side in value),
+    ),
+}
+
+#: Where a whole specification is to be seen.
+HELP = "`python -m flatfed {command} --help` shows a whole one, `describe --script RUN` that of a run"
+
+
+def check_dataset(spec: dict[str, Any]) -> None:
+    """Refuse the specification of a dataset that lacks a key, has an unknown one or a wrong value; raises DataError."""
+    where = f"dataset {spec['name']!r}" if _text(spec.get("name")) else "the specification of the dataset"
+    _check(spec, DATASET, (*DATASET, *OF_ANY_DATASET), where, "it", "fetch")
+    source = spec["source"]
+    if _flag(spec.get("domains")):
+        raise DataError(f"{where}: domains: {spec['domains']} is not allowed; a list of names is wanted")
+    if not isinstance(source, dict):
+        raise DataError(f'{where}: source: {source!r} is not a mapping, such as {{"source": "npz", "path": FILE}}')
+    _check(source, ("source",), None, f"{where}: source", "it", "fetch")
+    kind = source["source"]
+    if not _text(kind) or kind not in SOURCES:
+        raise DataError(unknown("source", kind, SOURCES, f"{where}: source"))
+    needed, optional = SOURCES[kind]
+    _check(source, needed, ("source", *needed, *optional), f"{where}: source", f"a source {kind}", "fetch")
+
+
+def check_partition(spec: dict[str, Any]) -> None:
+    """Refuse the specification of a partition as :func:`check_dataset` does that of a dataset."""
+    where = "the specification of the partition"
+    _check(spec, PARTITION, None, where, "it", "partition")
+    scheme = spec["scheme"]
+    if scheme not in PARTITIONS:
+        raise DataError(unknown("scheme", scheme, PARTITIONS, "partition"))
+    needed, optional = PARTITIONS[scheme]
+    if scheme == "shards" and "assignment" not in spec:
+        raise DataError(
+            f"{where}: key 'assignment' is missing; scheme shards needs it: different_classes, or permutation, by "
+            f"which all were dealt whose records lack the key"
+        )
+    known = (*PARTITION, *OF_ANY_PARTITION, *needed, *optional)
+    _check(spec, needed, known, where, f"scheme {scheme}", "partition")
+
+
+def _check(
+    spec: dict[str, Any], needed: tuple[str, ...], known: tuple[str, ...] | None, where: str, kind: str, command: str
+) -> None:
+    """Refuse ``spec`` if it lacks a key of ``needed``, has one that is not ``known``, or a value that cannot be."""
+    missing = [key for key in needed if key not in spec]
+    if missing:
+        lacks = f"keys {', '.join(map(repr, missing))} are" if len(missing) > 1 else f"key {missing[0]!r} is"
+        raise DataError(f"{where}: {lacks} missing; {kind} needs {', '.join(needed)}. {HELP.format(command=command)}")
+    for key in spec if known is not None else ():
+        if key not in known:
+            raise DataError(unknown("key", key, known, where))
+    for key, value in spec.items():
+        wanted, fits = VALUES.get(key, ("", lambda _: True))
+        if not fits(value):
+            raise DataError(f"{where}: {key}: {value!r} is not allowed; {wanted} is wanted")

@@ -1,0 +1,185 @@
+"""Tables and figures say how many images were read, from dataset.json; declared numbers are held against the data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+
+from flatfed import cli, experiment
+from flatfed.commands import configuration
+from flatfed.data import dataset as datasets
+from flatfed.data import sources
+from flatfed.errors import ConfigError, DataError
+from flatfed.experiment import set_ups
+from flatfed.tables import figures, report, write
+from flatfed.tables.errata import Errata
+from flatfed.tables.figures import KINDS
+from flatfed.tables.trained_on import as_read
+
+ROOT = Path(__file__).parents[2]
+EXP = experiment.load(ROOT)
+ASKED = {"scale": "preview", "tables": ["cifar10_cnn"], "figures": []}
+
+
+def images(path: Path, train: int, test: int) -> dict:
+    """Write ``path`` with random images of CIFAR-10's shape; return it as a source."""
+    rng = np.random.default_rng(0)
+    parts = {"train": train, "test": test}
+    arrays = {f"{part}_images": rng.integers(0, 256, (n, 32, 32, 3), dtype=np.uint8) for part, n in parts.items()}
+    np.savez(path, **arrays, **{f"{part}_labels": np.arange(n) % 10 for part, n in parts.items()})
+    return {"source": "npz", "path": str(path)}
+
+
+def loaded(tmp_path: Path, source: dict, **more) -> experiment.Experiment:
+    return experiment.load(ROOT, {**ASKED, "data": {"cifar10": source}, **more}, resources=str(tmp_path / "resources"))
+
+
+def fetched(exp: experiment.Experiment, name: str) -> dict:
+    """Fetch a data set as Snakemake does; return its dataset.json."""
+    folder = Path(exp.resources, name)
+    sources.fetch(exp.dataset_spec(name), folder)
+    return json.loads((folder / "dataset.json").read_text())
+
+
+@pytest.mark.parametrize("name", [name for name, source in EXP.sources.items() if source["source"] == "sklearn"])
+def test_embedded_data_are_as_many_as_declared(name: str, tmp_path: Path) -> None:
+    declared = EXP.catalog.datasets[name]
+    sources.fetch(EXP.dataset_spec(name), tmp_path)
+    found = datasets.load(tmp_path)
+    assert (found.train, found.test) == (declared["train"], declared["test"])
+
+
+def test_other_numbers_than_declared_are_refused_and_what_stands_there_stays(tmp_path: Path) -> None:
+    source = images(tmp_path / "part.npz", 60, 20)
+    meant = loaded(tmp_path, {**source, "images": {"train": 60, "test": 20}})
+    before = fetched(meant, "cifar10")
+    with pytest.raises(DataError) as error:
+        fetched(loaded(tmp_path, source), "cifar10")
+    for words in (
+        f"dataset 'cifar10': {source['path']} holds 60 training and 20 test images",
+        "`train: 50000`, `test: 10000` is declared (config/datasets.yaml: cifar10, or `images`",
+    ):
+        assert words in str(error.value)
+    said = str(error.value).partition("--config 'data=")[2].removesuffix("'")
+    assert json.loads(said) == {"cifar10": {**source, "images": {"train": 60, "test": 20}}}
+    assert fetched(loaded(tmp_path, json.loads(said)["cifar10"]), "cifar10") == before
+    assert before["source"] == source, "what was read does not depend on how many were expected"
+
+
+def test_a_declared_subset_counts_wherever_images_are_counted(tmp_path: Path) -> None:
+    source = images(tmp_path / "part.npz", 600, 20)
+    part = loaded(tmp_path, {**source, "images": {"train": 600, "test": 20}})
+    ids = ("paper", "fedsmoo-cifar10", "central-dir0.6-100", "centralised_sgd", 1)
+    steps = [exp.run(*ids).description["local_steps"] for exp in (EXP, part)]
+    assert steps == [10 * 5 * 10, 10 * 5 * 1], "of 10 clients, 5 epochs of 500 or 6 images in batches of 50"
+    with pytest.raises(
+        ConfigError, match=r"clients: 100 is not allowed, .*; at most 60, the training images of .*cifar10"
+    ):
+        few = loaded(tmp_path, {**source, "images": {"train": 60, "test": 20}})
+        assert few.run("preview", *IDS) == EXP.run("preview", *IDS), "a part need only do for what is asked for"
+        few.run("paper", *IDS)
+
+
+IDS = ("fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"train": 60}, "data.cifar10: images: key 'test' is missing"),
+        ({"train": 0, "test": 1}, "data.cifar10: images.train: 0 is not allowed; at least 1"),
+        ({"train": 1, "test": 1, "tset": 1}, "'tset'"),
+        (60, "images"),
+    ],
+)
+def test_a_wrong_subset_is_named(tmp_path: Path, given, said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        loaded(tmp_path, {**images(tmp_path / "part.npz", 10, 10), "images": given})
+    assert "config/config.yaml or --config" in str(error.value) and said in str(error.value)
+
+
+def test_the_entry_of_a_dataset_has_its_numbers_itself(tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    path = tmp_path / "config/datasets.yaml"
+    new = "source: {source: torchvision, dataset: CIFAR10, images: {train: 1, test: 1}}"
+    path.write_text(path.read_text().replace("source: {source: torchvision, dataset: CIFAR10}", new))
+    with pytest.raises(ConfigError, match=r"config/datasets.yaml: cifar10.source .*unknown key 'images'"):
+        experiment.load(tmp_path)
+
+
+def line(exp: experiment.Experiment, scale: str, protocol: str = "fedsmoo-cifar10") -> str:
+    """Return what a table of one set-up says was trained."""
+    pairs = [(protocol, "dir0.6-100")]
+    spec = {"setting": set_ups.setting(exp, scale, pairs), "datasets": set_ups.datasets(exp, scale, pairs)}
+    return as_read(spec)["setting"].partition(", 100 clients")[0].partition(", 30 clients")[0]
+
+
+def test_what_was_read_is_said(tmp_path: Path) -> None:
+    part = {**images(tmp_path / "part.npz", 600, 20), "images": {"train": 600, "test": 20}}
+    here = loaded(tmp_path, part)
+    absent = "declared; they are not on this machine to be counted"
+    assert line(here, "paper") == f"CIFAR-10 (620 images of 32x32 {absent})"
+    fetched(here, "cifar10")
+    assert line(here, "paper") == "CIFAR-10 (620 of 60,000 images of 32x32)"
+    assert line(loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"}), "paper") == (
+        "CIFAR-10 (620 of 60,000 images of 32x32)"
+    ), "what lies there is what is counted, whatever is declared by now"
+    fetched(here, "digits")
+    assert line(here, "preview") == "digits (1,797 images of 8x8)"
+
+
+def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
+    here = loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"})
+    manifest = Path(here.resources, "cifar10/dataset.json")
+    manifest.parent.mkdir(parents=True)
+    for text in (
+        "{",
+        "[]",
+        "{}",
+        '{"train": 1, "test": "x", "shape": [3, 32, 32]}',
+        '{"train": 1, "test": 1, "shape": 3}',
+    ):
+        manifest.write_text(text)
+        with pytest.raises(DataError, match=r"resources/cifar10/dataset\.json: not that of a data set"):
+            line(here, "paper")
+
+
+def test_tables_figures_and_the_report_say_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One table, one figure and the report of both, made by their commands' own functions."""
+    monkeypatch.chdir(tmp_path)
+    asked = {"scale": "preview", "tables": ["fedsmoo2023_T1"], "figures": ["fedsmoo2023_F7"]}
+    (tmp_path / "asked.json").write_text(json.dumps(asked))
+    monkeypatch.setattr(configuration, "HOME", ROOT)
+    arguments = [
+        "--configuration",
+        "asked.json",
+        "--scale",
+        "preview",
+        "--resources",
+        "elsewhere",
+        "--out",
+        "report.json",
+    ]
+    assert cli.main(["specify", *arguments]) == 0
+    spec = json.loads(Path("report.json").read_text())
+    exp = experiment.load(ROOT, asked, resources="elsewhere")
+    for name in ("digits", "digits20"):
+        fetched(exp, name)
+    said = ("digits (1,797 images of 8x8)", "digits and turned digits (3,594 images of 8x8)")
+    write.make(spec["tables"][0], tmp_path)
+    for ending in ("md", "html", "tex"):
+        text = " ".join(Path(f"fedsmoo2023_T1.{ending}").read_text().replace("\n% ", " ").split())
+        assert all(words in text for words in said) and "{digits" not in text
+    drawn = []
+    monkeypatch.setitem(KINDS, "curves", lambda spec: drawn.append(spec["setting"]) or pyplot.figure())
+    figures.make(exp.figure("preview", "fedsmoo2023_F7")["spec"], tmp_path)
+    assert drawn[0].startswith(said[0])
+    report.make(spec, tmp_path / "report.html", Errata(ROOT))
+    page = Path("report.html").read_text()
+    assert page.count(said[0]) >= 2 and "{digits" not in page
