@@ -68,6 +68,8 @@ def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
     spec = importlib.util.find_spec(f"{__name__}.{name}")
     try:
         module = importlib.import_module(spec.name)
+    except ConfigError as error:  # of a class that cannot be
+        raise ConfigError(f"{spec.origin}: {error}") from error
     except Exception as error:  # the file may be a user's, and do anything
         kind = type(error).__name__
         raise ConfigError(f"{spec.origin}: cannot be imported as an algorithm: {kind}: {error}") from error

@@ -34,9 +34,9 @@ class FedSMOO(FedDyn):
         "the global perturbation from mu_i alone, or from mu_i minus the last perturbation",
         "the printed numbers come from the official code, whose authors call the dropped term small",
     )
-    client_state = ("h", "mu")
-    server_state = ("h", "s")
-    scratch = ("dual", "e")
+    client_state = ("mu",)
+    server_state = ("s",)
+    scratch = ("e",)
     communication = (2, 2)
     gradients_per_step = 2
     alike = True
