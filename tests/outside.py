@@ -7,7 +7,8 @@ from pathlib import Path
 
 from flatfed import algorithms
 
-HEAD = """from flatfed.algorithms import Algorithm, Number
+HEAD = """from flatfed.algorithms import Algorithm, Number, Whole
+from flatfed.algorithms.dfedavg import DFedAvg
 from flatfed.algorithms.fedavg import FedAvg
 
 

@@ -16,6 +16,7 @@ import pkgutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from flatfed.algorithms import _hooks
 from flatfed.algorithms._base import Algorithm, Choice, Number, Whole
 from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.errors import ConfigError, unknown
@@ -56,7 +57,11 @@ def names() -> list[str]:
 
 
 def load(name: str) -> type[Algorithm]:
-    """Return the class of algorithm ``name``; ConfigError if there is no such file, or none that can be imported."""
+    """Return the class of algorithm ``name``.
+
+    Raises ConfigError if there is no such file, none that can be imported, or one with a slip in a hook's name or
+    parameters (:mod:`flatfed.algorithms._hooks`).
+    """
     return _load(name, tuple(__path__))
 
 
@@ -76,6 +81,7 @@ def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
     wanted = name.replace("_", "")
     for value in vars(module).values():
         if isinstance(value, type) and issubclass(value, Algorithm) and value.__name__.lower() == wanted:
+            _hooks.check(value)
             return value
     raise ConfigError(
         f"{module.__file__}: defines no subclass of flatfed.algorithms.Algorithm called {wanted!r}, capitals aside; a "
