@@ -25,3 +25,15 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "gpu" in item.keywords:
             item.add_marker(skip)
+
+
+@pytest.fixture
+def outside(tmp_path, monkeypatch):
+    """Yield a folder of algorithms outside our tree, in which a test writes some; forget them afterwards."""
+    from flatfed import algorithms
+    from outside import Outside
+
+    monkeypatch.setattr(algorithms, "__path__", list(algorithms.__path__))
+    folder = Outside(tmp_path / "mine")
+    yield folder
+    folder.forget()

@@ -155,7 +155,8 @@ def test_client_test_needs_test_images_of_every_class():
 
 @pytest.mark.parametrize("count", [0, -1, 2.0, True, "3", 10_000])
 def test_a_number_of_client_test_images_that_is_none_is_refused(office, count):
-    with pytest.raises(DataError, match=rf"client_test: {count!r} images .* from 1 to the \d+ test images"):
+    words = " images .* from 1 to the \\d+ test images" if count in (0, 10_000) else " is not allowed; a whole number"
+    with pytest.raises(DataError, match=f"client_test: {count!r}{words}"):
         make(office, client_test=count)
     assert not (office.parent / "part.npz").exists()
 

@@ -98,3 +98,27 @@ def test_data_that_cannot_be_read_end_before_the_first_training(project):
     assert "Train " not in done.text
     assert (project.root / "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedavg/seed1/run.json").exists()
     assert (project.root / "resources/digits/images.npy").read_bytes() == made
+
+
+BAD = """from flatfed.algorithms.fedavg import FedAvg
+
+
+class FedBad(FedAvg):
+    def {}(self, server, uploads, ctx):
+        return uploads["w"].mean(dim=0, keepdim=True)
+"""
+
+
+def test_an_algorithm_with_a_misspelt_hook_is_refused(untouched, tmp_path):
+    (tmp_path / "fedbad.py").write_text(BAD.format("agregate"))
+    text = refused(untouched, "--config", f"algorithm_folders=[{tmp_path}]")
+    assert f"{tmp_path}/fedbad.py: FedBad.agregate: nothing calls it; did you mean 'aggregate'?" in text
+
+
+def test_an_algorithm_whose_hook_returns_what_it_should_write_ends_in_its_first_round(project, tmp_path):
+    (tmp_path / "fedbad.py").write_text(BAD.format("aggregate"))
+    run = "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedbad/seed1"
+    done = project.snakemake("--config", f"algorithm_folders=[{tmp_path}]", "--", f"{run}/run.json")
+    assert done.returncode != 0 and "Traceback" not in done.text
+    assert f"flatfed train: {tmp_path}/fedbad.py: FedBad.aggregate returned a tensor of shape " in done.text
+    assert not (project.root / run / "run.json").exists()

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from flatfed.algorithms import _hooks
 from flatfed.algorithms._base import Algorithm, Choice, Number, Whole
 from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.errors import ConfigError, unknown
@@ -69,7 +70,11 @@ def names() -> list[str]:
 
 
 def load(name: str) -> type[Algorithm]:
-    """Return the class of algorithm ``name``; ConfigError if there is no such file, or none that can be imported."""
+    """Return the class of algorithm ``name``.
+
+    Raises ConfigError if there is no such file, none that can be imported, or one with a slip in a hook's name or
+    parameters (:mod:`flatfed.algorithms._hooks`).
+    """
     return _load(name, tuple(__path__))
 
 
@@ -81,12 +86,15 @@ def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
     spec = importlib.util.find_spec(f"{__name__}.{name}")
     try:
         module = importlib.import_module(spec.name)
+    except ConfigError as error:  # of a class that cannot be
+        raise ConfigError(f"{spec.origin}: {error}") from error
     except Exception as error:  # the file may be a user's, and do anything
         kind = type(error).__name__
         raise ConfigError(f"{spec.origin}: cannot be imported as an algorithm: {kind}: {error}") from error
     wanted = name.replace("_", "")
     for value in vars(module).values():
         if isinstance(value, type) and issubclass(value, Algorithm) and value.__name__.lower() == wanted:
+            _hooks.check(value)
             return value
     raise ConfigError(
         f"{module.__file__}: defines no subclass of flatfed.algorithms.Algorithm called {wanted!r}, capitals aside; a "

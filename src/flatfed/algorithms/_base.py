@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from flatfed.algorithms._claims import Claims
@@ -32,15 +33,30 @@ if TYPE_CHECKING:
 
     Mixing = Callable[[int], Tensor]
 
+#: Kinds of vectors that an algorithm declares, and names that are taken: the engine keeps those itself.
+STATE = {"client_state": ("model", "private"), "server_state": ("w",), "scratch": ()}
+
+
+def check_state(kind: str, names: Any, where: str) -> None:
+    """Refuse ``names`` of vectors of a ``kind`` that are no names or taken; ConfigError beginning with ``where``."""
+    if not isinstance(names, tuple) or not all(isinstance(one, str) for one in names):
+        raise ConfigError(f"{where}: {kind} is {names!r}; wanted: a tuple of names")
+    for one in names:
+        if one in STATE[kind]:
+            raise ConfigError(f"{where}: {kind} may not have {one!r}, which the engine keeps itself")
+
 
 class Algorithm:
     """Base of all algorithms; hyper-parameters are class attributes of type Number, Whole or Choice.
 
     ``client_state``: names of vectors every client keeps between rounds, zero at first: ``ctx.client[name]``.
     ``server_state``: names of vectors the server keeps beside the model, zero at first: ``ctx.server[name]``.
-    ``scratch``: names of row matrices that live for one round, zero at its start: ``ctx.scratch[name]``. ``remembers``:
-    every client keeps the model it last received: ``ctx.previous``. ``communication``: (download, upload) in model
-    sizes, of one active client in one round; decentralised, both ends of one link in one gossip step.
+    ``scratch``: names of row matrices that live for one round, zero at its start: ``ctx.scratch[name]``. These three
+    are joined along the inheritance: a class declares its own vectors, and has those of its bases before them. Two
+    bases that declare one name independently are refused, unless the class repeats it: then they share the vector.
+
+    ``remembers``: every client keeps the model it last received: ``ctx.previous``. ``communication``: (download,
+    upload) in model sizes, of one active client in one round; decentralised, both ends of one link in one gossip step.
     ``gradients_per_step``: gradient evaluations of one local step; ``full_passes``: gradients on all of a client's data
     that it takes in a round beside them. ``central``: trains on one client that has all data, in a split of scheme
     central, and nowhere else. ``decentralised``: no server; every client keeps a model of its own and mixes it with its
@@ -63,6 +79,11 @@ class Algorithm:
     mix_first: bool = False
     alike: bool = False
     claims: Claims = Claims()
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        for kind in STATE:
+            setattr(cls, kind, _joined(cls, kind))
 
     def __init__(self, **values: Any):
         known = self.parameters()
@@ -144,3 +165,24 @@ class Algorithm:
     def evaluated(self, server: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return name -> model (1, parameters); the first is the one tables show, others are evaluated at the end."""
         return {"server": server["w"]}
+
+
+def _joined(kind: type, state: str) -> tuple[str, ...]:
+    """Return the names of vectors that ``kind`` and its bases declare, each once: from the last of the bases to itself.
+
+    :raises ConfigError: names that cannot be, or one that two bases have of which neither has it from the other.
+    """
+    names: dict[str, None] = {}
+    for base in reversed(kind.__mro__):
+        check_state(state, vars(base).get(state, ()), f"algorithm {base.__name__}")
+        names.update(dict.fromkeys(vars(base).get(state, ())))
+    own = vars(kind).get(state, ())
+    for one, other in combinations(kind.__bases__, 2):
+        both = set(getattr(one, state, ())) & set(getattr(other, state, ())) - set(own)
+        common = set(one.__mro__) & set(other.__mro__)
+        for name in sorted(both.difference(*(vars(base).get(state, ()) for base in common))):
+            raise ConfigError(
+                f"algorithm {kind.__name__}: {state}: {one.__name__} and {other.__name__} both have a vector {name!r}; "
+                f"rename one of them, or declare it in {kind.__name__} too where they are to share it"
+            )
+    return tuple(names)

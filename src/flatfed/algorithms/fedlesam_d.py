@@ -18,7 +18,5 @@ class FedLESAMD(LocallyEstimated, FedDyn):
     """FedDyn on FedLESAM's perturbed gradient."""
 
     rho = Number(0.1, "radius of the perturbation; 0 is FedDyn", minimum=0)
-    server_state = ("h", "step")
-    scratch = ("dual", "e")
     alike = True
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)

@@ -34,8 +34,6 @@ class FedLESAMS(LocallyEstimated, Scaffold):
         "factor of c - c_i in a step: 1, or the official 0.1",
         "with 0.1, c_i no longer estimates the client's gradient",
     )
-    server_state = ("c", "step")
-    scratch = ("correction", "e")
     alike = True
     claims = Claims((Reduction({"rho": 0.0}, "scaffold"),), ends_at="optimum", per_rho=4.0)
 

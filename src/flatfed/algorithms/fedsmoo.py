@@ -36,9 +36,9 @@ class FedSMOO(FedDyn):
         "the global perturbation from mu_i alone, or from mu_i minus the last perturbation",
         "what public code runs, as repaired in 502bec6",
     )
-    client_state = ("h", "mu")
-    server_state = ("h", "s")
-    scratch = ("dual", "e")
+    client_state = ("mu",)
+    server_state = ("s",)
+    scratch = ("e",)
     communication = (2, 2)
     gradients_per_step = 2
     alike = True

@@ -5,19 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from flatfed.algorithms import Algorithm
+from flatfed.algorithms._base import STATE, check_state
 from flatfed.errors import ConfigError
 
 
 def check(algorithm: Algorithm, description: dict[str, Any], clients: int, private: int) -> None:
     """Refuse ``algorithm`` with ``private`` coordinates a client on ``clients`` clients; ConfigError says why not."""
     name, split = type(algorithm).__name__, description["split"]
-    for kind, taken in (("client_state", ("model", "private")), ("server_state", ("w",)), ("scratch", ())):
-        names = getattr(algorithm, kind)
-        if not isinstance(names, tuple) or not all(isinstance(one, str) for one in names):
-            raise ConfigError(f"algorithm {name}: {kind} is {names!r}; wanted: a tuple of names")
-        for one in names:
-            if one in taken:
-                raise ConfigError(f"algorithm {name}: {kind} may not have {one!r}, which the engine keeps itself")
+    for kind in STATE:
+        check_state(kind, getattr(algorithm, kind), f"algorithm {name}")
     if algorithm.central and clients > 1:
         raise ConfigError(f"algorithm {name} has all data at one place, but split {split!r} has {clients} clients")
     if algorithm.decentralised and "topology" not in description:

@@ -13,7 +13,7 @@ from torch import Tensor
 from flatfed import algorithms
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
-from flatfed.engine import able, batches, fit
+from flatfed.engine import able, batches, first_calls, fit
 from flatfed.engine.client_state import ClientState, Received
 from flatfed.engine.context import context_of
 from flatfed.engine.cost import Cost
@@ -61,6 +61,7 @@ class Simulation(Rounds):
         self.device = device
         update = description["update"]
         self.algorithm = algorithm or algorithms.load(update["name"])(**update["params"])
+        first_calls.watch(self.algorithm)
 
         self.weights = Weights(description, self.algorithm, device, self.dtype, pretrained_file)
         self.model, self.layout = self.weights.model, self.weights.layout
@@ -83,14 +84,18 @@ class Simulation(Rounds):
         steps = description.get("local_steps")
         self.schedule = batches.Schedule(description["batch_size"], description["local_epochs"], steps)
 
-        self.private = self.algorithm.private_size(tuple(description["dataset"]["shape"]))
+        shape = tuple(description["dataset"]["shape"])
+        self.private = self.algorithm.private_size(shape)
         fit.check(self.algorithm, description, self.clients, self.private)
+        if self.private:
+            first_calls.check_transform(self.algorithm, self.weights.initial, shape, self.private)
         self.topology = None
         if self.algorithm.decentralised:
             self.topology = Topology(description["topology"], self.clients, self.seed)
         self.trial: dict[str, Any] | None = None
         self.use(executor_name)
         self._start(self.weights.initial)
+        first_calls.check_evaluated(self.algorithm, self.server)
         self.probe = Probe(description["probe"], self) if "probe" in description else None
 
     def use(self, name: str) -> None:

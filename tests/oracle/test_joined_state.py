@@ -1,0 +1,155 @@
+"""Vectors that an algorithm's bases declare: joined along the inheritance, each once, and trained as declared."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from harness import Reference, description, simulation
+
+from flatfed import algorithms
+from flatfed.engine.sampling import active_clients
+from flatfed.errors import ConfigError
+
+PULL, KEPT, SERVER = 0.3, 0.5, 0.9
+BOTH = f'''
+class Anchored(FedAvg):
+    """Local steps are pulled towards the model that the client ended with when it last took part."""
+
+    client_state = ("anchor",)
+    scratch = ("pull",)
+
+    def start(self, w, ctx):
+        super().start(w, ctx)
+        ctx.scratch["pull"].copy_({PULL} * (w - ctx.client["anchor"]))
+
+    def correct(self, g, ctx):
+        return super().correct(g, ctx).add_(ctx.scratch["pull"])
+
+    def finish(self, w, ctx):
+        ctx.client["anchor"].copy_(w)
+        return super().finish(w, ctx)
+
+
+class Heavy(Algorithm):
+    """Momentum in the local steps and at the server; clients count their rounds."""
+
+    client_state = ("rounds",)
+    server_state = ("velocity",)
+    scratch = ("last",)
+
+    def correct(self, g, ctx):
+        g = super().correct(g, ctx).add_(ctx.scratch["last"], alpha={KEPT})
+        ctx.scratch["last"].copy_(g)
+        return g
+
+    def finish(self, w, ctx):
+        ctx.client["rounds"].add_(1)
+        return super().finish(w, ctx)
+
+    def aggregate(self, server, uploads, ctx):
+        received = server["w"].clone()
+        super().aggregate(server, uploads, ctx)
+        server["velocity"].mul_({SERVER}).add_(server["w"] - received)
+        server["w"].copy_(received + server["velocity"])
+
+
+class FedBoth(Heavy, Anchored):
+    """Both, of which each class declares its own vectors alone."""
+'''
+
+
+def by_hand(folder, spec: dict) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the model, the clients' anchors and their rounds, by plain loops over clients and steps."""
+    problem = Reference(folder, spec)
+    w, velocity = problem.w.clone(), torch.zeros_like(problem.w)
+    anchors, rounds = torch.zeros(problem.m, len(w), dtype=w.dtype), torch.zeros(problem.m)
+    for round_ in range(spec["rounds"]):
+        rate = spec["learning_rate"] * spec["learning_rate_decay"] ** round_
+        models = []
+        for client in active_clients(spec["sampling"], problem.m, spec["seed"], round_):
+            x, pull, last = w.clone(), PULL * (w - anchors[client]), torch.zeros_like(w)
+            for index in problem.batches(client, round_):
+                last = problem.gradient(x, index) + pull + KEPT * last
+                clipped = last * min(1.0, spec["clip_norm"] / (float(last.norm()) + 1e-6))
+                x = x - rate * (clipped + spec["weight_decay"] * x)
+            anchors[client] = x
+            rounds[client] += 1
+            models.append(x)
+        velocity = SERVER * velocity + torch.stack(models).mean(dim=0) - w
+        w = w + velocity
+    return w, anchors, rounds
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_an_outside_algorithm_of_two_with_state_trains_as_by_hand(tmp_path, outside, executor):
+    outside.write("fedboth", BOTH)
+    kind = algorithms.load("fedboth")
+    assert kind.client_state == ("anchor", "rounds") and kind.server_state == ("velocity",)
+    assert kind.scratch == ("pull", "last") and kind().stored_vectors() == 3
+    spec = description("fedboth", rounds=5)
+    run = simulation(tmp_path, spec, executor)
+    for _ in range(spec["rounds"]):
+        run.advance()
+    w, anchors, rounds = by_hand(tmp_path, spec)
+    assert (run.server["w"][0] - w).abs().max() < 1e-12
+    assert (run.state.store["anchor"] - anchors).abs().max() < 1e-12
+    assert torch.equal(run.state.store["rounds"][:, 0], rounds.double()) and rounds.max() > 1
+
+
+def test_a_shipped_algorithm_composed_once_more_is_the_same(tmp_path, outside):
+    """FedLESAM-S, by somebody who knows nothing of its vectors."""
+    outside.write(
+        "mine",
+        "from flatfed.algorithms._lesam import LocallyEstimated\nfrom flatfed.algorithms.scaffold import Scaffold\n\n\n"
+        "class Mine(LocallyEstimated, Scaffold):\n    pass\n",
+    )
+    theirs, mine = (
+        simulation(tmp_path, description(name, {"rho": 0.3, "steps": "paper"})) for name in ("fedlesam_s", "mine")
+    )
+    for _ in range(3):
+        assert theirs.advance() | {"seconds": 0} == mine.advance() | {"seconds": 0}
+    assert list(theirs.server) == list(mine.server) == ["w", "c", "step"]
+    assert all(torch.equal(theirs.server[name], mine.server[name]) for name in theirs.server)
+
+
+def test_the_order_is_that_of_the_bases_and_every_name_is_there_once():
+    feddyn = algorithms.load("feddyn")
+    again = type("Again", (feddyn,), {"client_state": ("h", "mu"), "scratch": ("v",)})
+    assert again.client_state == ("h", "mu") and again.server_state == ("h",) and again.scratch == ("dual", "v")
+    left, right = (type(name, (feddyn,), {"scratch": (name,)}) for name in ("left", "right"))
+    assert type("Diamond", (left, right), {}).scratch == ("dual", "right", "left")
+    plain = type("Plain", (), {"scratch": ("own",)})
+    assert type("Mixed", (plain, feddyn), {}).scratch == ("dual", "own")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('class Odd(FedAvg):\n    scratch = "velocity"\n', "algorithm Odd: scratch is 'velocity'; wanted: a tuple"),
+        ('class Odd(FedAvg):\n    server_state = ("w",)\n', "algorithm Odd: server_state may not have 'w'"),
+        (
+            'class Odd(FedAvg):\n    @property\n    def scratch(self):\n        return ("v",)\n',
+            "algorithm Odd: scratch is <property",
+        ),
+        (
+            'class One(Algorithm):\n    scratch = ("e",)\n\n\nclass Two(Algorithm):\n    scratch = ("e",)\n\n\n'
+            "class Odd(One, Two):\n    pass\n",
+            "algorithm Odd: scratch: One and Two both have a vector 'e'; rename one of them",
+        ),
+    ],
+    ids=["a string", "taken", "a property", "of two"],
+)
+def test_state_that_cannot_be_is_refused_when_the_file_is_loaded(outside, text, words):
+    path = outside.write("odd", text)
+    with pytest.raises(ConfigError) as caught:
+        algorithms.load("odd")
+    assert str(caught.value).startswith(f"{path}: {words}")
+
+
+def test_two_bases_share_a_vector_where_the_class_says_so(outside):
+    outside.write(
+        "odd",
+        'class One(Algorithm):\n    scratch = ("e",)\n\n\nclass Two(Algorithm):\n    scratch = ("e",)\n\n\n'
+        'class Odd(One, Two):\n    scratch = ("e",)\n',
+    )
+    assert algorithms.load("odd").scratch == ("e",)

@@ -1,0 +1,158 @@
+"""An algorithm's file with a slip in a hook's name or parameters is refused when it is loaded, before any job."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flatfed import algorithms
+from flatfed.algorithms._hooks import letters_apart
+from flatfed.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+
+AGGREGATE = 'server["w"].copy_(uploads["w"].median(dim=0, keepdim=True).values)'
+
+#: What is wrong -> (body of a class FedBad(FedAvg), what the message says after the file's name).
+SLIPS = {
+    "a letter left out": (
+        f"def agregate(self, server, uploads, ctx):\n        {AGGREGATE}",
+        ["FedBad.agregate: nothing calls it; did you mean 'aggregate'?", "hooks: aggregate, begin, correct"],
+    ),
+    "two letters swapped": (
+        "def udpate(self, w, d, ctx):\n        w.sub_(ctx.lr * d)",
+        ["FedBad.udpate: nothing calls it; did you mean 'update'?"],
+    ),
+    "a capital": ("def Correct(self, g, ctx):\n        return 2 * g", ["FedBad.Correct", "did you mean 'correct'?"]),
+    "a letter too many, which calls itself at the base": (
+        "def perturbations(self, w, gradient, ctx):\n        return super().perturbations(w, gradient, ctx)",
+        ["FedBad.perturbations", "did you mean 'perturbation'?"],
+    ),
+    "a misspelt property": (
+        "@property\n    def proximl(self):\n        return 0.1",
+        ["FedBad.proximl: nothing calls it; did you mean 'proximal'?"],
+    ),
+    "a misspelt declaration": (
+        "comunication = (2, 1)",
+        ["FedBad.comunication: nothing reads it; did you mean 'communication'?"],
+    ),
+    "a misspelt parameter of the base": (
+        'gossip_step = Whole(4, "Q", minimum=1)',
+        ["FedBad.gossip_step: nothing reads it; did you mean 'gossip_steps'?"],
+    ),
+    "an argument left out": (
+        f"def aggregate(self, server, uploads):\n        {AGGREGATE}",
+        ["FedBad.aggregate(self, server, uploads); wanted: aggregate(self, server, uploads, ctx), in this order"],
+    ),
+    "an argument too many": (
+        "def correct(self, w, g, ctx):\n        return g",
+        ["FedBad.correct(self, w, g, ctx); wanted: correct(self, g, ctx)"],
+    ),
+    "arguments swapped": (
+        "def update(self, d, w, ctx):\n        w.sub_(ctx.lr * d)",
+        ["FedBad.update(self, d, w, ctx); wanted: update(self, w, d, ctx), in this order"],
+    ),
+    "arguments by name alone": (
+        "def finish(self, w, *, ctx):\n        return {}",
+        ["FedBad.finish(self, w, ctx); wanted: finish(self, w, ctx), in this order"],
+    ),
+    "no self": (
+        "def correct(g, ctx):\n        return g",
+        ["FedBad.correct(self, ctx); wanted: correct(self, g, ctx)"],
+    ),
+    "a parameter with a hook's name": (
+        'mix = Number(0.5, "share of the neighbours")',
+        ["FedBad.mix is Number(default=0.5", "wanted: a function mix(self, models, mixing, ctx)"],
+    ),
+    "a hook as a property": (
+        '@property\n    def evaluated(self):\n        return {"server": self.w}',
+        ["FedBad.evaluated is a property; wanted: a function evaluated(self, server)"],
+    ),
+    "a property as a function": (
+        "def proximal(self):\n        return 0.1",
+        ["FedBad.proximal is read, not called; wanted: a value, or a function under @property"],
+    ),
+    "a declaration as a function": (
+        "def alike(self):\n        return False",
+        ["FedBad.alike is read, not called"],
+    ),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_refused_with_file_and_hook(outside, slip):
+    body, words = SLIPS[slip]
+    path = outside.write("fedbad", f"class FedBad(FedAvg):\n    {body}\n")
+    with pytest.raises(ConfigError) as caught:
+        algorithms.load("fedbad")
+    assert str(caught.value).startswith(f"{path}: {words[0]}") and "\n" not in str(caught.value)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_slip_in_a_building_block_names_the_blocks_file(outside):
+    block = outside.write("_block", "class Block(Algorithm):\n    def corect(self, g, ctx):\n        return 2 * g\n")
+    outside.write("fedbad", "from flatfed.algorithms._block import Block\n\n\nclass FedBad(Block, FedAvg):\n    pass\n")
+    with pytest.raises(ConfigError, match=f"{block}: Block.corect: nothing calls it; did you mean 'correct'"):
+        algorithms.load("fedbad")
+
+
+def test_a_plain_base_behind_the_algorithm_is_refused(outside):
+    path = outside.write(
+        "fedbad",
+        "class Plain:\n    def correct(self, g, ctx):\n        return g\n\n\nclass FedBad(FedAvg, Plain):\n    pass\n",
+    )
+    with pytest.raises(ConfigError, match=f"{path}: Plain.correct is never called: in FedBad .* Plain before"):
+        algorithms.load("fedbad")
+
+
+#: What is right, however near it is to a slip.
+RIGHT = {
+    "called by the class": (
+        "def mixed(self, g):\n        return 2 * g\n\n    def correct(self, g, ctx):\n        return self.mixed(g)"
+    ),
+    "called in a function inside": (
+        "def mixed(self, g):\n        return 2 * g\n\n    def correct(self, g, ctx):\n"
+        "        return (lambda: self.mixed(g))()"
+    ),
+    "read by the class": 'fix = Number(0.5, "x")\n\n    def correct(self, g, ctx):\n        return self.fix * g',
+    "an underscore": "def _mixed(self, g):\n        return 2 * g",
+    "far from every hook": "def median(self, rows):\n        return rows.median(dim=0)",
+    "other names of arguments": "def correct(self, gradients, _):\n        return gradients",
+    "an argument more with a default": "def correct(self, g, ctx, factor=2):\n        return factor * g",
+    "all arguments at once": "def correct(self, *everything):\n        return super().correct(*everything)",
+    "a static method": "@staticmethod\n    def correct(g, ctx):\n        return g",
+    "a parameter in place of a property": 'proximal = Number(0.1, "mu")',
+    "a base's parameter": 'gossip_steps = Whole(2, "Q", minimum=1)',
+}
+
+
+@pytest.mark.parametrize("right", RIGHT)
+def test_what_is_right_is_loaded(outside, right):
+    outside.write("fedgood", f"class FedGood(FedAvg):\n    {RIGHT[right]}\n")
+    assert algorithms.load("fedgood").__name__ == "FedGood"
+
+
+def test_none_of_ours_is_refused():
+    assert len([algorithms.load(name) for name in algorithms.names()]) >= 24
+
+
+def test_letters_apart_is_the_levenshtein_distance():
+    pairs = [("", "mix"), ("mix", "mix"), ("kitten", "sitting"), ("udpate", "update"), ("sunday", "saturday")]
+    assert [letters_apart(*pair) for pair in pairs] == [3, 0, 3, 2, 3]
+    assert [letters_apart(*pair[::-1]) for pair in pairs] == [3, 0, 3, 2, 3]
+
+
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_a_command_says_so_in_one_line(outside, command):
+    path = outside.write("fedbad", f"class FedBad(FedAvg):\n    {SLIPS['a letter left out'][0]}\n")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), algorithms.VARIABLE: str(outside.folder)}
+    words = [sys.executable, "-m", "flatfed", command]
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith(f"flatfed {command}: {path}: FedBad.agregate: nothing calls it")
+    assert done.stderr.count("\n") == 1
