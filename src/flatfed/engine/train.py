@@ -6,7 +6,6 @@ decentralised runs need networkx too, which torch brings along.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import platform
@@ -41,7 +40,7 @@ from flatfed.files import digest_json
 from flatfed.models import pretrained
 from flatfed.runs import host
 from flatfed.runs import record as records
-from flatfed.runs.identity import differences
+from flatfed.runs.identity import hold_partition
 
 PULSE = 30.0  # seconds between two states of a run's lines so far, at least, but for those of a checkpoint
 HASHED = 4 << 30  # datasets up to this size are hashed before every run; larger ones take minutes
@@ -276,11 +275,7 @@ def _check(
         raise DataError(f"{dataset}: {data.classes} classes, but the run's {wanted['name']!r} has {wanted['classes']}")
     if len(dealt.indices) and int(dealt.indices.max()) >= len(data.labels):
         raise DataError(f"{partition}: deals image {int(dealt.indices.max())}, but {dataset} has {len(data.labels)}")
-    asked = {**description["partition"], "seed": description["seed"]}
-    made_as = {key: value for key, value in dealt.spec.items() if key != "dataset_digest"}
-    if different := list(differences(made_as, asked)):
-        words = [f"{key} is {json.dumps(its)}, the run has {json.dumps(ours)}" for key, its, ours in different]
-        raise DataError(f"{partition}: not the partition of the run: {'; '.join(words)}")
+    hold_partition(partition, dealt.spec, description)
     clients = len(dealt.offsets) - 1
     if clients != description["partition"]["clients"]:
         raise DataError(f"{partition}: {clients} clients, but the run has {description['partition']['clients']}")

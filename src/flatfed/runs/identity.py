@@ -90,12 +90,25 @@ def hold_place(folder: Path, record: dict[str, Any]) -> None:
         raise DataError(f"{folder}/run.json: is of another run: {'; '.join(different)}")
 
 
+def hold_partition(where: str, spec: dict[str, Any], description: dict[str, Any]) -> None:
+    """Look whether a partition, of the file ``where``, was made as ``description`` says: by its own ``spec``.
+
+    :raises DataError: it is of another split, seed or data set; the message names every key that differs.
+    """
+    asked = {**description["partition"], "seed": description["seed"]}
+    made_as = {key: value for key, value in spec.items() if key != "dataset_digest"}
+    if different := list(differences(made_as, asked)):
+        words = [f"{key} is {json.dumps(its)}, the run has {json.dumps(ours)}" for key, its, ours in different]
+        raise DataError(f"{where}: not the partition of the run: {'; '.join(words)}")
+
+
 def hold_data(where: str, record: dict[str, Any], partition: str) -> None:
     """Look whether ``record``, of the file ``where``, was trained on the data that the file ``partition`` deals.
 
     :raises DataError: it was not, or the partition cannot be read.
     """
     digest, spec = read_partition(partition)
+    hold_partition(partition, spec, record["description"])
     if record["partition_digest"] != digest:
         raise DataError(
             f"{where}: partition_digest is {str(record['partition_digest'])[:12]}, but {partition} has {digest[:12]}: "
