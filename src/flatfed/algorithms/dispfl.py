@@ -11,8 +11,9 @@ weights as trained and divide by the sum of the old masks. So a weight that is p
 and one that regrows begins as the mean of those who trained it, or at zero.
 
 Layers have Erdos-Renyi-kernel densities, proportional to sum(shape) / prod(shape), capped at 1; tensors of one
-dimension are dense. ``regrow: gradient`` takes the places of the largest |gradient| of the round's last step in place
-of random ones. A method of personal models: DFedSAM reports "global" accuracy without a definition; shown here is the
+dimension are dense (in the official code, where that density comes to 1). ``regrow: gradient`` takes the places of the
+largest |gradient| of the round's last step in place of random ones (the official code, that of one more batch at the
+trained weights). A method of personal models: DFedSAM reports "global" accuracy without a definition; shown here is the
 plain mean of all nodes' models after local training, zeros included. A link carries x_j, ``density`` of a model; where
 its weights are, at most a bit for each of the model's, is not counted, as it is not in the official code. A density
 that the dense tensors use up is refused by the job itself: which it is depends on the model's tensors.
