@@ -64,11 +64,14 @@ def train(
     code_digest: str = "",
     weights: str | os.PathLike[str] | None = None,
     meeting: Meeting | None = None,
-) -> None:
+    stop_after: int | None = None,
+) -> list[dict[str, Any]] | None:
     """Train the run ``description`` on ``dataset`` (a folder) dealt as ``partition`` (an .npz); write folder ``out``.
 
     ``weights`` is the file of the pre-trained weights that ``description["model"]["weights"]`` names, if it does.
     ``meeting``: see :func:`train_together`.
+    ``stop_after``: leave off after so many rounds of the whole run, unless these are all, with a checkpoint and no file
+    more; the lines of metrics.csv so far are returned.
 
     Goes on from the checkpoint in ``out`` if it is of this very run; otherwise sets it aside and starts anew. A run
     whose loss or weights stop being finite ends at that round: ``diverged_at`` in run.json, no later line in
@@ -133,11 +136,15 @@ def train(
     if simulation.state.home == "file":
         size = simulation.state.row_bytes() * simulation.clients
         start += f"; {said(size)} of client state lie in a file in {tempfile.gettempdir()}, memory has too little free"
-    print(f"{label}: {description['rounds']} rounds on {where}, {start}", file=sys.stderr)
+    goal = min(description["rounds"], stop_after or description["rounds"])
+    print(f"{label}: {goal} rounds on {where}, {start}", file=sys.stderr)
     with interruption.heeded():
         try:
-            with Progress(label, description["rounds"], simulation.round, out) as progress:
-                diverged = _rounds(simulation, saved, lines, sessions, progress)
+            with Progress(label, goal, simulation.round, out) as progress:
+                diverged = _rounds(simulation, saved, lines, sessions, progress, goal)
+            if diverged is None and simulation.round < description["rounds"]:
+                saved.write(simulation, {"lines": lines, "sessions": sessions})
+                return lines
             outputs.write(out, simulation, lines, identity, sessions, diverged)
             if diverged is None:
                 print(f"{label}: {spent(simulation.seconds)}", file=sys.stderr)
@@ -180,9 +187,11 @@ def train_together(
     together.go([work(*one) for one in zip(descriptions, partitions, outs, strict=True)])
 
 
-def _rounds(simulation: Simulation, saved: Checkpoint, lines: list, sessions: list, progress: Progress) -> int | None:
-    """Train what is left, adding to ``lines`` of metrics.csv; return the round in which the run diverged, or None."""
-    rounds, every = simulation.description["rounds"], simulation.description["checkpoint_every"]
+def _rounds(
+    simulation: Simulation, saved: Checkpoint, lines: list, sessions: list, progress: Progress, rounds: int
+) -> int | None:
+    """Train to the end of ``rounds``, adding to ``lines`` of metrics.csv; return the round that diverged, or None."""
+    every = simulation.description["checkpoint_every"]
     watched = ("train_loss", f"{simulation.evaluate.unseen}_loss", "consistency")
     while simulation.round < rounds or simulation.pending is not None:
         with told(simulation.device, f"round {simulation.round + 1}"):
