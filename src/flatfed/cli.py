@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from flatfed.commands.arguments import parser
 from flatfed.engine.interruption import Stopped
-from flatfed.errors import REMEDIES, DataError, FlatFedError, described
+from flatfed.errors import REMEDIES, WITHOUT_A_NAME, DataError, FlatFedError, described
 
 #: Exit status of a command that stopped for a reason the user can mend, of one that the user interrupted, and of one
 #: whose reader has seen enough (``| head``): the last two as a shell gives them.
@@ -44,7 +44,7 @@ def _run(options: argparse.Namespace) -> int:
         print(f"flatfed {options.command}: {error}", file=sys.stderr)
         return REFUSED
     except OSError as error:
-        if error.errno not in REMEDIES:
+        if error.errno not in REMEDIES or (error.filename is None and error.errno not in WITHOUT_A_NAME):
             raise  # of these, main knows the pipe that nobody reads
         print(f"flatfed {options.command}: {described(error)}", file=sys.stderr)
         return REFUSED
@@ -83,11 +83,14 @@ def weights(options: argparse.Namespace) -> None:
 
 def train(options: argparse.Namespace) -> None:
     from flatfed import algorithms, gpus, models, provenance, run_lock
+    from flatfed.commands import run_description
 
     runs, partitions, outs = options.run, options.partition, options.out
     if not len(runs) == len(partitions) == len(outs):
         counts = f"{len(runs)} of --run, {len(partitions)} of --partition and {len(outs)} of --out"
         raise DataError(f"every run has a partition and a folder of its own, but there are {counts}")
+    for place, run in enumerate(runs):
+        run_description.checked(run, f"--run{f'[{place}]' if len(runs) > 1 else ''}")
     algorithms.load(runs[0]["update"]["name"])
     models.card(runs[0]["model"]["name"])
     common = {"threads": options.threads, "weights": options.weights, "code_digest": provenance.run_digest(runs[0])}
@@ -106,6 +109,9 @@ def train(options: argparse.Namespace) -> None:
 
 
 def evaluate(options: argparse.Namespace) -> None:
+    from flatfed.commands import run_record
+
+    run_record.read(options.run / "run.json")
     from flatfed.engine import train as engine
 
     place = {"device": options.device, "threads": options.threads}
@@ -115,7 +121,9 @@ def evaluate(options: argparse.Namespace) -> None:
 
 def choose(options: argparse.Namespace) -> None:
     from flatfed.commands import choose as choices
+    from flatfed.commands import specifications
 
+    specifications.checked(options.spec, "choose")
     choices.choose(options)
 
 
@@ -132,18 +140,23 @@ def surface(options: argparse.Namespace) -> None:
 
 
 def cell(options: argparse.Namespace) -> None:
+    from flatfed.commands import specifications
     from flatfed.tables import cells
 
-    cells.make(options.spec, options.out)
+    cells.make(specifications.checked(options.spec, "cell"), options.out)
 
 
 def table(options: argparse.Namespace) -> None:
+    from flatfed.commands import specifications
     from flatfed.tables import write
 
-    write.make(options.spec, options.out_dir)
+    write.make(specifications.checked(options.spec, "table"), options.out_dir)
 
 
 def figure(options: argparse.Namespace) -> None:
+    from flatfed.commands import specifications
+
+    specifications.checked(options.spec, "figure")
     from flatfed.tables import figures
 
     figures.make(options.spec, options.out_dir)
@@ -157,7 +170,10 @@ def specify(options: argparse.Namespace) -> None:
 
 
 def report(options: argparse.Namespace) -> None:
+    from flatfed.commands import specifications
     from flatfed.commands.configuration import HOME
+
+    specifications.checked(options.spec, "report")
     from flatfed.tables import report as reports
     from flatfed.tables.errata import Errata
 
@@ -209,8 +225,9 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def time(options: argparse.Namespace) -> None:
-    from flatfed.commands import time_run
+    from flatfed.commands import run_description, time_run
 
+    run_description.checked(options.run, "--run")
     time_run.write(
         options.run,
         options.dataset,

@@ -6,14 +6,25 @@ import difflib
 import errno
 from collections.abc import Iterable
 
-#: What the user can do about a disk that takes no more. What is finished is whole, and a training has its checkpoint.
+#: What the user can do about a disk that takes no more, and about a path that leads to nothing or to something else.
+#: What is finished is whole, and a training has its checkpoint.
 REMEDIES = {
     errno.ENOSPC: "free some space, then the same command goes on from what is there",
     errno.EDQUOT: "your quota is used up: free some space, then the same command goes on from what is there",
     errno.EROFS: "results and resources have to be on a file system that can be written to",
     errno.EACCES: "the folder belongs to somebody else, or may not be written to: see `ls -ld` of it",
     errno.EPERM: "the folder belongs to somebody else, or may not be written to: see `ls -ld` of it",
+    errno.ENOENT: "check the path, or make it first",
+    errno.EISDIR: "a file is wanted here, not a folder",
+    errno.ENOTDIR: "a folder is wanted where a file is",
+    errno.EEXIST: "a folder is wanted where a file is",
+    errno.ENAMETOOLONG: "give it a shorter one",
+    errno.ELOOP: "links lead in a circle there",
 }
+
+
+#: Of these, the errors that a system raises without saying for which file: a write to a full disk.
+WITHOUT_A_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class FlatFedError(Exception):
@@ -26,6 +37,10 @@ class ConfigError(FlatFedError):
 
 class DataError(FlatFedError):
     """A problem with a dataset, a partition, or a file of results."""
+
+
+class NotJSON(DataError, ValueError):
+    """A file that should hold JSON and does not: cut, or something else."""
 
 
 def unknown(kind: str, value: object, known: Iterable[object], where: str) -> str:
@@ -55,5 +70,6 @@ def _instead(value: object, known: Iterable[object], asked: str, listed: str) ->
 
 def described(error: OSError) -> str:
     """Return what is wrong with a file or its disk, and what to do."""
-    place = f"{error.filename}: " if error.filename else ""
+    name = error.filename2 or error.filename  # a file that is renamed over another has the name of that
+    place = f"{name}: " if name else ""
     return f"{place}{(error.strerror or str(error)).lower()}; {REMEDIES[error.errno]}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from flatfed.errors import DataError
+from flatfed.errors import DataError, NotJSON
 
 
 @contextlib.contextmanager
@@ -67,9 +67,12 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """Read a JSON file."""
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+    """Read a JSON file; NotJSON, a DataError and a ValueError, where it holds something else."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (ValueError, RecursionError) as error:
+        raise NotJSON(f"{path}: not JSON ({error}): damaged, or another file; make it again") from error
 
 
 def digest_file(path: str | os.PathLike[str]) -> str:

@@ -24,7 +24,7 @@ from flatfed import cli
 from flatfed.data import sources
 from flatfed.engine.checkpoint import FOLDER
 from flatfed.errors import DataError
-from flatfed.runs import record as records
+from made import forget_sums
 
 ROOT = Path(__file__).parents[2]
 UNPICKLE = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
@@ -118,12 +118,6 @@ def trained(here):
     return here
 
 
-def forget_sums():
-    """Have the record of ``run`` not know of another file before it is read."""
-    record = records.read("run/run.json")
-    records.write("run/run.json", {key: value for key, value in record.items() if key != records.SUMS})
-
-
 def train(out):
     return command("train", "--run", "run.json", "--out", out)
 
@@ -148,7 +142,7 @@ def command(name, *words):
 def test_a_file_with_a_pickle_in_it_is_refused(trained, capsys, file, write, call):
     Path(file).unlink()
     write(file)
-    forget_sums()
+    forget_sums("run")
     assert call() == 2
     said = capsys.readouterr().err
     assert Path(file).parts[0] in said and "cannot be read" in said and "Traceback" not in said

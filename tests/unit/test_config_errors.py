@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
-from flatfed import experiment
+from flatfed import algorithms, experiment
 from flatfed.data import digits
 from flatfed.errors import ConfigError
 from flatfed.experiment import catalog
@@ -135,6 +136,19 @@ MISTAKES = {
     "assignment of shards": ("splits.yaml", "shards_per_client: 2, clients", "shards_per_client: 2, assignment: different, clients", ["shards2-100.assignment", "did you mean 'different_classes'?"]),
     "assignment of another scheme": ("splits.yaml", "alpha: 0.6, clients: 100,", "alpha: 0.6, assignment: permutation, clients: 100,", ["dir0.6-100", "'assignment'"]),
     "shards' default said twice": ("splits.yaml", "", "\nmine: {label: [M], scheme: shards, shards_per_client: 2, assignment: different_classes, clients: 100, participation: 0.1, sampling: fixed}\n", ["splits.yaml: mine", "'shards2-100' under another id"]),
+    "no splits": ("tables/fedsmoo2023_T7.yaml", "    splits: [path3-100]\n", "", ["columns[0]", "'splits' is missing", "seconds_per_round"]),
+    "data set's protocol": ("tables/fedsmoo2023_T4.yaml", "label: CIFAR-100, protocol: fedsmoo-cifar100", "label: CIFAR-100", ["rows[1]", "'protocol' is missing"]),
+    "search's protocol": ("tables/fedsmoo2023_T5.yaml", "protocol: fedsmoo-cifar10, ", "", ["columns[0]", "'protocol' is missing"]),
+    "search's key": ("tables/fedsmoo2023_T5.yaml", ", key: rho", "", ["rows[2]", "'key' is missing"]),
+    "search's metric": ("tables/fedsmoo2023_T5.yaml", "metric: hp_sam_learning_rate, ", "", ["rows[2]", "'metric' is missing"]),
+    "search's reference": ("tables/fedsmoo2023_T5.yaml", ", reference: {variant: sgd_type}", "", ["columns[0]", "'reference' is missing"]),
+    "search's variant": ("tables/fedsmoo2023_T5.yaml", "reference: {variant: sgd_type}", "reference: {}", ["columns[0]", "'variant' is missing"]),
+    "figure without panels": ("figures/cifar10_cnn.yaml", "splits: ", "#", ["cifar10_cnn.yaml", "'panels' is missing"]),
+    "panel without a title": ("figures/dfedsam2023_F2.yaml", "  - title: (a) Fashion-MNIST\n    protocol:", "  - protocol:", ["panels[0]", "'title' is missing"]),
+    "panel without rows": ("figures/dfedsam2023_F5a.yaml", ", rows: [fedavg]", "", ["panels[0]", "'rows' is missing"]),
+    "sweep without rows": ("figures/fedlesam2024_F4.yaml", "rows: [fedlesam_s]\n", "", ["panels[0]", "'rows' is missing"]),
+    "sweep of nothing": ("figures/fedsam2022_F3.yaml", "    parameter: active_clients\n", "", ["panels[0]", "'parameter' is missing"]),
+    "surface without rows": ("figures/fedlesam2024_F1.yaml", "split: dir0.6-100, rows: [fedavg]", "split: dir0.6-100", ["panels[1]", "'rows' is missing"]),
     "figure's c": (F5, "fedsmoo-cifar100", "fedsmoo-cifar10", ["path30-100.classes_per_client: 30", "at most 10", F5]),
 }
 # fmt: on
@@ -297,3 +311,41 @@ def test_a_parameter_that_a_row_of_a_figure_lacks_is_named(file: str, text: str,
     path.write_text(re.sub(r"points: .*", "points: [{}]", before.replace(text, other)))
     with pytest.raises(ConfigError, match=r"config/figures.*: (fedadam|dfedavgm) in .*unknown parameter '"):
         experiment.load(project).figure("preview", path.stem)
+
+
+@pytest.fixture
+def plain(project: Path) -> dict:
+    """A protocol without `algorithms` and `targets`, at both scales, and the table that asks for it alone."""
+    path = project / "config/protocols/fedsmoo-cifar10.yaml"
+    protocol = yaml.safe_load(path.read_text())
+    for key in ("algorithms", "targets", "searched", "tune", "variants"):
+        protocol.pop(key, None)
+        protocol["preview"].pop(key, None)
+    path.with_name("plain.yaml").write_text(yaml.safe_dump(protocol))
+    table = {"title": "t", "paper": "p", "reference": "none", "reason": "r", "rows": ["fedavg", "fedsmoo"]}
+    table |= {
+        "metric": "test_accuracy",
+        "unit": "percent",
+        "columns": [{"protocol": "plain", "splits": ["dir0.6-100"]}],
+    }
+    (project / "config/tables/plain.yaml").write_text(yaml.safe_dump(table))
+    return table
+
+
+def test_a_protocol_without_algorithms_has_every_ones_defaults(project: Path, plain: dict) -> None:
+    exp = experiment.load(project)
+    for scale in ("preview", "paper"):
+        runs = {run.algorithm: run for run in exp.table_runs(scale, "plain")}
+        declared = algorithms.load("fedsmoo").parameters()
+        params = runs["fedsmoo"].description["update"]["params"]
+        assert params == {name: parameter.default for name, parameter in declared.items()}
+        assert runs["fedavg"].description["learning_rate"] == runs["fedsmoo"].description["learning_rate"]
+
+
+def test_a_protocol_without_targets_has_none(project: Path, plain: dict) -> None:
+    plain |= {"metric": "rounds_to_target", "unit": "rounds"}
+    plain["columns"] = [{"protocol": "plain", "splits": ["dir0.6-100"], "targets": ["t1"]}]
+    plain["columns"][0] |= {"metric": "rounds_to_target", "unit": "rounds"}
+    (project / "config/tables/plain.yaml").write_text(yaml.safe_dump(plain))
+    with pytest.raises(ConfigError, match=r"no targets for split 'dir0\.6-100'; it has some for: none"):
+        experiment.load(project)

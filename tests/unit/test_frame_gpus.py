@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import gpus
+from flatfed import experiment, gpus
 from flatfed.errors import FlatFedError
 
 
@@ -133,7 +133,7 @@ def test_cuda_asked_for_and_absent_is_said_with_what_to_do(monkeypatch, tmp_path
 
 WITHOUT_TORCH = "import sys; from flatfed import cli; print(cli.main(sys.argv[1:]), 'torch' in sys.modules)"
 DATA = ("--dataset", "data", "--partition", "partition.npz")
-RUN = ("--run", "run.json", *DATA, "--out", "out")
+RUN = ("--run", "description.json", *DATA, "--out", "out")
 
 
 @pytest.mark.parametrize(
@@ -149,10 +149,17 @@ RUN = ("--run", "run.json", *DATA, "--out", "out")
 )
 def test_cuda_that_is_absent_is_refused_before_torch_is_imported(command, tmp_path):
     """In the first second: importing torch takes longer."""
-    described = {"update": {"name": "fedavg"}, "model": {"name": "cnn"}, "dataset": {"name": "x"}}
-    also = dict.fromkeys(("executor", "dataset_digest", "partition_digest", "code_digest", "versions", "host"))
-    record = {**described, **also, "description": described, "device": "cuda", "threads": 1}
+    described = (
+        experiment.load(Path(__file__).parents[2])
+        .run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
+        .description
+    )
+    digests = dict.fromkeys(("description_digest", "dataset_digest", "partition_digest", "code_digest"), "0" * 64)
+    also = {"executor": "stacked", "rounds_done": 1, "diverged_at": None, "versions": {}}
+    host = {"processor": None, "gpu": None}
+    record = {**digests, **also, "description": described, "device": "cuda", "threads": 1, "host": host}
     (tmp_path / "run.json").write_text(json.dumps(record))
+    (tmp_path / "description.json").write_text(json.dumps(described))
     source = str(Path(gpus.__file__).resolve().parents[1])
     environment = {**os.environ, "PYTHONPATH": source, "CUDA_VISIBLE_DEVICES": ""}
     call = [sys.executable, "-c", WITHOUT_TORCH, *command, "--device", "cuda"]

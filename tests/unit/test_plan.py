@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -127,7 +128,7 @@ def test_memory_is_worked_out_for_the_largest_run(here, experiment, capsys):
     assert "worked out for fedsmoo-cifar10/dir0.6-200/fedsmoo/seed1: at most " in said
     assert "client state in the host's memory where 3.2 MB are free, else in a file" in said
     assert "training images 154.0 MB, memory-mapped" in said
-    found = Costs(plan_costs.measured(Path("results/paper")), "cpu", TRAINING, TEST)
+    found = Costs(plan_costs.measured(Path("results/paper"))[0], "cpu", TRAINING, TEST)
     assert found.sizes(experiment.run("paper", PROTOCOL, SPLIT, "fedadam", 2)).server == (3 + 2) * 4 * 3000
     assert "stays on the GPU where 3.2 MB are free" in "".join(plans.memory_lines(largest, "cuda"))
 
@@ -157,7 +158,7 @@ def test_the_share_of_evaluation(here, experiment, capsys):
     del about["seconds_evaluation"]
     timing.write_text(json.dumps({**about, "seconds_per_round": 2.0, "evaluation_seconds_per_round": 1.5}))
     Path(run.path, "run.json").unlink()
-    (measured,) = plan_costs.measured(Path("results/paper"))
+    (measured,), _ = plan_costs.measured(Path("results/paper"))
     assert measured.evaluation == pytest.approx(0.75)
 
 
@@ -237,11 +238,57 @@ def test_a_diverged_run_is_there_and_measures_nothing(here, experiment):
     assert total["finished"] == 1 and total["unknown"] == 31
 
 
-def test_a_damaged_record_is_named(here, experiment, capsys):
+@pytest.mark.parametrize(
+    ("content", "state"),
+    [
+        ('{"description": ', "damaged"),
+        ("{}", "damaged"),
+        ("[]", "damaged"),
+        ("", "damaged"),
+        (None, "damaged"),
+        ({"host": None}, "finished"),
+        ({"description": {}}, "stale"),
+    ],
+)
+def test_a_damaged_record_is_named_and_the_others_count(here, experiment, capsys, content, state):
+    damaged, whole = (experiment.run("paper", PROTOCOL, SPLIT, "fedavg", seed) for seed in (1, 2))
+    file = Path(damaged.path, "run.json")
+    record(damaged, 1.0, **(content if isinstance(content, dict) else {}))
+    if content is None:
+        file.unlink()
+        file.mkdir()
+    elif isinstance(content, str):
+        file.write_text(content)
+    record(whole, 3.0)
+    total = plan()["total"]
+    assert (total["finished"], total[state]) == ((2, 2) if state == "finished" else (1, 1))
+    assert total["seconds"] > 0, "from the run that is whole"
+    found = capsys.readouterr()
+    assert found.err.count(f"{file}: not the record of a run") == 1 and "Delete it" in found.err
+    assert (f", 1 {state}" in found.out) == (state != "finished")
+
+
+def test_runs_of_an_algorithm_that_is_gone_are_left_out(here, experiment, capsys):
+    """The folder of an own algorithm is taken out of algorithm_folders: what it trained still lies in results."""
     run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
-    record(run, 1.0, host=None)
-    assert cli.main(["plan", "--config", "config.yaml"]) == 2
-    assert f"{run.path}/run.json: not the record of a run" in capsys.readouterr().err
+    record(run, 1.0)
+    for seed in (1, 2):
+        gone = dataclasses.replace(
+            run,
+            path=run.path.replace("/fedavg/seed1", f"/myfed/seed{seed}"),
+            description={**run.description, "algorithm": "myfed", "update": {"name": "myfed", "params": {}}},
+        )
+        record(gone, 1.0)
+    total = plan()["total"]
+    assert (total["finished"], total["runs"]) == (1, 32) and total["largest"] is not None
+    assert "2 of algorithm 'myfed', which has no file any more; left out" in capsys.readouterr().err
+
+
+def test_runs_on_a_data_set_that_is_gone_tell_no_seconds(here, experiment):
+    run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
+    other = {**run.description, "dataset": {**run.description["dataset"], "name": "mine"}, "split": "old"}
+    record(dataclasses.replace(run, path=run.path.replace(SPLIT, "old"), description=other), 1.0)
+    assert (plan()["total"]["unknown"], plan()["total"]["disk_unknown"]) == (32, 0)
 
 
 def test_cells_are_listed_by_id(here, capsys, experiment):
@@ -279,7 +326,7 @@ def test_calibration_times_the_cheapest_run_of_each_unknown_kind(here, experimen
     assert len(told) == 1 and told[0][0] == "dir0.6-200" and told[0][2] == 2
     assert total["unknown"] == 0 and total["seconds"] > 0
     assert not list(Path("results").glob("**/timing.json")), "a table of times never reads a calibration"
-    assert calibrate.chosen(Costs(plan_costs.measured(Path("results/paper")), "cpu", TRAINING, TEST), []) == []
+    assert calibrate.chosen(Costs(plan_costs.measured(Path("results/paper"))[0], "cpu", TRAINING, TEST), []) == []
 
 
 def test_planning_what_was_measured_imports_no_torch(here, experiment):

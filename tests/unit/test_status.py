@@ -223,3 +223,70 @@ def test_a_run_that_diverged_is_marked_and_needs_no_hours(here, capsys):
     cli.main(["status", "--config", "config.yaml"])
     said = capsys.readouterr().out
     assert "8 cells: 1 diverged (x), 7 waiting (.)" in said and "\n6 runs to make" in said
+
+
+@pytest.mark.parametrize("content", ['{"description": ', "", "{}", "[]", "null", None])
+def test_a_damaged_record_has_failed_and_the_others_are_shown(here, capsys, content):
+    damaged, whole = run_of(here, "fedcm"), run_of(here, "fedavg")
+    finished(damaged)
+    file = Path(damaged.path, "run.json")
+    file.unlink()
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_text(content)
+    finished(whole)
+    cell = Path(here.cell("paper", TABLE, f"cifar10-{SPLIT}", "fedavg").path)
+    cell.parent.mkdir(parents=True)
+    cell.write_text("{}")
+    assert cli.main(["status", "--config", "config.yaml"]) == 0
+    found = capsys.readouterr()
+    assert "8 cells: 1 done (#), 6 waiting (.), 1 failed (!)" in found.out
+    said = f"failed   {file}: not the record of a run; delete it, and the run is made again"
+    assert found.out.count(said) == 1 and "\n7 runs to make: " in found.out
+    assert found.err == "", "named once"
+
+
+def test_a_damaged_record_of_another_table_is_named(here, capsys):
+    other = Path("results/paper/runs/p/s/a/seed1/run.json")
+    other.parent.mkdir(parents=True)
+    other.write_text('{"seconds_per_round": 1.0')
+    assert cli.main(["status", "--config", "config.yaml"]) == 0
+    found = capsys.readouterr()
+    assert "8 cells: 8 waiting (.)" in found.out and f"{other}: not the record of a run" in found.err
+
+
+def test_a_table_without_runs_has_cells_that_are_made_or_fail(here, capsys):
+    cells = here.cells("paper", "fedsmoo2023_T4")
+    assert not any(cell.runs for cell in cells)
+    made, failed = cells[0], cells[-1]
+    Path(made.path).parent.mkdir(parents=True)
+    Path(made.path).write_text("{}")
+    log = Path("logs/paper/cell", *Path(failed.path).parts[-3:]).with_suffix(".log")
+    log.parent.mkdir(parents=True)
+    log.write_text("flatfed cell: no such dataset\n")
+    assert cli.main(["status", "--config", "config.yaml", "fedsmoo2023_T4"]) == 0
+    said = capsys.readouterr().out
+    assert f"{len(cells)} cells: 1 done (#), {len(cells) - 2} waiting (.), 1 failed (!)" in said
+    assert said.endswith(f"failed   flatfed cell: no such dataset  ({log})\nthey need no runs\n")
+
+
+def test_a_timing_that_fails_fails_its_cell(here, capsys):
+    """fedsmoo2023_T7: seconds of a round come from a timing, and need no runs."""
+    log = Path("logs/paper/timing", PROTOCOL, "path3-100", "fedcm.log")
+    log.parent.mkdir(parents=True)
+    log.write_text("flatfed time: no room\n")
+    assert cli.main(["status", "--config", "config.yaml", "fedsmoo2023_T7"]) == 0
+    said = capsys.readouterr().out
+    row = next(line for line in said.splitlines() if line.startswith("  FedCM "))
+    assert row.split()[-1].startswith("!!"), "seconds of a round, and their ratio to FedSMOO's"
+    assert f"flatfed time: no room  ({log})  (2 wait for it)" in said
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"round": 3'])
+def test_a_broken_state_is_none(here, content):
+    run = run_of(here, "fedcm")
+    under_way(run)
+    Path(run.path, progress.STATE).write_text(content)
+    assert progress.read(Path(run.path)) is None
+    assert status.state(run, time.time()).name == "waiting"

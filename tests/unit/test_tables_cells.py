@@ -12,7 +12,6 @@ import pytest
 
 import made
 from flatfed.errors import DataError
-from flatfed.runs import record as records
 from flatfed.tables import cells
 
 COLUMNS = (
@@ -47,13 +46,6 @@ def specify(runs: list[str], **changes) -> dict:
         "paper": {"value": 80.0, "spread": 0.14, "note": "printed OUR"},
     }
     return {**spec, **changes}
-
-
-def forget_sums(folder: str) -> None:
-    """Write a record anew as an earlier version would have."""
-    path = Path(folder, "run.json")
-    about = {key: value for key, value in records.read(path).items() if key not in (records.SUMS, records.OWN)}
-    path.write_text(json.dumps(about))
 
 
 @pytest.fixture
@@ -155,7 +147,7 @@ def test_a_cell_without_runs_is_not_applicable(tmp_path):
 def test_damaged_metrics_name_file_line_and_column(two, tmp_path):
     path = Path(two[0]) / "metrics.csv"
     path.write_text(path.read_text().replace("0.9", "O.9"))
-    forget_sums(two[0])
+    made.forget_sums(two[0])
     with pytest.raises(DataError, match=r"metrics\.csv: line 4: test_accuracy: 'O\.9' is not a number"):
         cells.make(specify(two), tmp_path / "cell.json")
     assert not (tmp_path / "cell.json").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from flatfed import cli
+from flatfed.commands import configuration
 from flatfed.engine import train as engine
 from flatfed.runs.identity import pack
 from flatfed.tables import cells
@@ -39,10 +40,12 @@ def short(monkeypatch):
     return told
 
 
+RUN = configuration.load(None).run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).description
 RUN = {
-    "seed": 1, "rounds": 800, "checkpoint_every": 10, "evaluation": {"every": 5, "sets": ["test"]},
-    "probe": {"every": 1}, "update": {"name": "fedavg", "params": {}}, "model": {"name": "cnn_tiny", "options": {}},
-}  # fmt: skip
+    **{**RUN, "rounds": 800, "checkpoint_every": 10},
+    "evaluation": {**RUN["evaluation"], "every": 5},
+    "probe": {"every": 1, "images": 8, "rho": 0.1, "m": 4},
+}
 
 
 def time(tmp_path, description=RUN, *more):

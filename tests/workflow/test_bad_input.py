@@ -32,6 +32,21 @@ def test_in_a_file(project, path, change, words):
         assert word in text
 
 
+def test_a_protocol_without_parameters_of_its_own_is_none(project):
+    """Its algorithms have their defaults: other runs than before, for `check` and Snakemake alike."""
+    runs = project.planned("--forceall")["train"]
+    for key in ("algorithms", "searched", "tune", "variants"):
+        project.edit_yaml(PROTOCOL, lambda protocol, key=key: protocol.pop(key, None))
+    project.edit_yaml(PROTOCOL, lambda protocol: protocol["preview"].pop("algorithms", None))
+    for folder in ("tables", "figures"):  # others name the variants
+        for path in (project.root / "config" / folder).glob("*.yaml"):
+            if path.stem != "fedsmoo2023_T1":
+                path.unlink()
+    done = project.flatfed("check")
+    assert done.returncode == 0, done.text
+    assert project.planned("--forceall")["train"] == runs
+
+
 @pytest.mark.parametrize(
     ("target", "words"),
     [

@@ -63,6 +63,35 @@ def count(text: str) -> int:
     return int(text)
 
 
+def file(text: str) -> Path:
+    """Read the path of a file, to be read or written: there or not, but no folder and in none that is a file."""
+    path = _standing(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder; a file is wanted")
+    return path
+
+
+def folder(text: str) -> Path:
+    """Read the path of a folder, to be read or written: there or not, but no file and in none that is one."""
+    path = _standing(text)
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a file; a folder is wanted")
+    return path
+
+
+def _standing(text: str) -> Path:
+    """Return the path ``text``; argparse reports one that nothing can have."""
+    path = Path(text)
+    try:
+        above = next((place for place in path.parents if place.exists()), None)
+        path.exists()
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is no path ({error})") from None
+    if above is not None and not above.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r}: {str(above)!r} is a file, so nothing can lie in it")
+    return path
+
+
 def _add(commands: Any, name: str, does: str, detail: str, example: str) -> argparse.ArgumentParser:
     """Add the sub-command ``name`` with its page of help."""
     return commands.add_parser(
@@ -75,7 +104,8 @@ def _add(commands: Any, name: str, does: str, detail: str, example: str) -> argp
 
 
 def _add_path(sub: argparse.ArgumentParser, option: str, metavar: str, meaning: str) -> None:
-    sub.add_argument(option, type=Path, required=True, metavar=metavar, help=meaning)
+    kind = {"DIR": folder, "FOLDER|FILE": Path}.get(metavar, file)
+    sub.add_argument(option, type=kind, required=True, metavar=metavar, help=meaning)
 
 
 def _add_spec(sub: argparse.ArgumentParser, option: str, meaning: str) -> None:
@@ -85,7 +115,7 @@ def _add_spec(sub: argparse.ArgumentParser, option: str, meaning: str) -> None:
 def add_weights(sub: argparse.ArgumentParser) -> None:
     """Add ``--weights``: it may stand without a file, as the workflow's command lines have it where there is none."""
     meaning = "file of the pre-trained weights that the run names (`flatfed weights` makes it)"
-    sub.add_argument("--weights", type=Path, nargs="?", metavar="FILE", help=meaning)
+    sub.add_argument("--weights", type=file, nargs="?", metavar="FILE", help=meaning)
 
 
 def _add_config(sub: argparse.ArgumentParser) -> None:
@@ -130,7 +160,7 @@ def _data(commands: Any) -> None:
         "python -m flatfed weights --name vit_b32-imagenet --out resources/weights/vit_b32-imagenet.safetensors",
     )
     sub.add_argument("--name", required=True, help="which weights")
-    sub.add_argument("--checkpoint", type=Path, metavar="FILE", help="torchvision's file (default: downloaded)")
+    sub.add_argument("--checkpoint", type=file, metavar="FILE", help="torchvision's file (default: downloaded)")
     _add_path(sub, "--out", "FILE", "file to write")
 
 
@@ -150,9 +180,9 @@ def _runs(commands: Any) -> None:
     said = "the run description, as `describe` prints it: JSON, or a file of it; several that differ in their seed "
     sub.add_argument("--run", type=json_or_file, metavar="JSON", help=f"{said}alone train together", **several)
     _add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
-    sub.add_argument("--partition", type=Path, metavar="NPZ", help="file that `partition` made, one a run", **several)
+    sub.add_argument("--partition", type=file, metavar="NPZ", help="file that `partition` made, one a run", **several)
     add_weights(sub)
-    sub.add_argument("--out", type=Path, metavar="DIR", help="run folder to write, one a run", **several)
+    sub.add_argument("--out", type=folder, metavar="DIR", help="run folder to write, one a run", **several)
     _add_device(sub)
 
     sub = _add(
@@ -162,7 +192,7 @@ def _runs(commands: Any) -> None:
         "Prints test loss and test accuracy, computed anew from model.safetensors.",
         f"python -m flatfed evaluate {RUN} \\\n    --dataset resources/digits --partition {PARTITION}",
     )
-    sub.add_argument("run", type=Path, metavar="RUN_FOLDER", help="a finished run")
+    sub.add_argument("run", type=folder, metavar="RUN_FOLDER", help="a finished run")
     _add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
     _add_path(sub, "--partition", "NPZ", "file that `partition` made")
     _add_device(sub)
@@ -206,7 +236,7 @@ def _pages(commands: Any) -> None:
         "Each figure stands under its name. `make figures-page` calls it for docs/figures.png.",
         "python -m flatfed gallery results/preview/figures --out figures.png",
     )
-    sub.add_argument("folder", type=Path, metavar="DIR", help="folder of figures")
+    sub.add_argument("folder", type=folder, metavar="DIR", help="folder of figures")
     sub.add_argument("--head", default="", metavar="TEXT", help="a line above all of them")
     _add_path(sub, "--out", "FILE", "PNG to write")
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from flatfed.commands.arguments import _add, _add_config, _add_device, _add_path, _add_spec, add_weights, count
+from flatfed.commands.arguments import _add, _add_config, _add_device, _add_path, _add_spec, add_weights, count, file
 
 
 def add(commands: Any) -> None:
@@ -25,7 +24,7 @@ def _compare(commands: Any) -> None:
         "tables that disagree, errors that are not train minus test, means that are not those of their cells.",
         "python -m flatfed errata --out results/errata.html",
     )
-    sub.add_argument("--out", type=Path, metavar="FILE", help="write a .md or .html file instead of printing Markdown")
+    sub.add_argument("--out", type=file, metavar="FILE", help="write a .md or .html file instead of printing Markdown")
 
     sub = _add(
         commands,
@@ -54,7 +53,7 @@ def _compare(commands: Any) -> None:
         action="store_true",
         help="exit with status 1 unless every printed number is there and\nagrees and no claim is clearly reversed",
     )
-    sub.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON, too")
+    sub.add_argument("--json", type=file, metavar="FILE", help="write everything as JSON, too")
     _add_config(sub)
 
 
@@ -87,7 +86,8 @@ def _plan(commands: Any) -> None:
         "hours, from the seconds per round of finished runs and timings on this kind of device, scaled by the images\n"
         "a round sees where the very run was not measured; disk; memory. Trains nothing without --calibrate.\n"
         "  there    finished        begun    has a checkpoint or an unfinished record, and goes on\n"
-        "  stale    made from another description than the configuration's: it will be made again",
+        "  stale    made from another description than the configuration's: it will be made again\n"
+        "  damaged  its run.json is no record; it is named on stderr, and made again when it is deleted",
         "python -m flatfed plan fedsmoo2023_T1 fedsmoo2023_T6 --scale paper",
     )
     sub.add_argument("tables", nargs="*", metavar="TABLE|FIGURE", help="their ids (default: the configuration's)")
@@ -105,7 +105,7 @@ def _plan(commands: Any) -> None:
         choices=("all", "needed"),
         help="count the disk of all models, or of those that an analysis reads (default: keep_models of config.yaml)",
     )
-    sub.add_argument("--json", type=Path, metavar="FILE", help="write the numbers as JSON, too")
+    sub.add_argument("--json", type=file, metavar="FILE", help="write the numbers as JSON, too")
     _add_config(sub)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flatfed import experiment
+from flatfed.errors import ConfigError
 from flatfed.experiment import strict_yaml
 
 #: The copy of FlatFed that is running: its config/ holds the protocols, splits, algorithms and tables.
@@ -19,4 +20,7 @@ def load(path: Path | None) -> experiment.Experiment:
     """
     if path is None:
         path = DEFAULT if DEFAULT.exists() else HOME / DEFAULT
-    return experiment.load(HOME, strict_yaml.read(path, str(path)))
+    content = strict_yaml.read(path, str(path))
+    if content is None:  # which would mean FlatFed's own
+        raise ConfigError(f"{path}: holds nothing; a configuration has `scale`, `tables` and `figures` at least")
+    return experiment.load(HOME, content)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from pathlib import Path
 from typing import Any
 
 from flatfed import gpus
-from flatfed.commands import arguments
+from flatfed.commands import arguments, run_record
 from flatfed.commands.surface import images, seed
 from flatfed.errors import FlatFedError
 
@@ -39,7 +38,7 @@ def add(commands: Any) -> None:
         f"python -m flatfed hessian {run} \\\n"
         f"    --dataset resources/digits --partition {arguments.PARTITION} --out hessian.json",
     )
-    sub.add_argument("run", type=Path, metavar="RUN_FOLDER", help="a finished run")
+    sub.add_argument("run", type=arguments.folder, metavar="RUN_FOLDER", help="a finished run")
     arguments._add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
     arguments._add_path(sub, "--partition", "NPZ", "file that `partition` made, the run's own")
     arguments._add_path(sub, "--out", "JSON", "file to write")
@@ -81,6 +80,7 @@ def hessian(options: argparse.Namespace) -> None:
     if options.out.suffix != ".json":
         raise FlatFedError(f"--out {options.out}: a file name that ends in .json is wanted")
     device = gpus.demanded(options.device)
+    run_record.read(options.run / "run.json")
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
         from flatfed.analysis import hessian as hessians
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
@@ -19,6 +20,9 @@ from flatfed.engine.sizes import said as said_of
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import Cell, Experiment, Run, tuning
 from flatfed.files import write_json
+
+#: What can be there of a run (:func:`state`).
+STATES = ("finished", "begun", "stale", "damaged", "missing")
 
 
 @dataclass
@@ -79,21 +83,25 @@ def models_of(path: str) -> list[str]:
 
 
 def state(run: Run, analysed: bool = False) -> str:
-    """Return what is there of a run: "finished", "begun", "missing", or "stale", made from another description.
+    """Return what is there of a run: "finished", "begun", "missing", "stale", made from another description, or
+    "damaged": its run.json cannot be read as a record.
 
     A run whose model was not kept is missing where an analysis has to read that.
     """
     folder = Path(run.path)
-    if analysed and (folder / "run.json").exists() and not (folder / "model.safetensors").exists():
-        return "missing"
     try:
         about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        if algorithms.today(about["description"]) != run.description:
+        diverged = about["diverged_at"] is not None
+        same = algorithms.today(about["description"]) == run.description
+        if analysed and not (folder / "model.safetensors").exists():
+            return "missing"
+        if not same:
             return "stale"
-        whole = about["rounds_done"] >= run.description["rounds"] or about["diverged_at"] is not None
-        return "finished" if whole else "begun"
-    except (OSError, ValueError, KeyError):
+        return "finished" if diverged or about["rounds_done"] >= run.description["rounds"] else "begun"
+    except (FileNotFoundError, NotADirectoryError):
         return "begun" if folder.is_dir() and any(folder.iterdir()) else "missing"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "damaged"
 
 
 def plan(
@@ -115,7 +123,7 @@ def plan(
     alone that an analysis reads; config.yaml's where it is None. ``out``: a JSON file, too.
 
     :raises ConfigError: there is no such table or figure.
-    :raises DataError: a run's record is damaged.
+    A record that is damaged is named on stderr; nothing is estimated from it, and its run counts as damaged.
     """
     experiment = configuration.load(config)
     scale = scale or experiment.scale
@@ -130,12 +138,14 @@ def plan(
     total = Need()
     for need in needs.values():
         total.join(need)
-    costs = known(experiment, scale)
+    costs, left_out = known(experiment, scale)
+    for line in left_out:
+        print(line, file=sys.stderr)
     if calibrate:
         from flatfed.commands.calibrate import calibrate as measure
 
         if measure(experiment, costs, [run for run in total.runs.values() if state(run) != "finished"]):
-            costs = known(experiment, scale)
+            costs, _ = known(experiment, scale)
     keep_models = "needed" if tuned else keep_models or experiment.config.get("keep_models", "all")
     states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
     sums = {name: summary(need, states, costs, keep_models) for name, need in needs.items()}
@@ -204,12 +214,13 @@ def wanted(
     return tables, [name for name in dict.fromkeys(chosen) if name in experiment.figures]
 
 
-def known(experiment: Experiment, scale: str) -> Costs:
-    """Return the costs that are known at ``scale`` for the configuration's device."""
+def known(experiment: Experiment, scale: str) -> tuple[Costs, list[str]]:
+    """Return the costs that are known at ``scale`` for the configuration's device, and a line for what is left out."""
     datasets = experiment.catalog.datasets
     training, test = ({name: entry[part] for name, entry in datasets.items()} for part in ("train", "test"))
     device = gpus.resolve(experiment.config.get("device", "auto"))
-    return Costs(measured(Path(experiment.results, scale)), device, training, test)
+    found, left_out = measured(Path(experiment.results, scale))
+    return Costs(found, device, training, test), left_out
 
 
 def summary(need: Need, states: dict[str, str], costs: Costs, keep_models: str) -> dict[str, Any]:
@@ -230,7 +241,7 @@ def summary(need: Need, states: dict[str, str], costs: Costs, keep_models: str) 
     return {
         "cells": need.cells,
         "runs": len(need.runs),
-        **{name: sum(states[path] == name for path in need.runs) for name in ("finished", "begun", "stale", "missing")},
+        **{name: sum(states[path] == name for path in need.runs) for name in STATES},
         "timings": len(timed),
         "seconds": round(seconds, 1),
         "evaluation_seconds": round(evaluation, 1),
@@ -248,7 +259,7 @@ def summary(need: Need, states: dict[str, str], costs: Costs, keep_models: str) 
 def lines(name: str, numbers: dict[str, Any], costs: Costs) -> list[str]:
     """Return what is said of one table, or of all, line by line."""
     there = f"{numbers['finished']} there"
-    there += "".join(f", {numbers[key]} {key}" for key in ("begun", "stale") if numbers[key])
+    there += "".join(f", {numbers[key]} {key}" for key in ("begun", "stale", "damaged") if numbers[key])
     waiting = numbers["runs"] - numbers["finished"]
     cells = f"{numbers['cells']} cells, " if numbers["cells"] else ""
     said = [f"{name}: {cells}{numbers['runs']} runs: {there}, {waiting} to make"]

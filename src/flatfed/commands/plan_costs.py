@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +20,6 @@ from typing import Any
 from flatfed import algorithms
 from flatfed.engine import sizes
 from flatfed.engine.sizes import Footprint, Sizes
-from flatfed.errors import DataError
 from flatfed.experiment import Run
 
 #: Bytes of a number as it is kept and sent (float32).
@@ -57,27 +57,42 @@ class Measured:
     evaluation: float | None = None
 
 
-def measured(folder: Path) -> list[Measured]:
+def measured(folder: Path) -> tuple[list[Measured], list[str]]:
     """Return what was measured under ``folder``, results/<scale>: all finished runs, timings and calibrations.
 
-    :raises DataError: a run.json or timing.json is damaged.
+    Beside it a line for every file that is left out because it is damaged, and for every algorithm that is not there
+    any more, though runs of it are.
     """
-    found = []
+    found, left_out, gone, names = [], [], Counter(), algorithms.names()
     for path in [path for pattern in PLACES for path in folder.glob(pattern)]:
         try:
             about = json.loads(path.read_text(encoding="utf-8"))
             each = about.get("seconds_per_round") or _mean(about)
             if each is None:
                 continue
+            name = about["description"]["update"]["name"]
+            if name not in names:
+                gone[name] += 1
+                continue
+            _check(about["description"])
             host = about["host"]
             machine = host["gpu"] if about["device"] == "cuda" else host["processor"]
             memory = about["peak_memory_bytes"], about.get("peak_device_memory_bytes")
             row, share = about.get("row"), _evaluation(about)
             run = about["description"], each, about["device"], machine, about["parameters"]
             found.append(Measured(*run, *memory, row, share))
-        except (ValueError, KeyError, TypeError) as problem:
-            raise DataError(f"{path}: not the record of a run ({problem!r})") from None
-    return found
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as problem:
+            left_out.append(f"{path}: not the record of a run ({problem!r}); left out. Delete it, and it is made again")
+    for name, count in sorted(gone.items()):
+        left_out.append(f"{folder}: {count} of algorithm {name!r}, which has no file any more; left out")
+    return found, left_out
+
+
+def _check(description: dict[str, Any]) -> None:
+    """Raise KeyError, TypeError or the like where a description lacks what estimates are made from."""
+    _ids(description)
+    kind_of(description)
+    images_seen(description, 1)
 
 
 def _mean(about: dict[str, Any]) -> float | None:
@@ -133,7 +148,10 @@ class Costs:
         self.training, self.test = training, test
         self.device = device
         self.known = list(known)
-        self.here = [one for one in self.known if one.device == device]
+        # Of a data set that is not declared any more it is not known how many images a round sees.
+        self.here = [
+            one for one in self.known if one.device == device and one.description["dataset"]["name"] in training
+        ]
 
     def machines(self) -> list[str]:
         """Return the names of the machines that the seconds were measured on."""

@@ -8,12 +8,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from flatfed import algorithms, gpus
-from flatfed.commands import arguments
-from flatfed.errors import DataError, FlatFedError
+from flatfed import algorithms, gpus, models
+from flatfed.commands import arguments, run_record
+from flatfed.errors import DataError
+from flatfed.files import read_json
+from flatfed.runs import record as records
 
 #: Exit status where the metrics are not the same.
 DIFFERS = 1
+
+#: The column of metrics.csv that is of a clock.
+CLOCK = "seconds"
 
 
 def add(commands: Any) -> None:
@@ -25,13 +30,18 @@ def add(commands: Any) -> None:
         "Deals the data set as the record says, trains with the same executor, device and number of threads, and\n"
         "compares metrics.csv with the one beside the record, clocks aside. Says first what is not as it was: code,\n"
         "versions, machine. Data set, partition and pre-trained weights must be those of the record.\n"
+        "--rounds N makes the first N rounds only, of the run as it is (schedules are those of all its rounds), and\n"
+        "compares their lines; a later call on the same folder goes on from there, with more rounds or with all.\n"
         "Exit status: 0 where all lines are the same digit for digit, 1 where they are not.",
         "python -m flatfed rerun results/published/cifar10-cnn/runs/dir0.6-100/fedavg/seed1/run.json --out again",
     )
-    sub.add_argument("record", type=Path, metavar="RUN_JSON", help="the run.json of a finished run")
-    sub.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the run made again")
-    sub.add_argument("--dataset", type=Path, metavar="DIR", help="its data set (default: resources/<name>)")
-    sub.add_argument("--weights", type=Path, metavar="FILE", help="its pre-trained weights (default: in resources)")
+    record = "the run.json of a finished run, or with --rounds the run.so-far.json of one that is not"
+    sub.add_argument("record", type=arguments.file, metavar="RUN_JSON", help=record)
+    sub.add_argument("--out", type=arguments.folder, required=True, metavar="DIR", help="folder for the run made again")
+    sub.add_argument("--rounds", type=arguments.count, metavar="N", help="make and compare the first N rounds only")
+    sub.add_argument("--dataset", type=arguments.folder, metavar="DIR", help="its data set (default: resources/<name>)")
+    weights = "its pre-trained weights (default: in resources)"
+    sub.add_argument("--weights", type=arguments.file, metavar="FILE", help=weights)
     sub.add_argument("--device", choices=("cpu", "cuda"), help="the device (default: the record's)")
     sub.add_argument("--threads", type=arguments.count, metavar="N", help="CPU threads (default: the record's)")
 
@@ -39,10 +49,11 @@ def add(commands: Any) -> None:
 def rerun(options: argparse.Namespace) -> int:
     """Make the run of the command line again; return the exit status.
 
-    :raises DataError: the record is damaged, or data, partition or weights are not those of the run.
+    :raises DataError: the record is damaged, the folder is not one for a new run, there are no such rounds to compare
+        with, or data, partition or weights are not those of the run.
     :raises FlatFedError: the device is not there.
     """
-    record = read(options.record)
+    record = run_record.read(options.record)
     description = record["description"]
     dataset = options.dataset or Path("resources", description["dataset"]["name"])
     weights = options.weights
@@ -50,8 +61,14 @@ def rerun(options: argparse.Namespace) -> int:
         from flatfed.models import pretrained
 
         weights = Path(pretrained.path("resources", description["model"]["weights"]))
+    algorithms.load(description["update"]["name"])
+    models.card(description["model"]["name"])
     device = gpus.demanded(options.device or record["device"])
     place = {"device": device, "threads": options.threads or record["threads"]}
+    refuse_place(options.record, options.out)
+    sums = record.get(records.SUMS) or {}
+    metrics = options.record.parent / next((name for name in sums if name.endswith(".csv")), records.METRICS)
+    before = published(metrics, record, options.rounds)
     check(record, dataset, weights)
     for line in changed(record, place["device"]):
         print(line, file=sys.stderr)
@@ -59,8 +76,59 @@ def rerun(options: argparse.Namespace) -> int:
     from flatfed import run_lock
 
     with run_lock.held(options.out):
-        _train(options, record, dataset, weights, place)
-    return compared(options.record.parent / "metrics.csv", options.out / "metrics.csv")
+        after = _train(options, record, dataset, weights, place)
+    if options.rounds is not None:
+        after = [line for line in after if int(line["round"]) <= options.rounds]
+    return compared(before, after, metrics, options.out)
+
+
+def refuse_place(record: Path, out: Path) -> None:
+    """Raise DataError where ``out`` is the folder of the ``record``, by whatever path, or of another finished run.
+
+    What was published would be replaced by what is to be held against it, and be the same to the last digit.
+    """
+    homes = {record.parent.resolve(), record.resolve().parent}
+    if out.resolve() in homes:
+        raise DataError(f"--out {out}: there lies the run that is to be compared with; a folder of its own is wanted")
+    if (out / records.RECORD).exists():
+        raise DataError(f"--out {out}: a finished run lies there; give another folder, or remove it")
+
+
+def published(metrics: Path, record: dict[str, Any], rounds: int | None) -> list[dict[str, str]]:
+    """Return the lines of ``metrics`` to compare with, those of the first ``rounds`` where that is given.
+
+    :raises DataError: they are not there, or fewer rounds than are to be made.
+    """
+    whole, diverged = record["description"]["rounds"], record["diverged_at"]
+    if not metrics.is_file():
+        raise DataError(f"{metrics} is not there to compare with; it belongs beside the run.json")
+    if rounds is not None and rounds > whole:
+        raise DataError(f"--rounds {rounds}: the run has {whole}")
+    if warning := records.hold(metrics.parent, record, metrics.name):
+        print(warning, file=sys.stderr)
+    lines = _lines(metrics)
+    last = int(lines[-1]["round"]) if lines else 0
+    if last < (rounds or whole) and (rounds is not None or diverged is None):
+        end = f" (it diverged in round {diverged})" if diverged is not None else ""
+        hint = f"; --rounds {last} makes and compares those" if last else ""
+        raise DataError(f"{metrics}: ends with round {last} of {whole}{end}: nothing to hold more against{hint}")
+    kept = [line for line in lines if rounds is None or int(line["round"]) <= rounds]
+    if not kept and diverged is None:
+        first = lines[0]["round"]
+        raise DataError(f"--rounds {rounds}: the first round that was evaluated is {first}; as many at least")
+    return kept
+
+
+def _lines(metrics: Path) -> list[dict[str, str]]:
+    """Return the lines of a metrics.csv, column -> text; DataError where it is none, or cut."""
+    try:
+        with open(metrics, newline="", encoding="utf-8") as file:
+            lines = list(csv.DictReader(file))
+        if any(None in line or None in line.values() or not line["round"].isdigit() for line in lines):
+            raise ValueError("a line has not one field for each column")
+    except (OSError, ValueError, KeyError, csv.Error) as error:
+        raise DataError(f"{metrics}: not the metrics of a run ({error!r})") from None
+    return lines
 
 
 def _train(
@@ -69,8 +137,8 @@ def _train(
     dataset: Path,
     weights: Path | None,
     place: dict[str, Any],
-) -> None:
-    """Deal ``dataset`` as the ``record`` says and train its run in ``options.out``."""
+) -> list[dict[str, str]]:
+    """Deal ``dataset`` as the ``record`` says, train its run in ``options.out`` and return its metrics."""
     from flatfed import provenance
     from flatfed.data import partition
     from flatfed.engine import train
@@ -81,30 +149,14 @@ def _train(
         raise DataError(f"{dealt}: not the partition of {options.record}: other code deals otherwise")
     wanted = {**description, "executor": {**description["executor"], place["device"]: record["executor"]}}
     code = provenance.run_digest(description)
-    train.train(wanted, dataset, dealt, options.out, code_digest=code, weights=weights, **place)
-
-
-def read(path: Path) -> dict[str, Any]:
-    """Return the record in the file ``path``; DataError where it is none of a finished run."""
-    from flatfed.files import read_json
-
-    keys = ("description", "device", "threads", "executor", "dataset_digest", "partition_digest", "code_digest")
-    try:
-        record = read_json(path)
-        absent = [key for key in (*keys, "versions", "host") if key not in record]
-        if not absent:
-            record["description"] = algorithms.today(record["description"])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: not the record of a run ({error!r})") from None
-    if absent:
-        raise DataError(f"{path}: not the record of a run: {', '.join(absent)} is missing")
-    return record
+    whole = train.train(
+        wanted, dataset, dealt, options.out, code_digest=code, weights=weights, stop_after=options.rounds, **place
+    )
+    return _lines(options.out / (records.METRICS if whole else records.LINES_SO_FAR))
 
 
 def check(record: dict[str, Any], dataset: Path, weights: Path | None) -> None:
     """Raise DataError where the data set or the weights are not there, or not those of the ``record``."""
-    from flatfed.files import read_json
-
     manifest = dataset / "dataset.json"
     if not manifest.exists():
         raise DataError(f"{manifest} is not there; make it: snakemake --cores 1 resources/{dataset.name}/dataset.json")
@@ -137,24 +189,39 @@ def changed(record: dict[str, Any], device: str) -> list[str]:
     return lines
 
 
-def compared(then: Path, now: Path) -> int:
-    """Print how the metrics of two runs compare, clocks aside; return 0 where they are the same.
-
-    :raises FlatFedError: there are no metrics to compare with.
-    """
-    if not then.exists():
-        raise FlatFedError(f"{then} is not there to compare with; the run made again is whole: {now.parent}")
-    before, after = (
-        [{key: value for key, value in line.items() if key != "seconds"} for line in csv.DictReader(path.open())]
-        for path in (then, now)
-    )
-    same = next((k for k, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
+def compared(before: list[dict[str, str]], after: list[dict[str, str]], metrics: Path, out: Path) -> int:
+    """Print how the lines of ``metrics`` from ``before`` compare with those made now in ``out``; return 0 where they
+    are the same in every column that ``before`` has, clocks aside."""
+    now, columns = out / "metrics.csv", [name for name in (before or [{}])[0] if name != CLOCK]
+    news = [name for name in (after or [{}])[0] if name not in (*columns, CLOCK)]
+    same = next((k for k, lines in enumerate(zip(before, after, strict=False)) if not _same(*lines, columns)), None)
+    left_out = f"; not compared: {', '.join([CLOCK, *news])}"
     if same is None and len(before) == len(after):
-        print(f"{now}: all {len(after)} lines are those of {then}, digit for digit")
+        print(f"{now}: all {len(after)} lines are those of {metrics}, digit for digit")
+        print(f"compared: {', '.join(columns)}{left_out}")
         return 0
-    first = before[same]["round"] if same is not None else min(len(before), len(after)) + 1
-    name = next(key for key in after[-1] if key.endswith("_accuracy"))
-    was, is_ = (float(lines[-1][name]) for lines in (before, after))
-    words = f"{name.replace('_', ' ')} {is_:.4f} at the end, it was {was:.4f}"
-    print(f"{now}: differs from {then} from round {first} on; {words}")
+    both = min(len(before), len(after))
+    first = max(before, after, key=len)[both if same is None else same]["round"]
+    print(f"{now}: differs from {metrics} from round {first} on{_end(before, after)}")
+    if same is None:
+        print(f"the {both} lines before are the same; {len(before)} were there, {len(after)} were made")
+    else:
+        differing = [name for name in columns if not _same(before[same], after[same], [name])]
+        print(f"in that round differ: {', '.join(differing)}; compared: {', '.join(columns)}{left_out}")
     return DIFFERS
+
+
+def _same(was: dict[str, str], is_: dict[str, str], columns: list[str]) -> bool:
+    return all(name in is_ and was[name] == is_[name] for name in columns)
+
+
+def _end(before: list[dict[str, str]], after: list[dict[str, str]]) -> str:
+    """Say what the unseen images' accuracy is at the end, then and now."""
+    if not before or not after:
+        return ""
+    both = before[-1].keys() & after[-1].keys()
+    name = next((key for key in ("test_accuracy", "validation_accuracy") if key in both), None)
+    if name is None:
+        return ""
+    was, is_ = (float(lines[-1][name]) for lines in (before, after))
+    return f"; {name.replace('_', ' ')} {is_:.4f} at the end, it was {was:.4f}"

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import re
 import socket
+import sys
 import textwrap
 import time
 from collections import Counter
@@ -76,7 +77,7 @@ def status(options: argparse.Namespace) -> None:
     """Print the state of the tables that the command line asks for.
 
     :raises ConfigError: there is no such table.
-    :raises DataError: a run's record is damaged.
+    A run whose record is damaged has failed; other records that are damaged are named on stderr.
     """
     from flatfed.commands import configuration, plan
 
@@ -94,9 +95,13 @@ def status(options: argparse.Namespace) -> None:
         print("\n".join(lines(f"{name}, {scale} scale", cells, marked)))
         print("\n".join(drawn(experiment, name, cells, marked)))
     needed = [run for path, run in runs.items() if states[path].name not in MADE]
-    print(
-        "\n".join([*listed([*states.values(), *marked.values()]), *left(needed, states, plan.known(experiment, scale))])
-    )
+    costs, left_out = plan.known(experiment, scale)
+    hours = left(needed, states, costs) if runs else ["they need no runs"]
+    print("\n".join([*listed([*states.values(), *marked.values()]), *hours]))
+    named = tuple(f"{path}/" for path, found in states.items() if found.name == "failed")
+    for line in left_out:
+        if not line.startswith(named):
+            print(line, file=sys.stderr)
 
 
 def state(run: Run, now: float) -> State:
@@ -107,7 +112,11 @@ def state(run: Run, now: float) -> State:
 
     folder, at = Path(run.path), progress.read(Path(run.path))
     held = run_lock.is_held(folder)
-    if not held and plan.state(run) == "finished":
+    there = "" if held else plan.state(run)
+    if there == "damaged":
+        said = f"{folder / 'run.json'}: not the record of a run; delete it, and the run is made again"
+        return State("failed", said, str(folder))
+    if there == "finished":
         broke = read_json(folder / "run.json")["diverged_at"]
         return State("done") if broke is None else State("diverged", f"{run.path}: in round {broke}", str(folder))
     place = Path("logs", run.scale, "train", *folder.parts[-4:])
@@ -170,12 +179,14 @@ def of_cell(cell: Cell, states: dict[str, State]) -> State:
     if names <= MADE:
         if Path(cell.path).exists():
             return State("diverged" if "diverged" in names else "done")
-        scale, (table, column, row) = cell.runs[0].scale, Path(cell.path).with_suffix("").parts[-3:]
+        scale, (table, column, row) = cell.spec["scale"], Path(cell.path).with_suffix("").parts[-3:]
         logs = [Path("logs", scale, "cell", table, column, f"{row}.log")]
-        for run in cell.runs if any(not Path(file).exists() for file in cell.inputs) else ():
+        absent = [file for file in map(Path, cell.inputs) if not file.exists()]
+        for run in cell.runs if absent else ():
             place = Path(run.protocol, run.split, run.algorithm)
             logs += [Path("logs", scale, kind, place, f"seed{run.seed}.log") for kind in ("hessian", "surface")]
-            logs.append(Path("logs", scale, "timing", place.with_name(f"{place.name}.log")))
+        for timing in (file.parent for file in absent if file.name == "timing.json"):
+            logs.append(Path("logs", scale, "timing", *timing.parts[-3:-1], f"{timing.name}.log"))
         return failure(*logs) or State("waiting")
     return State(next(name for name in SIGNS if name in names))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from pathlib import Path
 from typing import Any
 
 from flatfed import gpus
-from flatfed.commands import arguments
+from flatfed.commands import arguments, run_record
 from flatfed.errors import FlatFedError
 
 #: How far a surface goes, in filter norms, and a line beyond either model, in lengths of the way between them.
@@ -39,18 +38,20 @@ def add(commands: Any) -> None:
         f"python -m flatfed surface {run} \\\n    --with {run.replace('/fedsmoo/', '/fedavg/')} \\\n"
         f"    --dataset resources/digits --partition {arguments.PARTITION} --out surface.npz",
     )
-    sub.add_argument("run", type=Path, metavar="RUN_FOLDER", help="a finished run")
+    sub.add_argument("run", type=arguments.folder, metavar="RUN_FOLDER", help="a finished run")
     other = sub.add_mutually_exclusive_group()
     other.add_argument(
         "--with",
         dest="others",
         nargs="+",
-        type=Path,
+        type=arguments.folder,
         default=[],
         metavar="OTHER_RUN",
         help="finished runs of the same model and data, put into the same frame",
     )
-    other.add_argument("--line-to", type=Path, metavar="OTHER_RUN", help="the line to the model of this run instead")
+    other.add_argument(
+        "--line-to", type=arguments.folder, metavar="OTHER_RUN", help="the line to the model of this run instead"
+    )
     arguments._add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
     arguments._add_path(sub, "--partition", "NPZ", "file that `partition` made, RUN_FOLDER's own")
     arguments._add_path(sub, "--out", "NPZ", "file to write")
@@ -100,6 +101,8 @@ def surface(options: argparse.Namespace) -> None:
     if options.out.suffix != ".npz":
         raise FlatFedError(f"--out {options.out}: a file name that ends in .npz is wanted")
     device = gpus.demanded(options.device)
+    for run in [options.run, *options.others, *([options.line_to] if options.line_to else [])]:
+        run_record.read(run / "run.json")
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
         from flatfed.analysis import landscape
 

@@ -17,10 +17,8 @@ from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError
 from flatfed.files import write_whole
 from flatfed.runs import record as records
-from flatfed.runs.record import FILES, METRICS, MODEL, RECORD
+from flatfed.runs.record import FILES, LINES_SO_FAR, METRICS, MODEL, RECORD, RECORD_SO_FAR
 
-#: Lines and record of a run as far as it is, beside its checkpoint: gone when it is finished.
-LINES_SO_FAR, RECORD_SO_FAR = "metrics.so-far.csv", "run.so-far.json"
 PREVIOUS = ".previous"  # folder in a run's, of the finished run that it replaced
 COLUMNS = (
     "round",

@@ -40,8 +40,9 @@ def read(folder: Path) -> dict[str, Any] | None:
     ("test", "validation"); ``pace``: seconds of a round since this session began, None before its first; on ``host``.
     """
     try:
-        return json.loads((folder / STATE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # gone since, or a disk so full that it is empty
+        found = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        return {key: found[key] for key in ("run", "round", "rounds", "pace", "accuracy", "unseen", "host")}
+    except (OSError, ValueError, TypeError, KeyError):  # gone since, or a disk so full that it is empty
         return None
 
 

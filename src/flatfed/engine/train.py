@@ -69,11 +69,14 @@ def train(
     code_digest: str = "",
     weights: str | os.PathLike[str] | None = None,
     meeting: Meeting | None = None,
-) -> None:
+    stop_after: int | None = None,
+) -> bool:
     """Train the run ``description`` on ``dataset`` (a folder) dealt as ``partition`` (an .npz); write folder ``out``.
 
     ``weights`` is the file of the pre-trained weights that ``description["model"]["weights"]`` names, if it does.
     ``meeting``: see :func:`train_together`.
+    ``stop_after``: leave off after so many rounds of the whole run, unless these are all, with a checkpoint and the
+    lines so far. Returns whether the run is finished.
 
     Goes on from the checkpoint in ``out`` if it is of this very run; otherwise sets it aside and starts anew. A run
     whose loss or weights stop being finite ends at that round: ``diverged_at`` in run.json, no later line in
@@ -107,7 +110,7 @@ def train(
     if meeting is not None and outputs.finished(out, made_of):
         print(f"{label}: is there already", file=sys.stderr)
         outputs.touch(out)
-        return
+        return True
     saved = Checkpoint(out, made_of)
 
     def begun() -> Simulation:
@@ -140,11 +143,16 @@ def train(
     if simulation.state.home == "file":
         size = simulation.state.row_bytes() * simulation.clients
         start += f"; {said(size)} of client state lie in a file in {tempfile.gettempdir()}, memory has too little free"
-    print(f"{label}: {description['rounds']} rounds on {where}, {start}", file=sys.stderr)
+    goal = min(description["rounds"], stop_after or description["rounds"])
+    print(f"{label}: {goal} rounds on {where}, {start}", file=sys.stderr)
     with interruption.heeded():
         try:
-            with Progress(label, description["rounds"], simulation.round, out) as progress:
-                diverged = _rounds(simulation, saved, lines, sessions, progress)
+            with Progress(label, goal, simulation.round, out) as progress:
+                diverged = _rounds(simulation, saved, lines, sessions, progress, goal)
+            if diverged is None and simulation.round < description["rounds"]:
+                saved.write(simulation, {"lines": lines, "sessions": sessions})
+                outputs.write_so_far(out, simulation, lines, made_of, sessions)
+                return False
             outputs.write(out, simulation, lines, made_of, sessions, diverged)
             if diverged is None:
                 print(f"{label}: {spent(simulation.seconds)}", file=sys.stderr)
@@ -159,6 +167,7 @@ def train(
                 print(f"{label}: {why} after round {simulation.round}; {text}", file=sys.stderr)
             raise
     saved.discard()
+    return True
 
 
 def train_together(
@@ -188,9 +197,11 @@ def train_together(
     together.go([work(*one) for one in zip(descriptions, partitions, outs, strict=True)])
 
 
-def _rounds(simulation: Simulation, saved: Checkpoint, lines: list, sessions: list, progress: Progress) -> int | None:
-    """Train what is left, adding to ``lines`` of metrics.csv; return the round in which the run diverged, or None."""
-    rounds, every = simulation.description["rounds"], simulation.description["checkpoint_every"]
+def _rounds(
+    simulation: Simulation, saved: Checkpoint, lines: list, sessions: list, progress: Progress, rounds: int
+) -> int | None:
+    """Train to the end of ``rounds``, adding to ``lines`` of metrics.csv; return the round that diverged, or None."""
+    every = simulation.description["checkpoint_every"]
     watched = ("train_loss", f"{simulation.evaluate.unseen}_loss", "consistency")
     shown = time.monotonic()
     while simulation.round < rounds or simulation.pending is not None:

@@ -65,6 +65,9 @@ PARAMETERS: dict[str, tuple[Callable[[dict[str, Any]], float], str]] = {
 }
 
 
+#: Kind -> the keys that a panel of it cannot do without, its figure's own counted.
+OF_PANEL = {"sweep": ("parameter", "points", "rows"), "bars": ("rows",), "eigenvalues": ("rows",)}
+
 #: What a series, point or partition takes from its panel.
 SHARED = ("protocol", "split", "splits", "rows", "decentralised")
 
@@ -80,6 +83,8 @@ def figure(name: str, document: dict[str, Any], catalog: Catalog) -> Figure:
     for key in document:
         if key not in (*COMMON, *needed, *optional):
             raise ConfigError(unknown("key", key, (*COMMON, *needed, *optional), f"{where} (kind {kind})"))
+    if not document.get("panels") and not document.get("splits"):
+        raise ConfigError(f"{where}: key 'panels' is missing, or 'splits' in its place; a figure has a panel at least")
     for metric in [entry["metric"] for entry in (document, *panels(document)) if "metric" in entry]:
         if metric not in METRICS.get(kind, ()):
             raise ConfigError(unknown("metric", metric, METRICS.get(kind, ()), f"{where}: metric (kind {kind})"))
@@ -116,7 +121,14 @@ def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catal
     if panel.get("parameter", "rho") not in PARAMETERS:
         raise ConfigError(unknown("parameter", panel["parameter"], PARAMETERS, f"{where}: parameter"))
     trained = document["kind"] not in ("partition", "histogram")
+    for key in OF_PANEL.get(document["kind"], ()):
+        if key not in panel:
+            raise ConfigError(f"{where}: key {key!r} is missing; a panel of kind {document['kind']} needs it")
+    if "title" not in panel and "split" not in panel:
+        raise ConfigError(f"{where}: key 'title' is missing; only a panel of one `split` takes its name")
     for one in entries(panel):
+        if trained and not rows(one):
+            raise ConfigError(f"{where}: key 'rows' is missing; ids of config/algorithms.yaml")
         for key in ("protocol",):
             if key not in one:
                 raise ConfigError(f"{where}: key {key!r} is missing; an id of config/{key}s")

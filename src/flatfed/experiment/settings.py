@@ -46,7 +46,7 @@ class Protocol:
 def variants(name: str, document: dict[str, Any]) -> list[Protocol]:
     """Return the protocol declared in the file config/protocols/<name>.yaml and its labelled variants."""
     plain = {key: value for key, value in document.items() if key not in ("variants", "preview")}
-    plain = {"unstated": {}, **plain}
+    plain = {"unstated": {}, "algorithms": {}, "targets": {}, **plain}
     found = []
     for label, variant in {"": {}, **document.get("variants", {})}.items():
         paper = overlay(plain, {key: value for key, value in variant.items() if key != "preview"})
@@ -209,5 +209,5 @@ def target(values: dict[str, Any], split: str, name: str, where: str) -> float:
             if name not in goals:
                 raise ConfigError(unknown("target", name, goals, where))
             return goals[name]
-    known = ", ".join(values["targets"])
+    known = ", ".join(values["targets"]) or "none"
     raise ConfigError(f"{where}: the protocol has no targets for split {split!r}; it has some for: {known}")

@@ -20,6 +20,12 @@ KINDS = {
     "datasets": (("fact", "label", "split", "id"), ("protocol",)),
     "search": (("protocol", "algorithm", "id"), ("key", "metric", "reciprocal")),
 }
+#: Kind of table -> the keys that a group of its columns, and a row, cannot do without.
+NEEDED = {
+    "results": (("protocol",), ()),
+    "datasets": ((), ("protocol",)),
+    "search": (("protocol", "algorithm", "id", "reference"), ("key", "metric")),
+}
 EVERYWHERE = ("part", "header", "reference")
 ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
 
@@ -49,6 +55,7 @@ def table(name: str, document: dict[str, Any], catalog: Catalog, references: dic
         for key in group:
             if key not in (*KINDS[kind][0], *EVERYWHERE, *(("metrics", *ONE_METRIC) if kind == "results" else ())):
                 raise ConfigError(unknown("key", key, (*KINDS[kind][0], *EVERYWHERE), f"{at} (kind {kind})"))
+        _check_needed(group, NEEDED[kind][0], kind, at)
         _check_reference(group.get("reference", {}), at)
         for column in _BUILDERS[kind](document, group, catalog, at):
             if column.id in columns:
@@ -68,6 +75,7 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
     for key in entry:
         if key not in ("row", "label", "reference", *KINDS[kind][1]):
             raise ConfigError(unknown("key", key, ("row", "label", "reference", *KINDS[kind][1]), where))
+    _check_needed(entry, NEEDED[kind][1], kind, where)
     _check_reference(entry.get("reference", {}), where)
     if kind == "results":
         if id_ not in catalog.algorithms:
@@ -81,6 +89,12 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
     return Row(id_, entry.get("label", id_), None, entry.get("reference", {}), entry)
 
 
+def _check_needed(entry: dict[str, Any], needed: tuple[str, ...], kind: str, where: str) -> None:
+    for key in needed:
+        if key not in entry:
+            raise ConfigError(f"{where}: key {key!r} is missing; kind {kind} needs {', '.join(needed)}")
+
+
 def _check_reference(keys: dict[str, Any], where: str) -> None:
     for key in keys:
         if key not in KEYS:
@@ -89,8 +103,6 @@ def _check_reference(keys: dict[str, Any], where: str) -> None:
 
 def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
     """Return the columns of one group: split by split, metric by metric, target by target."""
-    if "protocol" not in group:
-        raise ConfigError(f"{where}: key 'protocol' is missing; an id of config/protocols")
     protocol = fit.protocol_of(group["protocol"], catalog, where)
     metrics = [{**_own(document), **one} for one in _own_metrics(group) or _own_metrics(document) or [{}]]
     splits = group.get("splits", [])
@@ -142,6 +154,8 @@ def _targets(one: dict[str, Any], protocol: settings.Protocol, splits: tuple[str
     if METRICS[metric].needs_target != bool(names):
         wanted = "needs `targets:`, names of the protocol's" if not names else "has no targets"
         raise ConfigError(f"{where}: metric {metric!r} {wanted}")
+    if METRICS[metric].source != "declared" and not splits:
+        raise ConfigError(f"{where}: key 'splits' is missing; metric {metric!r} is of runs, so on splits: their ids")
     for name in names:
         for scale, values in protocol.scales.items():
             for split in splits:
@@ -247,6 +261,8 @@ def _datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog,
 def _search(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
     """Return the columns of a table of searched hyper-parameters: the grid's values, and the one chosen."""
     protocol = fit.protocol_of(group["protocol"], catalog, where)
+    if "variant" not in group["reference"]:
+        raise ConfigError(f"{where}: reference: key 'variant' is missing; kind search needs it")
     searched = protocol.scales["paper"].get("searched", {})
     if group["algorithm"] not in searched:
         raise ConfigError(unknown("algorithm", group["algorithm"], searched, f"{where}: algorithm"))

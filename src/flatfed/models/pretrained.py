@@ -66,8 +66,9 @@ def make(name: str, out: str | os.PathLike[str], checkpoint: str | os.PathLike[s
         try:
             found = torch.load(checkpoint, map_location="cpu", weights_only=True)
         except Exception as error:  # torch raises what the archive's damage happens to hit
+            first = next(iter(str(error).splitlines()), type(error).__name__)
             raise DataError(
-                f"weights {name!r}: {checkpoint} cannot be read as a checkpoint of tensors ({error})"
+                f"weights {name!r}: {checkpoint} cannot be read as a checkpoint of tensors ({first})"
             ) from error
     with torch.device("meta"):
         model = models.build(published.model, published.shape, published.classes, published.options)

@@ -20,6 +20,9 @@ RECORD = "run.json"
 #: Files of a finished run, the record last.
 FILES = (METRICS, MODEL, RECORD)
 
+#: Lines and record of a run as far as it is, beside its checkpoint: gone when it is finished.
+LINES_SO_FAR, RECORD_SO_FAR = "metrics.so-far.csv", "run.so-far.json"
+
 SUMS, OWN = "files", "record_sha256"
 
 #: What every record says, whoever wrote it.
@@ -46,7 +49,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         record = read_json(path)
         lacks = [key for key in NEEDED if key not in record]
         if lacks or not isinstance(record["description"], dict):
-            raise ValueError(f"{', '.join(lacks) or 'description'} is missing")
+            raise ValueError(f"key {(lacks or ['description'])[0]!r} is missing")
         own = _own({key: value for key, value in record.items() if key != OWN})
     except FileNotFoundError:
         raise

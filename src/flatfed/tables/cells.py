@@ -232,11 +232,21 @@ def _check_runs(spec: dict[str, Any], metric: Metric, relative: str | None, wher
     key = READ[metric.source]
     if spec.get(key) in (None, []):
         return
-    needed = [key, *(["runs", "partitions"] if metric.needs_runs else [])]
+    needed = [key, *(["runs", "partitions"] if metric.needs_runs or metric.source == "analysis" else [])]
     needed += ["descriptions"] if metric.source in ("runs", "timing", "analysis") else []
     for name in [*needed, *(f"base_{one}" for one in needed if relative)]:
         if name not in spec:
             kind = f", {relative} to a base row," if name.startswith("base_") else ""
             raise DataError(f"{where}: {spec['metric']}{kind} needs {name!r} in the specification")
+    for whose in ("", "base_") if relative else ("",):
+        counts = {name: len(spec[f"{whose}{name}"]) for name in ("runs", "partitions") if f"{whose}{name}" in spec}
+        if f"{whose}descriptions" in spec:
+            counts["descriptions"] = len(spec[f"{whose}descriptions"]["each"])
+        alone = metric.source == "timing" and not metric.needs_runs
+        if len(set(counts.values())) > 1 and not alone:
+            said = ", ".join(f"{count} {whose}{name}" for name, count in counts.items())
+            raise DataError(f"{where}: {said}; as many of each are wanted")
+        if alone and not counts.get("descriptions"):
+            raise DataError(f"{where}: no {whose}descriptions; the run that was timed is wanted")
     if relative and metric.needs_runs and len(spec["base_runs"]) != len(runs):
         raise DataError(f"{where}: {len(spec['base_runs'])} base runs for {len(runs)} runs; they are paired")

@@ -1,0 +1,92 @@
+"""Every command that takes tables, on every table of config/tables, at both scales: an answer, and never a trace."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flatfed import cli
+from flatfed.commands import configuration, plan_costs
+from flatfed.experiment import SCALES
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLES = sorted(path.stem for path in (ROOT / "config/tables").glob("*.yaml"))
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    return configuration.load(None)
+
+
+@pytest.fixture
+def here(experiment, tmp_path, monkeypatch):
+    """An empty folder, in which the commands see FlatFed's own configuration, read once.
+
+    No model is built to work out its memory: that takes seconds a model, and test_plan does it.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plan_costs, "_built", lambda *model: None)
+    monkeypatch.setattr(configuration, "load", lambda path: experiment)
+    return tmp_path
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_command_answers_for_every_table(here, experiment, capsys, table):
+    for scale in SCALES:
+        cells = experiment.cells(scale, table)
+        runs = experiment.table_runs(scale, table)
+        where = [table, "--scale", scale]
+        assert cli.main(["status", *where]) == 0
+        said = capsys.readouterr().out
+        assert f"{table}, {scale} scale: {len(cells)} cells: {len(cells)} waiting (.)" in said
+        assert said.splitlines()[-1].startswith(f"{len(runs)} runs to make" if runs else "they need no runs")
+        assert cli.main(["plan", *where]) == 0
+        assert f"{table}, {scale} scale: " in capsys.readouterr().out
+        assert cli.main(["plan", "--cells", *where]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == len(cells)
+        assert cli.main(["plan", "--tuning", *where]) == 0
+        assert cli.main(["verify", "--json", "verify.json", *where]) == 0
+        assert json.loads(Path("verify.json").read_text())[0]["table"] == table
+        capsys.readouterr()
+        assert cli.main(["export", "--out", "packed", *where]) == 2
+        assert f"none of {len(runs)} runs is finished" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_what_stands_in_results_does_not_stop_a_table(here, experiment, capsys, table):
+    """Every file that a table could read is there and is none: cut, of another kind, or a folder."""
+    contents = [b'{"description": ', b"{}", b"[]", b"null", bytes(range(256)), None]
+    runs = experiment.table_runs("preview", table)
+    kinds = ["run.json", "metrics.csv", "progress.json", ".lock"]
+    for place, run in enumerate(runs[:24]):
+        put(Path(run.path, kinds[place // 6]), contents[place % 6])
+        put(Path("logs/preview/train", *Path(run.path).parts[-4:]).with_suffix(".log"), contents[place % 6])
+    others = sorted(
+        {file for cell in experiment.cells("preview", table) for file in cell.inputs if "/analysis/" in file}
+    )
+    for place, file in enumerate(others[:6]):
+        put(Path(file), contents[place])
+    damaged = len(runs[:6])
+    assert cli.main(["status", table, "--scale", "preview"]) == 0
+    said = capsys.readouterr()
+    assert said.out.count("run.json: not the record of a run; delete it, and the run is made again") == damaged
+    assert cli.main(["plan", table, "--scale", "preview"]) == 0
+    said = capsys.readouterr()
+    assert (f", {damaged} damaged" in said.out) == (damaged > 0)
+    assert cli.main(["verify", table, "--scale", "preview"]) == 0
+
+
+@pytest.mark.parametrize("command", ["status", "plan", "verify"])
+def test_a_file_in_place_of_results_is_said(here, capsys, command):
+    Path("results").write_text("text")
+    status = cli.main([command, TABLES[0]])
+    assert status in (0, 2)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def put(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
