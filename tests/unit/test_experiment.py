@@ -220,7 +220,7 @@ def test_figures(exp: experiment.Experiment) -> None:
         *("Dirichlet, u = 0.6", "Dirichlet, u = 0.1"),
         *("Pathological, c = 6", "Pathological, c = 3"),
     ]
-    assert len(curves["inputs"]) == 4 * 8 * 2
+    assert len(curves["inputs"]) == 4 * 8 * 2 * 2, "lines and record of each run"
     runs = {run.path for run in exp.table_runs("preview", T1)}
     assert {str(Path(path).parent) for path in curves["inputs"]} <= runs
     heat = exp.figure("preview", "fedsmoo2023_F5")

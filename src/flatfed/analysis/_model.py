@@ -18,6 +18,7 @@ from flatfed import models
 from flatfed.data.partition import Partition
 from flatfed.engine import products
 from flatfed.engine import train as engine
+from flatfed.engine.inputs import load_data
 from flatfed.engine.layout import Layout
 from flatfed.engine.local import Resident, placed
 from flatfed.engine.precision import STATE
@@ -100,7 +101,7 @@ def load(
     record = read_record(run)
     description = record["description"]
     place = engine.pick_device(device)
-    data, dealt = engine.load_data(description, dataset, partition)
+    data, dealt = load_data(description, dataset, partition)
     for key, found, path in (("dataset", data.digest, dataset), ("partition", dealt.digest, partition)):
         if record[f"{key}_digest"] != found:
             raise DataError(

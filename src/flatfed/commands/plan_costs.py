@@ -31,7 +31,6 @@ STARTED = 500_000_000
 #: Bytes of a line of metrics.csv and of a run.json, about.
 LINE, RECORD = 160, 6000
 
-
 #: Where measurements lie under results/<scale>.
 PLACES = (
     *("runs/*/*/*/seed*/run.json", "tuning/*/*/*/*/run.json"),
@@ -223,10 +222,8 @@ class Costs:
             if _model(one.description) == model
             and (not one.row or bool(vars(algorithms.load(one.description["update"]["name"])).get("alike")) == alike)
         ]
-        if rows:
-            found = Footprint(min(rows), sizes.PIECES * min(rows), sizes.PIECES * min(rows), 0, 0)
-        else:
-            found = _built(*model, alike, executor)
+        pieces = [sizes.PIECES * min(rows)] * 2 if rows else []
+        found = Footprint(min(rows), *pieces, 0, 0) if rows else _built(*model, alike, executor)
         if found is None:
             return None
         return sizes.of(

@@ -25,7 +25,7 @@ from flatfed.analysis import records
 from flatfed.errors import DataError, absent
 from flatfed.runs import identity
 from flatfed.runs import record as runs
-from flatfed.tables.metrics import History, Metric, Reading
+from flatfed.tables.quantity import History, Metric, Reading
 
 #: Fields of timing.json that metrics read.
 TIMES = ("seconds_per_round", "training_seconds_per_round")
