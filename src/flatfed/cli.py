@@ -260,6 +260,12 @@ def export(options: argparse.Namespace) -> None:
     exports.pack(options.wanted, options.config, options.out, scale=options.scale)
 
 
+def published(options: argparse.Namespace) -> None:
+    from flatfed.commands import published as publications
+
+    publications.published(options)
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "fetch": fetch,
     "partition": partition,
@@ -284,5 +290,6 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "time": time,
     "plan": plan,
     "rerun": rerun,
+    "published": published,
     "status": status,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from flatfed import experiment
 from flatfed.experiment import strict_yaml
@@ -17,6 +18,11 @@ def load(path: Path | None) -> experiment.Experiment:
 
     :raises ConfigError: the file cannot be read, or anything in the configuration is wrong.
     """
+    return experiment.load(HOME, read(path))
+
+
+def read(path: Path | None) -> dict[str, Any]:
+    """Return what stands in the configuration file ``path`` (default: as :func:`load`); ConfigError if it is unreadable."""
     if path is None:
         path = DEFAULT if DEFAULT.exists() else HOME / DEFAULT
-    return experiment.load(HOME, strict_yaml.read(path, str(path)))
+    return strict_yaml.read(path, str(path))
