@@ -36,8 +36,8 @@ class Found:
     """What was found of one run: its reading (None: absent or unfinished), whether it diverged, what is wrong or "".
 
     ``warning`` is what the maker of the numbers warns of, or "". ``without_sums``: its record cannot tell whether its
-    files are what was written (:mod:`flatfed.runs.record`). ``images``: how many the data set had that it was made from,
-    as :func:`flatfed.runs.record.counted`.
+    files are what was written (:mod:`flatfed.runs.record`). ``images``: how many its data set had, as
+    :func:`flatfed.runs.record.counted` has them.
     """
 
     reading: Reading | None
@@ -184,11 +184,7 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...]) -> Lines:
         none = {name: [] for name in ("round", "test_accuracy", *columns)}
         return Lines(none, True, f"{folder} diverged at once", without, images)
     history = read_metrics(folder / runs.METRICS, ("round", "test_accuracy", *columns))
-    last = history["round"][-1] if history["round"] else 0
-    if last != done:
-        raise DataError(
-            f"{folder / runs.METRICS}: ends with round {last}, but {runs.RECORD} beside it says rounds_done {done}"
-        )
+    hold_rounds(folder, about, history)
     if diverged_at is not None:
         return Lines(history, True, f"{folder} diverged in round {diverged_at}", without, images)
     if done < rounds:
@@ -196,6 +192,15 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...]) -> Lines:
     broken = any(not math.isfinite(number) for column in columns for number in history[column])
     problem = f"{folder / runs.METRICS} holds a non-finite number" if broken else ""
     return Lines(history, broken, problem, without, images)
+
+
+def hold_rounds(folder: Path, record: dict[str, Any], history: dict[str, list[float]]) -> None:
+    """Look whether the lines of a run end where its ``record`` says; DataError where they do not."""
+    last, done = (history["round"] or [0])[-1], record["rounds_done"]
+    if last != done:
+        raise DataError(
+            f"{folder / runs.METRICS}: ends with round {last}, but {runs.RECORD} beside it says rounds_done {done}"
+        )
 
 
 def read_metrics(path: Path, columns: tuple[str, ...]) -> dict[str, list[float]]:

@@ -68,7 +68,8 @@ def _images(name: str, about: dict[str, Any], counted: list[Counted]) -> str:
         except (FileNotFoundError, NotADirectoryError):
             why = "they are not on this machine to be counted"
         except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise DataError(f"{path}: not that of a data set ({problem!r}); delete its folder to make it again") from None
+            text = f"{path}: not that of a data set ({problem!r}); delete its folder to make it again"
+            raise DataError(text) from None
     if not numbers:
         return f"{about['images']:,} images of {height}x{width} declared; {why}"
     part = f" of {about['of']:,}" if min(numbers) < about["of"] else ""
