@@ -22,7 +22,7 @@ def load(path: Path | None) -> experiment.Experiment:
 
 
 def read(path: Path | None) -> dict[str, Any]:
-    """Return what the configuration file ``path`` (default: as :func:`load`) holds; ConfigError where it cannot be read."""
+    """Return what the configuration file ``path`` holds (default: as :func:`load`); ConfigError: it cannot be read."""
     if path is None:
         path = DEFAULT if DEFAULT.exists() else HOME / DEFAULT
     return strict_yaml.read(path, str(path))
