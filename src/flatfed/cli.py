@@ -265,6 +265,12 @@ def rerun(options: argparse.Namespace) -> int:
         return again.rerun(options)
 
 
+def published(options: argparse.Namespace) -> None:
+    from flatfed.commands import published as publications
+
+    publications.published(options)
+
+
 def status(options: argparse.Namespace) -> None:
     from flatfed.commands import status as states
 
@@ -278,23 +284,9 @@ def export(options: argparse.Namespace) -> None:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
-    "fetch": fetch,
-    "partition": partition,
-    "weights": weights,
-    "train": train,
-    "evaluate": evaluate,
-    "choose": choose,
-    "hessian": hessian,
-    "surface": surface,
-    "cell": cell,
-    "table": table,
-    "figure": figure,
-    "specify": specify,
-    "report": report,
-    **{"describe": describe, "export": export, "import": import_runs},
-    **{"check": check, "errata": errata, "gallery": gallery, "verify": verify},
-    "time": time,
-    "plan": plan,
-    "rerun": rerun,
-    "status": status,
+    **{"fetch": fetch, "partition": partition, "weights": weights, "train": train, "evaluate": evaluate},
+    **{"choose": choose, "hessian": hessian, "surface": surface, "cell": cell, "table": table},
+    **{"figure": figure, "specify": specify, "report": report, "describe": describe, "export": export},
+    **{"import": import_runs, "check": check, "errata": errata, "gallery": gallery, "verify": verify},
+    **{"time": time, "plan": plan, "rerun": rerun, "published": published, "status": status},
 }

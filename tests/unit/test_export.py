@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import made
 from flatfed import cli, provenance
 from flatfed.commands import configuration
 from flatfed.files import read_json
+from flatfed.runs import record as records
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
 COLUMN = "cifar10-dir0.6-100"
@@ -53,11 +55,10 @@ def machines(data, tmp_path, monkeypatch, experiment):
         run = experiment.run("preview", PROTOCOL, SPLIT, row, 1)
         folder = Path(run.path)
         folder.mkdir(parents=True)
-        (folder / "metrics.csv").write_text(f"round\n{row}\n")
         (folder / "model.safetensors").write_bytes(row.encode() * 100)
         code = {"code_digest": provenance.run_digest(run.description)}
-        done = {"rounds_done": run.description["rounds"], "diverged_at": None}
-        (folder / "run.json").write_text(json.dumps({"description": run.description, **digests, **code, **done}))
+        rounds = [1, run.description["rounds"]]
+        made.run(folder, {"round": rounds, "test_accuracy": [0.1, 0.2]}, description=run.description, **digests, **code)
     return tmp_path / "here", tmp_path / "there"
 
 
@@ -80,7 +81,12 @@ def test_what_is_exported_is_imported(machines, monkeypatch, capsys, name):
     for row in ("fedavg", "fedsmoo"):
         for file in ("metrics.csv", "model.safetensors", "run.json"):
             assert (there / run_folder(row) / file).read_bytes() == (here / run_folder(row) / file).read_bytes()
-    assert flatfed("import", f"../{name}") == 2, "nothing is put over what is there"
+    before = (there / run_folder("fedsmoo") / "run.json").stat().st_mtime_ns
+    capsys.readouterr()
+    flatfed("export", run_folder("fedavg"), "--out", "../again.tar")
+    assert flatfed("import", "../again.tar") == 0
+    assert "0 runs accepted; 1 were there already" in capsys.readouterr().out
+    assert (there / run_folder("fedsmoo") / "run.json").stat().st_mtime_ns == before
 
 
 def test_single_runs_are_exported_by_their_folders(machines):
@@ -166,7 +172,116 @@ def test_exports_that_cannot_be_are_refused(machines, capsys):
     assert "exists already" in capsys.readouterr().err
     assert flatfed("export", run_folder("fedcm"), "--out", "nothing") == 2
     assert "none of 1 runs is finished" in capsys.readouterr().err
-    (Path(run_folder("fedavg")) / "model.safetensors").unlink()
+    (Path(run_folder("fedavg")) / "metrics.csv").unlink()
     assert flatfed("export", "--out", "half.tar") == 2
-    assert "model.safetensors is missing" in capsys.readouterr().err
+    assert "metrics.csv is missing" in capsys.readouterr().err
     assert not Path("half.tar").exists() and not Path("nothing").exists()
+
+
+def changed(folder, **record) -> None:
+    """Write the record in ``folder`` anew, with other values."""
+    path = Path(folder, "run.json")
+    records.write(path, {**records.read(path), **record})
+
+
+def test_a_run_in_whose_place_another_stands_stays_and_the_others_are_taken(machines, monkeypatch, capsys):
+    _, there = machines
+    flatfed("export", "--out", "../bundle")
+    flatfed("export", run_folder("fedsmoo"), "--out", "../other")
+    monkeypatch.chdir(there)
+    assert flatfed("import", "../other") == 0
+    changed(run_folder("fedsmoo"), seconds=1.5)
+    ours = Path(run_folder("fedsmoo"), "run.json").read_bytes()
+    theirs = Path("../bundle", run_folder("fedsmoo"))
+    capsys.readouterr()
+    assert flatfed("import", "../bundle") == 2
+    said = capsys.readouterr()
+    assert "1 runs accepted" in said.out and f"{run_folder('fedsmoo')} exists already ({theirs})" in said.err
+    assert "--replace" in said.err
+    assert Path(run_folder("fedavg"), "run.json").exists() and not Path("../bundle", run_folder("fedavg")).exists()
+    assert Path(run_folder("fedsmoo"), "run.json").read_bytes() == ours and (theirs / "run.json").exists()
+    shutil.copytree(theirs, "alone")
+    assert flatfed("import", "--replace", "alone") == 0
+    assert "seconds" not in records.read(Path(run_folder("fedsmoo"), "run.json"))
+
+
+def test_a_damaged_run_is_another_and_stays(machines, monkeypatch, capsys):
+    _, there = machines
+    flatfed("export", run_folder("fedsmoo"), "--out", "../one.tar")
+    monkeypatch.chdir(there)
+    assert flatfed("import", "../one.tar") == 0
+    with Path(run_folder("fedsmoo"), "metrics.csv").open("a") as file:
+        file.write("9,0.9\n")
+    assert flatfed("import", "../one.tar") == 2
+    assert "exists already" in capsys.readouterr().err
+    assert flatfed("import", "--replace", "../one.tar") == 0
+    assert Path(run_folder("fedsmoo"), "metrics.csv").read_text().splitlines()[-1] != "9,0.9"
+
+
+def test_a_run_without_its_model_is_copied_and_one_with_it_completes_it(machines, monkeypatch, capsys):
+    here, there = machines
+    shutil.copytree(here / run_folder("fedavg"), there.parent / "whole")
+    Path(run_folder("fedavg"), "model.safetensors").unlink()
+    assert flatfed("export", "--out", "../bundle") == 0
+    assert "2 runs; 1 of them without their models" in capsys.readouterr().out
+    monkeypatch.chdir(there)
+    assert flatfed("import", "../bundle") == 0
+    said = capsys.readouterr().out
+    assert "2 runs accepted\n1 of them without their models: tables and curves can be made" in said
+    assert Path("../bundle", run_folder("fedavg"), "run.json").exists(), "a published run stays where it is"
+    assert not Path("../bundle", run_folder("fedsmoo")).exists()
+    assert flatfed("import", "../whole") == 0
+    assert Path(run_folder("fedavg"), "model.safetensors").exists() and not Path("../whole").exists()
+    shutil.copytree(there / run_folder("fedavg"), "bare")
+    Path("bare/model.safetensors").unlink()
+    assert flatfed("import", "bare") == 0
+    assert "0 runs accepted; 1 were there already" in capsys.readouterr().out
+    assert Path(run_folder("fedavg"), "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rounds_done": 1}, "metrics.csv: ends with round"),
+        ({"partition_digest": "0" * 64}, "partition_digest is 000000000000, but here it is"),
+        ({"code_digest": "0" * 64}, "--other-code accepts it"),
+    ],
+)
+def test_every_run_that_does_not_pass_is_named_and_none_is_taken(machines, monkeypatch, capsys, change, words):
+    here, there = machines
+    for row in ("fedavg", "fedsmoo"):
+        shutil.copytree(here / run_folder(row), there.parent / "made" / row)
+        changed(there.parent / "made" / row, **change)
+    shutil.copytree(here / run_folder("fedavg"), there.parent / "made" / "right")
+    monkeypatch.chdir(there)
+    assert flatfed("import", "../made") == 2
+    said = capsys.readouterr().err
+    assert said.count(words) == 2 and all(f"made/{row}" in said for row in ("fedavg", "fedsmoo"))
+    assert not Path(run_folder("fedavg")).exists()
+
+
+def test_a_run_that_is_named_twice_is_refused(machines, monkeypatch, capsys):
+    here, there = machines
+    for name in ("one", "two"):
+        shutil.copytree(here / run_folder("fedavg"), there.parent / "made" / name)
+    monkeypatch.chdir(there)
+    assert flatfed("import", "../made") == 2
+    assert f"../made/two: is {run_folder('fedavg')}, and so is ../made/one" in capsys.readouterr().err
+    assert not Path(run_folder("fedavg")).exists()
+
+
+def test_all_that_is_needed_is_named_at_once_with_one_command(machines, monkeypatch, capsys, experiment):
+    here, there = machines
+    first = experiment.run("preview", PROTOCOL, SPLIT, "fedavg", 1)
+    for seed in (2, 3):
+        run = experiment.run("preview", PROTOCOL, SPLIT, "fedavg", seed)
+        shutil.copytree(here / first.path, there.parent / "made" / str(seed))
+        changed(there.parent / "made" / str(seed), description=run.description)
+    shutil.rmtree(there / "resources")
+    monkeypatch.chdir(there)
+    assert flatfed("import", "../made") == 2
+    said = capsys.readouterr().err
+    partitions = [experiment.partition_path("preview", PROTOCOL, SPLIT, seed) for seed in (2, 3)]
+    assert "3 files are needed" in said and "flatfed published" in said
+    files = f"resources/digits/dataset.json {partitions[0]} {partitions[1]}"
+    assert f"snakemake --cores 1 --configfile config.yaml -- {files}" in said

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 
+import made
 from flatfed import cli, experiment
 from flatfed.commands import configuration
 from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import set_ups
-from flatfed.tables import figures, report, write
+from flatfed.tables import cells, figures, report, write
 from flatfed.tables.errata import Errata
 from flatfed.tables.figures import KINDS
-from flatfed.tables.trained_on import as_read
+from flatfed.tables.trained_on import as_read, of_figure
 
 ROOT = Path(__file__).parents[2]
 EXP = experiment.load(ROOT)
@@ -132,6 +133,42 @@ def test_what_was_read_is_said(tmp_path: Path) -> None:
     ), "what lies there is what is counted, whatever is declared by now"
     fetched(here, "digits")
     assert line(here, "preview") == "digits (1,797 images of 8x8)"
+
+
+def test_where_the_data_are_not_the_records_of_the_runs_count_them(tmp_path: Path) -> None:
+    here = loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"})
+    pairs = [("fedsmoo-cifar10", "dir0.6-100")]
+    spec = {"setting": "{cifar10}", "datasets": set_ups.datasets(here, "paper", pairs)}
+    whole, part = ({"cifar10": {"train": train, "test": 100}} for train in (59_900, 500))
+    other = {"digits": {"train": 1, "test": 1}}
+    assert as_read(spec, [other, whole, whole])["setting"] == "(60,000 images of 32x32)"
+    assert as_read(spec, [part, {}])["setting"] == "(600 of 60,000 images of 32x32)"
+    assert as_read(spec, [part, whole])["setting"] == "(600 or 60,000 of 60,000 images of 32x32)"
+    assert "declared; they are not on this machine" in as_read(spec, [other])["setting"]
+    fetched(loaded(tmp_path, {**images(tmp_path / "f.npz", 60, 20), "images": {"train": 60, "test": 20}}), "cifar10")
+    assert as_read(spec, [whole])["setting"] == "(80 of 60,000 images of 32x32)", "data that are here are counted"
+    spec["datasets"]["cifar10"]["manifest"] = None
+    assert as_read(spec, [whole])["setting"] == "(60,000 images of 32x32)", "those of runs made elsewhere are not"
+    assert as_read(spec)["setting"] == (
+        "(60,000 images of 32x32 declared; the records of the runs do not say how many were read)"
+    )
+
+
+def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    description = {"dataset": {"name": "cifar10"}}
+    columns = {"round": [1, 2], "test_accuracy": [0.1, 0.2]}
+    runs = [
+        made.run(made.place(tmp_path / name), columns, description=description, images={"train": 500, "test": 100})
+        for name in ("one", "two")
+    ]
+    here = loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"})
+    spec = {**here.cell("paper", "cifar10_cnn", "dir0.6-100", "fedavg").spec, "rounds": 2, **made.asked(runs)}
+    assert cells.make({**spec, "partitions": [None, None]}, tmp_path / "cell.json")["images"] == {
+        "cifar10": {"train": 500, "test": 100}
+    }
+    drawn = here.figure("paper", "cifar10_cnn")["spec"]
+    drawn["panels"] = [{"series": [{"runs": runs, "label": "x"}]}, {"bars": [{"runs": [runs]}]}]
+    assert of_figure(drawn)["setting"].startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
 
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:

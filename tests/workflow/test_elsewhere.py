@@ -8,6 +8,8 @@ import sys
 import pytest
 from project import SPLIT
 
+from flatfed.runs import record as records
+
 RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedsam/seed1"
 
 
@@ -78,9 +80,9 @@ def test_a_run_with_an_old_record_is_accepted_in_its_place(project, host):
 )
 def test_another_run_is_refused(project, tmp_path, change, words):
     shutil.copytree(project.root / RUN, tmp_path / "run")
-    record = json.loads((tmp_path / "run/run.json").read_text())
+    record = records.read(tmp_path / "run/run.json")
     change(record)
-    (tmp_path / "run/run.json").write_text(json.dumps(record))
+    records.write(tmp_path / "run/run.json", record)
     done = project.flatfed("import", "--replace", str(tmp_path / "run"))
     assert done.returncode == 2
     assert "Traceback" not in done.text
@@ -92,11 +94,11 @@ def test_another_run_is_refused(project, tmp_path, change, words):
 
 def test_parameters_that_other_code_did_not_have_are_their_defaults(project, tmp_path):
     shutil.copytree(project.root / RUN, tmp_path / "run")
-    record = json.loads((tmp_path / "run/run.json").read_text())
+    record = records.read(tmp_path / "run/run.json")
     whole = json.loads(json.dumps(record["description"]))
     assert record["description"]["update"]["params"].pop("server_learning_rate") == 1.0
     record.update(code_digest="0" * 64, description_digest="0" * 64)
-    (tmp_path / "run/run.json").write_text(json.dumps(record))
+    records.write(tmp_path / "run/run.json", record)
     refused = project.flatfed("import", "--replace", str(tmp_path / "run"))
     assert "update.params.server_learning_rate is null, here 1.0" in refused.text
     done = project.flatfed("import", "--replace", "--other-code", str(tmp_path / "run"))
@@ -109,7 +111,39 @@ def test_parameters_that_other_code_did_not_have_are_their_defaults(project, tmp
 
 def test_an_unfinished_run_is_refused(project, tmp_path):
     shutil.copytree(project.root / RUN, tmp_path / "run")
-    (tmp_path / "run/model.safetensors").unlink()
+    (tmp_path / "run/metrics.csv").unlink()
     done = project.flatfed("import", str(tmp_path / "run"))
     assert done.returncode == 2
-    assert "model.safetensors is missing" in done.text
+    assert "metrics.csv is missing" in done.text
+
+
+@pytest.mark.parametrize("keep", ["all", "needed"])
+def test_a_run_without_its_model_is_done_but_for_an_analysis(project, tmp_path, keep):
+    """As runs are published: Snakemake makes cells of it, and trains only where an analysis reads the model."""
+    project.edit_yaml("config/config.yaml", lambda config: config.update(keep_models=keep))
+    shutil.move(project.root / RUN, tmp_path / "run")
+    (tmp_path / "run/model.safetensors").unlink()
+    done = project.flatfed("import", str(tmp_path / "run"))
+    assert done.returncode == 0, done.text
+    assert "1 of them without their models" in done.text
+    next((project.root / "results/preview/cells").rglob("fedsam.json")).unlink()
+    jobs = project.planned()
+    assert "train" not in jobs
+    assert {made.rpartition("/")[2] for made in jobs["cell"]} == {"fedsam.json"}
+    project.make()
+    assert project.planned() == {}
+    surface = RUN.replace("/runs/", "/analysis/") + "/surface.npz"
+    assert project.planned(surface)["train"] == {RUN}
+    assert "train" not in project.planned()
+
+
+def test_a_run_that_was_never_made_here_gives_no_alarm(project, host):
+    """Snakemake has no record of its files, which it calls a failure to drop them."""
+    new = RUN.replace("fedsam", "fedcm")
+    script = project.flatfed("describe", "--script", new)
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    assert host.call("sh", "-c", script.stdout, env={"PATH": path}).returncode == 0
+    shutil.rmtree(host.root / RUN, ignore_errors=True)
+    done = project.flatfed("import", str(host.root / "results"))
+    assert done.returncode == 0 and done.stderr == "", done.text
+    assert new not in project.planned(f"{new}/run.json").get("train", ())

@@ -19,7 +19,7 @@ DEAL = (
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; building it takes milliseconds."""
     # Their modules are written with what stands below.
-    from flatfed.commands import choose, compare_arguments, hessian, rerun, status, surface
+    from flatfed.commands import choose, compare_arguments, hessian, published, rerun, status, surface
 
     top = argparse.ArgumentParser(
         prog="python -m flatfed",
@@ -38,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
     _elsewhere(commands)
     rerun.add(commands)
     compare_arguments.add(commands)
+    published.add(commands)
     status.add(commands)
     return top
 
@@ -262,7 +263,11 @@ def _elsewhere(commands: Any) -> None:
         "accept runs that were made elsewhere",
         "Checks that each run is finished and was made from the description, data, partition and code that the\n"
         "configuration asks for here, then moves its folder into results/, where Snakemake finds it done. Nothing\n"
-        "is moved unless every run passes. What `export` made, a folder or a .tar, is held against its digests first.",
+        "is moved unless every run passes. What `export` made, a folder or a .tar, is held against its digests first.\n"
+        "A run that is there already is counted and left alone. One in whose place another stands is named and left\n"
+        "where it is; the others are moved, and the exit status is 2. A run without its model, as runs are published,\n"
+        "is copied: tables and curves can be made of it, and Snakemake trains it again only for an analysis.\n"
+        "`published` reads such runs in place, without their data.",
         "python -m flatfed import from-gpu-host/results/preview/runs",
     )
     sub.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from flatfed import experiment
 from flatfed.errors import ConfigError
@@ -18,9 +19,14 @@ def load(path: Path | None) -> experiment.Experiment:
 
     :raises ConfigError: the file cannot be read, or anything in the configuration is wrong.
     """
+    return experiment.load(HOME, read(path))
+
+
+def read(path: Path | None) -> dict[str, Any]:
+    """Return what the configuration file ``path`` holds (default: as :func:`load`); ConfigError: it cannot be read."""
     if path is None:
         path = DEFAULT if DEFAULT.exists() else HOME / DEFAULT
     content = strict_yaml.read(path, str(path))
     if content is None:  # which would mean FlatFed's own
         raise ConfigError(f"{path}: holds nothing; a configuration has `scale`, `tables` and `figures` at least")
-    return experiment.load(HOME, content)
+    return content

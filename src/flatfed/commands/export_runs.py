@@ -36,9 +36,10 @@ def pack(wanted: list[str], config: Path | None, out: Path, *, scale: str | None
         _write_folder(out, manifest)
     else:
         _write_archive(out, manifest, mode)
-    print(
-        f"{out}: {len(finished)} runs" + (f"; {len(runs) - len(finished)} are not finished" if runs != finished else "")
-    )
+    bare = sum(record.MODEL not in files for files in manifest["runs"].values())
+    said = [f"{out}: {len(finished)} runs", f"{bare} of them without their models" if bare else ""]
+    left = len(runs) - len(finished)
+    print("; ".join(filter(None, [*said, f"{left} are not finished" if left else ""])))
 
 
 def wanted_runs(experiment: Experiment, wanted: list[str], scale: str) -> list[Run]:
@@ -51,11 +52,11 @@ def wanted_runs(experiment: Experiment, wanted: list[str], scale: str) -> list[R
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Return file name -> SHA-256 of a run; DataError where one is missing."""
-    missing = [name for name in record.FILES if not (folder / name).is_file()]
-    if missing:
-        raise DataError(f"{folder}: {', '.join(missing)} is missing; such a run would not be taken elsewhere")
-    return {name: digest_file(folder / name) for name in record.FILES}
+    """Return file name -> SHA-256 of a run; DataError where it has no metrics. Its model may not have been kept."""
+    there = [name for name in record.FILES if (folder / name).is_file()]
+    if record.METRICS not in there:
+        raise DataError(f"{folder}: {record.METRICS} is missing; such a run would not be taken elsewhere")
+    return {name: digest_file(folder / name) for name in there}
 
 
 def _files(manifest: dict) -> list[str]:

@@ -5,31 +5,43 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from flatfed import algorithms, provenance
 from flatfed.commands import bundle, configuration
-from flatfed.errors import DataError
+from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, tuning
-from flatfed.files import digest_json, read_json
+from flatfed.files import digest_file, digest_json, read_json
 from flatfed.runs import record as records
 from flatfed.runs.identity import differences
 from flatfed.runs.record import FILES, METRICS, MODEL, RECORD
+from flatfed.tables.readings import hold_rounds, read_metrics
+
+#: What Snakemake says of files of which it has no record.
+NOT_RECORDED = "because the metadata was not present"
+
+#: Problems, or runs, that one message names at most.
+NAMED = 12
+
+#: What import writes to a record, and what changes with it.
+WRITTEN = {"description", "description_digest", "completed", "renamed", records.OWN}
 
 
 def accept(folders: Iterable[Path], config: Path | None, *, replace: bool, other_code: bool) -> None:
     """Check every finished run under ``folders`` against the configuration, then move all of them into results/.
 
     A folder or archive that ``flatfed export`` made is held against its manifest first. Nothing is moved unless every
-    run passes.
+    run passes. Then a run that is there already is left alone, and so is one in whose place another stands, unless
+    ``replace``. A run without its model, as runs are published, is copied.
 
     :raises DataError: none is found, a file is not the one of the manifest, a run is unfinished, or was made from
-        another description, data, partition or code.
+        another description, data, partition or code; or, once the others are in place, another stood in a run's place.
     """
     with contextlib.ExitStack() as stack:
         _accept([stack.enter_context(bundle.opened(path)) for path in folders], config, replace, other_code)
@@ -37,32 +49,83 @@ def accept(folders: Iterable[Path], config: Path | None, *, replace: bool, other
 
 def _accept(folders: list[Path], config: Path | None, replace: bool, other_code: bool) -> None:
     experiment = configuration.load(config)
-    records = [(folder, path) for folder in folders for path in sorted(folder.rglob("run.json"))]
+    files = [(folder, path) for folder in folders for path in sorted(folder.rglob("run.json"))]
     # What a rerun replaced lies in a hidden folder of its own run.
-    found = [path.parent for folder, path in records if not path.parent.name.startswith(".") or path.parent == folder]
+    found = [path.parent for folder, path in files if not path.parent.name.startswith(".") or path.parent == folder]
     if not found:
         raise DataError(f"{', '.join(map(str, folders))}: no run.json in there, so no finished run")
-    runs = [(folder, checked(experiment, folder, other_code=other_code)) for folder in found]
-    for folder, run in runs:
-        if Path(run.path).exists() and not replace:
-            raise DataError(f"{run.path} exists already; --replace puts {folder} in its place")
-    for folder, run in runs:
+    runs = _passed(experiment, found, config, other_code)
+    states = {folder: standing(folder, Path(run.path)) for folder, run in runs.items()}
+    wanted = {"nothing", "its model lacks", *(["another"] if replace else [])}
+    taken = {folder: run for folder, run in runs.items() if states[folder] in wanted}
+    for folder, run in taken.items():
         move(folder, Path(run.path), run.description)
         print(f"{run.path}: accepted")
-    forget([f"{run.path}/{name}" for _, run in runs for name in FILES])
+    if taken:
+        forget([f"{run.path}/{name}" for run in taken.values() for name in FILES])
+    same = list(states.values()).count("the same")
+    print(f"{len(taken)} runs accepted" + (f"; {same} were there already" if same else ""))
+    if bare := sum(not Path(run.path, MODEL).exists() for run in taken.values()):
+        print(f"{bare} of them without their models: tables and curves can be made, an analysis has them trained again")
+    kept = [f"{run.path} exists already ({folder})" for folder, run in runs.items() if states[folder] == "another"]
+    if kept and not replace:
+        _refuse([*kept, f"{len(kept)} runs stay where they are; --replace puts them in place of those that exist"])
 
 
-def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> Run:
-    """Return the run of this configuration that the finished run in ``folder`` is.
+def _passed(experiment: Experiment, found: list[Path], config: Path | None, other_code: bool) -> dict[Path, Run]:
+    """Return the run of this configuration that each of the finished runs ``found`` is, by folder.
+
+    :raises DataError: some are none; the message names them, and all data and partitions that are not here.
+    """
+    runs: dict[Path, Run] = {}
+    problems, warnings = [], []
+    for folder in found:
+        try:
+            run, warning = checked(experiment, folder, other_code=other_code)
+            twins = [other for other, known in runs.items() if known.path == run.path]
+            if twins:
+                raise DataError(f"{folder}: is {run.path}, and so is {twins[0]}; name one of them")
+        except FlatFedError as problem:
+            problems.append(str(problem))
+        else:
+            runs[folder] = run
+            warnings += [warning] if warning else []
+    needed = dict.fromkeys(path for run in runs.values() for path in data_of(run) if not path.exists())
+    for folder, run in runs.items():
+        if not needed.keys() & set(data_of(run)):
+            problems += hold_digests(folder, run, other_code=other_code)
+    if needed:
+        given = ["--configfile", str(config)] if config else []
+        command = shlex.join(["snakemake", "--cores", "1", *given, "--", *map(str, needed)])
+        others = " (`python -m flatfed published` reads published runs without)"
+        problems.append(f"{len(needed)} files are needed to check the runs{others}; make them first: {command}")
+    if problems:
+        _refuse(problems)
+    if warnings:
+        more = f", and {len(warnings) - 1} others" if len(warnings) > 1 else ""
+        print(warnings[0] + more, file=sys.stderr)
+    return runs
+
+
+def _refuse(problems: list[str]) -> NoReturn:
+    """Raise a DataError of all ``problems``, a line each; of many the first, and the last, which says what to do."""
+    left = len(problems) - NAMED
+    raise DataError("\n".join(problems if left <= 0 else [*problems[: NAMED - 1], f"{left} more", problems[-1]]))
+
+
+def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> tuple[Run, str]:
+    """Return the run of this configuration that the finished run in ``folder`` is, and "" or what cannot be told of it.
+
+    Of its data and code, see :func:`hold_digests`.
 
     :raises DataError: it is not whole, or something that decides its numbers is not what the configuration asks for.
     """
-    missing = [name for name in FILES if not (folder / name).is_file()]
-    if missing:
-        raise DataError(f"{folder}: unfinished: {', '.join(missing)} is missing")
+    if not (folder / METRICS).is_file():
+        raise DataError(f"{folder}: unfinished: {METRICS} is missing")
     record = records.read(folder / RECORD)
-    if warning := records.hold(folder, record, METRICS, MODEL):
-        print(warning, file=sys.stderr)
+    # Published runs have no model, nor have those whose model no analysis was to read.
+    model = [MODEL] if (folder / MODEL).is_file() else []
+    warning = records.hold(folder, record, METRICS, *model)
     try:
         theirs = algorithms.today(record["description"])
         run = described(experiment, theirs)
@@ -74,11 +137,31 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> Run:
     different = [f"{key} is {json.dumps(a)}, here {json.dumps(b)}" for key, a, b in differences(known, run.description)]
     if different:
         raise DataError(f"{folder}/run.json: not the run that the configuration describes: {'; '.join(different)}")
-    for key, ours in digests(run, other_code=other_code).items():
-        if (found := record.get(key)) != ours:
-            hint = "; --other-code accepts it" if key == "code_digest" else ""
-            raise DataError(f"{folder}/run.json: {key} is {str(found)[:12]}, but here it is {ours[:12]}{hint}")
-    return run
+    hold_rounds(folder, record, read_metrics(folder / METRICS, ("round",)))
+    if record["diverged_at"] is None and record["rounds_done"] < run.description["rounds"]:
+        raise DataError(f"{folder}: unfinished: {record['rounds_done']} of {run.description['rounds']} rounds are done")
+    return run, warning
+
+
+def standing(folder: Path, place: Path) -> str:
+    """Return what stands in the ``place`` of the run in ``folder``.
+
+    It is "nothing"; "the same" run; that, but "its model lacks", which is here; or "another", damaged ones included.
+    """
+    if not place.exists():
+        return "nothing"
+    try:
+        theirs, ours = ({**records.read(run / RECORD)} for run in (folder, place))
+        same = digest_file(folder / METRICS) == digest_file(place / METRICS)
+    except (OSError, DataError):
+        return "another"
+    for record in (theirs, ours):
+        for key in WRITTEN & record.keys():
+            del record[key]
+    models = [digest_file(path) if (path := run / MODEL).is_file() else None for run in (folder, place)]
+    if not same or theirs != ours or (None not in models and models[0] != models[1]):
+        return "another"
+    return "its model lacks" if models[1] is None and models[0] is not None else "the same"
 
 
 def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
@@ -102,29 +185,34 @@ def completed(theirs: dict[str, Any], run: Run) -> dict[str, Any]:
     return {**theirs, "update": {**theirs["update"], "params": {**added, **given}}}
 
 
-def digests(run: Run, *, other_code: bool) -> dict[str, str]:
-    """Return the digests that ``run`` has when it is made here.
+def data_of(run: Run) -> tuple[Path, Path]:
+    """Return the files whose digests a run is held against: its data set's dataset.json and its partition."""
+    return Path("resources", run.dataset, "dataset.json"), Path(run.partition)
 
-    :raises DataError: its data or its partition are not here to compare with.
-    """
+
+def hold_digests(folder: Path, run: Run, *, other_code: bool) -> list[str]:
+    """Return what of data, partition and, unless ``other_code``, source code is not what ``run`` is made from here."""
     from flatfed.data import partition as partitions
 
-    manifest = Path("resources", run.dataset, "dataset.json")
-    for path in (manifest, Path(run.partition)):
-        if not path.exists():
-            raise DataError(f"{path} is needed to check {run.path}; make it first: snakemake --cores 1 {path}")
+    manifest, partition = data_of(run)
     ours = {
         "dataset_digest": read_json(manifest)["digest"],
-        "partition_digest": partitions.load(Path(run.partition)).digest,
+        "partition_digest": partitions.load(partition).digest,
     }
     if not other_code:
         ours["code_digest"] = provenance.run_digest(run.description)
-    return ours
+    record, problems = records.read(folder / RECORD), []
+    for key, digest in ours.items():
+        if (found := record.get(key)) != digest:
+            hint = "; --other-code accepts it" if key == "code_digest" else ""
+            problems.append(f"{folder}/run.json: {key} is {str(found)[:12]}, but here it is {digest[:12]}{hint}")
+    return problems
 
 
 def move(folder: Path, target: Path, description: dict[str, Any]) -> None:
     """Put ``folder`` at ``target``, whole or not at all, its files newer than anything they were made from.
 
+    It is then gone from where it was, but for a run without its model: it is likely published there.
     Where its run.json lacks parameters that the accepted ``description`` has, or has retired names of values, the
     description is written to it, and beside it which parameters these were.
     Copied beside its place first and removed last, so that a kill in between loses neither it nor what it replaces.
@@ -148,7 +236,8 @@ def move(folder: Path, target: Path, description: dict[str, Any]) -> None:
         target.rename(replaced)
     staged.rename(target)
     shutil.rmtree(replaced, ignore_errors=True)
-    shutil.rmtree(folder)
+    if (target / MODEL).exists():
+        shutil.rmtree(folder)
 
 
 def forget(files: list[str]) -> None:
@@ -157,5 +246,6 @@ def forget(files: list[str]) -> None:
         return
     command = [sys.executable, "-m", "snakemake", "--cleanup-metadata", *files]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
+    # Of a run that was never made here nothing was recorded: Snakemake reports that, and drops the others all the same.
+    if done.returncode and NOT_RECORDED not in done.stderr:
         print(f"snakemake --cleanup-metadata failed, so it may make the runs again:\n{done.stderr}", file=sys.stderr)

@@ -104,6 +104,7 @@ def _record(
         "description_digest": identity["description"],
         "partition_digest": identity["partition"],
         "dataset_digest": identity["dataset"],
+        records.IMAGES: simulation.counted,
         "code_digest": identity["code"],
         **({"weights_digest": identity["weights"]} if "weights" in identity else {}),
         "rounds_done": lines[-1]["round"] if lines else 0,

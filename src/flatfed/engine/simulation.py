@@ -74,6 +74,7 @@ class Simulation(Rounds):
             self.dtype,
             description["augmentation"],
         )
+        self.counted = {"train": dataset.train, "test": dataset.test}
         self.members = np.split(partition.indices, partition.offsets[1:-1])
         evaluation = description["evaluation"]
         self.evaluate = Evaluation(

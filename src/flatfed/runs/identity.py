@@ -81,11 +81,15 @@ def hold(where: str, record: dict[str, Any], wanted: dict[str, Any]) -> None:
 def hold_place(folder: Path, record: dict[str, Any]) -> None:
     """Look whether a run lies where its description says: in ``<protocol>/<split>/<algorithm>/seed<k>``.
 
+    Published runs may lie in ``runs/<split>/<algorithm>/seed<k>``: their records alone say which protocol's they are.
+
     :raises DataError: it is a run of other ids.
     """
     about = record["description"]
     ids = [str(about.get(key)) for key in ("protocol", "split", "algorithm")] + [f"seed{about.get('seed')}"]
-    here = list(folder.parts[-len(ids) :])
+    here = list(folder.absolute().parts[-len(ids) :])
+    if here[0] == "runs":
+        ids, here = ids[1:], here[1:]
     if different := [f"{there}, here {asked}" for there, asked in zip(ids, here, strict=True) if there != asked]:
         raise DataError(f"{folder}/run.json: is of another run: {'; '.join(different)}")
 

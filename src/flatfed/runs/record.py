@@ -25,6 +25,9 @@ LINES_SO_FAR, RECORD_SO_FAR = "metrics.so-far.csv", "run.so-far.json"
 
 SUMS, OWN = "files", "record_sha256"
 
+#: How many training and test images the data set had that the run was made from; not in records before 2026-11-22.
+IMAGES = "images"
+
 #: What every record says, whoever wrote it.
 NEEDED = ("description", "rounds_done", "diverged_at", "dataset_digest", "partition_digest")
 
@@ -58,6 +61,11 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     if record.get(OWN, own) != own:
         raise DataError(f"{path}: was changed after it was written ({OWN} is not that of what it says); {AGAIN}")
     return record
+
+
+def counted(record: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Return {name of the run's data set: {"train": images, "test": images}}, empty where ``record`` does not say."""
+    return {record["description"]["dataset"]["name"]: record[IMAGES]} if IMAGES in record else {}
 
 
 def hold(folder: str | os.PathLike[str], record: dict[str, Any], *names: str) -> str:

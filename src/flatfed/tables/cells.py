@@ -29,7 +29,7 @@ No runs (files, declarations) at all make the cell not_applicable: a combination
 Cell (JSON, ``results/<scale>/cells/<table>/<column>/<row>.json``): table, column, row, scale, metric, unit,
 printed_unit, relative, base, status, value, spread, spread_kind, n, values, base_values, best, reached, target, window,
 rounds, seeds, runs, base_runs, paper_value, paper_spread, paper_decimals, paper_note,
-difference, compare, problems, beside, warnings, without_sums. ``unit`` is the
+difference, compare, problems, beside, warnings, without_sums, images. ``unit`` is the
 *stored* unit ("fraction" for what is printed in percent) and holds for value, spread, values, paper_value,
 paper_spread and difference alike; ``base_values`` are in the metric's own stored unit; ``best`` is each seed's best
 test accuracy over all rounds, a fraction, an extra that no table prints as its value. ``values`` has null where a seed
@@ -45,7 +45,8 @@ not_applicable            the cell has no runs
 
 ``beside`` is another tool's estimate of the same number (``flatfed.analysis.records.beside``: PyHessian's of an
 eigenvalue or trace), null where there is none; ``warnings`` are what the makers of the numbers warn of, seed by seed;
-``without_sums``: how many runs have a record that cannot tell whether their files are what was written.
+``without_sums``: how many runs have a record that cannot tell whether their files are what was written; ``images``:
+{data set: {"train": images, "test": images}} that the runs were made from, empty where no record says.
 
 ``difference`` is ours minus the paper's, null where either is missing and always null at preview scale: digits minus
 CIFAR-10 means nothing. The paper's spread is of whatever kind the paper's is; the table's notes say which.
@@ -126,6 +127,7 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
             *dict.fromkeys(one.warning for one in every if one.warning),
         ],
         "without_sums": sum(one.without_sums for one in every),
+        "images": {name: counts for one in every for name, counts in one.images.items()},
     }
     write_json(out, cell)
     return cell

@@ -108,12 +108,13 @@ def read(spec: dict[str, Any]) -> Table:
 
     :raises DataError: a cell file or a dataset.json is damaged, or a cell belongs to another scale.
     """
-    spec = as_read(spec)
     cells = {
         (column["id"], row["id"]): read_cell(Path(spec["cells"]) / column["id"] / f"{row['id']}.json", spec["scale"])
         for row in spec["rows"]
         for column in spec["columns"]
     }
+    # Cells of earlier versions do not say how many images there were.
+    spec = as_read(spec, [cell["images"] for cell in cells.values() if cell and "images" in cell])
     counts = Counter(cell["status"] if cell else "missing" for cell in cells.values())
     seeds = Counter(cell["n"] for cell in cells.values() if cell and cell["value"] is not None and cell["n"])
     usual = max(seeds, key=lambda n: (seeds[n], n), default=None)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,8 @@ class Found:
     """What was found of one run: its reading (None: absent or unfinished), whether it diverged, what is wrong or "".
 
     ``warning`` is what the maker of the numbers warns of, or "". ``without_sums``: its record cannot tell whether its
-    files are what was written (:mod:`flatfed.runs.record`).
+    files are what was written (:mod:`flatfed.runs.record`). ``images``: how many its data set had, as
+    :func:`flatfed.runs.record.counted` has them.
     """
 
     reading: Reading | None
@@ -44,6 +45,7 @@ class Found:
     problem: str = ""
     warning: str = ""
     without_sums: bool = False
+    images: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def found(metric: Metric, spec: dict[str, Any], whose: str = "") -> list[Found]:
     for run in wanted(spec, whose):
         one = read_run(run, spec["rounds"], metric.columns)
         reading = None if one.history is None else Reading(**common, history=one.history, timing=timing.reading.timing)
-        result.append(Found(reading, one.diverged, one.problem, timing.warning, one.without_sums))
+        result.append(Found(reading, one.diverged, one.problem, timing.warning, one.without_sums, one.images))
     return result
 
 
@@ -149,17 +151,18 @@ def _hessian(path: Path, run: Wanted) -> Found:
             )
     if found.get("diverged_at") is not None:
         return Found(Reading(), True, f"{path}: the run diverged in round {found['diverged_at']}")
-    return Found(Reading(analysis=found), without_sums=not sums)
+    return Found(Reading(analysis=found), without_sums=not sums, images=runs.counted(about))
 
 
 @dataclass(frozen=True)
 class Lines:
-    """A run's lines: ``history`` (None: absent or unfinished), whether it diverged, what is wrong or "", see Found."""
+    """A run's lines: ``history`` (None: absent or unfinished), whether it diverged, what is wrong or ""; see Found."""
 
     history: dict[str, list[float]] | None
     diverged: bool = False
     problem: str = ""
     without_sums: bool = False
+    images: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 def read_run(run: Wanted, rounds: int, columns: tuple[str, ...]) -> Lines:
@@ -175,24 +178,29 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...]) -> Lines:
     for name, absent_ in ((runs.RECORD, about is None), (runs.METRICS, not (folder / runs.METRICS).is_file())):
         if absent_:
             return Lines(None, problem=f"{folder} has no {name}")
-    without = bool(runs.hold(folder, about, runs.METRICS))
+    without, images = bool(runs.hold(folder, about, runs.METRICS)), runs.counted(about)
     done, diverged_at = about["rounds_done"], about["diverged_at"]
     if diverged_at is not None and not done:  # before any line: nor has it the columns that its lines would have had
-        return Lines(
-            {name: [] for name in ("round", "test_accuracy", *columns)}, True, f"{folder} diverged at once", without
-        )
+        none = {name: [] for name in ("round", "test_accuracy", *columns)}
+        return Lines(none, True, f"{folder} diverged at once", without, images)
     history = read_metrics(folder / runs.METRICS, ("round", "test_accuracy", *columns))
-    last = history["round"][-1] if history["round"] else 0
+    hold_rounds(folder, about, history)
+    if diverged_at is not None:
+        return Lines(history, True, f"{folder} diverged in round {diverged_at}", without, images)
+    if done < rounds:
+        return Lines(None, False, f"{folder} has done {done} of {rounds} rounds", without, images)
+    broken = any(not math.isfinite(number) for column in columns for number in history[column])
+    problem = f"{folder / runs.METRICS} holds a non-finite number" if broken else ""
+    return Lines(history, broken, problem, without, images)
+
+
+def hold_rounds(folder: Path, record: dict[str, Any], history: dict[str, list[float]]) -> None:
+    """Look whether the lines of a run end where its ``record`` says; DataError where they do not."""
+    last, done = (history["round"] or [0])[-1], record["rounds_done"]
     if last != done:
         raise DataError(
             f"{folder / runs.METRICS}: ends with round {last}, but {runs.RECORD} beside it says rounds_done {done}"
         )
-    if diverged_at is not None:
-        return Lines(history, True, f"{folder} diverged in round {diverged_at}", without)
-    if done < rounds:
-        return Lines(None, False, f"{folder} has done {done} of {rounds} rounds", without)
-    broken = any(not math.isfinite(number) for column in columns for number in history[column])
-    return Lines(history, broken, f"{folder / runs.METRICS} holds a non-finite number" if broken else "", without)
 
 
 def read_metrics(path: Path, columns: tuple[str, ...]) -> dict[str, list[float]]:

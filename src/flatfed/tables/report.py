@@ -22,6 +22,7 @@ from markupsafe import Markup
 
 from flatfed.errors import DataError
 from flatfed.files import write_whole
+from flatfed.runs import record as records
 from flatfed.tables import layout, runs
 from flatfed.tables.errata import Errata, page
 from flatfed.tables.formats import html
@@ -46,6 +47,7 @@ def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
         raise DataError(f"report: the specification lacks {', '.join(absent)}; needed: {', '.join(KEYS)}")
     tables = [layout.read(table) for table in spec["tables"]]
     made = runs.read(spec["runs"])
+    counted = [records.counted(run.about) for run in made if run.about]
     counts = sum((Counter(table.counts) for table in tables), Counter())
     body = (
         html.environment()
@@ -57,7 +59,7 @@ def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
             cell_count=counts["cells"],
             warned=[table for table in tables if table.warnings],
             figures=[
-                {**as_read(figure), "data": picture(figure["png"]), "page": beside(figure["png"])}
+                {**as_read(figure, counted), "data": picture(figure["png"]), "page": beside(figure["png"])}
                 for figure in spec["figures"]
             ],
             runs=made,

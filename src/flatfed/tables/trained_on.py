@@ -1,39 +1,76 @@
-"""How many images the data of a table or figure have: what was read, from their dataset.json, not what is declared."""
+"""How many images the data of a table or figure have: what was read, not what is declared.
+
+Their dataset.json says it, and where that is not there, as beside published runs, the records of the runs.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from flatfed.errors import DataError
+from flatfed.runs import record as records
+
+#: {name of a data set: {"train": images, "test": images}}, as records and cells have it.
+Counted = dict[str, dict[str, int]]
 
 
-def as_read(spec: dict[str, Any]) -> dict[str, Any]:
+def as_read(spec: dict[str, Any], counted: Iterable[Counted] = ()) -> dict[str, Any]:
     """Return a table's or figure's specification with the numbers of images in its ``setting``.
 
     ``spec["datasets"]``, where it has any, is {name: {"manifest": its dataset.json, "images": as many as are declared,
     "of": as many as the whole set has, "shape": [C, H, W]}}; in the setting, ``{name}`` becomes "(60,000 images of
-    32x32)". Data that are not on this machine are said not to be: their runs were made elsewhere.
+    32x32)". Without a manifest (None), or where it is not on this machine, ``counted`` says how many the runs were made
+    from; where that does not say either, the declared number is said to be that.
 
     :raises DataError: a dataset.json is there and is none.
     """
-    said = spec.get("setting", "")
+    said, counted = spec.get("setting", ""), list(counted)
     for name, about in spec.get("datasets", {}).items():
-        said = said.replace(f"{{{name}}}", f"({_images(about)})")
+        said = said.replace(f"{{{name}}}", f"({_images(name, about, counted)})")
     return {**spec, "setting": said} if said else spec
 
 
-def _images(about: dict[str, Any]) -> str:
+def of_figure(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return :func:`as_read` of a figure's specification, which names the folders of the runs that it draws.
+
+    :raises DataError: the record of one is damaged.
+    """
+    paths = [Path(folder) / records.RECORD for folder in dict.fromkeys(_folders(spec["panels"]))]
+    return as_read(spec, [records.counted(records.read(path)) for path in paths if path.is_file()])
+
+
+def _folders(value: Any, inside: bool = False) -> Iterator[str]:
+    """Yield what stands under the key ``runs``, at any depth, of panels."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _folders(each, key == "runs")
+    elif isinstance(value, list):
+        for each in value:
+            yield from _folders(each, inside)
+    elif inside:
+        yield value
+
+
+def _images(name: str, about: dict[str, Any], counted: list[Counted]) -> str:
     """Say how many images of which size there are, and of how many where they are a part of a published set."""
-    path = Path(about["manifest"])
-    try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-        count, (_, height, width) = read["train"] + read["test"], read["shape"]
-    except (FileNotFoundError, NotADirectoryError):
-        _, height, width = about["shape"]
-        return f"{about['images']:,} images of {height}x{width} declared; they are not on this machine to be counted"
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise DataError(f"{path}: not that of a data set ({problem!r}); delete its folder to make it again") from None
-    part = f" of {about['of']:,}" if count < about["of"] else ""
-    return f"{count:,}{part} images of {height}x{width}"
+    _, height, width = about["shape"]
+    numbers = {sum(one[name].values()) for one in counted if name in one}
+    why = "the records of the runs do not say how many were read"
+    if about["manifest"] is not None:
+        path = Path(about["manifest"])
+        try:
+            read = json.loads(path.read_text(encoding="utf-8"))
+            count, (_, height, width) = read["train"] + read["test"], read["shape"]
+            numbers = {count}
+        except (FileNotFoundError, NotADirectoryError):
+            why = "they are not on this machine to be counted"
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            text = f"{path}: not that of a data set ({problem!r}); delete its folder to make it again"
+            raise DataError(text) from None
+    if not numbers:
+        return f"{about['images']:,} images of {height}x{width} declared; {why}"
+    part = f" of {about['of']:,}" if min(numbers) < about["of"] else ""
+    return f"{' or '.join(f'{count:,}' for count in sorted(numbers))}{part} images of {height}x{width}"

@@ -56,7 +56,7 @@ from flatfed.tables.figures import (
     sweep,
 )
 from flatfed.tables.figures.paper import DPI, STYLE, frame
-from flatfed.tables.trained_on import as_read
+from flatfed.tables.trained_on import of_figure
 
 #: Kind -> function of the specification that returns a matplotlib figure.
 KINDS = {
@@ -97,7 +97,7 @@ def make(spec: dict[str, Any], out_dir: str | Path) -> None:
         raise DataError(unknown("kind", spec["kind"], KINDS, name))
     if not spec["panels"]:
         raise DataError(f"{name}: no panels")
-    spec = as_read(spec)
+    spec = of_figure(spec)
     if spec["kind"] in PAGES:
         page = PAGES[spec["kind"]](spec)
         with write_whole(Path(out_dir) / f"{spec['figure']}.html", "w") as file:

@@ -23,7 +23,7 @@ from flatfed.errors import DataError, unknown
 from flatfed.runs.record import METRICS, hold
 from flatfed.tables.figures.palette import strokes, styles
 from flatfed.tables.figures.paper import PROBES, QUANTITIES, WIDTH, caption, columns, legend, sample, widths
-from flatfed.tables.readings import Wanted, read_metrics
+from flatfed.tables.readings import Wanted, hold_rounds, read_metrics
 
 #: What a curve can show: a column of metrics.csv, or a measure of a run's probes.
 KNOWN = {**QUANTITIES, **PROBES}
@@ -131,6 +131,7 @@ def _read(folder: str, metric: str) -> dict[int, float] | None:
     else:
         hold(folder, record, METRICS)
         history = read_metrics(path, ("round", metric))
+        hold_rounds(Path(folder), record, history)
         pairs = list(zip(history["round"], history[metric], strict=True))
     return {number: value for number, value in pairs if math.isfinite(value)}
 

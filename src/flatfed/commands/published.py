@@ -1,0 +1,220 @@
+"""``flatfed published``: table, curves and claims of published runs again, from their metrics and records alone."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flatfed import experiment
+from flatfed.commands import configuration
+from flatfed.commands.arguments import _add, _add_config, _add_path
+from flatfed.commands.run_folder import run_of
+from flatfed.commands.verify import lines
+from flatfed.errors import DataError
+from flatfed.experiment import Experiment, figures
+from flatfed.files import check_place, write_json
+from flatfed.runs import identity
+from flatfed.runs import record as records
+
+#: Where the configuration has its results; a published folder has them elsewhere, which :class:`Folder` knows.
+RESULTS = "results"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Published runs: ``runs`` are record and folder of each, by the path that it has under results/."""
+
+    path: Path
+    scale: str
+    runs: dict[str, tuple[dict[str, Any], Path]]
+
+    def place(self, path: str) -> Path:
+        """Return where here lies what has ``path`` under results/: a run's folder, a file of it or of its analyses."""
+        for given in (path, path.replace("/analysis/", "/runs/", 1)):
+            rest: tuple[str, ...] = ()
+            for above in (Path(given), *Path(given).parents):
+                if above.as_posix() in self.runs:
+                    folder = self.runs[above.as_posix()][1]
+                    return (folder if given == path else _beside(folder)).joinpath(*reversed(rest))
+                rest = (*rest, above.name)
+        return self.path / path
+
+    def placed(self, value: Any) -> Any:
+        """Return a specification with every path under results/ as :meth:`place` has it."""
+        if isinstance(value, dict):
+            return {key: self.placed(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self.placed(each) for each in value]
+        return str(self.place(value)) if isinstance(value, str) and value.startswith(f"{RESULTS}/") else value
+
+    def absent(self, inputs: Iterable[str]) -> list[Path]:
+        """Return which of the ``inputs`` of a cell or figure are not here; partitions never are, and are not needed."""
+        places = (self.place(path) for path in inputs if "/partitions/" not in path)
+        return [place for place in places if not place.is_file()]
+
+
+def add(commands: Any) -> None:
+    """Add the sub-command to the command line."""
+    sub = _add(
+        commands,
+        "published",
+        "make table, curves and claims again from published runs",
+        "Reads a folder of runs as they are published, metrics.csv and run.json of each, in any of the layouts\n"
+        "runs/SPLIT/ALGORITHM/seedK, runs/PROTOCOL/SPLIT/ALGORITHM/seedK or what `export` makes. Nothing else is\n"
+        "needed: no data, no partitions, no models, no Snakemake, no torch. Every record is held against the\n"
+        "description that the configuration has of its run, and against its files where it has sums of them; all must\n"
+        "have been trained on the same data and partitions. Writes the tables as .md, .csv, .tex and .html and the\n"
+        "figures as .png and .pdf, and prints what `verify --claims` prints. Seeds are those that are there.",
+        "python -m flatfed published results/published/cifar10-cnn --table cifar10_cnn --out again",
+    )
+    sub.add_argument("folder", type=Path, metavar="FOLDER", help="folder of published runs")
+    each = "(default: all whose runs are all there; may be given several times)"
+    sub.add_argument("--table", action="append", default=[], metavar="TABLE", help=f"table to make {each}")
+    sub.add_argument("--figure", action="append", default=[], metavar="FIGURE", help=f"figure to draw {each}")
+    _add_path(sub, "--out", "DIR", "folder to write")
+    _add_config(sub)
+
+
+def published(options: argparse.Namespace) -> None:
+    """Make what the command line asks for.
+
+    :raises ConfigError: there is no such table or figure.
+    :raises DataError: there are no runs, one is damaged, not the one that the configuration describes or trained on
+        other data than the others, or a figure reads what is not published.
+    """
+    check_place(options.out, folder=True)
+    found = read(options.folder)
+    seeds = sorted({record["description"]["seed"] for record, _ in found.runs.values()})
+    asked = {key: value for key, value in configuration.read(options.config).items() if key != "seeds_together"}
+    described = experiment.load(configuration.HOME, {**asked, "seeds": seeds}, RESULTS)
+    tables = options.table or [name for name in described.tables if _whole_table(described, found, name)]
+    drawn = options.figure or [name for name in described.figures if _whole_figure(described, found, name)]
+    if not tables and not drawn:
+        raise DataError(
+            f"{found.path}: {len(found.runs)} runs, and no table or figure of which every run is there; "
+            "--table or --figure makes one from those that are"
+        )
+    for name in tables:
+        make_table(described, found, name, options.out)
+    for name in drawn:
+        make_figure(described, found, name, options.out)
+    print(f"{options.out}: made from {len(found.runs)} runs: {', '.join([*tables, *drawn])}")
+
+
+def read(path: Path) -> Folder:
+    """Return the published runs in the folder ``path``.
+
+    :raises DataError: there are none, one is damaged or not where its record says, or two do not belong together.
+    """
+    files = [file for file in sorted(path.rglob(records.RECORD)) if not file.parent.name.startswith(".")]
+    if not files:
+        raise DataError(f"{path}: no {records.RECORD} in there, so no published run")
+    runs: dict[str, tuple[dict[str, Any], Path]] = {}
+    told: dict[tuple[str, ...], tuple[str, Path]] = {}
+    for file in files:
+        record = records.read(file)
+        identity.hold_place(file.parent, record)
+        about = record["description"]
+        ids = [str(about.get(key)) for key in ("protocol", "split", "algorithm")]
+        scale, protocol = str(about.get("scale")), ids[0].partition("~")[0]
+        name = "/".join([RESULTS, scale, "runs", *ids, f"seed{about['seed']}"])
+        if name in runs:
+            raise DataError(f"{file}: is the same run as {runs[name][1] / records.RECORD}; take one of them away")
+        runs[name] = (record, file.parent)
+        data = str(about.get("dataset", {}).get("name"))
+        for what, key, said in (
+            (("scale",), scale, "the two scales are published apart"),
+            (("dataset_digest", data), record["dataset_digest"], f"they were trained on different data, both {data}"),
+            (
+                ("partition_digest", data, protocol, ids[1], str(about["seed"])),
+                record["partition_digest"],
+                f"they were trained on different partitions of {ids[1]}, seed {about['seed']}",
+            ),
+        ):
+            other, where = told.setdefault(what, (key, file))
+            if key != other:
+                raise DataError(f"{file}: {what[0]} is {key[:12]}, but {where} has {other[:12]}: {said}")
+    return Folder(path, scale, runs)
+
+
+def make_table(described: Experiment, found: Folder, name: str, out: Path) -> None:
+    """Write the table ``name`` into ``out`` in every format, and print how it compares with the paper's."""
+    from flatfed.tables import cells, verify, write
+
+    made = described.cells(found.scale, name)
+    if not any(run.path in found.runs for cell in made for run in cell.runs):
+        raise DataError(f"{found.path}: holds no run of table {name}; {_held(found)}")
+    with tempfile.TemporaryDirectory(prefix="flatfed-published-") as folder:
+        for cell in made:
+            spec = found.placed(cell.spec)
+            spec |= {key: [None] * len(spec[key]) for key in ("partitions", "base_partitions") if key in spec}
+            path = Path(folder, spec["column"], f"{spec['row']}.json")
+            number = cells.make(spec, path)
+            # Named as under results/, so that the table is the same wherever the folder lies.
+            write_json(path, {**number, "runs": cell.spec["runs"], "base_runs": cell.spec.get("base_runs", [])})
+        layout = {**_uncounted(described.table_spec(found.scale, name)), "cells": folder}
+        write.make(layout, out)
+        printed = {(cell.spec["column"], cell.spec["row"]) for cell in made if cell.spec["paper"]}
+        print("\n".join(lines(verify.table(layout, printed), True)))
+
+
+def make_figure(described: Experiment, found: Folder, name: str, out: Path) -> None:
+    """Draw the figure ``name`` into ``out``."""
+    from flatfed.tables import figures as drawing
+
+    wanted = described.figure(found.scale, name)
+    there = [path for path in wanted["runs"] if path in found.runs]
+    if wanted["runs"] and not there:
+        raise DataError(f"{found.path}: holds no run of figure {name}; {_held(found)}")
+    of_runs = {f"{path}/{file}" for path in wanted["runs"] for file in (records.METRICS, records.RECORD)}
+    others = [path for path in wanted["inputs"] if path not in of_runs]
+    if absent := [path for path in others if not found.place(path).is_file()]:
+        raise DataError(f"figure {name} reads {absent[0]}, which {found.path} does not hold")
+    for path in there:
+        record, folder = found.runs[path]
+        identity.hold(str(folder / records.RECORD), record, run_of(described, path).description)
+    drawing.make(found.placed(_uncounted(wanted["spec"])), out)
+
+
+def _whole_table(described: Experiment, found: Folder, name: str) -> bool:
+    """Return whether all that a table reads is published; of one that reads no runs, nothing is."""
+    protocols = {column.protocol for column in described.tables[name].columns.values()}
+    if not protocols <= _protocols(found):
+        return False
+    made = described.cells(found.scale, name)
+    return any(cell.runs for cell in made) and not any(found.absent(cell.inputs) for cell in made)
+
+
+def _whole_figure(described: Experiment, found: Folder, name: str) -> bool:
+    """Return whether all that a figure reads is published, and it reads runs."""
+    panels = figures.panels(described.figures[name].settings)
+    if not {entry["protocol"] for panel in panels for entry in figures.entries(panel)} <= _protocols(found):
+        return False
+    wanted = described.figure(found.scale, name)
+    return bool(wanted["runs"]) and not found.absent(wanted["inputs"])
+
+
+def _protocols(found: Folder) -> set[str | None]:
+    return {record["description"]["protocol"] for record, _ in found.runs.values()}
+
+
+def _held(found: Folder) -> str:
+    """Say of which protocols and scale the published runs are."""
+    return f"its {len(found.runs)} runs are of {', '.join(sorted(map(str, _protocols(found))))}, {found.scale} scale"
+
+
+def _uncounted(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a specification whose data sets are counted by the records, whatever data lie on this machine."""
+    return {**spec, "datasets": {name: {**about, "manifest": None} for name, about in spec["datasets"].items()}}
+
+
+def _beside(run: Path) -> Path:
+    """Return where the analyses of a published run lie: under ``analysis`` in place of ``runs``."""
+    parts = list(run.parts)
+    if "runs" in parts:
+        parts[len(parts) - 1 - parts[::-1].index("runs")] = "analysis"
+    return Path(*parts)
