@@ -66,6 +66,8 @@ def test_writes_metrics_model_and_provenance(tmp_path, capsys):
     ]
     record = json.loads((out / "run.json").read_text())
     assert record["diverged_at"] is None and record["rounds_done"] == 4 and record["code_digest"] == "abc"
+    data = json.loads((tmp_path / "data" / "dataset.json").read_text())
+    assert record["images"] == {"train": data["train"], "test": data["test"]}
     active = sum(int(row["clients"]) for row in rows)
     assert int(rows[-1]["upload_bytes"]) == active * 2 * 4 * record["parameters"]
     weights = load_file(out / "model.safetensors")
