@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ from flatfed.runs import record as records
 
 #: Where the configuration has its results; a published folder has them elsewhere, which :class:`Folder` knows.
 RESULTS = "results"
+
+
+#: What a description says of a published run by itself, and as what.
+IDS = {"scale": str, "protocol": str, "split": str, "algorithm": str, "seed": int, "dataset": dict}
 
 
 @dataclass(frozen=True)
@@ -117,15 +122,18 @@ def read(path: Path) -> Folder:
     told: dict[tuple[str, ...], tuple[str, Path]] = {}
     for file in files:
         record = records.read(file)
-        identity.hold_place(file.parent, record)
         about = record["description"]
-        ids = [str(about.get(key)) for key in ("protocol", "split", "algorithm")]
-        scale, protocol = str(about.get("scale")), ids[0].partition("~")[0]
+        for key, kind in IDS.items():
+            if not isinstance(about.get(key), kind):
+                raise DataError(f"{file}: not the record of a run (description.{key} is {json.dumps(about.get(key))})")
+        identity.hold_place(file.parent, record)
+        scale, *ids = (about[key] for key in ("scale", "protocol", "split", "algorithm"))
+        protocol = ids[0].partition("~")[0]
         name = "/".join([RESULTS, scale, "runs", *ids, f"seed{about['seed']}"])
         if name in runs:
             raise DataError(f"{file}: is the same run as {runs[name][1] / records.RECORD}; take one of them away")
         runs[name] = (record, file.parent)
-        data = str(about.get("dataset", {}).get("name"))
+        data = str(about["dataset"].get("name"))
         for what, key, said in (
             (("scale",), scale, "the two scales are published apart"),
             (("dataset_digest", data), record["dataset_digest"], f"they were trained on different data, both {data}"),
@@ -135,9 +143,9 @@ def read(path: Path) -> Folder:
                 f"they were trained on different partitions of {ids[1]}, seed {about['seed']}",
             ),
         ):
-            other, where = told.setdefault(what, (key, file))
-            if key != other:
-                raise DataError(f"{file}: {what[0]} is {key[:12]}, but {where} has {other[:12]}: {said}")
+            other, where = told.setdefault(what, (str(key), file))
+            if str(key) != other:
+                raise DataError(f"{file}: {what[0]} is {str(key)[:12]}, but {where} has {other[:12]}: {said}")
     return Folder(path, scale, runs)
 
 
