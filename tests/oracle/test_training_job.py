@@ -23,6 +23,7 @@ from flatfed.engine import checkpoint
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.train import evaluate, train
 from flatfed.errors import DataError, FlatFedError
+from flatfed.runs import record as records
 
 SRC = Path(__file__).parents[2] / "src"
 
@@ -85,9 +86,9 @@ def test_a_run_whose_record_has_a_retired_value_is_evaluated(tmp_path):
     out = job(tmp_path, "fedlesam", "run", rounds=2)
     places = tmp_path / "data", tmp_path / "partition.npz"
     now = evaluate(out, *places, device="cpu")
-    record = json.loads((out / "run.json").read_text())
+    record = records.read(out / "run.json")
     record["description"]["update"]["params"] |= {"direction": "official_code", "first": "official_code"}
-    (out / "run.json").write_text(json.dumps(record))
+    records.write(out / "run.json", record)
     assert evaluate(out, *places, device="cpu") == now
 
 
