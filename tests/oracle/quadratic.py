@@ -82,7 +82,8 @@ def quadratic(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(models, "build", lambda *_: Point(size, clients))
         patch.setattr(models, "initial_weights", lambda *_: torch.tensor(start, dtype=torch.float64))
-        run = Simulation(spec, SimpleNamespace(images=images, labels=labels), dealt, torch.device("cpu"), "sequential")
+        data = SimpleNamespace(images=images, labels=labels, train=len(labels), test=0)
+        run = Simulation(spec, data, dealt, torch.device("cpu"), "sequential")
     transform = run.algorithm.transform if run.private else None
     run.executor = {"sequential": Sequential, "stacked": Stacked}[executor](run.model, run.layout, transform)
     run.executor.curvature = torch.tensor(curvature, dtype=torch.float64)

@@ -23,6 +23,7 @@ from flatfed.engine import checkpoint
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.train import evaluate, train
 from flatfed.errors import DataError, FlatFedError
+from flatfed.runs import record as records
 
 SRC = Path(__file__).parents[2] / "src"
 
@@ -66,6 +67,8 @@ def test_writes_metrics_model_and_provenance(tmp_path, capsys):
     ]
     record = json.loads((out / "run.json").read_text())
     assert record["diverged_at"] is None and record["rounds_done"] == 4 and record["code_digest"] == "abc"
+    data = json.loads((tmp_path / "data" / "dataset.json").read_text())
+    assert record["images"] == {"train": data["train"], "test": data["test"]}
     active = sum(int(row["clients"]) for row in rows)
     assert int(rows[-1]["upload_bytes"]) == active * 2 * 4 * record["parameters"]
     weights = load_file(out / "model.safetensors")
@@ -83,9 +86,9 @@ def test_a_run_whose_record_has_a_retired_value_is_evaluated(tmp_path):
     out = job(tmp_path, "fedlesam", "run", rounds=2)
     places = tmp_path / "data", tmp_path / "partition.npz"
     now = evaluate(out, *places, device="cpu")
-    record = json.loads((out / "run.json").read_text())
+    record = records.read(out / "run.json")
     record["description"]["update"]["params"] |= {"direction": "official_code", "first": "official_code"}
-    (out / "run.json").write_text(json.dumps(record))
+    records.write(out / "run.json", record)
     assert evaluate(out, *places, device="cpu") == now
 
 

@@ -111,6 +111,11 @@ def described(folder: Path) -> None:
     change(folder / ONE, description={**records.read(folder / ONE / "run.json")["description"], "learning_rate": 0.2})
 
 
+def unnamed(folder: Path) -> None:
+    about = records.read(folder / ONE / "run.json")["description"]
+    change(folder / ONE, description={**about, "seed": "1"})
+
+
 def preview(folder: Path) -> None:
     change(folder / ONE, description={**records.read(folder / ONE / "run.json")["description"], "scale": "preview"})
 
@@ -123,6 +128,7 @@ def preview(folder: Path) -> None:
         (described, f"copy/{ONE}/run.json: not the run that is asked for: learning_rate is 0.2, here 0.1"),
         (swapped, f"copy/{ONE}/run.json: is of another run: fedsmoo, here fedavg"),
         (twice, f"copy/{ONE}/run.json: is the same run as copy/more/{ONE}/run.json"),
+        (unnamed, f'copy/{ONE}/run.json: not the record of a run (description.seed is "1")'),
         (preview, "the two scales are published apart"),
         (
             lambda folder: change(folder / ONE, partition_digest="0" * 64),

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 import tarfile
 from pathlib import Path
@@ -69,6 +70,15 @@ def test_compare_with_a_paper(project):
     assert project.planned() == {}
 
 
+def test_runs_from_elsewhere(project):
+    published = "results/published/cifar10-cnn"
+    shutil.copytree(REPOSITORY / published / "runs", project.root / published / "runs")
+    follow(project, "runs-from-elsewhere.md")
+    table = "cifar10_cnn.md"
+    assert (project.root / "again" / table).read_text() == (REPOSITORY / published / table).read_text()
+    assert project.planned() == {}
+
+
 def test_use_as_a_module(project):
     before = {path for path in project.root.rglob("*") if "__pycache__" not in path.parts}
     follow(project, "use-as-a-module.md")
@@ -79,7 +89,8 @@ def test_use_as_a_module(project):
 
 
 RECIPES = [
-    *("add-an-algorithm.md", "add-a-dataset.md", "add-a-table.md", "compare-with-a-paper.md", "use-as-a-module.md"),
+    *("add-an-algorithm.md", "add-a-dataset.md", "add-a-table.md", "compare-with-a-paper.md"),
+    *("runs-from-elsewhere.md", "use-as-a-module.md"),
 ]
 
 

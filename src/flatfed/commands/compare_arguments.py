@@ -13,6 +13,7 @@ def add(commands: Any) -> None:
     _time(commands)
     _plan(commands)
     _export(commands)
+    _published(commands)
 
 
 def _compare(commands: Any) -> None:
@@ -126,4 +127,25 @@ def _export(commands: Any) -> None:
     )
     _add_path(sub, "--out", "FOLDER|FILE", "where to write; must not exist")
     sub.add_argument("--scale", choices=("preview", "paper"), help="the scale of tables (default: the configuration's)")
+    _add_config(sub)
+
+
+def _published(commands: Any) -> None:
+    sub = _add(
+        commands,
+        "published",
+        "make table, curves and claims again from published runs",
+        "Reads a folder of runs as they are published, metrics.csv and run.json of each, in any of the layouts\n"
+        "runs/SPLIT/ALGORITHM/seedK, runs/PROTOCOL/SPLIT/ALGORITHM/seedK or what `export` makes. Nothing else is\n"
+        "needed: no data, no partitions, no models, no Snakemake, no torch. Every record is held against the\n"
+        "description that the configuration has of its run, and against its files where it has sums of them; all must\n"
+        "have been trained on the same data and partitions. Writes the tables as .md, .csv, .tex and .html and the\n"
+        "figures as .png and .pdf, and prints what `verify --claims` prints. Seeds are those that are there.",
+        "python -m flatfed published results/published/cifar10-cnn --table cifar10_cnn --out again",
+    )
+    sub.add_argument("folder", type=Path, metavar="FOLDER", help="folder of published runs")
+    each = "(default: all whose runs are all there; may be given several times)"
+    sub.add_argument("--table", action="append", default=[], metavar="TABLE", help=f"table to make {each}")
+    sub.add_argument("--figure", action="append", default=[], metavar="FIGURE", help=f"figure to draw {each}")
+    _add_path(sub, "--out", "DIR", "folder to write")
     _add_config(sub)

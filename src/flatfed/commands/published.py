@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ from typing import Any
 
 from flatfed import experiment
 from flatfed.commands import configuration
-from flatfed.commands.arguments import _add, _add_config, _add_path
 from flatfed.commands.run_folder import run_of
 from flatfed.commands.verify import lines
 from flatfed.errors import DataError
@@ -22,6 +22,10 @@ from flatfed.runs import record as records
 
 #: Where the configuration has its results; a published folder has them elsewhere, which :class:`Folder` knows.
 RESULTS = "results"
+
+
+#: What a description says of a published run by itself, and as what.
+IDS = {"scale": str, "protocol": str, "split": str, "algorithm": str, "seed": int, "dataset": dict}
 
 
 @dataclass(frozen=True)
@@ -55,28 +59,6 @@ class Folder:
         """Return which of the ``inputs`` of a cell or figure are not here; partitions never are, and are not needed."""
         places = (self.place(path) for path in inputs if "/partitions/" not in path)
         return [place for place in places if not place.is_file()]
-
-
-def add(commands: Any) -> None:
-    """Add the sub-command to the command line."""
-    sub = _add(
-        commands,
-        "published",
-        "make table, curves and claims again from published runs",
-        "Reads a folder of runs as they are published, metrics.csv and run.json of each, in any of the layouts\n"
-        "runs/SPLIT/ALGORITHM/seedK, runs/PROTOCOL/SPLIT/ALGORITHM/seedK or what `export` makes. Nothing else is\n"
-        "needed: no data, no partitions, no models, no Snakemake, no torch. Every record is held against the\n"
-        "description that the configuration has of its run, and against its files where it has sums of them; all must\n"
-        "have been trained on the same data and partitions. Writes the tables as .md, .csv, .tex and .html and the\n"
-        "figures as .png and .pdf, and prints what `verify --claims` prints. Seeds are those that are there.",
-        "python -m flatfed published results/published/cifar10-cnn --table cifar10_cnn --out again",
-    )
-    sub.add_argument("folder", type=Path, metavar="FOLDER", help="folder of published runs")
-    each = "(default: all whose runs are all there; may be given several times)"
-    sub.add_argument("--table", action="append", default=[], metavar="TABLE", help=f"table to make {each}")
-    sub.add_argument("--figure", action="append", default=[], metavar="FIGURE", help=f"figure to draw {each}")
-    _add_path(sub, "--out", "DIR", "folder to write")
-    _add_config(sub)
 
 
 def published(options: argparse.Namespace) -> None:
@@ -117,15 +99,18 @@ def read(path: Path) -> Folder:
     told: dict[tuple[str, ...], tuple[str, Path]] = {}
     for file in files:
         record = records.read(file)
-        identity.hold_place(file.parent, record)
         about = record["description"]
-        ids = [str(about.get(key)) for key in ("protocol", "split", "algorithm")]
-        scale, protocol = str(about.get("scale")), ids[0].partition("~")[0]
+        for key, kind in IDS.items():
+            if not isinstance(about.get(key), kind):
+                raise DataError(f"{file}: not the record of a run (description.{key} is {json.dumps(about.get(key))})")
+        identity.hold_place(file.parent, record)
+        scale, *ids = (about[key] for key in ("scale", "protocol", "split", "algorithm"))
+        protocol = ids[0].partition("~")[0]
         name = "/".join([RESULTS, scale, "runs", *ids, f"seed{about['seed']}"])
         if name in runs:
             raise DataError(f"{file}: is the same run as {runs[name][1] / records.RECORD}; take one of them away")
         runs[name] = (record, file.parent)
-        data = str(about.get("dataset", {}).get("name"))
+        data = str(about["dataset"].get("name"))
         for what, key, said in (
             (("scale",), scale, "the two scales are published apart"),
             (("dataset_digest", data), record["dataset_digest"], f"they were trained on different data, both {data}"),
@@ -135,9 +120,9 @@ def read(path: Path) -> Folder:
                 f"they were trained on different partitions of {ids[1]}, seed {about['seed']}",
             ),
         ):
-            other, where = told.setdefault(what, (key, file))
-            if key != other:
-                raise DataError(f"{file}: {what[0]} is {key[:12]}, but {where} has {other[:12]}: {said}")
+            other, where = told.setdefault(what, (str(key), file))
+            if str(key) != other:
+                raise DataError(f"{file}: {what[0]} is {str(key)[:12]}, but {where} has {other[:12]}: {said}")
     return Folder(path, scale, runs)
 
 
