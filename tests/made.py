@@ -27,6 +27,15 @@ def run(folder, columns, *, description=None, **record):
     return str(folder)
 
 
+def recorded(folder, change=lambda record: None):
+    """Have the record of a run say what ``change`` does to it, of the files that lie there now, as if made so."""
+    path = Path(folder, records.RECORD)
+    record = json.loads(path.read_text(encoding="utf-8"))
+    change(record)
+    files = tuple(path.with_name(name) for name in (records.METRICS, records.MODEL) if path.with_name(name).exists())
+    records.write(path, record, files)
+
+
 def forget_sums(folder):
     """Write the record of a run anew as versions did that took no sums: its files may then be anything."""
     path = Path(folder, records.RECORD)

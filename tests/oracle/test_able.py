@@ -79,10 +79,10 @@ def test_a_model_that_is_broken_has_no_executor():
 def test_the_command_says_so_before_the_first_round(tmp_path, monkeypatch, capsys):
     forward = cnn_tiny.TinyCNN.forward
     monkeypatch.setattr(cnn_tiny.TinyCNN, "forward", lambda model, x, masks=None: branches_on_data(forward(model, x)))
-    assert command(tmp_path, "run", executor={"cpu": "stacked"}) == cli.REFUSED
+    assert command(tmp_path, "run", executor={"cpu": "stacked", "cuda": "stacked"}) == cli.REFUSED
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith("flatfed train: executor stacked cannot run model TinyCNN: vmap: ")
-    assert command(tmp_path, "run", executor={"cpu": "sequential"}) == 0
+    assert command(tmp_path, "run", executor={"cpu": "sequential", "cuda": "stacked"}) == 0
 
 
 def test_what_is_tried_moves_nothing(tmp_path):

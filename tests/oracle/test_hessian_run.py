@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
+import made
 from flatfed import cli
 from flatfed.analysis import hessian as hessians
 from flatfed.analysis import hessian_eigen, hessian_estimates, hessian_pyhessian, records
@@ -178,7 +179,8 @@ def test_tables_read_the_file(trained, tmp_path):
     found = make(trained, tmp_path / "h.json", pyhessian=True)
     both = records.numbers(found)
     for name, field in records.METRICS.items():
-        one = readings.found(METRICS[name], {"window": 1, "target": None, "analyses": [tmp_path / "h.json"]})[0]
+        spec = {"window": 1, "target": None, "analyses": [tmp_path / "h.json"], **made.asked([trained / "run"])}
+        one = readings.found(METRICS[name], spec)[0]
         assert both[name] == (METRICS[name].function(one.reading), found["pyhessian"][field])
         beside = records.beside([found], name)
         assert (beside["value"], beside["within"]) == (found["pyhessian"][field], found["agreement"][field]["within"])
@@ -210,12 +212,14 @@ def test_a_model_file_that_does_not_fit(problem, change, message):
     tensors = load_file(problem / "run" / "model.safetensors")
     change(tensors)
     save_file(tensors, problem / "run" / "model.safetensors")
+    made.recorded(problem / "run")
     refused(problem, message)
 
 
 def test_weights_so_large_that_products_overflow(problem):
     tensors = {name: value * 1e30 for name, value in load_file(problem / "single" / "model.safetensors").items()}
     save_file(tensors, problem / "single" / "model.safetensors")
+    made.recorded(problem / "single")
     refused(problem, "a Hessian-vector product is not finite", run="single")
 
 

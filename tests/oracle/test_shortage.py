@@ -146,7 +146,11 @@ def command(tmp_path, out, **changes) -> int:
 
 
 def test_not_even_one_row_stops_with_what_is_wanted_and_nothing_is_lost(tmp_path, monkeypatch, capsys):
-    changes = {"checkpoint_every": 100, "sampling": {"scheme": "all"}, "executor": {"cpu": "stacked"}}
+    changes = {
+        "checkpoint_every": 100,
+        "sampling": {"scheme": "all"},
+        "executor": {"cpu": "stacked", "cuda": "stacked"},
+    }
     assert command(tmp_path, "few", **changes) == 0
     with monkeypatch.context() as patch:
         at_round(patch, 2, lambda: Lacking(patch, most=0))

@@ -17,6 +17,7 @@ from flatfed.analysis import landscape, landscape_file, records
 from flatfed.analysis.landscape import Settings
 from flatfed.engine.train import train
 from flatfed.errors import DataError, FlatFedError
+from made import recorded
 
 DATA = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
 
@@ -62,6 +63,7 @@ def test_a_hessian_of_another_run_has_the_same_fields(problem):
 def test_a_run_counts_as_diverged_by_its_record_whatever_its_weights_are(problem):
     """Its loss may have stopped being finite before its weights did; accuracy cells go by the record too."""
     shutil.copy("good/model.safetensors", "wild/model.safetensors")
+    recorded("wild")
     assert cli.main(["hessian", "wild", *DATA, "--out", "h.json"]) == 0
     assert records.read("h.json")["top_eigenvalue"] is None
     assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3"]) == 0
@@ -111,6 +113,7 @@ def test_what_is_wrong_otherwise_is_refused_as_ever(problem, capsys):
     tensors = load_file("wild/model.safetensors")
     del tensors["dense.bias"]
     save_file(tensors, "wild/model.safetensors")
+    recorded("wild")
     for words in (["hessian", "wild", "--out", "h.json"], ["surface", "good", "--with", "wild", "--out", "s.npz"]):
         assert cli.main([*words, *DATA]) == 2
         assert "has no tensor 'dense.bias'" in capsys.readouterr().err
@@ -122,6 +125,7 @@ def test_a_nan_beside_a_good_model_is_an_error_where_its_run_has_not_diverged(pr
     shutil.copytree("good", "spoilt")
     tensors["conv1.weight"][0, 0, 0, 0] = torch.nan
     save_file(tensors, "spoilt/model.safetensors")
+    recorded("spoilt")
     out = problem / "out" / "s.npz"
     with pytest.raises(DataError, match=r"spoilt.*1 of 72 values of conv1.weight are not finite.*not diverged"):
         landscape.surface(["good", "spoilt"], "data", "partition.npz", out, Settings(grid=3), device="cpu")
@@ -129,8 +133,6 @@ def test_a_nan_beside_a_good_model_is_an_error_where_its_run_has_not_diverged(pr
 
 
 def test_a_record_that_does_not_say_whether_its_run_diverged_is_none(problem):
-    record = json.loads(Path("good/run.json").read_text())
-    del record["diverged_at"]
-    Path("good/run.json").write_text(json.dumps(record))
-    with pytest.raises(FlatFedError, match=r"run\.json: cannot be read \(not the record of a run\)"):
+    recorded("good", lambda record: record.pop("diverged_at"))
+    with pytest.raises(FlatFedError, match=r"run\.json: not the record of a run \(key 'diverged_at' is missing\)"):
         landscape.surface(["good"], "data", "partition.npz", "s.npz", Settings(grid=3), device="cpu")

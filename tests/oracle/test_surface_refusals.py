@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from flatfed.analysis import _model, landscape, landscape_file
 from flatfed.analysis.landscape import Settings
 from flatfed.engine.train import train
 from flatfed.errors import DataError, FlatFedError
+from made import recorded
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +39,11 @@ def change_model(run: Path, change) -> None:
     tensors = load_file(run / "model.safetensors")
     change(tensors)
     save_file(tensors, run / "model.safetensors")
+    recorded(run)
 
 
 def change_record(run: Path, change) -> None:
-    record = json.loads((run / "run.json").read_text())
-    change(record)
-    (run / "run.json").write_text(json.dumps(record))
+    recorded(run, change)
 
 
 def refused(problem: Path, message: str, *others: str, kind: str = "surface", **settings) -> None:
@@ -78,13 +77,15 @@ def test_a_model_file_that_does_not_fit(problem, change, message):
 def test_files_that_are_absent_or_damaged(problem):
     model = problem / "run" / "model.safetensors"
     model.write_bytes(model.read_bytes()[:-10])
+    refused(problem, "model.safetensors: is not the file that run.json beside it was written with")
+    recorded(problem / "run")
     refused(problem, "model.safetensors: cannot be read as a model")
     model.unlink()
-    refused(problem, "model.safetensors: cannot be read as a model")
+    refused(problem, "model.safetensors: cannot be read")
     (problem / "run" / "run.json").write_text("{")
-    refused(problem, "run.json: cannot be read")
+    refused(problem, "run.json: not the record of a run")
     (problem / "run" / "run.json").write_text("[]")
-    refused(problem, "run.json: cannot be read")
+    refused(problem, "run.json: not the record of a run")
     (problem / "run" / "run.json").unlink()
     refused(problem, "not a finished run: it has no run.json")
 

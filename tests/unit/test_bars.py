@@ -37,7 +37,7 @@ def train(number, done, accuracy=None, pace=None, run="a-protocol/a-split/{}/see
     folder = Path("runs", str(number))
     folder.mkdir(parents=True, exist_ok=True)
     state = {"run": run.format(f"method{number}"), "round": done, "rounds": 20, "unseen": "test"}
-    (folder / "progress.json").write_text(json.dumps({**state, "accuracy": accuracy, "pace": pace}))
+    (folder / "progress.json").write_text(json.dumps({**state, "accuracy": accuracy, "pace": pace, "host": "h"}))
 """
 
 
@@ -136,5 +136,7 @@ def test_where_there_is_no_terminal_nothing_is_drawn(monkeypatch, terminal, kind
     [(None, None, "3/20"), (0.5, None, "3/20  test 50.00 %"), (None, 600.0, "3/20  600 s/round  2.8 h left")],
 )
 def test_what_is_not_known_yet_is_not_said(accuracy, pace, text):
-    state = json.loads(json.dumps({"round": 3, "rounds": 20, "unseen": "test", "accuracy": accuracy, "pace": pace}))
+    state = json.loads(
+        json.dumps({"round": 3, "rounds": 20, "unseen": "test", "accuracy": accuracy, "pace": pace, "host": "h"})
+    )
     assert bars.brief(state) == text

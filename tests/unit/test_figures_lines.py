@@ -51,7 +51,6 @@ def test_a_panel_has_a_line_from_its_first_model_to_each_other(tmp_path: Path) -
 @pytest.mark.parametrize(
     "panel",
     [
-        {"title": "no model", "split": "dir0.6-100"},
         {"title": "one model", "split": "dir0.6-100", "rows": ["fedavg"]},
         {
             "title": "models of two shapes",

@@ -10,7 +10,7 @@ import pytest
 
 from flatfed import algorithms, experiment
 from flatfed.algorithms import Choice
-from flatfed.commands import import_runs, plan, rerun
+from flatfed.commands import import_runs, plan, run_record
 from flatfed.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -96,6 +96,6 @@ def test_import_writes_the_new_name_and_says_which_it_was(here):
 
 
 def test_a_run_with_an_old_name_can_be_made_again():
-    description = rerun.read(PUBLISHED / "run.json")["description"]
+    description = run_record.read(PUBLISHED / "run.json")["description"]
     update = description["update"]
     assert algorithms.load(update["name"])(**update["params"]).first == "unperturbed"

@@ -1,11 +1,12 @@
 """``flatfed rerun``: run.json is enough to make a run again, and says so where the metrics are not the same."""
 
-import json
-
 import pytest
 from project import SPLIT
 
+from made import recorded
+
 RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedsmoo/seed1"
+CODE = {"code_digest": "0" * 64}
 
 
 def test_a_run_is_made_again_from_its_record(project):
@@ -21,10 +22,7 @@ def test_other_metrics_are_found(project):
     lines = metrics.read_text().splitlines()
     lines[2] = lines[2].replace(lines[2].split(",")[3], "9.75")
     metrics.write_text("\n".join(lines) + "\n")
-    record = project.root / RUN / "run.json"
-    content = json.loads(record.read_text())
-    content["versions"]["torch"] = "0.4.0"
-    record.write_text(json.dumps({**content, "code_digest": "0" * 64}))
+    recorded(project.root / RUN, lambda record: (record["versions"].update(torch="0.4.0"), record.update(CODE)))
     done = project.flatfed("rerun", f"{RUN}/run.json", "--out", "again")
     assert done.returncode == 1 and "from round 2 on; test accuracy" in done.text
     assert "the run was made with 0.4.0" in done.text and "the code is another one" in done.text
@@ -40,10 +38,7 @@ def test_other_metrics_are_found(project):
     ],
 )
 def test_what_cannot_be_the_same_run_is_refused(project, change, words):
-    record = project.root / RUN / "run.json"
-    content = json.loads(record.read_text())
-    change(content)
-    record.write_text(json.dumps(content))
+    recorded(project.root / RUN, change)
     done = project.flatfed("rerun", f"{RUN}/run.json", "--out", "again")
     assert done.returncode == 2 and words in done.text and "Traceback" not in done.text
     assert not (project.root / "again/run.json").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from flatfed.commands.arguments import _add, _add_config, _add_device, _add_path, _add_spec, add_weights, count, file
