@@ -83,3 +83,10 @@ def test_where_nothing_can_be_chosen_nothing_is_written(tmp_path):
         with pytest.raises(DataError, match=message):
             chosen(tmp_path, points)
     assert not (tmp_path / "choice.json").exists()
+
+
+@pytest.mark.parametrize("key", ["dataset_digest", "partition_digest"])
+def test_points_of_different_data_are_not_compared(tmp_path, key):
+    points = [tried(tmp_path, 0.1, [0.1, 0.2, 0.3]), tried(tmp_path, 0.2, [0.1, 0.2, 0.4], **{key: "f" * 64})]
+    with pytest.raises(DataError, match=f"trained on different data .{key} 000000000000, ffffffffffff"):
+        chosen(tmp_path, points)

@@ -11,6 +11,8 @@ import made
 from flatfed.analysis import records
 from flatfed.errors import DataError
 from flatfed.experiment import figures as declared
+from flatfed.runs import record as records_of_runs
+from flatfed.runs.identity import mark
 from flatfed.tables import figures
 from flatfed.tables.figures import bars, curves, eigenvalues, histogram, palette, paper, sweep
 
@@ -140,6 +142,15 @@ def test_probes_are_read_from_run_json(tmp_path):
     made.run(run, columns)
     with pytest.raises(DataError, match=r"seed1/run\.json: holds no probes with perturbation_drift"):
         curves.draw(spec)
+
+
+def test_a_run_of_another_description_is_not_drawn(sweep_spec, tmp_path):
+    """Its folder has the right name; what it was trained with does not fit what the figure asks for."""
+    folder = str(made.place(tmp_path / "1a"))
+    about = records_of_runs.read(f"{folder}/run.json")["description"]
+    figures.make({**sweep_spec, "marks": {folder: mark(about)}}, tmp_path)
+    with pytest.raises(DataError, match=r"1a/.*run\.json: not the run that is asked for: its description is another"):
+        figures.make({**sweep_spec, "marks": {folder: mark({**about, "learning_rate": 0.3})}}, tmp_path)
 
 
 def test_damaged_runs_and_unknown_metrics_are_named(sweep_spec, tmp_path):

@@ -17,6 +17,8 @@ from made import DIGEST, asked
 from made import run as make_run
 
 ERRATA = Errata(Path(__file__).parents[2])
+OF = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "scale": "paper"}
+IDS = {"run": "p/s/a/seed1", "scale": "paper"}
 DIGESTS = {"model": DIGEST, "dataset": DIGEST, "partition": DIGEST}
 METRICS = {"x.top": "hessian_top_eigenvalue", "x.trace": "hessian_trace"}
 
@@ -26,7 +28,7 @@ def make_hessian(path: Path, top: tuple[float, float], trace: tuple[float, float
     ours = {"top_eigenvalue": top[0], "residual": 0.02, "trace": trace[0], "trace_standard_error": 3.0}
     theirs = {"top_eigenvalue": top[1], "residual": 0.01, "trace": trace[1], "trace_standard_error": 4.0}
     record = {
-        "format": 1, "run": path.stem, **ours, "density": {"nodes": [], "weights": []}, "pyhessian": theirs,
+        "format": 1, **IDS, **ours, "density": {"nodes": [], "weights": []}, "pyhessian": theirs,
         "agreement": records.agreement(ours, theirs), "warnings": [], "diverged_at": None, "digests": DIGESTS,
     }  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +37,7 @@ def make_hessian(path: Path, top: tuple[float, float], trace: tuple[float, float
 
 
 def make_diverged(path: Path) -> str:
-    path.write_text(json.dumps({"format": 1, "run": path.stem, "digests": DIGESTS, "diverged_at": 7, **records.NONE}))
+    path.write_text(json.dumps({"format": 1, **IDS, "digests": DIGESTS, "diverged_at": 7, **records.NONE}))
     return str(path)
 
 
@@ -43,7 +45,8 @@ def make_cell(folder: Path, column: str, row: str, paths: list[str], scale: str 
     spec = {
         "table": "t", "column": column, "row": row, "scale": scale, "metric": METRICS[column], "unit": "number",
         "target": None, "window": 1, "rounds": 3, "seeds": list(range(1, len(paths) + 1)),
-        **asked([make_run(folder / f"run{number}", {"round": [3]}) for number in range(len(paths))]), "analyses": paths,
+        **asked([make_run(folder / f"run{n}", {"round": [3]}, description=OF) for n in range(len(paths))]),
+        "analyses": paths,
         "paper": {"value": 100.0, "spread": None, "note": "", "decimals": 1},
     }  # fmt: skip
     return cells.make(spec, folder / "cells" / column / f"{row}.json")
@@ -120,7 +123,7 @@ def test_the_table_has_both_and_warns_where_they_are_too_far_apart(tmp_path):
     assert [line[f"beside_{name}"] for name in ("by", "value", "values", "difference", "within")] == [
         "PyHessian", "260.0", "260;260", "60.0", "False",
     ]  # fmt: skip
-    assert line["warnings"] == "f1: PyHessian's trace has not converged;f2: PyHessian's trace has not converged"
+    assert line["warnings"] == ";".join(["p/s/a/seed1: PyHessian's trace has not converged"] * 2)
     assert lines["b", "x.top"]["warnings"] == "" and lines["a", "x.trace"]["beside_within"] == "True"
 
 

@@ -15,7 +15,7 @@ from flatfed.tables import cells
 from flatfed.tables.metrics import METRICS, RELATIVES, unit_of
 from flatfed.tables.units import UNITS, as_printed, signed, written
 
-DESCRIPTION = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "rounds": 3}
+DESCRIPTION = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "rounds": 3, "scale": "paper"}
 REFERENCE = Path(__file__).parents[2] / "config" / "reference"
 
 
@@ -49,8 +49,15 @@ def test_seconds_of_another_run_are_refused(make, tmp_path):
     runs = [make_run(tmp_path / "a", [0.1, 0.9, 0.9])]
     path = timing(tmp_path / "t.json", 3.0, 5.0)
     Path(path).write_text(Path(path).read_text().replace('"algorithm": "a"', '"algorithm": "b"'))
-    with pytest.raises(DataError, match=r't\.json: not the run that is asked for: algorithm is "b", here "a"'):
+    with pytest.raises(DataError, match=r"t\.json: is of another run than is asked for, by algorithm; make it again"):
         make("seconds_per_round", "s", runs, timing=path)
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
+def test_seconds_that_are_none_are_refused(make, tmp_path, seconds):
+    runs = [make_run(tmp_path / "a", [0.1, 0.9, 0.9])]
+    with pytest.raises(DataError, match=r"t\.json: lacks the numbers .*they are above 0"):
+        make("seconds_per_round", "s", runs, timing=timing(tmp_path / "t.json", 3.0, seconds))
 
 
 def test_generalization_error_is_train_minus_test_over_the_same_window(make, tmp_path):
@@ -196,6 +203,7 @@ def test_analyses_are_read_per_run_and_missing_where_they_are_not_made(make, tmp
     runs = [make_run(tmp_path / name, [0.1, 0.2, 0.3]) for name in ("x", "y")]
     for name, number in (("a", 10.0), ("b", 14.0)):
         own = {"top_eigenvalue": number, "trace": 100.0, "pyhessian": None, "agreement": None, "warnings": []}
+        own |= {"run": "p/s/a/seed1", "scale": "paper"}
         own["digests"] = {"model": "m", "dataset": made.DIGEST, "partition": made.DIGEST}
         (tmp_path / name).write_text(json.dumps({"format": 1, "density": {"nodes": [], "weights": []}, **own}))
     paths = [str(tmp_path / "a"), str(tmp_path / "b")]
@@ -210,6 +218,7 @@ def test_an_analysis_of_another_model_or_other_data_is_refused(make, tmp_path, w
     (tmp_path / "x" / "model.safetensors").write_bytes(b"weights")
     run = make_run(tmp_path / "x", [0.1, 0.2, 0.3])
     own = {"top_eigenvalue": 1.0, "trace": 1.0, "pyhessian": None, "agreement": None, "warnings": []}
+    own |= {"run": "p/s/a/seed1", "scale": "paper"}
     digests = {"model": digest_file(Path(run, "model.safetensors")), "dataset": made.DIGEST, "partition": made.DIGEST}
     hessian = tmp_path / "hessian.json"
 
@@ -221,6 +230,9 @@ def test_an_analysis_of_another_model_or_other_data_is_refused(make, tmp_path, w
     assert cell()["value"] == 1.0
     with pytest.raises(DataError, match=f"hessian.json: was made with another {what} "):
         cell(**{what: "f" * 64})
+    own["run"] = "p/s/b/seed1"
+    with pytest.raises(DataError, match=r"hessian\.json: is of another run: p/s/b/seed1 at paper scale, wanted p/s/a"):
+        cell()
 
 
 def test_given_facts_need_no_run(make):

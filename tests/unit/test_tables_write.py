@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from flatfed.errors import DataError
-from flatfed.tables import layout, write
+from flatfed.tables import cells, layout, write
 from flatfed.tables.formats import latex, markdown
 
 
 def make_cell(folder: Path, column: str, row: str, **changes) -> None:
     """Write a cell: accuracy 0.8108 +- 0.0012 over two seeds, printed 79.52 +- .13."""
     cell = {
-        "table": folder.name, "column": column, "row": row, "scale": "paper", "metric": "test_accuracy",
+        "table": "fedsmoo2023_T1", "column": column, "row": row, "scale": "paper", "metric": "test_accuracy",
         "unit": "fraction", "printed_unit": "percent", "relative": None, "base": None, "compare": "values",
         "status": "ok", "value": 0.8108, "spread": 0.0012, "spread_kind": "seeds", "n": 2,
         "values": [0.81, 0.8116], "best": [0.82, 0.83], "reached": None, "target": None, "window": 1, "rounds": 800,
@@ -52,6 +52,32 @@ def specify(cells: Path, **changes) -> dict:
         "notes": ["The paper's ± is over 2 repeats."],
     }
     return {**spec, **changes}
+
+
+@pytest.mark.parametrize(
+    ("key", "column", "row"), [("row", "dir0.6-100", "mine_1"), ("column", "dir0.1-100", "fedavg")]
+)
+def test_a_cell_in_the_place_of_another_is_refused(tmp_path, key, column, row):
+    make_cell(tmp_path, "dir0.6-100", "fedavg")
+    (tmp_path / column).mkdir(exist_ok=True)
+    (tmp_path / "dir0.6-100" / "fedavg.json").rename(tmp_path / column / f"{row}.json")
+    with pytest.raises(DataError, match=rf"{row}\.json: is the cell of {key} '.*', here '.*'; delete it and make it"):
+        write.make(specify(tmp_path), tmp_path / "tables")
+    assert not (tmp_path / "tables").exists()
+
+
+def test_a_cell_that_was_edited_is_refused(tmp_path):
+    spec = {
+        **{"table": "fedsmoo2023_T1", "column": "dir0.6-100", "row": "fedavg", "scale": "paper"},
+        **{"metric": "classes", "unit": "count", "target": None, "window": 1, "rounds": 0, "seeds": [], "runs": []},
+        **{"given": 10, "paper": None},
+    }
+    path = tmp_path / "dir0.6-100" / "fedavg.json"
+    cells.make(spec, path)
+    assert layout.read_cell(path, "paper")["value"] == 10
+    path.write_text(path.read_text().replace('"value": 10', '"value": 11'))
+    with pytest.raises(DataError, match=r"fedavg\.json: was changed after it was written \(cell_sha256\); delete it"):
+        layout.read_cell(path, "paper")
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ TABLE = {
 }
 
 REPORT = {
-    **{"scale": SCALE, "tables": [TABLE], "runs": TEXTS, "configuration": dict},
+    **{"scale": SCALE, "tables": [TABLE], "runs": TEXTS, "configuration": dict, "marks?": dict},
     "figures": [{**dict.fromkeys(("figure", "title", "paper", "setting", "caption", "png"), str), "datasets?": dict}],
 }
 
@@ -104,7 +104,7 @@ def _figure(spec: dict[str, Any]) -> dict[str, Any]:
     return {
         **{"figure": str, "kind": Named("kind", tuple(PANELS)), "scale": SCALE, "title": str, "panels": Some(panel)},
         **dict.fromkeys(("paper?", "setting?", "caption?"), str),
-        "datasets?": dict,
+        **{"datasets?": dict, "marks?": dict},
         "across?": Named("axis", ("rounds", "communications")),
         **({"metric": str} if kind in ("sweep", "bars", "curves") else {"metric?": str}),
         **{"smooth?": Whole(0), "tuned?": TEXTS, "top?": float},

@@ -15,6 +15,7 @@ from flatfed.experiment import cells, figure_specs, figures, fit, selection, set
 from flatfed.experiment.model import Cell, Figure, Run, Table
 from flatfed.experiment.strict_yaml import read
 from flatfed.models import pretrained
+from flatfed.runs import identity
 from flatfed.tables.errata import Errata
 
 #: The largest seed, here and in the schemas.
@@ -247,11 +248,14 @@ class Experiment:
 
     def report_spec(self, scale: str) -> dict[str, Any]:
         """Return what ``flatfed report`` takes: the tables and figures that config.yaml asks for, and their runs."""
-        runs = {run.path: None for name, columns in self._selected for run in self.table_runs(scale, name, columns)}
+        tabled = [run for name, columns in self._selected for run in self.table_runs(scale, name, columns)]
+        marks = {run.path: identity.mark(run.description) for run in {run.path: run for run in tabled}.values()}
+        runs = dict.fromkeys(marks)
         drawn = []
         for name in self._selected_figures:
             found = self.figure(scale, name)
             runs |= dict.fromkeys(found["runs"])
+            marks |= found["spec"].get("marks", {})
             said = {key: found["spec"][key] for key in ("title", "paper", "setting", "datasets")}
             png = f"{self.results}/{scale}/figures/{name}.png"
             drawn.append(
@@ -262,6 +266,7 @@ class Experiment:
             "tables": [self.table_spec(scale, name, columns) for name, columns in self._selected],
             "figures": drawn,
             "runs": list(runs),
+            "marks": marks,
             "configuration": self.config,
         }
 

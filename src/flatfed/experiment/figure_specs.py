@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import analyses, figures, fit, set_ups, words
 from flatfed.experiment.model import Figure, Run
+from flatfed.runs import identity
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
@@ -47,6 +48,8 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
     if found.kind == "curves":
         spec |= {"smooth": document["smooth"][scale], "across": document.get("across", "rounds")}
     inputs += [f"{path}/{name}" for path in runs for name in ("metrics.csv", "run.json")]
+    if runs:
+        spec["marks"] = {path: identity.mark(run.description) for path, run in runs.items()}
     return {"kind": found.kind, "inputs": list(dict.fromkeys(inputs)), "runs": list(runs), "spec": spec}
 
 

@@ -12,9 +12,13 @@ from typing import Any
 
 from flatfed import algorithms
 from flatfed.errors import DataError
+from flatfed.files import digest_json
 
 #: Keys of a description that decide how a run is trained, not its numbers beyond rounding.
 HOW = frozenset({"format", "checkpoint_every", "executor", "evaluation.batch_size"})
+
+#: What to do about a run that is not the one asked for.
+MEND = "remove the run's folder, and it is made again"
 
 #: Arrays of a partition file that its digest is over, those that not every partition has last.
 ARRAYS = ("indices", "offsets", "test", "client_test")
@@ -69,13 +73,42 @@ def _default(key: str, description: dict[str, Any]) -> Any:
     return declared[name].default if name in declared else None
 
 
+def mark(description: dict[str, Any]) -> str:
+    """Return a digest of all in a description that decides the run's numbers: short, for specifications of many runs.
+
+    Two descriptions have the same where :func:`deciding` finds no difference.
+    """
+    now = algorithms.today(description)
+    kept = {key: value for key, value in now.items() if key not in HOW}
+    if "evaluation" in kept:
+        inner = {key: value for key, value in kept["evaluation"].items() if f"evaluation.{key}" not in HOW}
+        kept["evaluation"] = inner
+    update = kept.get("update") or {}
+    if update.get("name") in algorithms.names():
+        declared = algorithms.load(update["name"]).parameters()
+        defaults = {name: parameter.default for name, parameter in declared.items()}
+        kept["update"] = {**update, "params": {**defaults, **update["params"]}}
+    return digest_json(kept)[:16]
+
+
+def hold_mark(where: str, record: dict[str, Any], wanted: str) -> None:
+    """Look whether ``record``, of the file ``where``, is of the run whose :func:`mark` is ``wanted``.
+
+    :raises DataError: it is of another.
+    """
+    found = mark(record["description"])
+    if found != wanted:
+        said = f"its description is another one (mark {found}, wanted {wanted})"
+        raise DataError(f"{where}: not the run that is asked for: {said}; {MEND}")
+
+
 def hold(where: str, record: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Look whether ``record``, of the file ``where``, is of the run that the description ``wanted`` asks for.
 
     :raises DataError: it is of another; the message names every key that differs.
     """
     if different := deciding(record["description"], wanted):
-        raise DataError(f"{where}: not the run that is asked for: {'; '.join(different)}")
+        raise DataError(f"{where}: not the run that is asked for: {'; '.join(different)}; {MEND}")
 
 
 def hold_place(folder: Path, record: dict[str, Any]) -> None:
@@ -87,11 +120,11 @@ def hold_place(folder: Path, record: dict[str, Any]) -> None:
     """
     about = record["description"]
     ids = [str(about.get(key)) for key in ("protocol", "split", "algorithm")] + [f"seed{about.get('seed')}"]
-    here = list(folder.absolute().parts[-len(ids) :])
+    here = ["", "", "", "", *folder.absolute().parts][-len(ids) :]
     if here[0] == "runs":
         ids, here = ids[1:], here[1:]
     if different := [f"{there}, here {asked}" for there, asked in zip(ids, here, strict=True) if there != asked]:
-        raise DataError(f"{folder}/run.json: is of another run: {'; '.join(different)}")
+        raise DataError(f"{folder}/run.json: is of another run: {'; '.join(different)}; {MEND}")
 
 
 def hold_partition(where: str, spec: dict[str, Any], description: dict[str, Any]) -> None:
@@ -103,7 +136,7 @@ def hold_partition(where: str, spec: dict[str, Any], description: dict[str, Any]
     made_as = {key: value for key, value in spec.items() if key != "dataset_digest"}
     if different := list(differences(made_as, asked)):
         words = [f"{key} is {json.dumps(its)}, the run has {json.dumps(ours)}" for key, its, ours in different]
-        raise DataError(f"{where}: not the partition of the run: {'; '.join(words)}")
+        raise DataError(f"{where}: not the partition of the run: {'; '.join(words)}; delete the file to make it again")
 
 
 def hold_data(where: str, record: dict[str, Any], partition: str) -> None:
@@ -116,13 +149,13 @@ def hold_data(where: str, record: dict[str, Any], partition: str) -> None:
     if record["partition_digest"] != digest:
         raise DataError(
             f"{where}: partition_digest is {str(record['partition_digest'])[:12]}, but {partition} has {digest[:12]}: "
-            "the run was trained on another partition"
+            f"the run was trained on another partition; {MEND}"
         )
     dealt = spec.get("dataset_digest", record["dataset_digest"])
     if record["dataset_digest"] != dealt:
         raise DataError(
             f"{where}: dataset_digest is {str(record['dataset_digest'])[:12]}, but {partition} deals {dealt[:12]}: "
-            "the run was trained on other data"
+            f"the run was trained on other data; {MEND}"
         )
 
 

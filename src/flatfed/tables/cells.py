@@ -61,10 +61,13 @@ from typing import Any
 
 from flatfed.analysis import records
 from flatfed.errors import DataError, unknown
-from flatfed.files import write_json
+from flatfed.files import digest_json, write_json
 from flatfed.tables.metrics import METRICS, RELATIVES, Metric, unit_of
 from flatfed.tables.readings import Found, best, found
 from flatfed.tables.units import UNITS
+
+#: Key of a cell that holds the SHA-256 of all else in it, by which an edited one is known.
+OWN = "cell_sha256"
 
 KEYS = ("table", "column", "row", "scale", "metric", "unit", "target", "window", "rounds", "seeds", "runs", "paper")
 
@@ -129,6 +132,7 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
         "without_sums": sum(one.without_sums for one in every),
         "images": {name: counts for one in every for name, counts in one.images.items()},
     }
+    cell |= {OWN: digest_json(cell)}
     write_json(out, cell)
     return cell
 

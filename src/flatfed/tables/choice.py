@@ -20,7 +20,7 @@ from typing import Any
 from flatfed.errors import DataError
 from flatfed.files import digest_json, write_json
 from flatfed.runs import record as records
-from flatfed.tables.readings import read_metrics
+from flatfed.tables.readings import hold_rounds, read_metrics
 
 
 def make(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
@@ -31,6 +31,10 @@ def make(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
     :raises DataError: a run is not there, unfinished or not the one asked for, or all of them diverged.
     """
     points = [{**point, **_scored(Path(point["run"]), point["description_digest"], spec)} for point in spec["points"]]
+    for key in ("dataset_digest", "partition_digest"):
+        if len(digests := {point.pop(key) for point in points}) > 1:
+            said = ", ".join(sorted(digest[:12] for digest in digests))
+            raise DataError(f"{spec['row']} on {spec['split']}: points were trained on different data ({key} {said})")
     finished = [point for point in points if point["accuracy"] is not None]
     for point in points:
         end = f"diverged in round {point['diverged_at']}"
@@ -51,7 +55,7 @@ def _said(point: dict[str, Any]) -> str:
 
 
 def _scored(folder: Path, digest: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """Return accuracy, round of divergence and code of the run in ``folder``."""
+    """Return accuracy, round of divergence, code and data of the run in ``folder``."""
     path = folder / records.RECORD
     try:
         about = records.read(path)
@@ -65,6 +69,9 @@ def _scored(folder: Path, digest: str, spec: dict[str, Any]) -> dict[str, Any]:
     accuracy = None
     if diverged is None:
         records.hold(folder, about, records.METRICS)
-        accuracies = read_metrics(folder / records.METRICS, ("validation_accuracy",))["validation_accuracy"]
+        history = read_metrics(folder / records.METRICS, ("round", "validation_accuracy"))
+        hold_rounds(folder, about, history)
+        accuracies = history["validation_accuracy"]
         accuracy = fmean(accuracies[-spec["window"] :])
-    return {"accuracy": accuracy, "diverged_at": diverged, "code_digest": about.get("code_digest")}
+    digests = {key: about[key] for key in ("dataset_digest", "partition_digest")}
+    return {"accuracy": accuracy, "diverged_at": diverged, "code_digest": about.get("code_digest"), **digests}

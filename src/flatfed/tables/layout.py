@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import DataError
+from flatfed.files import digest_json
 from flatfed.tables import compare
+from flatfed.tables.cells import OWN
 from flatfed.tables.notes import WARNED, beside, by_column, flags, gather, marked, warned, warnings
 from flatfed.tables.trained_on import as_read
 from flatfed.tables.units import as_printed, signed, written
@@ -109,7 +111,7 @@ def read(spec: dict[str, Any]) -> Table:
     :raises DataError: a cell file or a dataset.json is damaged, or a cell belongs to another scale.
     """
     cells = {
-        (column["id"], row["id"]): read_cell(Path(spec["cells"]) / column["id"] / f"{row['id']}.json", spec["scale"])
+        (column["id"], row["id"]): cell_of(spec, column["id"], row["id"])
         for row in spec["rows"]
         for column in spec["columns"]
     }
@@ -141,8 +143,21 @@ def read(spec: dict[str, Any]) -> Table:
     )
 
 
+def cell_of(spec: dict[str, Any], column: str, row: str) -> dict[str, Any] | None:
+    """Return the cell of a table's specification in ``column`` and ``row``, None where it has not been made.
+
+    :raises DataError: it is damaged, was edited, or is another table's, column's or row's.
+    """
+    path = Path(spec["cells"]) / column / f"{row}.json"
+    cell = read_cell(path, spec["scale"])
+    for key, wanted in (("table", spec["table"]), ("column", column), ("row", row)):
+        if cell is not None and cell[key] != wanted:
+            raise DataError(f"{path}: is the cell of {key} {cell[key]!r}, here {wanted!r}; delete it and make it again")
+    return cell
+
+
 def read_cell(path: Path, scale: str) -> dict[str, Any] | None:
-    """Return the cell in ``path``, or None where there is none."""
+    """Return the cell in ``path``, or None where there is none; DataError where it is damaged or was edited."""
     try:
         cell = json.loads(path.read_text(encoding="utf-8"))
         # What earlier versions did not write; anything else missing would be damage.
@@ -151,6 +166,9 @@ def read_cell(path: Path, scale: str) -> dict[str, Any] | None:
         return None
     except (ValueError, KeyError, TypeError) as problem:
         raise DataError(f"{path}: not a cell ({problem!r}); delete it and make it again") from None
+    own = cell.pop(OWN, None)
+    if own is not None and own != digest_json(cell):
+        raise DataError(f"{path}: was changed after it was written ({OWN}); delete it and make it again")
     if found != scale:
         raise DataError(f"{path}: a cell of scale {found!r} in a table of scale {scale!r}; the two are never mixed")
     return cell

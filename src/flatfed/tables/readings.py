@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flatfed import algorithms
 from flatfed.analysis import records
 from flatfed.errors import DataError, absent
 from flatfed.runs import identity
@@ -52,13 +53,14 @@ class Found:
 class Wanted:
     """The run that is asked for in ``folder``: its ``description`` and the file of the ``partition`` it trains on.
 
-    Without a description, as in figures, it is what its folder is named for. Without a partition, as beside published
-    runs, its data are not looked at.
+    Figures have the ``mark`` of a description in its place (:func:`flatfed.runs.identity.mark`). Without either it is
+    what its folder is named for. Without a partition, as beside published runs, its data are not looked at.
     """
 
     folder: str
     description: dict[str, Any] | None = None
     partition: str | None = None
+    mark: str | None = None
 
     def record(self) -> dict[str, Any] | None:
         """Return the run's record, None where there is none.
@@ -70,10 +72,12 @@ class Wanted:
             record = runs.read(path)
         except FileNotFoundError:
             return None
-        if self.description is None:
-            identity.hold_place(path.parent, record)
-        else:
+        if self.description is not None:
             identity.hold(str(path), record, self.description)
+        elif self.mark is not None:
+            identity.hold_mark(str(path), record, self.mark)
+        else:
+            identity.hold_place(path.parent, record)
         if self.partition is not None:
             identity.hold_data(str(path), record, self.partition)
         return record
@@ -93,8 +97,6 @@ def found(metric: Metric, spec: dict[str, Any], whose: str = "") -> list[Found]:
     """
     common = {"window": spec["window"], "target": spec["target"]}
     if metric.source == "declared":
-        from flatfed import algorithms
-
         update = spec[f"{whose}update"]
         return [Found(Reading(algorithm=algorithms.load(update["name"])(**update["params"])))]
     if metric.source == "given":
@@ -122,13 +124,17 @@ def _timing(path: Path, description: dict[str, Any]) -> Found:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         numbers = {name: float(content[name]) for name in TIMES}
-        timed = content["description"]
+        timed = algorithms.today({**content["description"], "seed": description["seed"]})
+        if not all(math.isfinite(number) and number > 0 for number in numbers.values()):
+            raise ValueError("they are above 0")
     except FileNotFoundError:
         why = "has not been made; seconds are taken from an undisturbed run of its own only: flatfed time"
         return Found(None, problem=f"{path} {why}")
     except (ValueError, KeyError, TypeError) as problem:
         raise DataError(f"{path}: lacks the numbers {', '.join(TIMES)} ({problem!r})") from None
-    identity.hold(str(path), {"description": {**timed, "seed": description["seed"]}}, description)
+    if different := [key for key, _, _ in identity.differences(timed, description)]:
+        again = f"make it again: snakemake --cores 1 -R {path} -- {path}"
+        raise DataError(f"{path}: is of another run than is asked for, by {', '.join(different)}; {again}")
     warning = content.get("warning")  # earlier versions wrote none
     return Found(Reading(timing=numbers), warning=f"{path}: {warning}" if warning else "")
 
@@ -142,6 +148,10 @@ def _hessian(path: Path, run: Wanted) -> Found:
     if about is None:
         return Found(None, problem=f"{run.folder} has no {runs.RECORD}")
     sums = about.get(runs.SUMS) or {}
+    ids = "{protocol}/{split}/{algorithm}/seed{seed}".format(**about["description"])
+    if (found["run"], found["scale"]) != (ids, about["description"]["scale"]):
+        said = f"{found['run']} at {found['scale']} scale, wanted {ids} at {about['description']['scale']} scale"
+        raise DataError(f"{path}: is of another run: {said}; make it again: snakemake --cores 1 -R {path} -- {path}")
     theirs = {"dataset": about["dataset_digest"], "partition": about["partition_digest"], "model": sums.get(runs.MODEL)}
     for name, digest in theirs.items():
         if digest is not None and found["digests"][name] != digest:

@@ -7,6 +7,7 @@ Report specification (JSON, from ``flatfed.experiment``)::
      "figures": [{"figure": "fedsmoo2023_F7", "title": "...", "paper": "...", "setting": "...", "caption": "...",
                   "datasets": {...}, "png": "results/....png"}, ...],    # setting: what was really trained or dealt
      "runs": ["results/preview/runs/.../seed1", ...],      # every run the tables and figures use, once
+     "marks": {"results/preview/runs/...": "0123...", ...}, # what each is known by, see flatfed.runs.identity
      "configuration": {...}}                               # the configuration used (config.yaml as merged)
 """
 
@@ -46,7 +47,7 @@ def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
     if absent:
         raise DataError(f"report: the specification lacks {', '.join(absent)}; needed: {', '.join(KEYS)}")
     tables = [layout.read(table) for table in spec["tables"]]
-    made = runs.read(spec["runs"])
+    made = runs.read(spec["runs"], spec.get("marks"))
     counted = [records.counted(run.about) for run in made if run.about]
     counts = sum((Counter(table.counts) for table in tables), Counter())
     body = (

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flatfed.runs import identity
 from flatfed.runs import record as records
+from flatfed.tables.readings import Wanted
 
 #: Parts of a description that name the run rather than set it up, or that vary with split and seed by design.
 NAMES = ("format", "scale", "protocol", "split", "algorithm", "seed", "partition", "sampling", "dataset")
@@ -34,25 +34,25 @@ class Run:
         return self.about["seconds"] / done if done else None
 
 
-def read(folders: list[str]) -> list[Run]:
+def read(folders: list[str], marks: dict[str, str] | None = None) -> list[Run]:
     """Return the runs in ``folders``, in that order; a run that is not there is one whose state is "missing".
 
-    :raises DataError: a run.json is there but is not one, or of another run than its folder is named for, or
-        metrics.csv is not the one it was written with.
+    ``marks``: folder -> what its run is known by (:func:`flatfed.runs.identity.mark`).
+
+    :raises DataError: a run.json is there but is not one, or of another run than is asked for, or metrics.csv is not
+        the one it was written with.
     """
-    return [_read(Path(folder)) for folder in folders]
+    return [_read(Path(folder), (marks or {}).get(folder)) for folder in folders]
 
 
-def _read(folder: Path) -> Run:
+def _read(folder: Path, mark: str | None) -> Run:
     names = folder.parts[-4:]
     protocol, split, algorithm, seed = ("?",) * (4 - len(names)) + names
     named = {"folder": str(folder), "protocol": protocol, "split": split, "algorithm": algorithm}
     named["seed"] = seed.removeprefix("seed")
-    try:
-        about = records.read(folder / records.RECORD)
-    except FileNotFoundError:
+    about = Wanted(str(folder), mark=mark).record()
+    if about is None:
         return Run(**named, state="missing", about={})
-    identity.hold_place(folder, about)
     records.hold(folder, about, records.METRICS)
     done, diverged = about["rounds_done"], about["diverged_at"]
     state = "finished" if done >= about["description"]["rounds"] else "unfinished"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from flatfed.tables import compare
-from flatfed.tables.layout import read_cell
+from flatfed.tables.layout import cell_of
 from flatfed.tables.units import as_printed, signed, written
 
 
@@ -95,10 +94,7 @@ def table(
     """
     columns = []
     for column in spec["columns"]:
-        cells = {
-            row["id"]: read_cell(Path(spec["cells"]) / column["id"] / f"{row['id']}.json", spec["scale"])
-            for row in spec["rows"]
-        }
+        cells = {row["id"]: cell_of(spec, column["id"], row["id"]) for row in spec["rows"]}
         states = {
             row: compare.agreement(cell, point, part) if (column["id"], row) in printed else ""
             for row, cell in cells.items()
