@@ -15,8 +15,9 @@ quickstart: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES)
 	@$(BIN)/python -m flatfed check
 
+# As many at a time as there are cores, at most four: each takes up to 3 GB.
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
 # Some 230 mistakes, each made in a copy of the source: do that algorithm's tests notice it? Minutes on two cores.
 # `make mutants ALGORITHMS="fedsmoo feddyn"` tries those of two algorithms.

@@ -51,7 +51,10 @@ def make_inputs(figure: dict, root: Path) -> None:
         numbers = sorted({*np.linspace(1, rounds, 20, dtype=int).tolist()})
         values = [f"{number / rounds * (0.5 + place / 1000):.4f}" for number in numbers]
         probes = [{"round": number, "seconds": 1, **dict.fromkeys(PROBES, 0.5 + place / 100)} for number in (0, rounds)]
-        made.run(folder, {"round": numbers, **dict.fromkeys(QUANTITIES, values)}, probes=probes, seconds=5.0)
+        _, scale, _, *ids, seed = run.split("/")
+        about = EXP.run(scale, *ids, int(seed.removeprefix("seed"))).description
+        columns = {"round": numbers, **dict.fromkeys(QUANTITIES, values)}
+        made.run(folder, columns, description=about, probes=probes, seconds=5.0)
     for path in map(root.joinpath, figure["inputs"]):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.name == "hessian.json":

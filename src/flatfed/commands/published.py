@@ -16,7 +16,7 @@ from flatfed.commands.run_folder import run_of
 from flatfed.commands.verify import lines
 from flatfed.errors import DataError
 from flatfed.experiment import Experiment, figures
-from flatfed.files import check_place, write_json
+from flatfed.files import check_place
 from flatfed.runs import identity
 from flatfed.runs import record as records
 
@@ -140,7 +140,7 @@ def make_table(described: Experiment, found: Folder, name: str, out: Path) -> No
             path = Path(folder, spec["column"], f"{spec['row']}.json")
             number = cells.make(spec, path)
             # Named as under results/, so that the table is the same wherever the folder lies.
-            write_json(path, {**number, "runs": cell.spec["runs"], "base_runs": cell.spec.get("base_runs", [])})
+            cells.write({**number, "runs": cell.spec["runs"], "base_runs": cell.spec.get("base_runs", [])}, path)
         layout = {**_uncounted(described.table_spec(found.scale, name)), "cells": folder}
         write.make(layout, out)
         printed = {(cell.spec["column"], cell.spec["row"]) for cell in made if cell.spec["paper"]}

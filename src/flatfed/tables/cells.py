@@ -132,9 +132,15 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
         "without_sums": sum(one.without_sums for one in every),
         "images": {name: counts for one in every for name, counts in one.images.items()},
     }
-    cell |= {OWN: digest_json(cell)}
-    write_json(out, cell)
-    return cell
+    return write(cell, out)
+
+
+def write(cell: dict[str, Any], out: str | Path) -> dict[str, Any]:
+    """Write ``cell`` to ``out``, whole, with a sum of its own; return what was written."""
+    said = {key: value for key, value in cell.items() if key != OWN}
+    summed = {**said, OWN: digest_json(said)}
+    write_json(out, summed)
+    return summed
 
 
 def _by_seed(everything: list[Found], spec: dict[str, Any]) -> list[list[Found]]:
