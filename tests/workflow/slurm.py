@@ -144,6 +144,11 @@ class Slurm:
         lines = self.ask("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r").splitlines()
         return [tuple(line.split("|")) for line in lines]
 
+    def said(self):
+        """Return what Slurm knows of its jobs and what its daemons wrote, for a test that fails."""
+        logs = [(self.folder / f"{name}.log").read_text() for name in ("slurmctld", "slurmd")]
+        return "\n".join([self.ask("scontrol", "show", "jobs"), *logs])
+
     def restarts(self, job):
         """Return how often Slurm has put a job into the queue again."""
         return int(re.search(r" Restarts=(\d+) ", self.ask("scontrol", "show", "job", job))[1])

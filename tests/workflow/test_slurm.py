@@ -104,11 +104,11 @@ def test_a_table_by_slurm_is_the_local_one_though_jobs_were_cancelled_preempted_
     trainings = Trainings(longer.root, cluster)
     deadline = time.monotonic() + 400
     while running.poll() is None:
-        assert time.monotonic() < deadline, log.read_text()
+        assert time.monotonic() < deadline, f"{cluster.said()}\n{trainings.hit}\n{log.read_text()}"
         trainings.look()
         time.sleep(0.05)
     text = log.read_text()
-    assert running.returncode == 0, text
+    assert running.returncode == 0, f"{cluster.said()}\n{trainings.hit}\n{text}"
     assert trainings.queued, "the second training waits for the one GPU"
     (cancelled, first), (preempted, second), (requeued, again) = (trainings.hit[event] for event in EVENTS)
     assert {first, second} == set(ROWS) and again == first

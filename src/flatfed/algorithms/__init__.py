@@ -30,6 +30,7 @@ __all__ = [
     "Number",
     "Reduction",
     "Whole",
+    "known",
     "load",
     "look_in",
     "names",
@@ -67,6 +68,16 @@ def names() -> list[str]:
     """Return the ids of all algorithms, sorted."""
     found = pkgutil.iter_modules(__path__)
     return sorted(module.name for module in found if not (module.ispkg or module.name.startswith("_")))
+
+
+def known(name: Any) -> bool:
+    """Return whether there is an algorithm ``name``; its folders are listed once, whatever number of runs asks."""
+    return _known(name, tuple(__path__))
+
+
+@functools.cache
+def _known(name: Any, folders: tuple[str, ...]) -> bool:
+    return name in names()
 
 
 def load(name: str) -> type[Algorithm]:
@@ -109,7 +120,7 @@ def today(description: dict[str, Any]) -> dict[str, Any]:
     is not here is returned as it is.
     """
     update = description.get("update", {})
-    if update.get("name") not in names():
+    if not known(update.get("name")):
         return description
     declared = load(update["name"]).parameters()
     params = {

@@ -84,7 +84,7 @@ def mark(description: dict[str, Any]) -> str:
         inner = {key: value for key, value in kept["evaluation"].items() if f"evaluation.{key}" not in HOW}
         kept["evaluation"] = inner
     update = kept.get("update") or {}
-    if update.get("name") in algorithms.names():
+    if algorithms.known(update.get("name")):
         declared = algorithms.load(update["name"]).parameters()
         defaults = {name: parameter.default for name, parameter in declared.items()}
         kept["update"] = {**update, "params": {**defaults, **update["params"]}}

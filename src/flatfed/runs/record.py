@@ -35,7 +35,7 @@ AGAIN = "take the file as it was, or train the run again"
 
 
 def write(path: str | os.PathLike[str], record: dict[str, Any], files: tuple[Path, ...] = ()) -> None:
-    """Write the record of a run to ``path``, whole, with the sums of ``files`` (None: those it has) and its own."""
+    """Write the record of a run to ``path``, whole, with the sums of ``files`` (none: those it has) and its own."""
     sums = {file.name: digest_file(file) for file in files} or record.get(SUMS)
     record = {**record, **({SUMS: sums} if sums else {})}
     record.pop(OWN, None)
