@@ -56,6 +56,11 @@ def ids(folder):
     return {**named, "seed": int(number) if number.isdecimal() else number}
 
 
+def made_of(folders):
+    """Return what the specification of a figure or report says of runs that are what their folders are named for."""
+    return {"partitions": [None], "runs": {str(folder): [None, 0] for folder in folders}}
+
+
 def asked(runs, whose=""):
     """Return what a cell's specification says of finished ``runs``: their own descriptions, and no partitions."""
     found = []

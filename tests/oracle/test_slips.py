@@ -17,6 +17,7 @@ from flatfed import cli
 from flatfed.data import partition
 from flatfed.files import digest_arrays, digest_json
 from flatfed.runs import identity
+from flatfed.runs.wanted import Wanted
 from flatfed.tables import cells, choice, runs
 from flatfed.tables.figures import curves
 
@@ -86,7 +87,7 @@ def figure() -> None:
 
 
 def report() -> None:
-    runs.read([str(RUN)])
+    runs.read([Wanted(str(RUN))])
 
 
 def choose() -> None:

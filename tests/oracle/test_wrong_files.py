@@ -188,9 +188,9 @@ def test_a_specification_with_anything_wrong_in_it_is_answered(place, capsys, co
         spec |= {"rounds": 1, "evaluation": {**spec["evaluation"], "every": 5}}
     if command == "report":
         spec = {**spec, "tables": spec["tables"][:1], "figures": spec["figures"][:1], "configuration": {}}
-        spec |= {"runs": spec["runs"][:1], "marks": dict(list(spec["marks"].items())[:1])}
-    if command == "figure":
-        spec["marks"] = dict(list(spec["marks"].items())[:1])
+    if command in ("report", "figure"):
+        runs = dict(list(spec["made_of"]["runs"].items())[:1])
+        spec["made_of"] = {"partitions": spec["made_of"]["partitions"][:1], "runs": runs}
     refused = 0
     for what, broken in spoilt(spec):
         file.write_text(json.dumps(broken))

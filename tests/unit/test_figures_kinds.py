@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import numpy as np
@@ -12,7 +13,7 @@ from flatfed.analysis import records
 from flatfed.errors import DataError
 from flatfed.experiment import figures as declared
 from flatfed.runs import record as records_of_runs
-from flatfed.runs.identity import mark
+from flatfed.runs import wanted
 from flatfed.tables import figures
 from flatfed.tables.figures import bars, curves, eigenvalues, histogram, palette, paper, sweep
 
@@ -148,15 +149,20 @@ def test_a_run_of_another_description_is_not_drawn(sweep_spec, tmp_path):
     """Its folder has the right name; what it was trained with does not fit what the figure asks for."""
     folder = str(made.place(tmp_path / "1a"))
     about = records_of_runs.read(f"{folder}/run.json")["description"]
-    figures.make({**sweep_spec, "marks": {folder: mark(about)}}, tmp_path)
-    with pytest.raises(DataError, match=r"1a/.*run\.json: not the run that is asked for: its description is another"):
-        figures.make({**sweep_spec, "marks": {folder: mark({**about, "learning_rate": 0.3})}}, tmp_path)
+    for rate, refused in ({}, False), ({"learning_rate": 0.3}, True):
+        spec = {**sweep_spec, "made_of": wanted.pack([(folder, {**about, **rate}, None)])}
+        said = r"1a/.*run\.json: not the run that is asked for: its description is another"
+        with pytest.raises(DataError, match=said) if refused else contextlib.nullcontext():
+            figures.make(spec, tmp_path)
 
 
 def test_damaged_runs_and_unknown_metrics_are_named(sweep_spec, tmp_path):
-    (made.place(tmp_path / "1b") / "metrics.csv").write_text("round,test_accuracy\n1,0.1\n2,0.9\n")
+    other = made.place(tmp_path / "1b") / "metrics.csv"
+    was = other.read_bytes()
+    other.write_text("round,test_accuracy\n1,0.1\n2,0.9\n")
     with pytest.raises(DataError, match=r"1b/.*/metrics\.csv: is not the file that run\.json beside it was"):
         figures.make(sweep_spec, tmp_path)
+    other.write_bytes(was)
     make_run(tmp_path / "1a", [0.1, "high"])
     with pytest.raises(DataError, match=r"1a/.*/metrics\.csv: line 3: test_accuracy: 'high'"):
         figures.make(sweep_spec, tmp_path)

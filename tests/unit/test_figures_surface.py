@@ -13,6 +13,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.text import Text
 
+import made
 from flatfed.analysis.landscape_file import Landscape, read, write
 from flatfed.errors import DataError
 from flatfed.tables import figures, report
@@ -290,7 +291,7 @@ def test_figure_and_report_have_the_page(spec, tmp_path):
     said = dict.fromkeys(("title", "caption", "paper", "setting"), "")
     entries = [{**said, "figure": name, "png": str(tmp_path / f"{name}.png")} for name in ("f", "none")]
     report.make(
-        {"scale": "preview", "tables": [], "figures": entries, "runs": [], "configuration": {}},
+        {"scale": "preview", "tables": [], "figures": entries, "made_of": made.made_of([]), "configuration": {}},
         tmp_path / "report.html",
         Errata(ROOT),
     )

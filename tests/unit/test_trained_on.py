@@ -16,10 +16,11 @@ from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import set_ups
-from flatfed.tables import cells, figures, report, write
+from flatfed.runs import record as records
+from flatfed.tables import cells, figures, made_of, report, write
 from flatfed.tables.errata import Errata
 from flatfed.tables.figures import KINDS
-from flatfed.tables.trained_on import as_read, of_figure
+from flatfed.tables.trained_on import as_read
 
 ROOT = Path(__file__).parents[2]
 EXP = experiment.load(ROOT)
@@ -146,9 +147,9 @@ def test_where_the_data_are_not_the_records_of_the_runs_count_them(tmp_path: Pat
     assert as_read(spec, [part, whole])["setting"] == "(600 or 60,000 of 60,000 images of 32x32)"
     assert "declared; they are not on this machine" in as_read(spec, [other])["setting"]
     fetched(loaded(tmp_path, {**images(tmp_path / "f.npz", 60, 20), "images": {"train": 60, "test": 20}}), "cifar10")
-    assert as_read(spec, [whole])["setting"] == "(80 of 60,000 images of 32x32)", "data that are here are counted"
+    assert as_read(spec, [whole])["setting"] == "(60,000 images of 32x32)", "as many as the runs were made from"
+    assert as_read(spec, [other])["setting"] == "(80 of 60,000 images of 32x32)", "as many as are here"
     spec["datasets"]["cifar10"]["manifest"] = None
-    assert as_read(spec, [whole])["setting"] == "(60,000 images of 32x32)", "those of runs made elsewhere are not"
     assert as_read(spec)["setting"] == (
         "(60,000 images of 32x32 declared; the records of the runs do not say how many were read)"
     )
@@ -168,7 +169,8 @@ def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeyp
     }
     drawn = here.figure("paper", "cifar10_cnn")["spec"]
     drawn["panels"] = [{"series": [{"runs": runs, "label": "x"}]}, {"bars": [{"runs": [runs]}]}]
-    assert of_figure(drawn)["setting"].startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
+    counted = map(records.counted, made_of.hold(drawn))
+    assert as_read(drawn, counted)["setting"].startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
 
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:

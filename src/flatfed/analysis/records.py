@@ -81,6 +81,11 @@ def _check(record: dict[str, Any]) -> None:
         raise ValueError("nodes and weights of its density are not as many")
 
 
+def model(record: dict[str, Any]) -> dict[str, Any]:
+    """Return whose model a hessian.json is of: its run's ``name``, ``scale`` and ``digests``."""
+    return {"name": record["run"], "scale": record["scale"], "digests": record["digests"]}
+
+
 def numbers(record: dict[str, Any]) -> dict[str, tuple[float, float | None]]:
     """Return metric -> (our estimate, PyHessian's or None where it was left out)."""
     other = record["pyhessian"] or {}

@@ -50,7 +50,7 @@ class Folder:
     def placed(self, value: Any) -> Any:
         """Return a specification with every path under results/ as :meth:`place` has it."""
         if isinstance(value, dict):
-            return {key: self.placed(each) for key, each in value.items()}
+            return {self.placed(key): self.placed(each) for key, each in value.items()}
         if isinstance(value, list):
             return [self.placed(each) for each in value]
         return str(self.place(value)) if isinstance(value, str) and value.startswith(f"{RESULTS}/") else value
@@ -156,13 +156,14 @@ def make_figure(described: Experiment, found: Folder, name: str, out: Path) -> N
     if wanted["runs"] and not there:
         raise DataError(f"{found.path}: holds no run of figure {name}; {_held(found)}")
     of_runs = {f"{path}/{file}" for path in wanted["runs"] for file in (records.METRICS, records.RECORD)}
-    others = [path for path in wanted["inputs"] if path not in of_runs]
+    dealt = wanted["spec"].get("made_of", {}).get("partitions", ())
+    others = [path for path in wanted["inputs"] if path not in of_runs and path not in dealt]
     if absent := [path for path in others if not found.place(path).is_file()]:
         raise DataError(f"figure {name} reads {absent[0]}, which {found.path} does not hold")
     for path in there:
         record, folder = found.runs[path]
         identity.hold(str(folder / records.RECORD), record, run_of(described, path).description)
-    drawing.make(found.placed(_uncounted(wanted["spec"])), out)
+    drawing.make(found.placed(_uncounted(_undealt(wanted["spec"]))), out)
 
 
 def _whole_table(described: Experiment, found: Folder, name: str) -> bool:
@@ -195,6 +196,14 @@ def _held(found: Folder) -> str:
 def _uncounted(spec: dict[str, Any]) -> dict[str, Any]:
     """Return a specification whose data sets are counted by the records, whatever data lie on this machine."""
     return {**spec, "datasets": {name: {**about, "manifest": None} for name, about in spec["datasets"].items()}}
+
+
+def _undealt(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a figure's specification without the partitions of its runs, which are not published."""
+    if "made_of" not in spec:
+        return spec
+    made_of = spec["made_of"]
+    return {**spec, "made_of": {**made_of, "partitions": [None] * len(made_of["partitions"])}}
 
 
 def _beside(run: Path) -> Path:

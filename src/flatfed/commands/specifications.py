@@ -5,6 +5,7 @@ What the keys mean stands in the modules that read them: :mod:`flatfed.tables` a
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from flatfed.errors import DataError
@@ -15,6 +16,7 @@ NUMBER, TEXT, TEXTS = (float, None), (str, None), [str]
 SCALE = Named("scale", ("preview", "paper"))
 UNIT = Named("unit", tuple(UNITS))
 DATASET = {"manifest": str, "images": Whole(0), "of": Whole(0), "shape": Some(Whole(1))}
+MADE_OF = {"partitions": [TEXT], "runs": dict}
 PACKED = {"share": dict, "each": [dict]}
 UPDATE = {"name": str, "params": dict}
 
@@ -38,7 +40,7 @@ TABLE = {
 }
 
 REPORT = {
-    **{"scale": SCALE, "tables": [TABLE], "runs": TEXTS, "configuration": dict, "marks?": dict},
+    **{"scale": SCALE, "tables": [TABLE], "made_of": MADE_OF, "configuration": dict},
     "figures": [{**dict.fromkeys(("figure", "title", "paper", "setting", "caption", "png"), str), "datasets?": dict}],
 }
 
@@ -61,11 +63,11 @@ PANELS: dict[str, dict[str, Any]] = {
         "levels": [{**ONE, **FINAL}],
     },
     "bars": {"bars": Some({**ONE, **FINAL})},
-    "eigenvalues": {"bars": Some({**ONE, "hessians": TEXTS})},
+    "eigenvalues": {"bars": Some({**ONE, "hessians": TEXTS, "runs?": TEXTS})},
     "partition": {"partition": str},
     "histogram": {"partitions": Some({"label": str, "partition": str})},
-    "surface": {"surfaces": Some({"label": str, "surface": str, "model?": Whole(0)})},
-    "line": {"lines": Some({"label": str, "line": str})},
+    "surface": {"surfaces": Some({"label": str, "surface": str, "model?": Whole(0), "runs?": TEXTS})},
+    "line": {"lines": Some({"label": str, "line": str, "runs?": TEXTS})},
 }
 PANELS["contour"] = PANELS["surface"]
 
@@ -78,6 +80,7 @@ def checked(spec: dict[str, Any], command: str) -> dict[str, Any]:
     form = _figure(spec) if command == "figure" else FORMS[command]
     try:
         check(spec, form, "--spec")
+        _check_made_of(spec.get("made_of", {"runs": {}}))
         inner = {f"{kind}[{i}].": one for kind in ("tables", "figures") for i, one in enumerate(spec.get(kind, []))}
         for place, holder in {"": spec, **inner}.items():
             for name, about in holder.get("datasets", {}).items():
@@ -89,6 +92,16 @@ def checked(spec: dict[str, Any], command: str) -> dict[str, Any]:
 
 
 FORMS = {"cell": CELL, "table": TABLE, "report": REPORT, "choose": CHOOSE}
+
+
+def _check_made_of(packed: dict[str, Any]) -> None:
+    """Refuse runs that have not each a mark and the place of a partition (:func:`flatfed.runs.wanted.pack`)."""
+    for folder, about in packed["runs"].items():
+        match about:
+            case [str() | None, int() as place] if 0 <= place < len(packed["partitions"]):
+                continue
+        wanted = f"a mark and the place of one of its {len(packed['partitions'])} partitions are wanted"
+        raise DataError(f"--spec: made_of.runs[{folder!r}]: {json.dumps(about)}; {wanted}")
 
 
 def _check_dataset(about: dict[str, Any], where: str) -> None:
@@ -104,7 +117,7 @@ def _figure(spec: dict[str, Any]) -> dict[str, Any]:
     return {
         **{"figure": str, "kind": Named("kind", tuple(PANELS)), "scale": SCALE, "title": str, "panels": Some(panel)},
         **dict.fromkeys(("paper?", "setting?", "caption?"), str),
-        **{"datasets?": dict, "marks?": dict},
+        **{"datasets?": dict, "made_of?": MADE_OF},
         "across?": Named("axis", ("rounds", "communications")),
         **({"metric": str} if kind in ("sweep", "bars", "curves") else {"metric?": str}),
         **{"smooth?": Whole(0), "tuned?": TEXTS, "top?": float},

@@ -15,7 +15,7 @@ from flatfed.experiment import cells, figure_specs, figures, fit, selection, set
 from flatfed.experiment.model import Cell, Figure, Run, Table
 from flatfed.experiment.strict_yaml import read
 from flatfed.models import pretrained
-from flatfed.runs import identity
+from flatfed.runs import wanted
 from flatfed.tables.errata import Errata
 
 #: The largest seed, here and in the schemas.
@@ -249,13 +249,11 @@ class Experiment:
     def report_spec(self, scale: str) -> dict[str, Any]:
         """Return what ``flatfed report`` takes: the tables and figures that config.yaml asks for, and their runs."""
         tabled = [run for name, columns in self._selected for run in self.table_runs(scale, name, columns)]
-        marks = {run.path: identity.mark(run.description) for run in {run.path: run for run in tabled}.values()}
-        runs = dict.fromkeys(marks)
+        runs = {run.path: run for run in tabled}
         drawn = []
         for name in self._selected_figures:
             found = self.figure(scale, name)
-            runs |= dict.fromkeys(found["runs"])
-            marks |= found["spec"].get("marks", {})
+            runs |= found["runs"]
             said = {key: found["spec"][key] for key in ("title", "paper", "setting", "datasets")}
             png = f"{self.results}/{scale}/figures/{name}.png"
             drawn.append(
@@ -265,8 +263,8 @@ class Experiment:
             "scale": scale,
             "tables": [self.table_spec(scale, name, columns) for name, columns in self._selected],
             "figures": drawn,
-            "runs": list(runs),
-            "marks": marks,
+            # Of its runs the report says what they cost and how they ended; what their numbers are, tables and figures.
+            "made_of": wanted.pack((path, run.description, None) for path, run in runs.items()),
             "configuration": self.config,
         }
 

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import analyses, figures, fit, set_ups, words
 from flatfed.experiment.model import Figure, Run
-from flatfed.runs import identity
+from flatfed.runs import wanted
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
 
 
 def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str, Any]:
-    """Return {"kind", "inputs": paths, "runs": run folders, "spec": what ``flatfed figure`` takes}."""
+    """Return {"kind", "inputs": paths, "runs": by folder, "spec": what ``flatfed figure`` takes}."""
     document = found.settings
-    drawn, inputs, runs, pairs = [], [], {}, []
+    drawn, inputs, pairs = [], [], []
+    runs: dict[str, Run] = {}
     for panel in figures.panels(document):
         shown, files, panel_runs = _DRAWN[found.kind](experiment, scale, document, panel)
         drawn.append({"title": _title(experiment, panel), **shown})
@@ -49,8 +50,9 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
         spec |= {"smooth": document["smooth"][scale], "across": document.get("across", "rounds")}
     inputs += [f"{path}/{name}" for path in runs for name in ("metrics.csv", "run.json")]
     if runs:
-        spec["marks"] = {path: identity.mark(run.description) for path, run in runs.items()}
-    return {"kind": found.kind, "inputs": list(dict.fromkeys(inputs)), "runs": list(runs), "spec": spec}
+        spec["made_of"] = wanted.pack((path, run.description, run.partition) for path, run in runs.items())
+        inputs += spec["made_of"]["partitions"]
+    return {"kind": found.kind, "inputs": list(dict.fromkeys(inputs)), "runs": runs, "spec": spec}
 
 
 def _trained(experiment: Experiment, scale: str, document: dict[str, Any]) -> list[tuple[str, str, str, str]]:
@@ -137,7 +139,7 @@ def _partitions(experiment: Experiment, scale: str, document: dict[str, Any], pa
 
 
 def _surfaces(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
-    """Return (panel of surfaces, files, no runs): one model, or two in one frame.
+    """Return (panel of surfaces, files, runs): one model, or two in one frame.
 
     Both are scaled to the filters of the panel's ``frame``, where absent of the first; that model is first in the file.
     """
@@ -149,12 +151,15 @@ def _surfaces(experiment: Experiment, scale: str, document: dict[str, Any], pane
             labels.append(entry.get("label", experiment.catalog.algorithms[row]["label"]))
     order = sorted(range(len(used)), key=lambda place: used[place].algorithm != panel.get("frame", used[0].algorithm))
     path = analyses.surface_path(*(used[order[0]], experiment.results), *(used[place] for place in order[1:]))
-    shown = [{"label": label, "surface": path, "model": order.index(place)} for place, label in enumerate(labels)]
-    return {"surfaces": shown}, [path], []
+    shown = [
+        {"label": label, "surface": path, "model": order.index(place), "runs": [run.path]}
+        for place, (label, run) in enumerate(zip(labels, used, strict=True))
+    ]
+    return {"surfaces": shown}, [path], used
 
 
 def _lines(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
-    """Return (panel of lines, files, no runs): from the model of the first row or series to that of each other."""
+    """Return (panel of lines, files, runs): from the model of the first row or series to that of each other."""
     ends = []
     for entry in figures.entries(panel):
         seed = document.get("seed") or experiment.seeds(scale, entry["protocol"])[0]
@@ -163,21 +168,27 @@ def _lines(experiment: Experiment, scale: str, document: dict[str, Any], panel: 
             ends.append((label, experiment.run(scale, entry["protocol"], entry["split"], row, seed)))
     (start, run), *others = ends
     lines = [
-        {"label": f"{start} to {label}", "line": analyses.line_path(run, experiment.results, other)}
+        {
+            "label": f"{start} to {label}",
+            "line": analyses.line_path(run, experiment.results, other),
+            "runs": [run.path, other.path],
+        }
         for label, other in others
     ]
-    return {"lines": lines}, [line["line"] for line in lines], []
+    return {"lines": lines}, [line["line"] for line in lines], [run, *(other for _, other in others)]
 
 
 def _eigenvalues(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
-    """Return (group of bars, files, no runs): one bar a row."""
-    bars, files = [], []
+    """Return (group of bars, files, runs): one bar a row."""
+    bars, files, used = [], [], []
     for row in panel["rows"]:
         runs = _runs(experiment, scale, document, panel, row)
         paths = [analyses.hessian_path(run, experiment.results) for run in runs]
         files += paths
-        bars.append({"algorithm": row, "label": experiment.catalog.algorithms[row]["label"], "hessians": paths})
-    return {"bars": bars}, files, []
+        used += runs
+        label = experiment.catalog.algorithms[row]["label"]
+        bars.append({"algorithm": row, "label": label, "hessians": paths, "runs": [run.path for run in runs]})
+    return {"bars": bars}, files, used
 
 
 _DRAWN = {

@@ -68,6 +68,11 @@ def counted(record: dict[str, Any]) -> dict[str, dict[str, int]]:
     return {record["description"]["dataset"]["name"]: record[IMAGES]} if IMAGES in record else {}
 
 
+def summed(record: dict[str, Any]) -> bool:
+    """Return whether ``record`` has sums of its run's files; those made by earlier versions have none."""
+    return bool(record.get(SUMS))
+
+
 def hold(folder: str | os.PathLike[str], record: dict[str, Any], *names: str) -> str:
     """Look whether the files ``names`` in ``folder`` are those that ``record`` was written with.
 

@@ -26,6 +26,7 @@ from flatfed.analysis import records
 from flatfed.errors import DataError, absent
 from flatfed.runs import identity
 from flatfed.runs import record as runs
+from flatfed.runs.wanted import Wanted
 from flatfed.tables.quantity import History, Metric, Reading
 
 #: Fields of timing.json that metrics read.
@@ -47,40 +48,6 @@ class Found:
     warning: str = ""
     without_sums: bool = False
     images: dict[str, dict[str, int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The run that is asked for in ``folder``: its ``description`` and the file of the ``partition`` it trains on.
-
-    Figures have the ``mark`` of a description in its place (:func:`flatfed.runs.identity.mark`). Without either it is
-    what its folder is named for. Without a partition, as beside published runs, its data are not looked at.
-    """
-
-    folder: str
-    description: dict[str, Any] | None = None
-    partition: str | None = None
-    mark: str | None = None
-
-    def record(self) -> dict[str, Any] | None:
-        """Return the run's record, None where there is none.
-
-        :raises DataError: it is damaged, or of another run, another partition or other data.
-        """
-        path = Path(self.folder) / runs.RECORD
-        try:
-            record = runs.read(path)
-        except FileNotFoundError:
-            return None
-        if self.description is not None:
-            identity.hold(str(path), record, self.description)
-        elif self.mark is not None:
-            identity.hold_mark(str(path), record, self.mark)
-        else:
-            identity.hold_place(path.parent, record)
-        if self.partition is not None:
-            identity.hold_data(str(path), record, self.partition)
-        return record
 
 
 def wanted(spec: dict[str, Any], whose: str = "") -> list[Wanted]:
@@ -144,24 +111,12 @@ def _hessian(path: Path, run: Wanted) -> Found:
     if not path.is_file():
         return Found(None, problem=f"{path} has not been made")
     found = records.read(path)
-    about = run.record()
+    about = run.analysed(path, records.model(found))
     if about is None:
         return Found(None, problem=f"{run.folder} has no {runs.RECORD}")
-    sums = about.get(runs.SUMS) or {}
-    ids = "{protocol}/{split}/{algorithm}/seed{seed}".format(**about["description"])
-    if (found["run"], found["scale"]) != (ids, about["description"]["scale"]):
-        said = f"{found['run']} at {found['scale']} scale, wanted {ids} at {about['description']['scale']} scale"
-        raise DataError(f"{path}: is of another run: {said}; make it again: snakemake --cores 1 -R {path} -- {path}")
-    theirs = {"dataset": about["dataset_digest"], "partition": about["partition_digest"], "model": sums.get(runs.MODEL)}
-    for name, digest in theirs.items():
-        if digest is not None and found["digests"][name] != digest:
-            raise DataError(
-                f"{path}: was made with another {name} (SHA-256 {found['digests'][name][:12]}) than {run.folder} has "
-                f"({digest[:12]}); make it again: snakemake --cores 1 -R {path} -- {path}"
-            )
     if found.get("diverged_at") is not None:
         return Found(Reading(), True, f"{path}: the run diverged in round {found['diverged_at']}")
-    return Found(Reading(analysis=found), without_sums=not sums, images=runs.counted(about))
+    return Found(Reading(analysis=found), without_sums=not runs.summed(about), images=runs.counted(about))
 
 
 @dataclass(frozen=True)

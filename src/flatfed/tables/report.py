@@ -6,8 +6,7 @@ Report specification (JSON, from ``flatfed.experiment``)::
      "tables": [<table specification of flatfed.tables.write>, ...],
      "figures": [{"figure": "fedsmoo2023_F7", "title": "...", "paper": "...", "setting": "...", "caption": "...",
                   "datasets": {...}, "png": "results/....png"}, ...],    # setting: what was really trained or dealt
-     "runs": ["results/preview/runs/.../seed1", ...],      # every run the tables and figures use, once
-     "marks": {"results/preview/runs/...": "0123...", ...}, # what each is known by, see flatfed.runs.identity
+     "made_of": {...},                                     # every run the tables and figures use: runs.wanted.pack
      "configuration": {...}}                               # the configuration used (config.yaml as merged)
 """
 
@@ -24,12 +23,13 @@ from markupsafe import Markup
 from flatfed.errors import DataError
 from flatfed.files import write_whole
 from flatfed.runs import record as records
-from flatfed.tables import layout, runs
+from flatfed.runs.wanted import unpack
+from flatfed.tables import layout, made_of, runs
 from flatfed.tables.errata import Errata, page
 from flatfed.tables.formats import html
 from flatfed.tables.trained_on import as_read
 
-KEYS = ("scale", "tables", "figures", "runs", "configuration")
+KEYS = ("scale", "tables", "figures", "made_of", "configuration")
 
 #: Statuses of cells in the order in which a reader asks for them.
 STATUSES = ("ok", "not_reached", "diverged", "missing", "not_applicable")
@@ -47,7 +47,7 @@ def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
     if absent:
         raise DataError(f"report: the specification lacks {', '.join(absent)}; needed: {', '.join(KEYS)}")
     tables = [layout.read(table) for table in spec["tables"]]
-    made = runs.read(spec["runs"], spec.get("marks"))
+    made = runs.read(unpack(spec["made_of"]).values())
     counted = [records.counted(run.about) for run in made if run.about]
     counts = sum((Counter(table.counts) for table in tables), Counter())
     body = (
@@ -64,6 +64,7 @@ def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
                 for figure in spec["figures"]
             ],
             runs=made,
+            without_sums=made_of.without_sums([run.about for run in made if run.about]),
             states=Counter(run.state.split(" ")[0] for run in made),
             seconds=sum(run.about.get("seconds", 0) for run in made),
             environments=runs.environments(made),

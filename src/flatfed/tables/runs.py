@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flatfed.runs import record as records
-from flatfed.tables.readings import Wanted
+from flatfed.runs.wanted import Wanted
 
 #: Parts of a description that name the run rather than set it up, or that vary with split and seed by design.
 NAMES = ("format", "scale", "protocol", "split", "algorithm", "seed", "partition", "sampling", "dataset")
@@ -34,23 +35,22 @@ class Run:
         return self.about["seconds"] / done if done else None
 
 
-def read(folders: list[str], marks: dict[str, str] | None = None) -> list[Run]:
-    """Return the runs in ``folders``, in that order; a run that is not there is one whose state is "missing".
-
-    ``marks``: folder -> what its run is known by (:func:`flatfed.runs.identity.mark`).
+def read(asked: Iterable[Wanted]) -> list[Run]:
+    """Return the runs that are ``asked`` for, in that order; one that is not there has the state "missing".
 
     :raises DataError: a run.json is there but is not one, or of another run than is asked for, or metrics.csv is not
         the one it was written with.
     """
-    return [_read(Path(folder), (marks or {}).get(folder)) for folder in folders]
+    return [_read(wanted) for wanted in asked]
 
 
-def _read(folder: Path, mark: str | None) -> Run:
+def _read(wanted: Wanted) -> Run:
+    folder = Path(wanted.folder)
     names = folder.parts[-4:]
     protocol, split, algorithm, seed = ("?",) * (4 - len(names)) + names
     named = {"folder": str(folder), "protocol": protocol, "split": split, "algorithm": algorithm}
     named["seed"] = seed.removeprefix("seed")
-    about = Wanted(str(folder), mark=mark).record()
+    about = wanted.record()
     if about is None:
         return Run(**named, state="missing", about={})
     records.hold(folder, about, records.METRICS)

@@ -1,17 +1,16 @@
 """How many images the data of a table or figure have: what was read, not what is declared.
 
-Their dataset.json says it, and where that is not there, as beside published runs, the records of the runs.
+The records of the runs say it; where they do not, or there are none, the data's dataset.json on this machine.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from flatfed.errors import DataError
-from flatfed.runs import record as records
 
 #: {name of a data set: {"train": images, "test": images}}, as records and cells have it.
 Counted = dict[str, dict[str, int]]
@@ -33,33 +32,12 @@ def as_read(spec: dict[str, Any], counted: Iterable[Counted] = ()) -> dict[str, 
     return {**spec, "setting": said} if said else spec
 
 
-def of_figure(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return :func:`as_read` of a figure's specification, which names the folders of the runs that it draws.
-
-    :raises DataError: the record of one is damaged.
-    """
-    paths = [Path(folder) / records.RECORD for folder in dict.fromkeys(_folders(spec["panels"]))]
-    return as_read(spec, [records.counted(records.read(path)) for path in paths if path.is_file()])
-
-
-def _folders(value: Any, inside: bool = False) -> Iterator[str]:
-    """Yield what stands under the key ``runs``, at any depth, of panels."""
-    if isinstance(value, dict):
-        for key, each in value.items():
-            yield from _folders(each, key == "runs")
-    elif isinstance(value, list):
-        for each in value:
-            yield from _folders(each, inside)
-    elif inside:
-        yield value
-
-
 def _images(name: str, about: dict[str, Any], counted: list[Counted]) -> str:
     """Say how many images of which size there are, and of how many where they are a part of a published set."""
     _, height, width = about["shape"]
     numbers = {sum(one[name].values()) for one in counted if name in one}
     why = "the records of the runs do not say how many were read"
-    if about["manifest"] is not None:
+    if not numbers and about["manifest"] is not None:
         path = Path(about["manifest"])
         try:
             read = json.loads(path.read_text(encoding="utf-8"))

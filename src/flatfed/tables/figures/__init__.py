@@ -7,6 +7,7 @@ Figure specification (JSON, from ``flatfed.experiment``)::
      "setting": "digits {digits}, 30 clients, ...",         # one line: what was really trained
      "datasets": {"digits": {...}},                         # optional: where they are counted, see tables.trained_on
      "caption": "One panel a split.", "tuned": [...],       # optional: what to see in it; choices made by tuning
+     "made_of": {...},                                      # optional: which runs they are to be, runs.wanted.pack
      "metric": "test_accuracy",                             # a column of metrics.csv, see curves.QUANTITIES
      "smooth": 9,                                           # Hanning window, evaluated rounds, odd; 0: none
      "panels": [{"title": "Dirichlet, u = 0.6",             # one per split, as in the paper
@@ -44,6 +45,8 @@ from matplotlib import pyplot
 
 from flatfed.errors import DataError, unknown
 from flatfed.files import write_whole
+from flatfed.runs import record as records
+from flatfed.tables import made_of
 from flatfed.tables.figures import (
     bars,
     contour,
@@ -56,7 +59,7 @@ from flatfed.tables.figures import (
     sweep,
 )
 from flatfed.tables.figures.paper import DPI, STYLE, frame
-from flatfed.tables.trained_on import of_figure
+from flatfed.tables.trained_on import as_read
 
 #: Kind -> function of the specification that returns a matplotlib figure.
 KINDS = {
@@ -97,7 +100,8 @@ def make(spec: dict[str, Any], out_dir: str | Path) -> None:
         raise DataError(unknown("kind", spec["kind"], KINDS, name))
     if not spec["panels"]:
         raise DataError(f"{name}: no panels")
-    spec = of_figure(spec)
+    found = made_of.hold(spec)
+    spec = as_read(spec, map(records.counted, found)) | {"without_sums": made_of.without_sums(found)}
     if spec["kind"] in PAGES:
         page = PAGES[spec["kind"]](spec)
         with write_whole(Path(out_dir) / f"{spec['figure']}.html", "w") as file:

@@ -28,7 +28,7 @@ def draw(spec: dict[str, Any]) -> Figure:
     label, factor = QUANTITIES[metric]
     with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
         figure, axis = plt.subplots(figsize=(WIDTH, 2.9), layout="constrained")
-    final = Final(metric, spec.get("marks", {}))
+    final = Final(metric)
     entries: dict[str, Any] = {}
     for group, panel in enumerate(panels):
         width = FILLED / len(panel["bars"])

@@ -21,9 +21,10 @@ from matplotlib.transforms import ScaledTranslation
 
 from flatfed.errors import DataError, unknown
 from flatfed.runs.record import METRICS, hold
+from flatfed.runs.wanted import Wanted
 from flatfed.tables.figures.palette import strokes, styles
 from flatfed.tables.figures.paper import PROBES, QUANTITIES, WIDTH, caption, columns, legend, sample, widths
-from flatfed.tables.readings import Wanted, hold_rounds, read_metrics
+from flatfed.tables.readings import hold_rounds, read_metrics
 
 #: What a curve can show: a column of metrics.csv, or a measure of a run's probes.
 KNOWN = {**QUANTITIES, **PROBES}
@@ -70,7 +71,7 @@ def draw(spec: dict[str, Any]) -> Figure:
             raise DataError(unknown("metric", metric, KNOWN, f"figure {spec['figure']}"))
         label, factor = KNOWN[metric]
         for series, look in zip(lines, looks[place], strict=True):
-            runs = [run for folder in series["runs"] if (run := _read(folder, metric, spec.get("marks", {})))]
+            runs = [run for folder in series["runs"] if (run := _read(folder, metric))]
             absent += len(series["runs"]) - len(runs)
             seeds.add(len(runs))
             lasts |= {max(run, default=0) for run in runs}
@@ -121,9 +122,9 @@ def hanning(values: np.ndarray, window: int) -> np.ndarray:
     return np.convolve(values, weights, mode="same") / total
 
 
-def _read(folder: str, metric: str, marks: dict[str, str]) -> dict[int, float] | None:
+def _read(folder: str, metric: str) -> dict[int, float] | None:
     """Return round -> finite value of a run, None where it is not there."""
-    record, path = Wanted(folder, mark=marks.get(folder)).record(), Path(folder) / METRICS
+    record, path = Wanted(folder).record(), Path(folder) / METRICS
     if record is None or not (path.is_file() or metric in PROBES):
         return None
     if metric in PROBES:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field
 
-from flatfed.tables.readings import Wanted, read_run
+from flatfed.runs.wanted import Wanted
+from flatfed.tables.readings import read_run
 
 
 @dataclass
 class Final:
-    """Reads the final ``metric`` of runs that have ``rounds`` rounds, and counts those that are not there.
-
-    ``marks``: run folder -> what its run is known by (:func:`flatfed.runs.identity.mark`).
-    """
+    """Reads the final ``metric`` of runs that have ``rounds`` rounds, and counts those that are not there."""
 
     metric: str
-    marks: dict[str, str] = field(default_factory=dict)
     absent: int = 0
     diverged: int = 0
     seeds: set[int] = field(default_factory=set)
@@ -39,7 +36,7 @@ class Final:
         return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None
 
     def _final(self, folder: str, rounds: int) -> float | None:
-        found = read_run(Wanted(folder, mark=self.marks.get(folder)), rounds, (self.metric,))
+        found = read_run(Wanted(folder), rounds, (self.metric,))
         self.diverged += found.diverged
         self.absent += found.history is None
         return None if found.history is None or found.diverged else found.history[self.metric][-1]

@@ -38,7 +38,7 @@ def draw(spec: dict[str, Any]) -> Figure:
         )
     every = [one for panel in panels for one in panel["series"] + panel["levels"]]
     looks = strokes((one["algorithm"], style(one["algorithm"])) for one in every)
-    final = Final(metric, spec.get("marks", {}))
+    final = Final(metric)
     entries: dict[str, Any] = {}
     for place, axis in enumerate(axes.flat):
         if place >= len(panels):

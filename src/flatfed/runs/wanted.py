@@ -1,0 +1,96 @@
+"""The runs that a cell, a figure or a report is made of: which they are to be, and whether their files are theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flatfed.errors import DataError
+from flatfed.runs import identity, record
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The run that is asked for in ``folder``: its ``description`` and the file of the ``partition`` it trains on.
+
+    Figures and reports have the ``mark`` of a description in its place (:func:`flatfed.runs.identity.mark`). Without
+    either it is what its folder is named for. Without a partition, as beside published runs, its data are not looked
+    at.
+    """
+
+    folder: str
+    description: dict[str, Any] | None = None
+    partition: str | None = None
+    mark: str | None = None
+
+    def record(self) -> dict[str, Any] | None:
+        """Return the run's record, None where there is none.
+
+        :raises DataError: it is damaged, or of another run, another partition or other data.
+        """
+        path = Path(self.folder) / record.RECORD
+        try:
+            found = record.read(path)
+        except FileNotFoundError:
+            return None
+        if self.description is not None:
+            identity.hold(str(path), found, self.description)
+        elif self.mark is not None:
+            identity.hold_mark(str(path), found, self.mark)
+        else:
+            identity.hold_place(path.parent, found)
+        if self.partition is not None:
+            identity.hold_data(str(path), found, self.partition)
+        return found
+
+    def analysed(self, file: str | Path, model: dict[str, Any]) -> dict[str, Any] | None:
+        """Return :meth:`record`, None where there is none, of the run whose model ``file`` is an analysis of.
+
+        ``model`` is what the analysis says of it: its ``name`` (``<protocol>/<split>/<algorithm>/seed<k>``), ``scale``
+        and ``digests`` of dataset, partition and model.
+
+        :raises DataError: as :meth:`record`, or the analysis is one of another run or of another model of it.
+        """
+        found = self.record()
+        if found is None:
+            return None
+        again = f"make it again: snakemake --cores 1 -R {file} -- {file}"
+        about = found["description"]
+        name = "{protocol}/{split}/{algorithm}/seed{seed}".format(**about)
+        if (model["name"], model["scale"]) != (name, about["scale"]):
+            said = f"{model['name']} at {model['scale']} scale, wanted {name} at {about['scale']} scale"
+            raise DataError(f"{file}: is of another run: {said}; {again}")
+        theirs = {
+            "dataset": found["dataset_digest"],
+            "partition": found["partition_digest"],
+            "model": (found.get(record.SUMS) or {}).get(record.MODEL),
+        }
+        for what, digest in theirs.items():
+            if digest is not None and model["digests"][what] != digest:
+                raise DataError(
+                    f"{file}: was made with another {what} (SHA-256 {model['digests'][what][:12]}) than {self.folder} "
+                    f"has ({digest[:12]}); {again}"
+                )
+        return found
+
+
+def pack(runs: Iterable[tuple[str, dict[str, Any], str | None]]) -> dict[str, Any]:
+    """Return runs, each (folder, description, file of its partition or None), short, for a specification of many.
+
+    ``{"partitions": [FILE, ...], "runs": {FOLDER: [MARK, place of its partition], ...}}``; :func:`unpack` reads it.
+    """
+    runs = list(runs)
+    partitions = list(dict.fromkeys(partition for _, _, partition in runs))
+    places = {partition: place for place, partition in enumerate(partitions)}
+    each = {folder: [identity.mark(description), places[partition]] for folder, description, partition in runs}
+    return {"partitions": partitions, "runs": each}
+
+
+def unpack(packed: dict[str, Any]) -> dict[str, Wanted]:
+    """Return folder -> the run wanted in it, of :func:`pack`; a partition that is None there is not looked at."""
+    return {
+        folder: Wanted(folder, partition=packed["partitions"][place], mark=mark)
+        for folder, (mark, place) in packed["runs"].items()
+    }

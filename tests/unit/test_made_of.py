@@ -1,0 +1,135 @@
+"""What a figure is made of is held before it is drawn: partitions, lines, and whose models its analyses are of."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import made
+from flatfed.analysis import records as hessians
+from flatfed.analysis.landscape_file import Landscape, write
+from flatfed.data import partition
+from flatfed.errors import DataError
+from flatfed.files import digest_arrays, digest_file
+from flatfed.runs import record as records
+from flatfed.runs import wanted
+from flatfed.tables import figures, made_of
+
+DEAL = {"dataset": "data", "classes": 2, "scheme": "iid", "clients": 2, "sampler": "keyed"}
+
+
+def model(run: str) -> dict:
+    """Return what an analysis of ``run`` says of its model."""
+    record = records.read(f"{run}/run.json")
+    digests = {"dataset": record["dataset_digest"], "partition": record["partition_digest"]}
+    digests["model"] = digest_file(f"{run}/model.safetensors")
+    ids = record["description"]
+    name = "/".join([ids["protocol"], ids["split"], ids["algorithm"], f"seed{ids['seed']}"])
+    return {"name": name, "algorithm": ids["algorithm"], "scale": ids["scale"], "digests": digests, "diverged_at": None}
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two finished runs with models, of other algorithms."""
+    found = []
+    for name in ("one", "two"):
+        folder = tmp_path / "protocol" / "split" / name / "seed1"
+        folder.mkdir(parents=True)
+        (folder / records.MODEL).write_bytes(name.encode())
+        columns = {"round": [1, 2], "test_accuracy": [0.1, 0.2]}
+        found.append(made.run(folder, columns, description={"scale": "paper"}))
+    return found
+
+
+def spec(kind: str, panel: dict) -> dict:
+    said = {"figure": "f", "kind": kind, "scale": "paper", "title": "T", "metric": "loss"}
+    return {**said, "panels": [{"title": "P", **panel}]}
+
+
+def landscape(path, kind: str, models: list[dict]) -> str:
+    along = np.linspace(-1, 1, 5)
+    square = np.stack([along[:, None] ** 2 + along**2 + 1 for _ in models])
+    values = (along, square) if kind == "surface" else (np.zeros(0), along**2)
+    about = {"models": models, "normalised": "", "seed": 0, "set": "train", "images": 9}
+    write(path, Landscape(kind, about, along, values[0], values[1], values[1]))
+    return str(path)
+
+
+def hessian(path, of: dict) -> str:
+    whose = {"run": of["name"], "scale": of["scale"], "digests": of["digests"]}
+    path.write_text(json.dumps({"format": 1, **whose, "diverged_at": 1, **hessians.NONE}))
+    return str(path)
+
+
+def analysed(kind: str, folder, of: list[dict], runs: list[str]) -> dict:
+    """Return the specification of a figure of analyses of models ``of``, which are to be those of ``runs``."""
+    if kind == "eigenvalues":
+        files = [hessian(folder / f"{place}.json", one) for place, one in enumerate(of)]
+        return spec(kind, {"bars": [{"algorithm": "fedavg", "label": "FedAvg", "hessians": files, "runs": runs}]})
+    file = landscape(folder / "file.npz", "line" if kind == "line" else "surface", of)
+    if kind == "line":
+        return spec(kind, {"lines": [{"label": "to", "line": file, "runs": runs}]})
+    shown = [{"label": str(i), "surface": file, "model": i, "runs": [run]} for i, run in enumerate(runs)]
+    return spec(kind, {"surfaces": shown})
+
+
+@pytest.mark.parametrize("kind", ["eigenvalues", "line", "surface"])
+def test_an_analysis_is_of_the_model_that_is_asked_for(kind, runs, tmp_path):
+    one, two = map(model, runs)
+    figures.make(analysed(kind, tmp_path, [one, two], runs), tmp_path)
+    drawn = (tmp_path / "f.png").read_bytes()
+    with pytest.raises(DataError, match=r"is of another run: protocol/split/one/seed1 at paper scale, wanted .*/two/"):
+        figures.make(analysed(kind, tmp_path, [one, one], runs), tmp_path)
+    retrained = {**two, "digests": {**two["digests"], "model": "f" * 64}}
+    with pytest.raises(DataError, match=r"was made with another model \(SHA-256 ffffffffffff\) than .*/two/seed1 has"):
+        figures.make(analysed(kind, tmp_path, [one, retrained], runs), tmp_path)
+    nameless = {key: value for key, value in two.items() if key != "digests"}
+    if kind != "eigenvalues":
+        with pytest.raises(DataError, match=r"file\.npz: cannot be read as a loss surface .*digests"):
+            figures.make(analysed(kind, tmp_path, [one, nameless], runs), tmp_path)
+    assert (tmp_path / "f.png").read_bytes() == drawn
+
+
+def test_a_figure_holds_the_partitions_of_its_runs(tmp_path, runs):
+    labels = np.arange(40) % 2
+    data = tmp_path / "data"
+    data.mkdir()
+    images = np.zeros((40, 1, 2, 2), np.uint8)
+    np.save(data / "images.npy", images)
+    np.save(data / "labels.npy", labels)
+    about = {"name": "data", "classes": 2, "shape": [1, 2, 2], "train": 30, "test": 10, "domains": None}
+    (data / "dataset.json").write_text(json.dumps({**about, "digest": digest_arrays(images=images, labels=labels)}))
+    for seed in (1, 2):
+        partition.make({**DEAL, "seed": seed}, data, tmp_path / f"{seed}.npz")
+    dealt = partition.load(tmp_path / "1.npz")
+    digest = json.loads((data / "dataset.json").read_text())["digest"]
+    for run in runs:
+        made.recorded(run, lambda record: record.update(partition_digest=dealt.digest, dataset_digest=digest))
+        made.recorded(run, lambda record: record["description"].update(partition=DEAL))
+    series = [{"algorithm": "fedavg", "label": "FedAvg", "runs": runs}]
+    shown = {**spec("curves", {"series": series}), "metric": "test_accuracy", "smooth": 0}
+    described = [records.read(f"{run}/run.json")["description"] for run in runs]
+    for seed, refused in ((1, False), (2, True)):
+        files = [str(tmp_path / f"{seed}.npz")] * 2
+        asked = {**shown, "made_of": wanted.pack(zip(runs, described, files, strict=True))}
+        assert asked["made_of"]["partitions"] == files[:1]
+        if refused:
+            with pytest.raises(DataError, match=r"2\.npz: not the partition of the run: seed is 2, the run has 1"):
+                figures.make(asked, tmp_path)
+        else:
+            figures.make(asked, tmp_path)
+
+
+def test_runs_without_sums_are_counted_in_the_foot(tmp_path, runs, monkeypatch):
+    made.forget_sums(runs[1])
+    series = [{"algorithm": "fedavg", "label": "FedAvg", "runs": runs}]
+    shown = {**spec("curves", {"series": series}), "metric": "test_accuracy", "smooth": 0}
+    said = "1 of 2 runs are without sums of their files, made by an earlier version."
+    assert made_of.without_sums(made_of.hold(shown)) == said
+    drawn = []
+    caption = figures.curves.caption
+    monkeypatch.setattr(figures.curves, "caption", lambda figure, *rest: drawn.append(figure) or caption(figure, *rest))
+    figures.make(shown, tmp_path)
+    assert said in " ".join(text.get_text().replace("\n", " ") for text in drawn[0].texts)
