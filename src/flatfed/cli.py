@@ -163,10 +163,10 @@ def figure(options: argparse.Namespace) -> None:
 
 
 def specify(options: argparse.Namespace) -> None:
-    from flatfed.commands import specify as specifications
+    from flatfed.commands import specify as specified
 
     folders = {"results": options.results, "resources": options.resources}
-    specifications.specify(options.configuration, options.scale, **folders, out=options.out)
+    specified.specify(options.configuration, options.scale, **folders, out=options.out)
 
 
 def report(options: argparse.Namespace) -> None:

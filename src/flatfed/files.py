@@ -75,6 +75,21 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise NotJSON(f"{path}: not JSON ({error}): damaged, or another file; make it again") from error
 
 
+def sealed(value: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return ``value`` with the digest of all else in it under ``key``, by which a change is known (:func:`intact`)."""
+    said = {name: each for name, each in value.items() if name != key}
+    return {**said, key: _seal(said)}
+
+
+def intact(value: dict[str, Any], key: str) -> bool:
+    """Return whether a dictionary of :func:`sealed` holds what it held then; one without the ``key`` cannot tell."""
+    return key not in value or value[key] == _seal({name: each for name, each in value.items() if name != key})
+
+
+def _seal(value: dict[str, Any]) -> str:
+    return digest_json(json.loads(json.dumps(value)))  # the same before it is written and after it is read
+
+
 def digest_file(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file's bytes."""
     with open(path, "rb") as file:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import made
 from flatfed import cli
 from flatfed.commands import calibrate, configuration, plan_costs, time_run
 from flatfed.commands import plan as plans
@@ -39,13 +40,12 @@ def record(run, seconds: float, **changes) -> None:
     """Write the record of a finished run that took so many seconds a round."""
     rounds = run.description["rounds"]
     about = {
-        "description": run.description, "rounds_done": rounds, "diverged_at": None, "seconds": seconds * rounds,
+        "rounds_done": rounds, "seconds": seconds * rounds,
         "device": "cpu", "host": {"gpu": None, "processor": "test machine"}, "parameters": 1000,
         "peak_memory_bytes": 3_000_000, "peak_device_memory_bytes": None,
+        "description": run.description, **changes,
     }  # fmt: skip
-    path = Path(run.path, "run.json")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**about, **changes}))
+    made.run(run.path, {"round": [about["rounds_done"]]}, **about)
 
 
 def plan(*arguments: str) -> dict:

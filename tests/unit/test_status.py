@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import made
 from flatfed import cli, experiment, run_lock
 from flatfed.commands import status
 from flatfed.engine import progress
@@ -42,12 +43,9 @@ def logged(run, text, age=0.0):
 
 def finished(run, **changes):
     folder = Path(run.path)
-    folder.mkdir(parents=True)
-    record = {
-        **{"description": run.description, "rounds_done": 800, "diverged_at": None, "device": "cpu", "seconds": 800.0},
-        **{"host": {"processor": "m", "gpu": None}, "parameters": 1000, "peak_memory_bytes": 1},
-    }
-    (folder / "run.json").write_text(json.dumps({**record, **changes}))
+    host = {"host": {"processor": "m", "gpu": None}, "parameters": 1000, "peak_memory_bytes": 1}
+    about = {"device": "cpu", "seconds": 800.0, **host, "rounds_done": 800, **changes}
+    made.run(folder, {"round": [about["rounds_done"]]}, description=run.description, **about)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from flatfed import cli
 from flatfed.commands import configuration
 from flatfed.engine import train as engine
+from flatfed.errors import DataError
 from flatfed.runs.identity import pack
 from flatfed.tables import cells
 from flatfed.tables.metrics import METRICS
@@ -17,6 +18,7 @@ from flatfed.tables.readings import found
 
 #: Seconds of training at the end of rounds 1 to 4: the first round takes 5, the others 1, 2 and 3.
 CLOCK = [5.0, 6.0, 8.0, 11.0]
+HOST = {"processor": "a CPU", "gpu": None}
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def short(monkeypatch):
         Path(out, "metrics.csv").write_text("\n".join(["round,seconds", *lines]) + "\n")
         record = {
             "diverged_at": told.get("break"), "seconds_evaluation": 0.5 * rounds, "device": device, "threads": threads,
-            "executor": "stacked", "precision": "float32", "host": {}, "versions": {}, "parameters": 10, "row": 9,
+            "executor": "stacked", "precision": "float32", "host": HOST, "versions": {}, "parameters": 10, "row": 9,
             "peak_memory_bytes": 1, "peak_device_memory_bytes": None,
         }  # fmt: skip
         Path(out, "run.json").write_text(json.dumps(record))
@@ -87,6 +89,36 @@ def test_a_busy_machine_is_told_in_the_file_and_in_the_cells(tmp_path, short, mo
         assert one.warning == "" and json.loads((tmp_path / "timing.json").read_text())["warning"] is None
     else:
         assert one.warning.startswith(str(tmp_path)) and busy in one.warning and busy in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({}, ""),
+        ({"host": {**HOST, "processor": "another CPU"}}, "seconds of cpu (a CPU, 1 threads) and of cpu (another CPU, "),
+        ({"threads": 2}, "seconds of cpu (a CPU, 1 threads) and of cpu (a CPU, 2 threads) are not compared; time both"),
+        ({"device": "cuda", "host": {**HOST, "gpu": "a GPU"}}, "and of cuda (a GPU) are not compared"),
+        ({"host": None}, ""),
+    ],
+    ids=["the same", "CPU", "threads", "device", "an earlier version's"],
+)
+def test_seconds_of_two_machines_are_not_compared(tmp_path, short, other, said):
+    """A row's seconds against a base row's that were measured elsewhere would be a ratio of machines."""
+    time(tmp_path, RUN, "--rounds", "3")
+    timing = json.loads((tmp_path / "timing.json").read_text())
+    (tmp_path / "base.json").write_text(json.dumps({**timing, **other}))
+    spec = {
+        **{"table": "t", "column": "c", "row": "fedavg", "scale": "preview", "metric": "seconds_per_round"},
+        **{"unit": "x", "target": None, "window": 1, "rounds": 800, "seeds": [1], "runs": [], "paper": None},
+        **{"relative": "speedup", "base": "fedsam", "timing": str(tmp_path / "timing.json")},
+        **{"base_timing": str(tmp_path / "base.json"), "descriptions": pack([RUN]), "base_descriptions": pack([RUN])},
+    }
+    if not said:
+        assert cells.make(spec, tmp_path / "cell.json")["value"] == 1.0
+        return
+    with pytest.raises(DataError) as problem:
+        cells.make(spec, tmp_path / "cell.json")
+    assert said in str(problem.value) and not (tmp_path / "cell.json").exists()
 
 
 def test_a_run_that_diverges_has_no_seconds(tmp_path, short, capsys):

@@ -12,7 +12,8 @@ import yaml
 from flatfed import experiment
 from flatfed.errors import ConfigError
 from flatfed.experiment import tuning
-from flatfed.files import write_json
+from flatfed.files import sealed, write_json
+from flatfed.tables.choice import OWN
 
 ROOT = Path(__file__).parents[2]
 CIFAR10, SPLIT = "fedsam-cifar10", "dir0.6-100-p20"
@@ -172,6 +173,10 @@ def test_a_choice_that_is_none_is_refused(tmp_path):
         ("{", "not a choice"),
         ("[]", "not a choice"),
         (json.dumps({**good, "chosen": {"learning_rate": 0.7}}), r'chosen is \{"learning_rate": 0\.7\}, no point'),
+        (
+            json.dumps({**sealed(good, OWN), "chosen": {"learning_rate": 0.01}}),
+            "was changed after it was made",
+        ),
     ):
         path.write_text(content)
         with pytest.raises(ConfigError, match=words):

@@ -100,7 +100,7 @@ def test_parameters_that_other_code_did_not_have_are_their_defaults(project, tmp
     record.update(code_digest="0" * 64, description_digest="0" * 64)
     records.write(tmp_path / "run/run.json", record)
     refused = project.flatfed("import", "--replace", str(tmp_path / "run"))
-    assert "update.params.server_learning_rate is null, here 1.0" in refused.text
+    assert "code_digest is 000000000000, but here it is" in refused.text and "--other-code accepts it" in refused.text
     done = project.flatfed("import", "--replace", "--other-code", str(tmp_path / "run"))
     assert done.returncode == 0, done.text
     taken = json.loads((project.root / RUN / "run.json").read_text())

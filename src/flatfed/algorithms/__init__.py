@@ -72,11 +72,11 @@ def names() -> list[str]:
 
 def known(name: Any) -> bool:
     """Return whether there is an algorithm ``name``; its folders are listed once, whatever number of runs asks."""
-    return _known(name, tuple(__path__))
+    return isinstance(name, str) and _known(name, tuple(__path__))
 
 
 @functools.cache
-def _known(name: Any, folders: tuple[str, ...]) -> bool:
+def _known(name: str, folders: tuple[str, ...]) -> bool:
     return name in names()
 
 
@@ -114,17 +114,17 @@ def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
 
 
 def today(description: dict[str, Any]) -> dict[str, Any]:
-    """Return the ``description`` of a finished run with the retired values of its algorithm as they are called now.
+    """Return the ``description`` of a finished run with its algorithm's parameters as they would be written now.
 
-    For reading records alone: a configuration that has a retired value is refused. A description of an algorithm that
-    is not here is returned as it is.
+    Retired values have the names of today; a parameter that it lacks has its declared default: the run was made by code
+    that had no such parameter. For reading records alone: a configuration that has a retired value is refused. A
+    description of an algorithm that is not here is returned as it is.
     """
-    update = description.get("update", {})
-    if not known(update.get("name")):
+    update = description.get("update")
+    if not isinstance(update, dict) or not known(update.get("name")) or not isinstance(update.get("params"), dict):
         return description
     declared = load(update["name"]).parameters()
-    params = {
-        name: declared[name].today(value) if isinstance(declared.get(name), Choice) else value
-        for name, value in update["params"].items()
-    }
+    params = {name: parameter.default for name, parameter in declared.items()}
+    for name, value in update["params"].items():
+        params[name] = declared[name].today(value) if isinstance(declared.get(name), Choice) else value
     return {**description, "update": {**update, "params": params}}

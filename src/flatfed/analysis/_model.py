@@ -98,7 +98,7 @@ def load(
     """
     engine.set_up(threads)  # as in training, TF32 included: losses are those that the run saw
     run = Path(run)
-    record = read_record(run)
+    record = records.of(run)
     description = record["description"]
     place = engine.pick_device(device)
     data, dealt = load_data(description, dataset, partition)
@@ -131,14 +131,6 @@ def load(
         "partition": dealt.digest,
     }
     return Trained(run, record, model, layout, row.to(place, dtype), resident, dealt, digests)
-
-
-def read_record(run: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return run.json of the finished run in folder ``run``; DataError where there is none or it is damaged."""
-    try:
-        return records.read(Path(run) / records.RECORD)
-    except FileNotFoundError:
-        raise DataError(f"{run}: not a finished run: it has no run.json") from None
 
 
 def weights(run: str | os.PathLike[str], record: dict[str, Any], layout: Layout) -> tuple[Tensor, str]:

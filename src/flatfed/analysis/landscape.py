@@ -26,6 +26,7 @@ from flatfed.analysis.landscape_file import Landscape, Unfinished, write
 from flatfed.analysis.landscape_points import Points, choose
 from flatfed.engine.progress import duration
 from flatfed.errors import DataError, FlatFedError
+from flatfed.runs import record as records
 
 SAVED = 1.0  # seconds between two writes of unfinished points; one that takes longer is written at once
 SAID = 15.0  # seconds between two lines on standard error
@@ -137,7 +138,7 @@ def _frame(runs: Sequence[str | os.PathLike[str]], dataset: Any, partition: Any,
     first = _model.load(runs[0], dataset, partition, device=device, threads=threads)
     rows, models = [first.row], [_about(first.record, first.digests)]
     for run in runs[1:]:
-        record = _model.read_record(run)
+        record = records.of(run)
         if record["dataset_digest"] != first.digests["dataset"]:
             raise DataError(f"{run}: was trained on other data than {runs[0]}: their losses do not compare")
         for key in ("model", "dataset"):

@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from flatfed import algorithms, provenance
+from flatfed import provenance
 from flatfed.commands import bundle, configuration
 from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, tuning
 from flatfed.files import digest_file, digest_json, read_json
+from flatfed.runs import identity
 from flatfed.runs import record as records
-from flatfed.runs.identity import differences
 from flatfed.runs.record import FILES, METRICS, MODEL, RECORD
 from flatfed.tables.readings import hold_rounds, read_metrics
 
@@ -127,15 +127,14 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> tuple[
     model = [MODEL] if (folder / MODEL).is_file() else []
     warning = records.hold(folder, record, METRICS, *model)
     try:
-        theirs = algorithms.today(record["description"])
+        theirs = identity.today(record["description"])
         run = described(experiment, theirs)
-        known = completed(theirs, run) if other_code else theirs
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{folder}/run.json: not the record of a run ({error!r})") from error
     if Path(run.path).resolve() == folder.resolve():
         raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
-    different = [f"{key} is {json.dumps(a)}, here {json.dumps(b)}" for key, a, b in differences(known, run.description)]
-    if different:
+    differences = identity.differences(theirs, run.description)
+    if different := [f"{key} is {json.dumps(a)}, here {json.dumps(b)}" for key, a, b in differences]:
         raise DataError(f"{folder}/run.json: not the run that the configuration describes: {'; '.join(different)}")
     hold_rounds(folder, record, read_metrics(folder / METRICS, ("round",)))
     if record["diverged_at"] is None and record["rounds_done"] < run.description["rounds"]:
@@ -171,18 +170,7 @@ def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
         return experiment.run(*ids, int(theirs["seed"]))
     found = tuning.named(experiment, *ids)
     runs = [tuning.run(experiment, found, point) for point in found.points()]
-    return min(runs, key=lambda run: len(list(differences(theirs, run.description))))
-
-
-def completed(theirs: dict[str, Any], run: Run) -> dict[str, Any]:
-    """Return a description with the algorithm's parameters that it lacks, where ``run`` has their declared defaults.
-
-    Such a run was made by code that had no such parameter: the default is what it did.
-    """
-    declared = algorithms.load(run.description["update"]["name"]).parameters()
-    ours, given = run.description["update"]["params"], theirs["update"]["params"]
-    added = {name: value for name, value in ours.items() if name not in given and value == declared[name].default}
-    return {**theirs, "update": {**theirs["update"], "params": {**added, **given}}}
+    return min(runs, key=lambda run: len(list(identity.differences(theirs, run.description))))
 
 
 def data_of(run: Run) -> tuple[Path, Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections import Counter
@@ -11,15 +10,17 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from flatfed import algorithms, gpus
+from flatfed import gpus
 from flatfed.commands import configuration
 from flatfed.commands.plan_costs import Costs, measured
 from flatfed.commands.run_folder import run_of
 from flatfed.engine.sizes import SPARE, Sizes, listed
 from flatfed.engine.sizes import said as said_of
-from flatfed.errors import ConfigError, unknown
+from flatfed.errors import ConfigError, DataError, unknown
 from flatfed.experiment import Cell, Experiment, Run, tuning
 from flatfed.files import write_json
+from flatfed.runs import identity
+from flatfed.runs import record as records
 
 #: What can be there of a run (:func:`state`).
 STATES = ("finished", "begun", "stale", "damaged", "missing")
@@ -90,17 +91,17 @@ def state(run: Run, analysed: bool = False) -> str:
     """
     folder = Path(run.path)
     try:
-        about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        about = records.read(folder / records.RECORD)
         diverged = about["diverged_at"] is not None
-        same = algorithms.today(about["description"]) == run.description
+        same = identity.today(about["description"]) == run.description
         if analysed and not (folder / "model.safetensors").exists():
             return "missing"
         if not same:
             return "stale"
         return "finished" if diverged or about["rounds_done"] >= run.description["rounds"] else "begun"
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return "begun" if folder.is_dir() and any(folder.iterdir()) else "missing"
-    except (OSError, ValueError, KeyError, TypeError):
+    except DataError:
         return "damaged"
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flatfed import experiment
-from flatfed.commands import configuration
+from flatfed import experiment, forms
+from flatfed.commands import configuration, run_description
 from flatfed.commands.run_folder import run_of
 from flatfed.commands.verify import lines
 from flatfed.errors import DataError
@@ -24,8 +23,8 @@ from flatfed.runs import record as records
 RESULTS = "results"
 
 
-#: What a description says of a published run by itself, and as what.
-IDS = {"scale": str, "protocol": str, "split": str, "algorithm": str, "seed": int, "dataset": dict}
+#: What the description of a published run cannot lack.
+IDS = {key: run_description.FORM[key] for key in ("scale", "protocol", "split", "algorithm", "seed", "dataset")}
 
 
 @dataclass(frozen=True)
@@ -100,9 +99,7 @@ def read(path: Path) -> Folder:
     for file in files:
         record = records.read(file)
         about = record["description"]
-        for key, kind in IDS.items():
-            if not isinstance(about.get(key), kind):
-                raise DataError(f"{file}: not the record of a run (description.{key} is {json.dumps(about.get(key))})")
+        forms.check(about, IDS, f"{file}: description")
         identity.hold_place(file.parent, record)
         scale, *ids = (about[key] for key in ("scale", "protocol", "split", "algorithm"))
         protocol = ids[0].partition("~")[0]

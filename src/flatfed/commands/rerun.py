@@ -68,7 +68,7 @@ def rerun(options: argparse.Namespace) -> int:
     refuse_place(options.record, options.out)
     sums = record.get(records.SUMS) or {}
     metrics = options.record.parent / next((name for name in sums if name.endswith(".csv")), records.METRICS)
-    before = published(metrics, record, options.rounds)
+    before = comparable(metrics, record, options.rounds)
     check(record, dataset, weights)
     for line in changed(record, place["device"]):
         print(line, file=sys.stderr)
@@ -94,7 +94,7 @@ def refuse_place(record: Path, out: Path) -> None:
         raise DataError(f"--out {out}: a finished run lies there; give another folder, or remove it")
 
 
-def published(metrics: Path, record: dict[str, Any], rounds: int | None) -> list[dict[str, str]]:
+def comparable(metrics: Path, record: dict[str, Any], rounds: int | None) -> list[dict[str, str]]:
     """Return the lines of ``metrics`` to compare with, those of the first ``rounds`` where that is given.
 
     :raises DataError: they are not there, or fewer rounds than are to be made.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flatfed import algorithms
 from flatfed.commands import run_description
 from flatfed.errors import DataError
 from flatfed.forms import Named, Whole, check
+from flatfed.runs import identity
 from flatfed.runs import record as records
 
 #: What every finished run says of itself (:mod:`flatfed.forms`); other things depend on the version that trained it.
@@ -36,4 +36,4 @@ def read(path: Path) -> dict[str, Any]:
         run_description.check(record["description"], f"{path}: description")
     except DataError as error:
         raise DataError(f"{path}: not the record of a run: {str(error).removeprefix(f'{path}: ')}") from None
-    return {**record, "description": algorithms.today(record["description"])}
+    return {**record, "description": identity.today(record["description"])}

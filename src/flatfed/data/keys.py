@@ -106,6 +106,14 @@ def check_partition(spec: dict[str, Any]) -> None:
     _check(spec, needed, known, where, f"scheme {scheme}", "partition")
 
 
+def today(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the specification of a partition that was dealt earlier as it would be written now.
+
+    Until 2026-11 shards had no ``assignment`` and were dealt by what is called ``permutation`` now.
+    """
+    return {"assignment": "permutation", **spec} if spec.get("scheme") == "shards" else spec
+
+
 def _check(
     spec: dict[str, Any], needed: tuple[str, ...], known: tuple[str, ...] | None, where: str, kind: str, command: str
 ) -> None:

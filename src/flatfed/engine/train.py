@@ -23,7 +23,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 import flatfed
-from flatfed import algorithms
 from flatfed.engine import interruption, outputs, together
 from flatfed.engine.checkpoint import Checkpoint, Damaged
 from flatfed.engine.inputs import load_data
@@ -37,7 +36,7 @@ from flatfed.engine.trial import AUTO, trial
 from flatfed.errors import DataError, FlatFedError
 from flatfed.files import digest_json
 from flatfed.models import pretrained
-from flatfed.runs import host
+from flatfed.runs import host, identity
 from flatfed.runs import record as records
 
 PULSE = 30.0  # seconds between two states of a run's lines so far, at least, but for those of a checkpoint
@@ -267,8 +266,8 @@ def evaluate(
     """
     set_up(threads)
     run = Path(run)
-    record = records.read(run / records.RECORD)
-    description = algorithms.today(record["description"])
+    record = records.of(run)
+    description = identity.today(record["description"])
     place = pick_device(device)
     data, dealt = load_data(description, dataset, partition)
     for key, found in ("dataset_digest", data.digest), ("partition_digest", dealt.digest):

@@ -18,7 +18,8 @@ from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import fit, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Run
-from flatfed.files import digest_json, read_json
+from flatfed.files import digest_json, intact, read_json
+from flatfed.tables.choice import OWN
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
@@ -221,6 +222,8 @@ def choice(experiment: Experiment, found: Search) -> dict[str, float]:
         raise ConfigError(f"{path}: not a choice ({json.dumps(recorded)[:40]}); delete it and make it again")
     asked = choice_spec(experiment, found)
     again = f"make it again: snakemake --cores all {path}"
+    if not intact(recorded, OWN):
+        raise ConfigError(f"{path}: was changed after it was made ({OWN}); {again}")
     for key in ("grid", "seed", "validation", "window"):
         if recorded.get(key) != asked[key]:
             was, now = json.dumps(recorded.get(key)), json.dumps(asked[key])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms
+from flatfed.data import keys
 from flatfed.errors import DataError
 from flatfed.files import digest_json
 
@@ -48,29 +49,34 @@ def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, An
         yield key, theirs, ours
 
 
-def deciding(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
-    """Return "key is theirs, here ours" for every difference of two descriptions that decides the run's numbers.
+def today(description: dict[str, Any]) -> dict[str, Any]:
+    """Return the ``description`` of a finished run as it would be written now: its algorithm's parameters, its deal."""
+    dealt = description.get("partition")
+    now = {**description, "partition": keys.today(dealt)} if isinstance(dealt, dict) else description
+    return algorithms.today(now)
 
-    A parameter that ``theirs`` lacks counts as its declared default: it was made by code that had no such parameter.
-    A choice that has another name today counts as that.
+
+def decided(description: dict[str, Any]) -> dict[str, Any]:
+    """Return what in a description decides the run's numbers, as it would be written now: dotted key -> value.
+
+    What is null, or holds nothing, is as if it were absent.
     """
-    found = []
-    for key, their, our in differences(algorithms.today(theirs), ours):
-        if key in HOW or key.split(".")[0] in HOW:
-            continue
-        if their is None and our is not None and our == _default(key, ours):
-            continue
-        found.append(f"{key} is {json.dumps(their)}, here {json.dumps(our)}")
-    return found
+    leaves = _leaves(today(description))
+    return {key: value for key, value in leaves if key not in HOW and key.partition(".")[0] not in HOW}
 
 
-def _default(key: str, description: dict[str, Any]) -> Any:
-    """Return the declared default of a parameter of the description's algorithm, None for any other key."""
-    if not key.startswith("update.params."):
-        return None
-    declared = algorithms.load(description["update"]["name"]).parameters()
-    name = key.removeprefix("update.params.")
-    return declared[name].default if name in declared else None
+def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{above}{name}.")
+        elif value is not None:
+            yield f"{above}{name}", value
+
+
+def deciding(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
+    """Return "key is theirs, here ours" for every difference of two descriptions that decides the run's numbers."""
+    found = differences(decided(theirs), decided(ours))
+    return [f"{key} is {json.dumps(their)}, here {json.dumps(our)}" for key, their, our in found]
 
 
 def mark(description: dict[str, Any]) -> str:
@@ -78,17 +84,7 @@ def mark(description: dict[str, Any]) -> str:
 
     Two descriptions have the same where :func:`deciding` finds no difference.
     """
-    now = algorithms.today(description)
-    kept = {key: value for key, value in now.items() if key not in HOW}
-    if "evaluation" in kept:
-        inner = {key: value for key, value in kept["evaluation"].items() if f"evaluation.{key}" not in HOW}
-        kept["evaluation"] = inner
-    update = kept.get("update") or {}
-    if algorithms.known(update.get("name")):
-        declared = algorithms.load(update["name"]).parameters()
-        defaults = {name: parameter.default for name, parameter in declared.items()}
-        kept["update"] = {**update, "params": {**defaults, **update["params"]}}
-    return digest_json(kept)[:16]
+    return digest_json(decided(description))[:16]
 
 
 def hold_mark(where: str, record: dict[str, Any], wanted: str) -> None:
@@ -132,8 +128,8 @@ def hold_partition(where: str, spec: dict[str, Any], description: dict[str, Any]
 
     :raises DataError: it is of another split, seed or data set; the message names every key that differs.
     """
-    asked = {**description["partition"], "seed": description["seed"]}
-    made_as = {key: value for key, value in spec.items() if key != "dataset_digest"}
+    asked = {**keys.today(description["partition"]), "seed": description["seed"]}
+    made_as = {key: value for key, value in keys.today(spec).items() if key != "dataset_digest"}
     if different := list(differences(made_as, asked)):
         words = [f"{key} is {json.dumps(its)}, the run has {json.dumps(ours)}" for key, its, ours in different]
         raise DataError(f"{where}: not the partition of the run: {'; '.join(words)}; delete the file to make it again")

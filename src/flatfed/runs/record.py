@@ -6,13 +6,12 @@ slips (a file edited, cut, copied to the wrong place), not of forgery. Records m
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 from flatfed.errors import DataError
-from flatfed.files import digest_file, digest_json, read_json, write_json
+from flatfed.files import digest_file, intact, read_json, sealed, write_json
 
 METRICS = "metrics.csv"
 MODEL = "model.safetensors"
@@ -37,9 +36,7 @@ AGAIN = "take the file as it was, or train the run again"
 def write(path: str | os.PathLike[str], record: dict[str, Any], files: tuple[Path, ...] = ()) -> None:
     """Write the record of a run to ``path``, whole, with the sums of ``files`` (none: those it has) and its own."""
     sums = {file.name: digest_file(file) for file in files} or record.get(SUMS)
-    record = {**record, **({SUMS: sums} if sums else {})}
-    record.pop(OWN, None)
-    write_json(path, {**record, OWN: _own(record)})
+    write_json(path, sealed({**record, **({SUMS: sums} if sums else {})}, OWN))
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -53,14 +50,22 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         lacks = [key for key in NEEDED if key not in record]
         if lacks or not isinstance(record["description"], dict):
             raise ValueError(f"key {(lacks or ['description'])[0]!r} is missing")
-        own = _own({key: value for key, value in record.items() if key != OWN})
+        whole = intact(record, OWN)
     except FileNotFoundError:
         raise
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
         raise DataError(f"{path}: not the record of a run ({problem}); {AGAIN}") from None
-    if record.get(OWN, own) != own:
+    if not whole:
         raise DataError(f"{path}: was changed after it was written ({OWN} is not that of what it says); {AGAIN}")
     return record
+
+
+def of(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the record of the finished run in ``folder``; DataError where there is none, or as :func:`read`."""
+    try:
+        return read(Path(folder) / RECORD)
+    except FileNotFoundError:
+        raise DataError(f"{folder}: not a finished run: it has no {RECORD}") from None
 
 
 def counted(record: dict[str, Any]) -> dict[str, dict[str, int]]:
@@ -97,8 +102,3 @@ def hold(folder: str | os.PathLike[str], record: dict[str, Any], *names: str) ->
                 f"recorded {sums[name][:12]}); {AGAIN}"
             )
     return ""
-
-
-def _own(record: dict[str, Any]) -> str:
-    """Return the digest of a record without its own sum, the same before it is written and after it is read."""
-    return digest_json(json.loads(json.dumps(record)))

@@ -61,7 +61,7 @@ from typing import Any
 
 from flatfed.analysis import records
 from flatfed.errors import DataError, unknown
-from flatfed.files import digest_json, write_json
+from flatfed.files import sealed, write_json
 from flatfed.tables.metrics import METRICS, RELATIVES, Metric, unit_of
 from flatfed.tables.readings import Found, best, found
 from flatfed.tables.units import UNITS
@@ -87,10 +87,12 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
     applicable = spec.get(READ[metric.source]) not in (None, [])
     ours = _by_seed(found(metric, spec), spec) if applicable else []
     bases = _by_seed(found(metric, spec, "base_"), spec) if applicable and relative else []
+    every = [one for runs in (*ours, *bases) for one in runs]
+    if len(places := sorted({one.made_on for one in every if one.made_on})) > 1:
+        raise DataError(f"{where}: seconds of {' and of '.join(places)} are not compared; time both on one machine")
     own = [_number(metric, runs) for runs in ours]
     base_values = [_number(metric, runs) for runs in bases]
     values = _taken(own, base_values, relative, where) if relative else own
-    every = [one for runs in (*ours, *bases) for one in runs]
     status = _status(values, every)
     numbers = [value for value in values if value is not None]
     value = statistics.fmean(numbers) if status == "ok" else None
@@ -137,8 +139,7 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
 
 def write(cell: dict[str, Any], out: str | Path) -> dict[str, Any]:
     """Write ``cell`` to ``out``, whole, with a sum of its own; return what was written."""
-    said = {key: value for key, value in cell.items() if key != OWN}
-    summed = {**said, OWN: digest_json(said)}
+    summed = sealed(cell, OWN)
     write_json(out, summed)
     return summed
 

@@ -7,7 +7,8 @@ What it takes, plain JSON, as :func:`flatfed.experiment.tuning.choice_spec` retu
      "points": [{"values": {"learning_rate": 0.1}, "run": "results/...", "description_digest": "..."}, ...]}
 
 The choice is that with, for every point, its ``accuracy`` (a fraction; the mean over the last ``window`` evaluated
-rounds, null where the run diverged), ``diverged_at`` and ``code_digest``, and with the values ``chosen``.
+rounds, null where the run diverged), ``diverged_at`` and ``code_digest``, with the values ``chosen``, and with the
+SHA-256 of all that.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from statistics import fmean
 from typing import Any
 
 from flatfed.errors import DataError
-from flatfed.files import digest_json, write_json
+from flatfed.files import digest_json, sealed, write_json
 from flatfed.runs import record as records
 from flatfed.tables.readings import hold_rounds, read_metrics
+
+#: Key of a choice that holds the SHA-256 of all else in it, by which an edited one is known.
+OWN = "choice_sha256"
 
 
 def make(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
@@ -45,7 +49,7 @@ def make(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
             "nothing can be chosen: give others under tune.grids"
         )
     best = max(finished, key=lambda point: point["accuracy"])
-    write_json(out, {**spec, "points": points, "chosen": best["values"]})
+    write_json(out, sealed({**spec, "points": points, "chosen": best["values"]}, OWN))
     place = f"{spec['row']} on {spec['split']} of {spec['protocol']}"
     print(f"Chosen for {place}: {_said(best)}, validation accuracy {100 * best['accuracy']:.2f} %")
 
@@ -57,10 +61,7 @@ def _said(point: dict[str, Any]) -> str:
 def _scored(folder: Path, digest: str, spec: dict[str, Any]) -> dict[str, Any]:
     """Return accuracy, round of divergence, code and data of the run in ``folder``."""
     path = folder / records.RECORD
-    try:
-        about = records.read(path)
-    except FileNotFoundError:
-        raise DataError(f"{path} is not there; make it first: snakemake --cores 1 {path}") from None
+    about = records.of(folder)
     rounds, done, diverged = about["description"]["rounds"], about["rounds_done"], about["diverged_at"]
     if digest_json(about["description"]) != digest:
         raise DataError(f"{path}: is of another run than the grid asks for; make it again: snakemake --cores 1 {path}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import DataError
-from flatfed.files import digest_json
+from flatfed.files import intact
 from flatfed.tables import compare
 from flatfed.tables.cells import OWN
 from flatfed.tables.notes import WARNED, beside, by_column, flags, gather, marked, warned, warnings
@@ -166,9 +166,9 @@ def read_cell(path: Path, scale: str) -> dict[str, Any] | None:
         return None
     except (ValueError, KeyError, TypeError) as problem:
         raise DataError(f"{path}: not a cell ({problem!r}); delete it and make it again") from None
-    own = cell.pop(OWN, None)
-    if own is not None and own != digest_json(cell):
+    if not intact(cell, OWN):
         raise DataError(f"{path}: was changed after it was written ({OWN}); delete it and make it again")
+    cell.pop(OWN, None)
     if found != scale:
         raise DataError(f"{path}: a cell of scale {found!r} in a table of scale {scale!r}; the two are never mixed")
     return cell

@@ -17,7 +17,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,8 @@ class Found:
     """What was found of one run: its reading (None: absent or unfinished), whether it diverged, what is wrong or "".
 
     ``warning`` is what the maker of the numbers warns of, or "". ``without_sums``: its record cannot tell whether its
-    files are what was written (:mod:`flatfed.runs.record`). ``images``: how many its data set had, as
-    :func:`flatfed.runs.record.counted` has them.
+    files are what was written (:mod:`flatfed.runs.record`). ``made_on``: where seconds were measured. ``images``: how
+    many its data set had, as :func:`flatfed.runs.record.counted` has them.
     """
 
     reading: Reading | None
@@ -47,6 +47,7 @@ class Found:
     problem: str = ""
     warning: str = ""
     without_sums: bool = False
+    made_on: str = ""
     images: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
@@ -81,8 +82,8 @@ def found(metric: Metric, spec: dict[str, Any], whose: str = "") -> list[Found]:
     result = []
     for run in wanted(spec, whose):
         one = read_run(run, spec["rounds"], metric.columns)
-        reading = None if one.history is None else Reading(**common, history=one.history, timing=timing.reading.timing)
-        result.append(Found(reading, one.diverged, one.problem, timing.warning, one.without_sums, one.images))
+        reading = one.reading and replace(one.reading, **common, timing=timing.reading.timing)
+        result.append(replace(one, reading=reading, warning=timing.warning, made_on=timing.made_on))
     return result
 
 
@@ -91,7 +92,7 @@ def _timing(path: Path, description: dict[str, Any]) -> Found:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         numbers = {name: float(content[name]) for name in TIMES}
-        timed = algorithms.today({**content["description"], "seed": description["seed"]})
+        timed = identity.today({**content["description"], "seed": description["seed"]})
         if not all(math.isfinite(number) and number > 0 for number in numbers.values()):
             raise ValueError("they are above 0")
     except FileNotFoundError:
@@ -103,7 +104,18 @@ def _timing(path: Path, description: dict[str, Any]) -> Found:
         again = f"make it again: snakemake --cores 1 -R {path} -- {path}"
         raise DataError(f"{path}: is of another run than is asked for, by {', '.join(different)}; {again}")
     warning = content.get("warning")  # earlier versions wrote none
-    return Found(Reading(timing=numbers), warning=f"{path}: {warning}" if warning else "")
+    told = f"{path}: {warning}" if warning else ""
+    return Found(Reading(timing=numbers), warning=told, made_on=_made_on(content))
+
+
+def _made_on(timing: dict[str, Any]) -> str:
+    """Return on what seconds were measured, in words; "" where an earlier version did not write it."""
+    try:
+        host, device, threads = timing["host"], timing["device"], timing["threads"]
+        name = host["gpu"] if device == "cuda" else f"{host['processor']}, {threads} threads"
+        return f"{device} ({name})"
+    except (KeyError, TypeError):
+        return ""
 
 
 def _hessian(path: Path, run: Wanted) -> Found:
@@ -119,21 +131,10 @@ def _hessian(path: Path, run: Wanted) -> Found:
     return Found(Reading(analysis=found), without_sums=not runs.summed(about), images=runs.counted(about))
 
 
-@dataclass(frozen=True)
-class Lines:
-    """A run's lines: ``history`` (None: absent or unfinished), whether it diverged, what is wrong or ""; see Found."""
-
-    history: dict[str, list[float]] | None
-    diverged: bool = False
-    problem: str = ""
-    without_sums: bool = False
-    images: dict[str, dict[str, int]] = field(default_factory=dict)
-
-
-def read_run(run: Wanted, rounds: int, columns: tuple[str, ...]) -> Lines:
+def read_run(run: Wanted, rounds: int, columns: tuple[str, ...]) -> Found:
     """Read the lines of a run that has ``rounds`` rounds when it is finished.
 
-    The history has ``round``, ``test_accuracy`` and ``columns``, one entry per evaluated round.
+    The reading's history has ``round``, ``test_accuracy`` and ``columns``, one entry per evaluated round.
 
     :raises DataError: run.json or metrics.csv is there but damaged, of another run or not what was written, or a column
         is absent.
@@ -142,21 +143,21 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...]) -> Lines:
     about = run.record()
     for name, absent_ in ((runs.RECORD, about is None), (runs.METRICS, not (folder / runs.METRICS).is_file())):
         if absent_:
-            return Lines(None, problem=f"{folder} has no {name}")
-    without, images = bool(runs.hold(folder, about, runs.METRICS)), runs.counted(about)
+            return Found(None, problem=f"{folder} has no {name}")
+    common = {"without_sums": bool(runs.hold(folder, about, runs.METRICS)), "images": runs.counted(about)}
     done, diverged_at = about["rounds_done"], about["diverged_at"]
     if diverged_at is not None and not done:  # before any line: nor has it the columns that its lines would have had
         none = {name: [] for name in ("round", "test_accuracy", *columns)}
-        return Lines(none, True, f"{folder} diverged at once", without, images)
+        return Found(Reading(history=none), True, f"{folder} diverged at once", **common)
     history = read_metrics(folder / runs.METRICS, ("round", "test_accuracy", *columns))
     hold_rounds(folder, about, history)
     if diverged_at is not None:
-        return Lines(history, True, f"{folder} diverged in round {diverged_at}", without, images)
+        return Found(Reading(history=history), True, f"{folder} diverged in round {diverged_at}", **common)
     if done < rounds:
-        return Lines(None, False, f"{folder} has done {done} of {rounds} rounds", without, images)
+        return Found(None, False, f"{folder} has done {done} of {rounds} rounds", **common)
     broken = any(not math.isfinite(number) for column in columns for number in history[column])
     problem = f"{folder / runs.METRICS} holds a non-finite number" if broken else ""
-    return Lines(history, broken, problem, without, images)
+    return Found(Reading(history=history), broken, problem, **common)
 
 
 def hold_rounds(folder: Path, record: dict[str, Any], history: dict[str, list[float]]) -> None:

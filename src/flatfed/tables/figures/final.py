@@ -38,8 +38,8 @@ class Final:
     def _final(self, folder: str, rounds: int) -> float | None:
         found = read_run(Wanted(folder), rounds, (self.metric,))
         self.diverged += found.diverged
-        self.absent += found.history is None
-        return None if found.history is None or found.diverged else found.history[self.metric][-1]
+        self.absent += found.reading is None
+        return None if found.reading is None or found.diverged else found.reading.history[self.metric][-1]
 
     def reading(self, mark: str) -> str:
         """Say what a ``mark`` is, how many seeds it stands for, and what is not there."""

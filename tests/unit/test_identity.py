@@ -1,0 +1,85 @@
+"""Which run a record is of: descriptions of earlier versions are read as they would be written now."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import made
+from flatfed.data import keys
+from flatfed.data import partition as partitions
+from flatfed.errors import DataError
+from flatfed.runs import identity
+from flatfed.runs.wanted import Wanted
+
+UPDATE = {"name": "fedavg", "params": {"server_learning_rate": 1.0}}
+DEAL = {"dataset": "d", "classes": 10, "scheme": "shards", "clients": 5, "shards_per_client": 2, "sampler": "keyed"}
+WHOLE = {
+    **{"format": 1, "protocol": "p", "algorithm": "fedavg", "seed": 1, "clip_norm": None, "learning_rate": 0.1},
+    **{"update": UPDATE, "partition": {**DEAL, "assignment": "permutation"}, "checkpoint_every": 5},
+    "evaluation": {"every": 1, "batch_size": 10},
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"checkpoint_every": 9, "format": 2},
+        {"evaluation": {"every": 1, "batch_size": 99}},
+        {"update": {"name": "fedavg", "params": {}}},
+        {"partition": DEAL},
+        {"executor": {"cpu": "stacked"}, "topology": None},
+    ],
+    ids=["how it is trained", "images at a time", "a parameter's default", "shards without assignment", "null"],
+)
+def test_what_decides_no_number_makes_no_other_run(change):
+    other = {**WHOLE, **change}
+    assert identity.deciding(other, WHOLE) == identity.deciding(WHOLE, other) == []
+    assert identity.mark(other) == identity.mark(WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"learning_rate": 0.2}, "learning_rate is 0.2, here 0.1"),
+        ({"clip_norm": 1.0}, "clip_norm is 1.0, here null"),
+        ({"evaluation": {"every": 2}}, "evaluation.every is 2, here 1"),
+        ({"update": None}, 'update.name is null, here "fedavg"'),
+        ({"update": ["fedavg"]}, 'update is ["fedavg"], here null'),
+        ({"update": {"name": ["fedavg"]}}, 'update.name is ["fedavg"], here "fedavg"'),
+        ({"update": {"name": "fedavg"}}, "update.params.server_learning_rate is null, here 1.0"),
+        ({"update": {"name": "fedavg", "params": 3}}, "update.params is 3, here null"),
+        ({"partition": {**DEAL, "assignment": "different_classes"}}, 'partition.assignment is "different_classes"'),
+        ({"partition": 7}, "partition is 7, here null"),
+    ],
+)
+def test_what_decides_it_is_named_whatever_it_is(tmp_path, change, said):
+    other = {**WHOLE, **change}
+    assert any(text.startswith(said) for text in identity.deciding(other, WHOLE))
+    assert identity.mark(other) != identity.mark(WHOLE)
+    folder = made.run(tmp_path / "p/s/fedavg/seed1", {"round": [1]}, description=other)
+    made.forget_sums(folder)
+    with pytest.raises(DataError, match=r"seed1/run\.json: not the run that is asked for: ") as problem:
+        Wanted(folder, WHOLE).record()
+    assert said in str(problem.value)
+
+
+def test_shards_of_earlier_records_are_dealt_as_they_were():
+    labels = np.arange(100) % 10
+    then = {**DEAL, "seed": 3}
+    now = keys.today(then)
+    assert now["assignment"] == "permutation" and "assignment" not in then
+    assert keys.today({**then, "assignment": "different_classes"})["assignment"] == "different_classes"
+    assert keys.today({"scheme": "iid"}) == {"scheme": "iid"}
+    dealt = partitions.deal(labels, now)
+    assert sum(map(len, dealt)) == 100
+    identity.hold_partition("p.npz", then, {"partition": {**DEAL, "assignment": "permutation"}, "seed": 3})
+    with pytest.raises(DataError, match='assignment is "permutation", the run has "different_classes"'):
+        identity.hold_partition("p.npz", then, {"partition": {**DEAL, "assignment": "different_classes"}, "seed": 3})
+    assert identity.today({"partition": DEAL})["partition"] == {"assignment": "permutation", **DEAL}
+
+
+def test_a_description_of_an_algorithm_that_is_not_here_is_left_as_it_is():
+    gone = {**WHOLE, "update": {"name": "fedgone", "params": {"rho": 1}}}
+    assert identity.today(gone) == gone
+    assert identity.mark(gone) != identity.mark(WHOLE)
