@@ -169,7 +169,7 @@ def test_damaged_surfaces_are_named(tmp_path):
     path.write_bytes(b"no")
     with pytest.raises(DataError, match=r"s.npz: cannot be read as a loss surface"):
         landscape_file.read(path)
-    about = {"models": [{}]}
+    about = {"models": [{"name": "a", "scale": "paper", "digests": {"model": "0"}}]}
     landscape_file.write(
         path, landscape_file.Landscape("surface", about, *[np.zeros(3)] * 2, *[np.zeros((2, 3, 3))] * 2)
     )

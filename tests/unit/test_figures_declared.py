@@ -73,7 +73,8 @@ def surface(names: list[str]) -> Landscape:
     """Return a bowl around each of the models of ``names``."""
     along = np.linspace(-1, 1, 5)
     loss = np.stack([(1 + place) * (along[:, None] ** 2 + along**2) for place in range(len(names))])
-    models = [{"name": name, "algorithm": name, "diverged_at": None} for name in names]
+    whose = {"scale": "preview", "digests": dict.fromkeys(("dataset", "partition", "model"), made.DIGEST)}
+    models = [{"name": name, "algorithm": name, "diverged_at": None, **whose} for name in names]
     about = {"models": models, "normalised": "", "seed": 0, "set": "train", "images": 500}
     return Landscape("surface", about, along, along, loss, loss)
 

@@ -27,7 +27,8 @@ BOWL = 0.5 + 2 * AXIS[:, None] ** 2 + AXIS[None, :]  # tilted: the first coordin
 
 
 def about(names, **changes):
-    models = [{"name": name, "algorithm": name} for name in names]
+    whose = {"scale": "preview", "digests": dict.fromkeys(("dataset", "partition", "model"), made.DIGEST)}
+    models = [{"name": name, "algorithm": name, **whose} for name in names]
     own = "to the model's own filters" if len(names) == 1 else "to the filters of the first model"
     return {"models": models, "normalised": own, "seed": 0, "set": "train", "images": 1290, **changes}
 

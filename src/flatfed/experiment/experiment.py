@@ -256,9 +256,7 @@ class Experiment:
             runs |= found["runs"]
             said = {key: found["spec"][key] for key in ("title", "paper", "setting", "datasets")}
             png = f"{self.results}/{scale}/figures/{name}.png"
-            drawn.append(
-                {"figure": name, **said, "caption": self.figures[name].settings.get("caption", ""), "png": png}
-            )
+            drawn.append({"figure": name, **said, "caption": found["spec"].get("caption", ""), "png": png})
         return {
             "scale": scale,
             "tables": [self.table_spec(scale, name, columns) for name, columns in self._selected],

@@ -40,8 +40,9 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
         "datasets": set_ups.datasets(experiment, scale, pairs),
         "panels": drawn,
     }
-    if "caption" in document:
-        spec["caption"] = document["caption"]
+    shown = dict.fromkeys(run.algorithm for run in runs.values())
+    if caption := " ".join([*filter(None, [document.get("caption")]), *words.of_rows(experiment, shown)]):
+        spec["caption"] = caption
     if trained and experiment.tune:
         spec["tuned"] = words.choices_of_tuning(experiment, scale, _trained(experiment, scale, document))
     if "metric" in document:

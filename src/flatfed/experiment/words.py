@@ -63,7 +63,7 @@ def trained_in(experiment: Experiment, found: Table, columns: list[Column]) -> l
 
 def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:
     """Return the lines under a table: its own, why nothing is printed, and what the paper leaves open (paper scale)."""
-    lines = list(table.settings.get("notes", []))
+    lines = [*of_rows(experiment, table.entries), *table.settings.get("notes", [])]
     if table.reference is None:
         lines.append(f"Nothing printed to compare with: {table.settings['reason']}.")
     else:
@@ -83,6 +83,13 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
         algorithms = [row.algorithm for row in table.entries.values() if row.algorithm]
         lines += choices(experiment, scale, algorithms, protocols)
     return lines
+
+
+def of_rows(experiment: Experiment, rows: Iterable[str]) -> list[str]:
+    """Return what config/algorithms.yaml notes of ``rows``, each once; a variant has its algorithm's note, too."""
+    entries = experiment.catalog.algorithms
+    names = (name for row in rows for name in (row.partition("~")[0], row))
+    return list(dict.fromkeys(entries[name]["note"] for name in names if "note" in entries.get(name, {})))
 
 
 def peers(table: Table, columns: list[Column]) -> list[str]:
