@@ -72,3 +72,15 @@ def asked(runs, whose=""):
         f"{whose}descriptions": identity.pack(found),
         f"{whose}partitions": [None] * len(found),
     }
+
+
+def so_far(folder, columns, *, description, **record):
+    """Leave ``folder`` as a run that is not finished does: lines and record as far as they are, no run.json."""
+    path = Path(run(folder, columns, description=description, **record))
+    lines = path / records.LINES_SO_FAR
+    (path / records.METRICS).rename(lines)
+    (path / records.RECORD).unlink()
+    about = {"rounds_done": columns["round"][-1], "diverged_at": None, **record}
+    whole = {"description": description, "dataset_digest": DIGEST, "partition_digest": DIGEST, **about}
+    records.write(path / records.RECORD_SO_FAR, whole, (lines,))
+    return str(path)

@@ -271,6 +271,12 @@ def published(options: argparse.Namespace) -> None:
     publications.published(options)
 
 
+def results(options: argparse.Namespace) -> None:
+    from flatfed.commands import results as pages
+
+    pages.results(options)
+
+
 def status(options: argparse.Namespace) -> None:
     from flatfed.commands import status as states
 
@@ -288,5 +294,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     **{"choose": choose, "hessian": hessian, "surface": surface, "cell": cell, "table": table},
     **{"figure": figure, "specify": specify, "report": report, "describe": describe, "export": export},
     **{"import": import_runs, "check": check, "errata": errata, "gallery": gallery, "verify": verify},
-    **{"time": time, "plan": plan, "rerun": rerun, "published": published, "status": status},
+    **{"time": time, "plan": plan, "rerun": rerun, "published": published, "results": results, "status": status},
 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from flatfed.experiment import Experiment, figures
 from flatfed.files import check_place
 from flatfed.runs import identity
 from flatfed.runs import record as records
+from flatfed.tables.verify import TableResult
 
 #: Where the configuration has its results; a published folder has them elsewhere, which :class:`Folder` knows.
 RESULTS = "results"
@@ -72,7 +74,7 @@ def published(options: argparse.Namespace) -> None:
     seeds = sorted({record["description"]["seed"] for record, _ in found.runs.values()})
     asked = {key: value for key, value in configuration.read(options.config).items() if key != "seeds_together"}
     described = experiment.load(configuration.HOME, {**asked, "seeds": seeds}, RESULTS)
-    tables = options.table or [name for name in described.tables if _whole_table(described, found, name)]
+    tables = options.table or [name for name in described.tables if whole_table(described, found, name)]
     drawn = options.figure or [name for name in described.figures if _whole_figure(described, found, name)]
     if not tables and not drawn:
         raise DataError(
@@ -86,14 +88,18 @@ def published(options: argparse.Namespace) -> None:
     print(f"{options.out}: made from {len(found.runs)} runs: {', '.join([*tables, *drawn])}")
 
 
-def read(path: Path) -> Folder:
-    """Return the published runs in the folder ``path``.
+def read(path: Path, so_far: bool = False) -> Folder:
+    """Return the published runs in the folder ``path``, with ``so_far`` those that are not finished, too.
 
     :raises DataError: there are none, one is damaged or not where its record says, or two do not belong together.
     """
     files = [file for file in sorted(path.rglob(records.RECORD)) if not file.parent.name.startswith(".")]
+    if so_far:
+        there = {file.parent for file in files}
+        files += [file for file in sorted(path.rglob(records.RECORD_SO_FAR)) if file.parent not in there]
     if not files:
-        raise DataError(f"{path}: no {records.RECORD} in there, so no published run")
+        names = f"{records.RECORD} or {records.RECORD_SO_FAR}" if so_far else records.RECORD
+        raise DataError(f"{path}: no {names} in there, so no {'run' if so_far else 'published run'}")
     runs: dict[str, tuple[dict[str, Any], Path]] = {}
     told: dict[tuple[str, ...], tuple[str, Path]] = {}
     for file in files:
@@ -125,7 +131,21 @@ def read(path: Path) -> Folder:
 
 def make_table(described: Experiment, found: Folder, name: str, out: Path) -> None:
     """Write the table ``name`` into ``out`` in every format, and print how it compares with the paper's."""
-    from flatfed.tables import cells, verify, write
+    from flatfed.tables import write
+
+    with compared(described, found, name) as (layout, result):
+        write.make(layout, out)
+        print("\n".join(lines(result, True)))
+
+
+@contextlib.contextmanager
+def compared(described: Experiment, found: Folder, name: str) -> Iterator[tuple[dict[str, Any], TableResult]]:
+    """Make the cells of table ``name`` for as long as the context lasts: what ``flatfed table`` takes, and how they
+    compare with the paper's.
+
+    :raises DataError: a run is damaged or another one than its cell asks for, or there is none of the table.
+    """
+    from flatfed.tables import cells, verify
 
     made = described.cells(found.scale, name)
     if not any(run.path in found.runs for cell in made for run in cell.runs):
@@ -139,9 +159,8 @@ def make_table(described: Experiment, found: Folder, name: str, out: Path) -> No
             # Named as under results/, so that the table is the same wherever the folder lies.
             cells.write({**number, "runs": cell.spec["runs"], "base_runs": cell.spec.get("base_runs", [])}, path)
         layout = {**_uncounted(described.table_spec(found.scale, name)), "cells": folder}
-        write.make(layout, out)
         printed = {(cell.spec["column"], cell.spec["row"]) for cell in made if cell.spec["paper"]}
-        print("\n".join(lines(verify.table(layout, printed), True)))
+        yield layout, verify.table(layout, printed)
 
 
 def make_figure(described: Experiment, found: Folder, name: str, out: Path) -> None:
@@ -163,7 +182,7 @@ def make_figure(described: Experiment, found: Folder, name: str, out: Path) -> N
     drawing.make(found.placed(_uncounted(_undealt(wanted["spec"]))), out)
 
 
-def _whole_table(described: Experiment, found: Folder, name: str) -> bool:
+def whole_table(described: Experiment, found: Folder, name: str) -> bool:
     """Return whether all that a table reads is published; of one that reads no runs, nothing is."""
     protocols = {column.protocol for column in described.tables[name].columns.values()}
     if not protocols <= _protocols(found):

@@ -160,13 +160,13 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...]) -> Found:
     return Found(Reading(history=history), broken, problem, **common)
 
 
-def hold_rounds(folder: Path, record: dict[str, Any], history: dict[str, list[float]]) -> None:
-    """Look whether the lines of a run end where its ``record`` says; DataError where they do not."""
+def hold_rounds(
+    folder: Path, record: dict[str, Any], history: dict[str, list[float]], name: str = runs.METRICS
+) -> None:
+    """Look whether a run's lines, the file ``name``, end where its ``record`` says; DataError where they do not."""
     last, done = (history["round"] or [0])[-1], record["rounds_done"]
     if last != done:
-        raise DataError(
-            f"{folder / runs.METRICS}: ends with round {last}, but {runs.RECORD} beside it says rounds_done {done}"
-        )
+        raise DataError(f"{folder / name}: ends with round {last}, but the record beside it says rounds_done {done}")
 
 
 def read_metrics(path: Path, columns: tuple[str, ...]) -> dict[str, list[float]]:

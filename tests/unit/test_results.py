@@ -1,0 +1,173 @@
+"""``flatfed results``: what comes out at the papers' own settings, of runs that are finished or not."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+import made
+from flatfed import cli, experiment
+from flatfed.runs import record as records
+from flatfed.tables import results_page
+from flatfed.tables.own_setting import Outcome, Trained, order
+
+ROOT = Path(__file__).parents[2]
+EXP = experiment.load(ROOT)
+SPLIT = "path3-100"
+PLACE = {"device": "cpu", "threads": 1, "host": {"processor": "a CPU", "gpu": None}}
+BYTES = 1000
+
+
+def described(algorithm: str, seed: int = 1, **changes) -> dict:
+    return {**EXP.run("paper", "fedsmoo-cifar10", SPLIT, algorithm, seed).description, **changes}
+
+
+def columns(accuracies: list[float], first: int = 1) -> dict[str, list]:
+    rounds = list(range(first, first + len(accuracies)))
+    sent = [BYTES * number for number in rounds]
+    return {"round": rounds, "test_accuracy": accuracies, "download_bytes": sent, "upload_bytes": sent}
+
+
+def place(root: Path, algorithm: str, protocol: str = "fedsmoo-cifar10", seed: int = 1) -> Path:
+    return root / protocol / SPLIT / algorithm / f"seed{seed}"
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """FedCM at round 4 of 800, 68 % reached in round 3; FedAvg at round 2, in bfloat16; FedSMOO finished."""
+    monkeypatch.chdir(tmp_path)
+    runs = tmp_path / "runs"
+    cost = {"seconds": 7200.0, **PLACE}
+    made.so_far(place(runs, "fedcm"), columns([0.1, 0.5, 0.69, 0.6]), description=described("fedcm"), **cost)
+    low = described("fedavg", protocol="fedsmoo-cifar10~bfloat16", precision="bfloat16")
+    made.so_far(place(runs, "fedavg", low["protocol"]), columns([0.1, 0.2]), description=low, **cost)
+    whole = columns([0.5] * 143 + [0.68] * 50 + [0.80] * 607)
+    made.run(place(runs, "fedsmoo"), whole, description=described("fedsmoo"), **cost)
+    return tmp_path
+
+
+def page(*folders: str, out: str = "page.md") -> int:
+    return cli.main(["results", *folders, "--out", out])
+
+
+def cell(text: str, table: str, column: str, row: str) -> list[str]:
+    """Return the texts of a line of the page: printed, ours, difference, n, rounds, precision."""
+    part = text.split(f"### {table}")[1].split("###")[0]
+    lines = [
+        [each.strip() for each in line.strip("|").split("|")] for line in part.splitlines() if line.startswith("|")
+    ]
+    (found,) = [line[2:] for line in lines if column in line[0] and line[1] == row]
+    return found
+
+
+def test_targets_stand_beside_print_as_soon_as_they_are_reached(root):
+    assert page("runs") == 0
+    text = Path("page.md").read_text()
+    table = "Sun et al., ICML 2023, Table 6"
+    assert cell(text, table, "acc = 68%", "FedCM") == ["96", "3", "−93.0", "1", "4 of 800", "float32"]
+    assert cell(text, table, "acc = 74%", "FedCM") == ["442", "> 4", "–", "1", "4 of 800", "float32"]
+    assert cell(text, table, "acc = 68%", "FedAvg") == ["246", "> 2", "–", "1", "2 of 800", "bfloat16"]
+    assert cell(text, table, "acc = 74%", "FedSMOO") == ["194", "194", "+0.0", "1", "800 of 800", "float32"]
+    assert cell(text, "Sun et al., ICML 2023, Table 1", "Pathological, c = 3", "FedCM")[1] == "not finished"
+    smoo = cell(text, "Sun et al., ICML 2023, Table 1", "Pathological, c = 3", "FedSMOO")
+    assert smoo[1:3] == ["80.00", f"{80 - float(smoo[0].split()[0]):+.2f}".replace("-", "−")]
+    assert "fedsmoo-cifar10\\~bfloat16 | path3-100 | fedavg | 1 | bfloat16 | 2 of 800 | 20.00 | 20.00 (2) | 2.0" in text
+    assert Path("page.png").read_bytes().startswith(b"\x89PNG") and "](page.png)" in text
+
+
+def test_the_same_runs_give_the_same_bytes(root):
+    assert page("runs") == page("runs", out="again.md") == 0
+    assert Path("page.png").read_bytes() == Path("again.png").read_bytes()
+    assert Path("page.md").read_text() == Path("again.md").read_text().replace("again.png", "page.png")
+
+
+def test_a_run_of_another_setting_is_none_of_a_papers(root, capsys):
+    shutil.rmtree("runs")
+    about = described("fedcm", learning_rate=0.2)
+    made.so_far(place(Path("runs"), "fedcm"), columns([0.9]), description=about, seconds=1.0, **PLACE)
+    assert page("runs") == 2
+    assert "runs: 1 runs, and none of a setting that a table" in capsys.readouterr().err
+    assert not Path("page.md").exists()
+
+
+def slip(kind: str) -> str:
+    """Spoil what lies in runs; return what is said."""
+    lines = place(Path("runs"), "fedcm") / records.LINES_SO_FAR
+    if kind == "none":
+        shutil.rmtree("runs")
+        Path("runs").mkdir()
+        return "runs: no run.json or run.so-far.json in there, so no run"
+    if kind == "damaged":
+        lines.with_name(records.RECORD_SO_FAR).write_text("{")
+        return "fedcm/seed1/run.so-far.json: not the record of a run"
+    if kind == "edited":
+        lines.write_text(lines.read_text().replace("0.69", "0.99"))
+        return "fedcm/seed1/metrics.so-far.csv: is not the file that run.json beside it was written with"
+    if kind == "twice":
+        shutil.copytree("runs", "more/runs")
+        return "is the same run as"
+    shutil.move(lines.parent, lines.parents[1] / "seed2")
+    return "seed1, here seed2"
+
+
+@pytest.mark.parametrize("kind", ["none", "damaged", "edited", "twice", "elsewhere"])
+def test_what_is_wrong_is_named_and_nothing_is_written(root, capsys, kind):
+    said = slip(kind)
+    assert page("runs", *(["more"] if kind == "twice" else [])) == 2
+    text = capsys.readouterr().err
+    assert said in text and "Traceback" not in text
+    assert not Path("page.md").exists() and not Path("page.png").exists()
+
+
+def test_the_page_is_markdown(root, capsys):
+    assert page("runs", out="page.html") == 2
+    assert "--out page.html: a file that ends in .md is wanted" in capsys.readouterr().err
+
+
+def trained(**changes) -> Trained:
+    about = {"precision": "float32", "rounds": 800}
+    return Trained({"description": about, "rounds_done": 10, "diverged_at": None, **changes}, {})
+
+
+def outcome(row: str, paper: float, bounds: tuple[float, float], better: bool = False, run: Trained | None = None):
+    words = dict.fromkeys(("table", "title", "column", "printed", "ours", "difference"), "")
+    more = {"quantity": ("rounds_to_target", 0.68, "rounds"), "spread": 0.0, "runs": [run or trained()]}
+    return Outcome(**words, row=row, algorithm=row, paper=paper, bounds=bounds, better=better, **more)
+
+
+def test_pairs_are_counted_by_hand():
+    """Printed a < b < c: b ends before a, c will take more rounds than a and b; d has no number in print."""
+    found = [outcome("a", 100, (90, 90)), outcome("b", 120, (80, 80)), outcome("c", 300, (95, math.inf))]
+    counted = order([*found, outcome("d", None, (1, 1))])
+    assert (counted.claimed, counted.told, counted.held) == (3, 3, 2)
+    early = order([outcome("a", 100, (50, math.inf)), outcome("b", 120, (80, 80))])
+    assert (early.claimed, early.told, early.held) == (1, 0, 0), "a may still be first"
+    accuracies = [outcome("a", 0.8, (0.7, 0.7), better=True), outcome("b", 0.7, (0.6, 0.6), better=True)]
+    assert order(accuracies).held == 1
+    accuracies[0] = outcome("a", 0.8, (0.5, 0.5), better=True)
+    assert (order(accuracies).told, order(accuracies).held) == (1, 0)
+
+
+def test_the_verdict_counts_each_printed_number_once():
+    run = trained()
+    near, better = outcome("a", 100, (92, 92), run=run), outcome("b", 200, (150, 150))
+    worse, still = outcome("c", 100, (170, 170)), outcome("d", 100, (50, math.inf))
+    said = results_page.verdict([near, near, better, worse, still])
+    assert said == (
+        "At the papers' own settings, 4 runs so far (float32, n = 1): of 3 printed numbers that can be compared, 1 "
+        "within a tenth (accuracies: a point), 1 better by more and 1 worse by more; of 2 pairs of rows whose order "
+        "can be told, 1 as printed."
+    )
+    assert "nothing has been run yet" in results_page.verdict([])
+
+
+def test_the_page_in_docs_is_that_of_the_published_runs(tmp_path, capsys):
+    """And README quotes its verdict."""
+    out = tmp_path / "results.md"
+    assert cli.main(["results", str(ROOT / "results/published"), "--out", str(out)]) == 0
+    assert out.read_text() == (ROOT / "docs/results.md").read_text(), "make results-page"
+    verdict = capsys.readouterr().out.split(": ", 1)[1].strip()
+    assert " ".join((ROOT / "README.md").read_text().split()).count(verdict) == 1
