@@ -2,21 +2,25 @@
 
 Needs root and Debian's slurmctld, slurmd, slurm-client and munge. Its files lie in a folder of the test, but for the
 configuration: the executor's job step takes every SLURM_* variable out of the environment, SLURM_CONF too, so that has
-to be in /etc/slurm. A configuration there that is not ours is left alone.
+to be in /etc/slurm. A configuration there that is not ours is left alone. There is one place for it, so tests that run
+at a time take turns.
 """
 
 import contextlib
+import fcntl
 import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
 MARK = "# Written by FlatFed's tests for a Slurm of one node."
 ETC = Path("/etc/slurm")
+TURN = Path(tempfile.gettempdir()) / "flatfed-tests-slurm.lock"
 DAEMONS = ("munged", "slurmctld", "slurmd")
 CLIENTS = ("sbatch", "srun", "squeue", "scancel", "sinfo", "scontrol")
 
@@ -81,17 +85,23 @@ class Slurm:
 
     def __init__(self, folder):
         self.folder = Path(folder)
+        self.turn = None
 
     def __enter__(self):
+        self.turn = open(TURN, "w")
+        fcntl.flock(self.turn, fcntl.LOCK_EX)
         try:
             self.start()
         except BaseException:
-            self.stop()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_):
-        self.stop()
+        try:
+            self.stop()
+        finally:
+            self.turn.close()
 
     def start(self):
         node = socket.gethostname().partition(".")[0]
