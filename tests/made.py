@@ -57,8 +57,8 @@ def ids(folder):
 
 
 def made_of(folders):
-    """Return what the specification of a figure or report says of runs that are what their folders are named for."""
-    return {"partitions": [None], "runs": {str(folder): [None, 0] for folder in folders}}
+    """Return what the specification of a report says of runs that are what their folders are named for."""
+    return {"runs": [*map(str, folders)], "made_of": {"partitions": [None], "runs": [[None, 0] for _ in folders]}}
 
 
 def asked(runs, whose=""):

@@ -83,7 +83,10 @@ def sealed(value: dict[str, Any], key: str) -> dict[str, Any]:
 
 def intact(value: dict[str, Any], key: str) -> bool:
     """Return whether a dictionary of :func:`sealed` holds what it held then; one without the ``key`` cannot tell."""
-    return key not in value or value[key] == _seal({name: each for name, each in value.items() if name != key})
+    try:
+        return key not in value or value[key] == _seal({name: each for name, each in value.items() if name != key})
+    except ValueError:  # numbers that are none: nothing of ours was written with such
+        return False
 
 
 def _seal(value: dict[str, Any]) -> str:

@@ -231,7 +231,7 @@ def test_figures(exp: experiment.Experiment) -> None:
 
 def test_report_names_every_run_once(exp: experiment.Experiment) -> None:
     spec = exp.report_spec("preview")
-    assert len(spec["made_of"]["runs"]) == 64
+    assert len(spec["runs"]) == len(set(spec["runs"])) == len(spec["made_of"]["runs"]) == 64
     assert [table["table"] for table in spec["tables"]] == [T1, T6]
 
 

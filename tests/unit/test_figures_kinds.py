@@ -150,7 +150,11 @@ def test_a_run_of_another_description_is_not_drawn(sweep_spec, tmp_path):
     folder = str(made.place(tmp_path / "1a"))
     about = records_of_runs.read(f"{folder}/run.json")["description"]
     for rate, refused in ({}, False), ({"learning_rate": 0.3}, True):
-        spec = {**sweep_spec, "made_of": wanted.pack([(folder, {**about, **rate}, None)])}
+        every = [records_of_runs.read(f"{one}/run.json")["description"] for one in wanted.folders(sweep_spec["panels"])]
+        spec = {
+            **sweep_spec,
+            "made_of": wanted.pack([({**one, **(rate if one == about else {})}, None) for one in every]),
+        }
         said = r"1a/.*run\.json: not the run that is asked for: its description is another"
         with pytest.raises(DataError, match=said) if refused else contextlib.nullcontext():
             figures.make(spec, tmp_path)

@@ -292,7 +292,7 @@ def test_figure_and_report_have_the_page(spec, tmp_path):
     said = dict.fromkeys(("title", "caption", "paper", "setting"), "")
     entries = [{**said, "figure": name, "png": str(tmp_path / f"{name}.png")} for name in ("f", "none")]
     report.make(
-        {"scale": "preview", "tables": [], "figures": entries, "made_of": made.made_of([]), "configuration": {}},
+        {"scale": "preview", "tables": [], "figures": entries, **made.made_of([]), "configuration": {}},
         tmp_path / "report.html",
         Errata(ROOT),
     )

@@ -58,7 +58,7 @@ def landscape(path, kind: str, models: list[dict]) -> str:
 
 
 def hessian(path, of: dict) -> str:
-    whose = {"run": of["name"], "scale": of["scale"], "digests": of["digests"]}
+    whose = {"run": of["name"], "scale": of["scale"], "digests": of.get("digests")}
     path.write_text(json.dumps({"format": 1, **whose, "diverged_at": 1, **hessians.NONE}))
     return str(path)
 
@@ -86,9 +86,8 @@ def test_an_analysis_is_of_the_model_that_is_asked_for(kind, runs, tmp_path):
     with pytest.raises(DataError, match=r"was made with another model \(SHA-256 ffffffffffff\) than .*/two/seed1 has"):
         figures.make(analysed(kind, tmp_path, [one, retrained], runs), tmp_path)
     nameless = {key: value for key, value in two.items() if key != "digests"}
-    if kind != "eigenvalues":
-        with pytest.raises(DataError, match=r"file\.npz: cannot be read as a loss surface .*digests"):
-            figures.make(analysed(kind, tmp_path, [one, nameless], runs), tmp_path)
+    with pytest.raises(DataError, match=r"does not say whose model it is of \((KeyError|TypeError)"):
+        figures.make(analysed(kind, tmp_path, [one, nameless], runs), tmp_path)
     assert (tmp_path / "f.png").read_bytes() == drawn
 
 
@@ -113,7 +112,7 @@ def test_a_figure_holds_the_partitions_of_its_runs(tmp_path, runs):
     described = [records.read(f"{run}/run.json")["description"] for run in runs]
     for seed, refused in ((1, False), (2, True)):
         files = [str(tmp_path / f"{seed}.npz")] * 2
-        asked = {**shown, "made_of": wanted.pack(zip(runs, described, files, strict=True))}
+        asked = {**shown, "made_of": wanted.pack(zip(described, files, strict=True))}
         assert asked["made_of"]["partitions"] == files[:1]
         if refused:
             with pytest.raises(DataError, match=r"2\.npz: not the partition of the run: seed is 2, the run has 1"):

@@ -61,7 +61,7 @@ def specify(tmp_path: Path, folders: list[str], **changes) -> dict:
         },
         {"figure": "fedsmoo2023_F5", "title": "Map", "caption": "", "png": str(tmp_path / "absent.png"), **said},
     ]
-    spec = {"scale": "preview", "tables": [table], "figures": pictures, "made_of": made.made_of(folders)}
+    spec = {"scale": "preview", "tables": [table], "figures": pictures, **made.made_of(folders)}
     return {**spec, "configuration": {"scale": "preview", "data": {"cifar10": "<path>"}}, **changes}
 
 
@@ -155,7 +155,7 @@ def test_the_page_nests(page):
 
 
 def test_an_empty_report_is_a_report(tmp_path):
-    spec = {"scale": "paper", "tables": [], "figures": [], "made_of": made.made_of([]), "configuration": {}}
+    spec = {"scale": "paper", "tables": [], "figures": [], **made.made_of([]), "configuration": {}}
     report.make(spec, tmp_path / "report.html", ERRATA)
     text = plain((tmp_path / "report.html").read_text())
     assert "No table was asked for" in text and "No run has been made" in text and "Preview" not in text
@@ -166,7 +166,7 @@ def test_damaged_runs_and_absent_keys_are_named(tmp_path):
     (folder / "run.json").write_text("[]")
     with pytest.raises(DataError, match=r"run\.json: not the record of a run"):
         report.make(specify(tmp_path, [str(folder)]), tmp_path / "report.html", ERRATA)
-    with pytest.raises(DataError, match="lacks made_of, configuration"):
+    with pytest.raises(DataError, match="lacks runs, made_of, configuration"):
         report.make({"scale": "paper", "tables": [], "figures": []}, tmp_path / "report.html", ERRATA)
     assert not (tmp_path / "report.html").exists()
 

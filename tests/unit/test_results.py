@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import shutil
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_a_run_of_another_setting_is_none_of_a_papers(root, capsys):
     about = described("fedcm", learning_rate=0.2)
     made.so_far(place(Path("runs"), "fedcm"), columns([0.9]), description=about, seconds=1.0, **PLACE)
     assert page("runs") == 2
-    assert "runs: 1 runs, and none of a setting that a table" in capsys.readouterr().err
+    assert "runs: 1 runs, and none of a setting of which a table" in capsys.readouterr().err
     assert not Path("page.md").exists()
 
 
@@ -99,13 +100,13 @@ def slip(kind: str) -> str:
     if kind == "none":
         shutil.rmtree("runs")
         Path("runs").mkdir()
-        return "runs: no run.json or run.so-far.json in there, so no run"
+        return "runs: no run.json or run.so-far.json of a run at paper scale in there"
     if kind == "damaged":
         lines.with_name(records.RECORD_SO_FAR).write_text("{")
         return "fedcm/seed1/run.so-far.json: not the record of a run"
     if kind == "edited":
         lines.write_text(lines.read_text().replace("0.69", "0.99"))
-        return "fedcm/seed1/metrics.so-far.csv: is not the file that run.json beside it was written with"
+        return "fedcm/seed1/metrics.so-far.csv: is not the file that run.so-far.json beside it was written with"
     if kind == "twice":
         shutil.copytree("runs", "more/runs")
         return "is the same run as"
@@ -127,41 +128,131 @@ def test_the_page_is_markdown(root, capsys):
     assert "--out page.html: a file that ends in .md is wanted" in capsys.readouterr().err
 
 
-def trained(**changes) -> Trained:
-    about = {"precision": "float32", "rounds": 800}
-    return Trained({"description": about, "rounds_done": 10, "diverged_at": None, **changes}, {})
+def trained(seed: int = 1, precision: str = "float32") -> Trained:
+    about = {"precision": precision, "rounds": 800, "seed": seed, "protocol": "p", "split": "s", "algorithm": "a"}
+    record = {"description": about, "rounds_done": 10, "diverged_at": None}
+    return Trained(record, {}, f"{next(COUNT)}")
 
 
-def outcome(row: str, paper: float, bounds: tuple[float, float], better: bool = False, run: Trained | None = None):
-    words = dict.fromkeys(("table", "title", "column", "printed", "ours", "difference"), "")
-    more = {"quantity": ("rounds_to_target", 0.68, "rounds"), "spread": 0.0, "runs": [run or trained()]}
-    return Outcome(**words, row=row, algorithm=row, paper=paper, bounds=bounds, better=better, **more)
+COUNT = itertools.count()
+
+
+def outcome(row, paper, bounds, metric="rounds_to_target", run=None, table="t", note=""):
+    """An outcome of one run, whose number lies between ``bounds``."""
+    low, high = bounds
+    run = run or trained()
+    value = low if low == high != math.inf else None
+    cell = {
+        **{"table": table, "column": "c", "row": row, "metric": metric, "target": 0.68, "relative": None},
+        **{"unit": "fraction" if metric == "test_accuracy" else "rounds", "scale": "paper", "compare": "values"},
+        **{"paper_value": paper, "paper_spread": None, "paper_note": note, "n": 1, "spread": None, "seeds": [run.seed]},
+        **{"value": value, "values": [value], "difference": None if None in (value, paper) else value - paper},
+        "status": "missing" if value is None else "ok",
+    }
+    return Outcome("t", "c", row, "", "", "", cell, [run], [bounds])
+
+
+def counts(*found) -> tuple[int, int, int]:
+    counted = order(list(found))
+    return counted.claimed, counted.told, counted.held
 
 
 def test_pairs_are_counted_by_hand():
     """Printed a < b < c: b ends before a, c will take more rounds than a and b; d has no number in print."""
     found = [outcome("a", 100, (90, 90)), outcome("b", 120, (80, 80)), outcome("c", 300, (95, math.inf))]
-    counted = order([*found, outcome("d", None, (1, 1))])
-    assert (counted.claimed, counted.told, counted.held) == (3, 3, 2)
-    early = order([outcome("a", 100, (50, math.inf)), outcome("b", 120, (80, 80))])
-    assert (early.claimed, early.told, early.held) == (1, 0, 0), "a may still be first"
-    accuracies = [outcome("a", 0.8, (0.7, 0.7), better=True), outcome("b", 0.7, (0.6, 0.6), better=True)]
-    assert order(accuracies).held == 1
-    accuracies[0] = outcome("a", 0.8, (0.5, 0.5), better=True)
-    assert (order(accuracies).told, order(accuracies).held) == (1, 0)
+    assert counts(*found, outcome("d", None, (1, 1))) == (3, 3, 2)
+    assert counts(outcome("a", 100, (50, math.inf)), outcome("b", 120, (80, 80))) == (1, 0, 0), "a may still be first"
+    never = outcome("n", None, (math.inf, math.inf), note="not reached")
+    assert counts(outcome("a", 100, (90, 90)), never) == (1, 1, 1), "neither in print nor here"
+    high, low = (
+        outcome(row, paper, (at, at), "test_accuracy") for row, paper, at in (("a", 0.8, 0.7), ("b", 0.7, 0.6))
+    )
+    assert counts(high, low) == (1, 1, 1)
+    assert counts(outcome("a", 0.8, (0.5, 0.5), "test_accuracy"), low) == (1, 1, 0)
+
+
+def test_pairs_are_of_one_precision_and_the_same_seeds_and_count_once():
+    a, b = trained(), trained()
+    first = outcome("a", 100, (90, 90), run=a), outcome("b", 120, (95, 95), run=b)
+    again = outcome("a", 100, (90, 90), run=a, table="u"), outcome("b", 120, (95, 95), run=b, table="u")
+    assert counts(*first, *again) == (1, 1, 1)
+    assert counts(first[0], outcome("b", 120, (95, 95), run=trained(precision="bfloat16"))) == (0, 0, 0)
+    assert counts(first[0], outcome("b", 120, (95, 95), run=trained(seed=2))) == (1, 0, 0)
 
 
 def test_the_verdict_counts_each_printed_number_once():
     run = trained()
     near, better = outcome("a", 100, (92, 92), run=run), outcome("b", 200, (150, 150))
     worse, still = outcome("c", 100, (170, 170)), outcome("d", 100, (50, math.inf))
-    said = results_page.verdict([near, near, better, worse, still])
-    assert said == (
+    twice = outcome("a", 100, (92, 92), run=run, table="u")
+    assert results_page.verdict([near, twice, better, worse, still]) == (
         "At the papers' own settings, 4 runs so far (float32, n = 1): of 3 printed numbers that can be compared, 1 "
         "within a tenth (accuracies: a point), 1 better by more and 1 worse by more; of 2 pairs of rows whose order "
         "can be told, 1 as printed."
     )
-    assert "nothing has been run yet" in results_page.verdict([])
+    assert "no run has a number that a paper prints yet" in results_page.verdict([])
+
+
+def test_runs_of_variants_of_other_metrics_and_without_lines_have_a_page(root):
+    """DFedSAM's Table 3 is of a variant, its Table 1 reads metrics of its own; what diverged at once has no lines."""
+    shutil.rmtree("runs")
+    cost = {"seconds": 1.0, **PLACE}
+    about = EXP.run("paper", "dfedsam-cifar10~T500", "shards2-100", "fedavg", 1).description
+    last = about["rounds"]
+    more = {"train_accuracy": [0.9, 0.95], "node_train_accuracy": [0.9, 0.99]}
+    lines = {**columns([0.5, 0.6]), "round": [1, last], **more}
+    made.run(Path("runs/dfedsam-cifar10~T500/shards2-100/fedavg/seed1"), lines, description=about, **cost)
+    about = EXP.run("paper", "dfedsam-cifar10", "iid-100-norep", "fedavg", 1).description
+    made.run(Path("runs/dfedsam-cifar10/iid-100-norep/fedavg/seed1"), lines, description=about, **cost)
+    about, gone = described("fedcm"), {**columns([]), "round": []}
+    made.run(place(Path("runs"), "fedcm"), gone, description=about, **{**cost, "diverged_at": 1, "rounds_done": 0})
+    assert page("runs") == 0
+    text = Path("page.md").read_text()
+    assert "Shi et al., ICML 2023, Table 3" in text and "Shi et al., ICML 2023, Table 1" in text
+    assert cell(text, "Sun et al., ICML 2023, Table 6", "acc = 68%", "FedCM")[1] == "diverged in round 1"
+    assert "0 of 800 (diverged) | – | – |" in text
+
+
+def test_seeds_stand_together_and_say_what_is_missing(root):
+    cost = {"seconds": 1.0, **PLACE}
+    made.so_far(place(Path("runs"), "fedcm", seed=2), columns([0.7]), description=described("fedcm", 2), **cost)
+    assert page("runs") == 0
+    text = Path("page.md").read_text()
+    table = "Sun et al., ICML 2023, Table 6"
+    assert cell(text, table, "acc = 68%", "FedCM")[1:4] == ["2.0 ± 1.4", "−94.0", "2"]
+    assert cell(text, table, "acc = 74%", "FedCM")[1] == "> 1"
+    assert "n = 1 to 2" in text
+
+
+def test_the_same_run_by_two_names_and_data_of_two_kinds_are_refused(root, capsys):
+    cost = {"seconds": 1.0, **PLACE}
+    other = described("fedcm", protocol="fedsmoo-cifar10~again")
+    made.so_far(place(Path("runs"), "fedcm", other["protocol"]), columns([0.7]), description=other, **cost)
+    assert page("runs") == 2
+    assert "is the same run as" in capsys.readouterr().err
+    shutil.rmtree(place(Path("runs"), "fedcm", other["protocol"]))
+    about = described("feddyn")
+    elsewhere = place(Path("more/runs"), "feddyn")
+    made.so_far(elsewhere, columns([0.7]), description=about, dataset_digest="f" * 64, **cost)
+    assert page("runs", "more") == 2
+    assert "they were trained on different data, both cifar10" in capsys.readouterr().err
+
+
+def test_runs_lie_at_any_depth_and_those_of_tuning_and_replaced_ones_are_none(root):
+    shutil.copytree("runs", "all/paper/runs")
+    shutil.copytree("runs", "all/paper/tuning/runs")
+    shutil.copytree(place(Path("runs"), "fedsmoo"), place(Path("all/paper/runs"), "fedsmoo") / ".previous")
+    assert page("runs") == page("all", out="deep.md") == 0
+    assert Path("page.md").read_text() == Path("deep.md").read_text().replace("deep.png", "page.png")
+
+
+def test_a_record_without_what_the_page_says_is_refused(root, capsys):
+    path = place(Path("runs"), "fedcm") / records.RECORD_SO_FAR
+    record = records.read(path)
+    del record["host"]
+    records.write(path, record)
+    assert page("runs") == 2
+    assert "run.so-far.json: key 'host' is missing" in capsys.readouterr().err
 
 
 def test_the_page_in_docs_is_that_of_the_published_runs(tmp_path, capsys):

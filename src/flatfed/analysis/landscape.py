@@ -147,7 +147,8 @@ def _frame(runs: Sequence[str | os.PathLike[str]], dataset: Any, partition: Any,
                 raise DataError(f"{run}: {key} is {theirs}, but {ours} in {runs[0]}: no common frame")
         row, digest = _model.weights(run, record, first.layout)
         rows.append(row.to(first.row))
-        models.append(_about(record, {**first.digests, "run": record["description_digest"], "model": digest}))
+        own = {"run": record["description_digest"], "model": digest, "partition": record["partition_digest"]}
+        models.append(_about(record, {**first.digests, **own}))
     return Frame(first, torch.stack(rows), models)
 
 

@@ -65,8 +65,6 @@ def read(path: str | os.PathLike[str]) -> Landscape:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in ("x", "y", "loss", "accuracy")}
             found = Landscape(str(file["kind"]), json.loads(str(file["about"])), **arrays)
-        for model in found.about["models"]:
-            model["name"], model["scale"], model["digests"]["model"]
     except FileNotFoundError:
         raise DataError(f"{path}: no such loss surface") from None
     except UNREADABLE as error:

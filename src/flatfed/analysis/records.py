@@ -83,7 +83,7 @@ def _check(record: dict[str, Any]) -> None:
 
 def model(record: dict[str, Any]) -> dict[str, Any]:
     """Return whose model a hessian.json is of: its run's ``name``, ``scale`` and ``digests``."""
-    return {"name": record["run"], "scale": record["scale"], "digests": record["digests"]}
+    return {"name": record.get("run"), "scale": record.get("scale"), "digests": record.get("digests")}
 
 
 def numbers(record: dict[str, Any]) -> dict[str, tuple[float, float | None]]:

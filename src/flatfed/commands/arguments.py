@@ -19,7 +19,7 @@ DEAL = (
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; building it takes milliseconds."""
     # Their modules are written with what stands below.
-    from flatfed.commands import choose, compare_arguments, hessian, rerun, results, status, surface
+    from flatfed.commands import choose, compare_arguments, hessian, rerun, status, surface
 
     top = argparse.ArgumentParser(
         prog="python -m flatfed",
@@ -38,7 +38,6 @@ def parser() -> argparse.ArgumentParser:
     _elsewhere(commands)
     rerun.add(commands)
     compare_arguments.add(commands)
-    results.add(commands)
     status.add(commands)
     return top
 

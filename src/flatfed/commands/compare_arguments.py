@@ -5,7 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flatfed.commands.arguments import _add, _add_config, _add_device, _add_path, _add_spec, add_weights, count, file
+from flatfed.commands.arguments import (
+    _add,
+    _add_config,
+    _add_device,
+    _add_path,
+    _add_spec,
+    add_weights,
+    count,
+    file,
+    folder,
+)
 
 
 def add(commands: Any) -> None:
@@ -15,6 +25,7 @@ def add(commands: Any) -> None:
     _plan(commands)
     _export(commands)
     _published(commands)
+    _results(commands)
 
 
 def _compare(commands: Any) -> None:
@@ -128,6 +139,22 @@ def _export(commands: Any) -> None:
     )
     _add_path(sub, "--out", "FOLDER|FILE", "where to write; must not exist")
     sub.add_argument("--scale", choices=("preview", "paper"), help="the scale of tables (default: the configuration's)")
+    _add_config(sub)
+
+
+def _results(commands: Any) -> None:
+    sub = _add(
+        commands,
+        "results",
+        "write the page of what comes out at the papers' own settings",
+        "Reads folders of runs, finished or not (run.json, or run.so-far.json beside a checkpoint); trains nothing.\n"
+        "Accuracies and what is counted to a target stand beside what papers print of that very setting, whatever the\n"
+        "run's precision: a target is reached when it is reached, whatever the run does later. Of tables made at a\n"
+        "smaller setting the page says what differs and what may be concluded. A picture lies beside it.",
+        "python -m flatfed results results/published --out docs/results.md",
+    )
+    sub.add_argument("folders", nargs="+", type=folder, metavar="FOLDER", help="a folder that holds runs, at any depth")
+    sub.add_argument("--out", type=file, required=True, metavar="FILE", help="the page, Markdown; a PNG beside it")
     _add_config(sub)
 
 

@@ -88,30 +88,36 @@ def published(options: argparse.Namespace) -> None:
     print(f"{options.out}: made from {len(found.runs)} runs: {', '.join([*tables, *drawn])}")
 
 
-def read(path: Path, so_far: bool = False) -> Folder:
-    """Return the published runs in the folder ``path``, with ``so_far`` those that are not finished, too.
+def read(path: Path) -> Folder:
+    """Return the published runs in the folder ``path``.
 
     :raises DataError: there are none, one is damaged or not where its record says, or two do not belong together.
     """
     files = [file for file in sorted(path.rglob(records.RECORD)) if not file.parent.name.startswith(".")]
-    if so_far:
-        there = {file.parent for file in files}
-        files += [file for file in sorted(path.rglob(records.RECORD_SO_FAR)) if file.parent not in there]
     if not files:
-        names = f"{records.RECORD} or {records.RECORD_SO_FAR}" if so_far else records.RECORD
-        raise DataError(f"{path}: no {names} in there, so no {'run' if so_far else 'published run'}")
+        raise DataError(f"{path}: no {records.RECORD} in there, so no published run")
+    return of(path, {file: known(file) for file in files})
+
+
+def known(file: Path) -> dict[str, Any]:
+    """Return the record in ``file``; DataError where it is damaged, or not where its description says."""
+    record = records.read(file)
+    forms.check(record["description"], IDS, f"{file}: description")
+    identity.hold_place(file.parent, record)
+    return record
+
+
+def of(path: Path, found: dict[Path, dict[str, Any]]) -> Folder:
+    """Return the runs whose records ``found`` are, by file; DataError where two do not belong together."""
     runs: dict[str, tuple[dict[str, Any], Path]] = {}
     told: dict[tuple[str, ...], tuple[str, Path]] = {}
-    for file in files:
-        record = records.read(file)
+    for file, record in found.items():
         about = record["description"]
-        forms.check(about, IDS, f"{file}: description")
-        identity.hold_place(file.parent, record)
         scale, *ids = (about[key] for key in ("scale", "protocol", "split", "algorithm"))
         protocol = ids[0].partition("~")[0]
         name = "/".join([RESULTS, scale, "runs", *ids, f"seed{about['seed']}"])
         if name in runs:
-            raise DataError(f"{file}: is the same run as {runs[name][1] / records.RECORD}; take one of them away")
+            raise DataError(f"{file}: is the same run as {runs[name][1] / file.name}; take one of them away")
         runs[name] = (record, file.parent)
         data = str(about["dataset"].get("name"))
         for what, key, said in (

@@ -3,180 +3,215 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from flatfed import experiment
-from flatfed.commands import arguments, configuration, published
+from flatfed import experiment, forms
+from flatfed.commands import configuration, published, run_record
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import Experiment
 from flatfed.files import check_place
 from flatfed.runs import identity
 from flatfed.runs import record as records
+from flatfed.tables import made_of, own_setting, results_page
+from flatfed.tables.figures import targets
+from flatfed.tables.own_setting import Outcome, Trained
+from flatfed.tables.readings import hold_rounds, read_metrics
 
-#: Columns of metrics.csv that every run has, and that outcomes are made of.
-COLUMNS = ("round", "test_accuracy", "download_bytes", "upload_bytes")
+#: What the page says of every run, beside what every record has.
+FORM = {**{key: run_record.FORM[key] for key in ("device", "threads", "host")}, "seconds": float}
 
-
-def add(commands: Any) -> None:
-    """Add the sub-command to the command line."""
-    sub = arguments._add(
-        commands,
-        "results",
-        "write the page of what comes out at the papers' own settings",
-        "Reads folders of runs, finished or not (run.json, or run.so-far.json beside a checkpoint); trains nothing.\n"
-        "Every number that a paper prints and that such a run has, in whatever precision, stands beside print: a\n"
-        "target is reached when it is reached, whatever the run does later. Of tables made at a smaller setting the\n"
-        "page says what differs and what may be concluded. A picture lies beside it, with the same name.",
-        "python -m flatfed results results/published --out docs/results.md",
-    )
-    sub.add_argument("folders", nargs="+", type=arguments.folder, metavar="FOLDER", help="a folder that holds runs")
-    sub.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page, Markdown; a PNG beside it")
-    arguments._add_config(sub)
+#: Keys of a description that are no set-up of a table's, or its rows' own.
+NOT_SET_UP = ("protocol", "split", "algorithm", "seed", "update.", "evaluation.")
 
 
 def results(options: argparse.Namespace) -> None:
     """Write the page and the picture that the command line asks for.
 
-    :raises DataError: a folder holds no runs, a damaged one, or one that another holds, too; or no run is of a setting
-        that a table has.
+    :raises DataError: a folder holds no runs, a damaged one, or one that is there twice; or no run is of a setting that
+        a table has.
     """
-    from flatfed.tables import results_page
-    from flatfed.tables.figures import targets
-
     if options.out.suffix != ".md":
         raise DataError(f"--out {options.out}: a file that ends in .md is wanted; the picture lies beside it")
     check_place(options.out)
-    folders = gathered(options.folders)
-    seeds = sorted({record["description"]["seed"] for found in folders for record, _ in found.runs.values()})
+    found = gathered(options.folders)
+    seeds = sorted({record["description"]["seed"] for record, _ in found.runs.values()})
     asked = {key: value for key, value in configuration.read(options.config).items() if key != "seeds_together"}
     described = experiment.load(configuration.HOME, {**asked, "seeds": seeds}, published.RESULTS)
-    runs = [trained(*one) for found in folders if found.scale == "paper" for one in found.runs.values()]
+    runs = once(trained(*one) for one in found.runs.values())
     made = outcomes(described, runs)
-    smaller = [one for found in folders for one in at_a_smaller_setting(described, found)]
+    smaller = at_a_smaller_setting(described, found)
     if not made and not smaller:
         raise DataError(
-            f"{', '.join(map(str, options.folders))}: {sum(len(found.runs) for found in folders)} runs, and none of a "
-            "setting that a table of config/tables has at paper scale"
+            f"{found.path}: {len(runs)} runs, and none of a setting of which a table of config/tables prints a number"
         )
-    picture = options.out.with_suffix(".png")
     panels = drawn(described, made)
-    if panels:
+    picture = options.out.with_suffix(".png") if panels else None
+    sums = made_of.without_sums([record for record, _ in found.runs.values()])
+    results_page.write(made, smaller, options.out, picture.name if picture else None, sums)
+    if picture:
         targets.make(panels, picture)
-    results_page.write(made, smaller, options.out, picture.name if panels else None)
     print(f"{options.out}: {results_page.verdict(made)}")
 
 
-def gathered(folders: Iterable[Path]) -> list[published.Folder]:
-    """Return the runs of ``folders``, those that lie together in one, a scale and a paper's set-up each.
+def gathered(folders: Iterable[Path]) -> published.Folder:
+    """Return the runs of paper scale in ``folders``, finished or not, at any depth; tuning's are no results.
 
-    :raises DataError: as :func:`flatfed.commands.published.read`, or a run lies in two of them.
+    :raises DataError: there are none, one is damaged or not where its record says, or two do not belong together.
     """
-    parts = [part for folder in folders for part in _parts(folder)]
-    found = [published.read(part, so_far=True) for part in dict.fromkeys(parts)]
-    told: dict[str, Path] = {}
-    for one in found:
-        for name, (_, folder) in one.runs.items():
-            if name in told:
-                raise DataError(f"{folder}: is the same run as {told[name]}; take one of them away")
-            told[name] = folder
-    return found
+    files: dict[Path, None] = {}
+    for folder in folders:
+        inside = [file for name in (records.RECORD, records.RECORD_SO_FAR) for file in sorted(folder.rglob(name))]
+        files |= dict.fromkeys(file for file in inside if not _beside(file, folder))
+    found = {}
+    for file in files:
+        if file.name == records.RECORD_SO_FAR and file.with_name(records.RECORD) in found:
+            continue  # left over
+        record = published.known(file)
+        forms.check(record, FORM, str(file))
+        if record["description"]["scale"] == "paper":
+            found[file] = record
+    where = Path(", ".join(map(str, folders)))
+    if not found:
+        names = f"{records.RECORD} or {records.RECORD_SO_FAR}"
+        raise DataError(f"{where}: no {names} of a run at paper scale in there")
+    return published.of(where, found)
 
 
-def _parts(folder: Path) -> list[Path]:
-    """Return the folders in ``folder`` that hold a ``runs`` each, as published ones do; itself where none does."""
-    inner = sorted({path.parent for path in folder.glob("*/runs") if path.is_dir()})
-    return inner or [folder]
+def _beside(file: Path, folder: Path) -> bool:
+    """Return whether a record is no result: of a run that was replaced, in a hidden folder, or of tuning."""
+    inner = file.parent.relative_to(folder).parts
+    return "tuning" in inner or any(part.startswith(".") for part in inner)
 
 
-def trained(record: dict[str, Any], folder: Path) -> Any:
+def trained(record: dict[str, Any], folder: Path) -> Trained:
     """Return the run of ``record`` with its lines.
 
     :raises DataError: its lines are not those that the record was written with.
     """
-    from flatfed.tables.own_setting import Trained
-    from flatfed.tables.readings import hold_rounds, read_metrics
-
     name = records.METRICS if (folder / records.RECORD).is_file() else records.LINES_SO_FAR
+    try:
+        return _trained(record, folder, name)
+    except DataError:
+        if name == records.METRICS:
+            raise
+    time.sleep(1)  # it is being trained: its lines were replaced, and its record not yet
+    return _trained(records.read(folder / records.RECORD_SO_FAR), folder, name)
+
+
+def _trained(record: dict[str, Any], folder: Path, name: str) -> Trained:
     records.hold(folder, record, name)
-    history = read_metrics(folder / name, COLUMNS)
+    with open(folder / name, newline="", encoding="utf-8") as file:
+        columns = next(csv.reader(file), [])
+    history = read_metrics(folder / name, tuple(dict.fromkeys(("round", "test_accuracy", *columns))))
     hold_rounds(folder, record, history, name)
-    return Trained(record, history)
+    return Trained(record, history, str(folder))
 
 
-def outcomes(described: Experiment, runs: list[Any]) -> list[Any]:
+def once(runs: Iterable[Trained]) -> list[Trained]:
+    """Return ``runs``; DataError where two are the same one: of one setting, seed and precision, under two names."""
+    there: dict[tuple[Any, ...], Trained] = {}
+    for run in runs:
+        other = there.setdefault((run.ids, run.setting, run.precision), run)
+        if other is not run:
+            raise DataError(
+                f"{run.folder}: is the same run as {other.folder}, under another name; take one of them away"
+            )
+    return list(there.values())
+
+
+def outcomes(described: Experiment, runs: list[Trained]) -> list[Outcome]:
     """Return what ``runs`` make of every table of the papers that is of their set-ups."""
-    from flatfed.tables.own_setting import outcomes as made
-
-    protocols = {run.description["protocol"].partition("~")[0] for run in runs}
+    protocols = {run.ids[0] for run in runs}
     cells = []
     for name, table in described.tables.items():
+        of = {key: column.protocol.partition("~")[0] for key, column in table.columns.items() if column.protocol}
         if table.settings.get("compare", "values") != "values" or table.reference is None:
             continue
-        layout = described.table_spec("paper", name)
-        titles = {column["id"]: column for column in layout["columns"]}
-        labels = {row.id: row.label for row in table.entries.values()}
-        for cell in described.cells("paper", name):
-            column = titles[cell.spec["column"]]
-            if table.columns[column["id"]].protocol in protocols:
-                title = ", ".join([*([column["part"]] if column["part"] else []), *column["headers"]])
-                heading = f"{layout['paper']}: {layout['title']}"
-                cells.append((cell.spec, (heading, title, labels[cell.spec["row"]])))
-    return list(made(cells, runs))
-
-
-def drawn(described: Experiment, made: list[Any]) -> list[Any]:
-    """Return the panels of the picture: the set-ups of which rounds to a target were counted."""
-    from flatfed.tables.figures.targets import Panel
-
-    found: dict[tuple[str, str], Panel] = {}
-    for one in made:
-        if one.target is None or not one.column:
+        chosen = [column for column, protocol in of.items() if protocol in protocols]
+        if not chosen:
             continue
+        layout = described.table_spec("paper", name, chosen)
+        columns = {column["id"]: column for column in layout["columns"]}
+        labels = {row["id"]: row["label"] for row in layout["rows"]}
+        heading = f"{layout['paper']}: {layout['title']}"
+        for cell in described.cells("paper", name, chosen):
+            column = columns[cell.spec["column"]]
+            title = ", ".join([*([column["part"]] if column["part"] else []), *column["headers"]])
+            cells.append((cell.spec, (heading, title, labels[cell.spec["row"]])))
+    return list(own_setting.outcomes(cells, runs))
+
+
+def drawn(described: Experiment, made: list[Outcome]) -> list[targets.Panel]:
+    """Return the panels of the picture: the set-ups of which rounds to a target were counted."""
+    found: dict[tuple[str, str], targets.Panel] = {}
+    counted: set[tuple[Any, ...]] = set()
+    for one in made:
+        if one.cell["metric"] != "rounds_to_target" or one.quantity in counted:
+            continue
+        counted.add(one.quantity)
         about = one.runs[0].description
-        ids = about["protocol"].partition("~")[0], about["split"]
-        if ids not in found:
+        if one.runs[0].ids[:2] not in found:
             data = described.catalog.datasets[about["dataset"]["name"]]["label"]
-            label = ", ".join(described.catalog.splits[about["split"]]["label"])
-            found[ids] = Panel(f"{data}, {label}, {about['partition']['clients']} clients", [], [])
-        panel = found[ids]
-        entry = described.catalog.algorithms[about["algorithm"]]["label"]
-        for run in one.runs:
-            label = f"{entry} ({run.precision})"
-            if all(known is not run for _, known in panel.runs):
-                panel.runs.append((label, run))
-        if one.unit == "rounds" and all((o.algorithm, o.target) != (one.algorithm, one.target) for o in panel.targets):
-            panel.targets.append(one)
+            split = ", ".join(described.catalog.splits[about["split"]]["label"])
+            title = f"{data}, {split}, {about['partition']['clients']} clients"
+            found[one.runs[0].ids[:2]] = targets.Panel(title, [], [])
+        panel = found[one.runs[0].ids[:2]]
+        panel.targets.append(one)
+        label = f"{described.catalog.algorithms[about['algorithm']]['label']} ({one.precision})"
+        there = {run.folder for _, run in panel.runs}
+        panel.runs.extend((label, run) for run in one.runs if run.folder not in there)
     return list(found.values())
 
 
 def at_a_smaller_setting(described: Experiment, found: published.Folder) -> list[dict[str, Any]]:
-    """Return of each table whose rows are compared by order alone, and of which ``found`` holds all runs, how.
+    """Return of each table whose rows are compared by order alone, and of which ``found`` holds runs, how they do.
 
-    ``table``, ``title``, ``paper``; ``runs``, how many; ``differs``: (key, here, at the paper's setting); ``result``,
-    of :mod:`flatfed.tables.verify`.
+    ``table``, ``title``, ``paper``; ``runs`` of it, ``there`` how many; ``differs``: (key, here, at the paper's
+    setting); ``result``, of :mod:`flatfed.tables.verify`, None where not all runs are there.
     """
     made = []
     for name, table in described.tables.items():
-        if table.settings.get("compare") != "ordering" or not published.whole_table(described, found, name):
+        if table.settings.get("compare") != "ordering":
             continue
-        with published.compared(described, found, name) as (layout, result):
-            column = next(iter(table.columns.values()))
-            row = next(iter(table.entries.values()))
-            ids = column.split, row.algorithm, described.seeds("paper", column.protocol)[0]
-            try:
-                papers = described.run("paper", column.protocol.partition("~")[0], *ids).description
-            except ConfigError:  # the variant has a split that the paper's own set-up cannot have
-                papers = {}
-            here = described.run("paper", column.protocol, *ids).description
-            keys = identity.differences(identity.decided(here), identity.decided(papers))
-            differs = [
-                (key, json.dumps(ours), json.dumps(theirs))
-                for key, ours, theirs in keys
-                if key not in ("protocol",) and not key.startswith(("update.", "evaluation."))
-            ]
-            told = {key: layout[key] for key in ("table", "title", "paper")}
-            made.append({**told, "differs": differs, "result": result, "runs": len(found.runs)})
+        paths = {run.path for run in described.table_runs("paper", name)}
+        there = [path for path in paths if path in found.runs and _finished(found.runs[path][1])]
+        if not there:
+            continue
+        layout = described.table_spec("paper", name)
+        told = {
+            **{key: layout[key] for key in ("table", "title", "paper")},
+            **{"runs": len(paths), "there": len(there), "differs": _differs(described, name), "result": None},
+        }
+        if published.whole_table(described, found, name):
+            with published.compared(described, found, name) as (_, result):
+                told["result"] = result
+        made.append(told)
     return made
+
+
+def _finished(folder: Path) -> bool:
+    return (folder / records.RECORD).is_file()
+
+
+def _differs(described: Experiment, name: str) -> list[tuple[str, str, str]]:
+    """Return in what the set-ups of a table's columns differ from those of the protocols that they are variants of."""
+    table, found = described.tables[name], {}
+    row = next(iter(table.entries.values())).algorithm
+    for column in table.columns.values():
+        seed = described.seeds("paper", column.protocol)[0]
+        plain = column.protocol.partition("~")[0]
+        try:
+            papers = described.run("paper", plain, column.split, row, seed).description
+        except ConfigError:  # a split that is the variant's alone
+            found["split"] = ("split", column.split, "none such")
+            continue
+        here = described.run("paper", column.protocol, column.split, row, seed).description
+        for key, ours, theirs in identity.differences(identity.decided(here), identity.decided(papers)):
+            if not key.startswith(NOT_SET_UP):
+                found[key, str(ours)] = (key, *("–" if one is None else json.dumps(one) for one in (ours, theirs)))
+    return list(found.values())

@@ -10,13 +10,14 @@ from typing import Any
 
 from flatfed.errors import DataError
 from flatfed.forms import Named, Some, Whole, check
+from flatfed.runs.wanted import folders
 from flatfed.tables.units import UNITS
 
 NUMBER, TEXT, TEXTS = (float, None), (str, None), [str]
 SCALE = Named("scale", ("preview", "paper"))
 UNIT = Named("unit", tuple(UNITS))
 DATASET = {"manifest": str, "images": Whole(0), "of": Whole(0), "shape": Some(Whole(1))}
-MADE_OF = {"partitions": [TEXT], "runs": dict}
+MADE_OF = {"partitions": [TEXT], "runs": [list]}
 PACKED = {"share": dict, "each": [dict]}
 UPDATE = {"name": str, "params": dict}
 
@@ -40,7 +41,7 @@ TABLE = {
 }
 
 REPORT = {
-    **{"scale": SCALE, "tables": [TABLE], "made_of": MADE_OF, "configuration": dict},
+    **{"scale": SCALE, "tables": [TABLE], "runs": TEXTS, "made_of": MADE_OF, "configuration": dict},
     "figures": [{**dict.fromkeys(("figure", "title", "paper", "setting", "caption", "png"), str), "datasets?": dict}],
 }
 
@@ -80,7 +81,8 @@ def checked(spec: dict[str, Any], command: str) -> dict[str, Any]:
     form = _figure(spec) if command == "figure" else FORMS[command]
     try:
         check(spec, form, "--spec")
-        _check_made_of(spec.get("made_of", {"runs": {}}))
+        if "made_of" in spec:
+            _check_made_of(spec["made_of"], folders(spec["panels"]) if command == "figure" else spec["runs"])
         inner = {f"{kind}[{i}].": one for kind in ("tables", "figures") for i, one in enumerate(spec.get(kind, []))}
         for place, holder in {"": spec, **inner}.items():
             for name, about in holder.get("datasets", {}).items():
@@ -94,14 +96,16 @@ def checked(spec: dict[str, Any], command: str) -> dict[str, Any]:
 FORMS = {"cell": CELL, "table": TABLE, "report": REPORT, "choose": CHOOSE}
 
 
-def _check_made_of(packed: dict[str, Any]) -> None:
-    """Refuse runs that have not each a mark and the place of a partition (:func:`flatfed.runs.wanted.pack`)."""
-    for folder, about in packed["runs"].items():
+def _check_made_of(packed: dict[str, Any], folders: list[str]) -> None:
+    """Refuse what is not a mark and the place of a partition for each folder (:func:`flatfed.runs.wanted.pack`)."""
+    if len(packed["runs"]) != len(folders):
+        raise DataError(f"--spec: made_of.runs: {len(packed['runs'])} for {len(folders)} run folders")
+    for place, about in enumerate(packed["runs"]):
         match about:
-            case [str() | None, int() as place] if 0 <= place < len(packed["partitions"]):
+            case [str() | None, int() as partition] if 0 <= partition < len(packed["partitions"]):
                 continue
         wanted = f"a mark and the place of one of its {len(packed['partitions'])} partitions are wanted"
-        raise DataError(f"--spec: made_of.runs[{folder!r}]: {json.dumps(about)}; {wanted}")
+        raise DataError(f"--spec: made_of.runs[{place}]: {json.dumps(about)}; {wanted}")
 
 
 def _check_dataset(about: dict[str, Any], where: str) -> None:

@@ -262,7 +262,8 @@ class Experiment:
             "tables": [self.table_spec(scale, name, columns) for name, columns in self._selected],
             "figures": drawn,
             # Of its runs the report says what they cost and how they ended; what their numbers are, tables and figures.
-            "made_of": wanted.pack((path, run.description, None) for path, run in runs.items()),
+            "runs": list(runs),
+            "made_of": wanted.pack((run.description, None) for run in runs.values()),
             "configuration": self.config,
         }
 

@@ -40,8 +40,8 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
         "datasets": set_ups.datasets(experiment, scale, pairs),
         "panels": drawn,
     }
-    shown = dict.fromkeys(run.algorithm for run in runs.values())
-    if caption := " ".join([*filter(None, [document.get("caption")]), *words.of_rows(experiment, shown)]):
+    rows = dict.fromkeys(run.algorithm for run in runs.values())
+    if caption := " ".join([*filter(None, [document.get("caption")]), *words.of_rows(experiment, rows)]):
         spec["caption"] = caption
     if trained and experiment.tune:
         spec["tuned"] = words.choices_of_tuning(experiment, scale, _trained(experiment, scale, document))
@@ -51,7 +51,8 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
         spec |= {"smooth": document["smooth"][scale], "across": document.get("across", "rounds")}
     inputs += [f"{path}/{name}" for path in runs for name in ("metrics.csv", "run.json")]
     if runs:
-        spec["made_of"] = wanted.pack((path, run.description, run.partition) for path, run in runs.items())
+        shown = [runs[path] for path in wanted.folders(drawn)]
+        spec["made_of"] = wanted.pack((run.description, run.partition) for run in shown)
         inputs += spec["made_of"]["partitions"]
     return {"kind": found.kind, "inputs": list(dict.fromkeys(inputs)), "runs": runs, "spec": spec}
 

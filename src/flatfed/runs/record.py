@@ -50,6 +50,9 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         lacks = [key for key in NEEDED if key not in record]
         if lacks or not isinstance(record["description"], dict):
             raise ValueError(f"key {(lacks or ['description'])[0]!r} is missing")
+        for key, kinds in (("rounds_done", int), ("diverged_at", int | None)):
+            if not isinstance(record[key], kinds) or isinstance(record[key], bool):
+                raise ValueError(f"{key} is {record[key]!r}")
         whole = intact(record, OWN)
     except FileNotFoundError:
         raise
@@ -97,8 +100,9 @@ def hold(folder: str | os.PathLike[str], record: dict[str, Any], *names: str) ->
         except OSError as problem:
             raise DataError(f"{folder / name}: cannot be read ({problem.strerror}); {AGAIN}") from None
         if found != sums[name]:
+            beside = RECORD_SO_FAR if name == LINES_SO_FAR else RECORD
             raise DataError(
-                f"{folder / name}: is not the file that {RECORD} beside it was written with (SHA-256 {found[:12]}, "
+                f"{folder / name}: is not the file that {beside} beside it was written with (SHA-256 {found[:12]}, "
                 f"recorded {sums[name][:12]}); {AGAIN}"
             )
     return ""

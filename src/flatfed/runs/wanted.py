@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,9 +58,14 @@ class Wanted:
             return None
         again = f"make it again: snakemake --cores 1 -R {file} -- {file}"
         about = found["description"]
+        try:
+            made_with = {key: model["digests"][key] for key in ("dataset", "partition", "model")}
+            whose = model["name"], model["scale"]
+        except (KeyError, TypeError) as problem:
+            raise DataError(f"{file}: does not say whose model it is of ({problem!r}); {again}") from None
         name = "{protocol}/{split}/{algorithm}/seed{seed}".format(**about)
-        if (model["name"], model["scale"]) != (name, about["scale"]):
-            said = f"{model['name']} at {model['scale']} scale, wanted {name} at {about['scale']} scale"
+        if whose != (name, about["scale"]):
+            said = f"{whose[0]} at {whose[1]} scale, wanted {name} at {about['scale']} scale"
             raise DataError(f"{file}: is of another run: {said}; {again}")
         theirs = {
             "dataset": found["dataset_digest"],
@@ -68,29 +73,42 @@ class Wanted:
             "model": (found.get(record.SUMS) or {}).get(record.MODEL),
         }
         for what, digest in theirs.items():
-            if digest is not None and model["digests"][what] != digest:
-                raise DataError(
-                    f"{file}: was made with another {what} (SHA-256 {model['digests'][what][:12]}) than {self.folder} "
-                    f"has ({digest[:12]}); {again}"
-                )
+            if digest is not None and made_with[what] != digest:
+                made = f"was made with another {what} (SHA-256 {str(made_with[what])[:12]})"
+                raise DataError(f"{file}: {made} than {self.folder} has ({digest[:12]}); {again}")
         return found
 
 
-def pack(runs: Iterable[tuple[str, dict[str, Any], str | None]]) -> dict[str, Any]:
-    """Return runs, each (folder, description, file of its partition or None), short, for a specification of many.
+def pack(runs: Iterable[tuple[dict[str, Any], str | None]]) -> dict[str, Any]:
+    """Return runs, each (description, file of its partition or None), short, for a specification that lists folders.
 
-    ``{"partitions": [FILE, ...], "runs": {FOLDER: [MARK, place of its partition], ...}}``; :func:`unpack` reads it.
+    ``{"partitions": [FILE, ...], "runs": [[MARK, place of its partition], ...]}``, in the order of the folders, which
+    are not said again: a shell takes 128 kB. :func:`unpack` reads it.
     """
-    runs = list(runs)
-    partitions = list(dict.fromkeys(partition for _, _, partition in runs))
-    places = {partition: place for place, partition in enumerate(partitions)}
-    each = {folder: [identity.mark(description), places[partition]] for folder, description, partition in runs}
-    return {"partitions": partitions, "runs": each}
+    places: dict[str | None, int] = {}
+    each = [[identity.mark(about), places.setdefault(partition, len(places))] for about, partition in runs]
+    return {"partitions": list(places), "runs": each}
 
 
-def unpack(packed: dict[str, Any]) -> dict[str, Wanted]:
+def unpack(packed: dict[str, Any], folders: Iterable[str]) -> dict[str, Wanted]:
     """Return folder -> the run wanted in it, of :func:`pack`; a partition that is None there is not looked at."""
     return {
         folder: Wanted(folder, partition=packed["partitions"][place], mark=mark)
-        for folder, (mark, place) in packed["runs"].items()
+        for folder, (mark, place) in zip(folders, packed["runs"], strict=True)
     }
+
+
+def folders(panels: Any) -> list[str]:
+    """Return the folders of the runs that the panels of a figure name, each once: what stands under a key ``runs``."""
+    return list(dict.fromkeys(_folders(panels)))
+
+
+def _folders(value: Any, inside: bool = False) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _folders(each, key == "runs")
+    elif isinstance(value, list):
+        for each in value:
+            yield from _folders(each, inside)
+    elif inside:
+        yield value

@@ -9,7 +9,7 @@ from typing import Any
 from flatfed.analysis import landscape_file
 from flatfed.analysis import records as hessians
 from flatfed.runs import record as records
-from flatfed.runs.wanted import Wanted, unpack
+from flatfed.runs.wanted import Wanted, folders, unpack
 
 
 def hold(spec: dict[str, Any]) -> list[dict[str, Any]]:
@@ -21,10 +21,11 @@ def hold(spec: dict[str, Any]) -> list[dict[str, Any]]:
     :raises DataError: a run is damaged or another one, was trained on other data, or its lines are not those that its
         record was written with; an analysis is of another model than its run's.
     """
-    wanted = unpack(spec["made_of"]) if "made_of" in spec else {}
+    named = folders(spec["panels"])
+    wanted = unpack(spec["made_of"], named) if "made_of" in spec else {folder: Wanted(folder) for folder in named}
     found = []
-    for folder in dict.fromkeys(_folders(spec["panels"])):
-        record = wanted.setdefault(folder, Wanted(folder)).record()
+    for folder, run in wanted.items():
+        record = run.record()
         if record is None:
             continue
         found.append(record)
@@ -39,18 +40,6 @@ def without_sums(found: list[dict[str, Any]]) -> str:
     """Return a sentence that counts the records without sums of their files, "" where all of them have them."""
     count = sum(not records.summed(record) for record in found)
     return f"{count} of {len(found)} runs are without sums of their files, made by an earlier version." if count else ""
-
-
-def _folders(value: Any, inside: bool = False) -> Iterator[str]:
-    """Yield what stands under the key ``runs``, at any depth, of panels."""
-    if isinstance(value, dict):
-        for key, each in value.items():
-            yield from _folders(each, key == "runs")
-    elif isinstance(value, list):
-        for each in value:
-            yield from _folders(each, inside)
-    elif inside:
-        yield value
 
 
 def _analyses(panels: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any], str]]:

@@ -11,10 +11,12 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from flatfed.files import digest_json
 from flatfed.runs import identity
-from flatfed.tables.compare import over_clients
+from flatfed.tables import compare
 from flatfed.tables.metrics import METRICS
 from flatfed.tables.quantity import Metric, Reading
 from flatfed.tables.units import UNITS, as_printed, signed, written
@@ -28,10 +30,11 @@ UNKNOWN = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class Trained:
-    """A run as far as it is: its ``record`` and its lines by column."""
+    """A run as far as it is: its ``record``, its lines by column, and where they lie."""
 
     record: dict[str, Any]
     history: Mapping[str, list[float]]
+    folder: str = ""
 
     @property
     def description(self) -> dict[str, Any]:
@@ -44,9 +47,14 @@ class Trained:
         return self.record["rounds_done"]
 
     @property
+    def diverged(self) -> bool:
+        """Whether it ended because its numbers stopped being finite."""
+        return self.record["diverged_at"] is not None
+
+    @property
     def whole(self) -> bool:
         """Whether there is nothing more to come."""
-        return self.record["diverged_at"] is not None or self.rounds >= self.description["rounds"]
+        return self.diverged or self.rounds >= self.description["rounds"]
 
     @property
     def precision(self) -> str:
@@ -54,46 +62,43 @@ class Trained:
         return self.description["precision"]
 
     @property
-    def processor(self) -> str:
-        """What it was made on: the GPU, or the CPU."""
-        host = self.record["host"]
-        return (host["gpu"] if self.record["device"] == "cuda" else None) or host["processor"] or "?"
+    def seed(self) -> int:
+        """Its seed."""
+        return self.description["seed"]
 
-    @property
-    def hours(self) -> float:
-        """Hours that it took, those of all its sessions."""
-        return self.record["seconds"] / 3600
+    @cached_property
+    def ids(self) -> tuple[str, str, str, int]:
+        """Protocol without the label of a variant, split, algorithm, seed."""
+        about = self.description
+        return about["protocol"].partition("~")[0], about["split"], about["algorithm"], about["seed"]
 
-    def serves(self, wanted: dict[str, Any]) -> bool:
-        """Return whether it is of the run that ``wanted`` describes, precision aside."""
-        found = identity.differences(identity.decided(self.description), identity.decided(wanted))
-        return all(key in FREE for key, _, _ in found)
+    @cached_property
+    def setting(self) -> str:
+        """A digest of all that decides its numbers, but for its precision."""
+        return _setting(self.description)
+
+
+def _setting(description: dict[str, Any]) -> str:
+    return digest_json({key: value for key, value in identity.decided(description).items() if key not in FREE})
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A cell: what the paper prints, what came out, and between which ``bounds`` ours lies, in the stored unit.
+    """A cell: what a paper prints, and what came out, in texts for a reader and as ``cell`` for a comparison.
 
-    ``quantity`` is its metric, target and printed unit; ``title``, ``column`` and ``row`` are for a reader.
-    ``bounds`` are equal where it is known. ``better``: whether higher is (True), lower (False), or neither (None).
-    ``paper`` is the printed number in the stored unit, infinite where it says that a target was not reached, with its
-    ``spread``.
+    ``table``, ``column`` and ``row`` are titles. ``each`` has for every run between which bounds its number lies, in
+    the stored unit; equal where it is known. ``cell``: the keys that :mod:`flatfed.tables.compare` reads.
     """
 
     table: str
-    title: str
     column: str
     row: str
-    algorithm: str
-    quantity: tuple[str, float | None, str]
     printed: str
     ours: str
     difference: str
-    paper: float | None
-    spread: float
-    bounds: tuple[float, float]
-    better: bool | None
-    runs: list[Trained] = field(default_factory=list)
+    cell: dict[str, Any]
+    runs: list[Trained]
+    each: list[tuple[float, float]] = field(default_factory=list)
 
     @property
     def precision(self) -> str:
@@ -101,75 +106,84 @@ class Outcome:
         return self.runs[0].precision
 
     @property
-    def target(self) -> float | None:
-        """The accuracy that rounds are counted to, as a fraction; None where there is none."""
-        return self.quantity[1]
-
-    @property
-    def unit(self) -> str:
-        """The printed unit."""
-        return self.quantity[2]
+    def quantity(self) -> tuple[Any, ...]:
+        """What number it is: the same in several tables that print it."""
+        of = tuple(run.folder for run in self.runs)
+        return (*(self.cell[key] for key in ("metric", "target", "unit", "paper_value")), of)
 
     @property
     def known(self) -> bool:
         """Whether our number is known."""
-        return self.bounds[0] == self.bounds[1] != math.inf
+        return self.cell["status"] == "ok"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Between which numbers the mean over the runs lies: the same twice where it is known."""
+        if all(low == math.inf for low, _ in self.each):
+            return math.inf, math.inf
+        if any(low == math.inf for low, _ in self.each):
+            return UNKNOWN  # one seed reached what another never will: there is no mean
+        low, high = (statistics.fmean(side) for side in zip(*self.each, strict=True))
+        return low, high
 
 
 def outcomes(cells: Iterable[tuple[dict[str, Any], tuple[str, ...]]], runs: list[Trained]) -> Iterator[Outcome]:
     """Yield what ``runs`` make of ``cells``, each a cell's specification and the titles of its table, column and row.
 
-    One a precision. Cells of which no run is there, that read anything but lines of runs, that are taken against other
-    rows, or of which nothing is printed, have none.
+    One a precision. Cells of which no run is there, that read anything but lines of runs, that are means over several
+    settings or taken against other rows, or of which nothing is printed, have none.
     """
     named: dict[tuple[Any, ...], list[Trained]] = {}
     for run in runs:
-        named.setdefault(_ids(run.description), []).append(run)
+        named.setdefault(run.ids, []).append(run)
     for spec, titles in cells:
         metric = METRICS[spec["metric"]]
         if metric.source != "runs" or metric.several or spec.get("relative") or not spec["paper"]:
             continue
-        asked = identity.unpack(spec["descriptions"])
-        able = [run for wanted in asked for run in named.get(_ids(wanted), ()) if run.serves(wanted)]
+        able = []
+        for asked in identity.unpack(spec["descriptions"]):
+            ids = asked["protocol"].partition("~")[0], asked["split"], asked["algorithm"], asked["seed"]
+            able += [run for run in named.get(ids, ()) if run.setting == _setting(asked)]
         for precision in dict.fromkeys(run.precision for run in able):
-            these = [run for run in able if run.precision == precision]
-            yield _outcome(spec, metric, titles, these)
-
-
-def _ids(description: dict[str, Any]) -> tuple[Any, ...]:
-    return (
-        *(description["protocol"].partition("~")[0], description["split"], description["algorithm"]),
-        description["seed"],
-    )
+            yield _outcome(spec, metric, titles, [run for run in able if run.precision == precision])
 
 
 def _outcome(spec: dict[str, Any], metric: Metric, titles: tuple[str, ...], runs: list[Trained]) -> Outcome:
     printed, unit = spec["paper"], spec["unit"]
+    stored, factor = UNITS[unit]
     note, decimals = printed.get("note") or "", printed.get("decimals")
-    value, spread = (None if printed.get(key) is None else printed[key] / UNITS[unit][1] for key in ("value", "spread"))
-    unreached = value is None and "not reached" in note
-    numbers = [_number(spec, metric, run) for run in runs]
-    low, high = (statistics.fmean(side) for side in zip(*numbers, strict=True)) if runs else UNKNOWN
-    ours = _said(spec, runs, numbers)
-    known = low == high != math.inf
+    value, spread = (None if printed.get(key) is None else printed[key] / factor for key in ("value", "spread"))
+    each = [_number(spec, metric, run) for run in runs]
+    numbers = [low if low == high != math.inf else None for low, high in each]
+    found = [number for number in numbers if number is not None]
+    known = len(found) == len(numbers)
+    mean = statistics.fmean(found) if known else None
+    cell = {
+        **{key: spec[key] for key in ("table", "column", "row", "metric", "target")},
+        **{"unit": stored, "relative": None, "scale": "paper", "compare": "values", "n": len(runs)},
+        **{"paper_value": value, "paper_spread": spread, "paper_note": note, "printed_unit": unit},
+        **{"value": mean, "values": numbers, "seeds": [run.seed for run in runs]},
+        "spread": statistics.stdev(found) if known and len(found) > 1 else None,
+        "status": "ok" if known else "not_reached" if all(low == math.inf for low, _ in each) else "missing",
+        "difference": mean - value if known and value is not None else None,
+    }
     return Outcome(
-        **{"table": spec["table"], "algorithm": spec["row"], "quantity": (spec["metric"], spec["target"], unit)},
-        **dict(zip(("title", "column", "row"), titles, strict=True)),
-        printed="not reached" if unreached else as_printed(value, spread, unit, decimals) or "–",
-        ours=ours,
-        difference=signed(low - value, unit, decimals) if known and value is not None else "",
-        paper=math.inf if unreached else value,
-        spread=0.0 if over_clients({"paper_note": note}) else spread or 0.0,
-        bounds=(low, high),
-        better=metric.higher,
+        *titles,
+        printed="not reached" if compare.not_reached(cell) else as_printed(value, spread, unit, decimals) or "–",
+        ours=_said(cell, decimals, runs, each),
+        difference="" if cell["difference"] is None else signed(cell["difference"], unit, decimals),
+        cell=cell,
         runs=runs,
+        each=each,
     )
 
 
 def _number(spec: dict[str, Any], metric: Metric, run: Trained) -> tuple[float, float]:
     """Return the bounds of a run's number: as yet, for ever, or both infinite for a target that is not reached."""
+    if any(column not in run.history for column in metric.columns):
+        return UNKNOWN  # not measured in this run
     if not metric.needs_target:
-        if not run.whole or run.record["diverged_at"] is not None:
+        if not run.whole or run.diverged:
             return UNKNOWN
         number = metric.function(Reading(window=spec["window"], history=run.history))
         return number, number
@@ -178,27 +192,28 @@ def _number(spec: dict[str, Any], metric: Metric, run: Trained) -> tuple[float, 
         return number, number
     if run.whole:
         return math.inf, math.inf
+    if not run.history["test_accuracy"]:
+        return 0.0, math.inf
     # What is counted up to a target only grows with the rounds: it will be more than it is now.
-    reached = {**run.history, "test_accuracy": [*run.history["test_accuracy"][:-1], 1.0]}
-    now = metric.function(Reading(target=1.0, history=reached)) if run.history["round"] else 0.0
-    return now, math.inf
+    reached = {**run.history, "test_accuracy": [*run.history["test_accuracy"][:-1], math.inf]}
+    return metric.function(Reading(target=math.inf, history=reached)), math.inf
 
 
-def _said(spec: dict[str, Any], runs: list[Trained], numbers: list[tuple[float, float]]) -> str:
+def _said(cell: dict[str, Any], decimals: int | None, runs: list[Trained], each: list[tuple[float, float]]) -> str:
     """Write our number, or what is known of it."""
-    unit, decimals = spec["unit"], spec["paper"].get("decimals")
-    if all(low == high != math.inf for low, high in numbers):
-        found = [low for low, _ in numbers]
-        spread = statistics.stdev(found) if len(found) > 1 else None
-        return written(statistics.fmean(found), spread, unit, decimals)
-    if len(numbers) > 1:
-        return f"{sum(low == high != math.inf for low, high in numbers)} of {len(numbers)} seeds have it"
-    if runs[0].record["diverged_at"] is not None:
+    unit, diverged = cell["printed_unit"], sum(run.diverged for run in runs)
+    lost = f"; {diverged} diverged" if diverged and len(runs) > 1 else ""
+    if cell["value"] is not None:
+        return written(cell["value"], cell["spread"], unit, decimals) + lost
+    if len(runs) == 1 and diverged:
         return f"diverged in round {runs[0].record['diverged_at']}"
-    low = numbers[0][0]
-    if low == math.inf:
-        return "not reached"
-    return f"> {written(low, None, unit, decimals)}" if math.isfinite(low) else "not finished"
+    if cell["status"] == "not_reached":
+        return f"not reached{lost}"
+    there = [number for number in cell["values"] if number is not None]
+    if there:
+        return f"{written(statistics.fmean(there), None, unit, decimals)} of {len(there)} of {len(runs)} seeds{lost}"
+    low = min(low for low, _ in each)
+    return (f"> {written(low, None, unit, decimals)}" if math.isfinite(low) else "not finished") + lost
 
 
 @dataclass(frozen=True)
@@ -213,21 +228,29 @@ class Order:
 def order(found: list[Outcome]) -> Order:
     """Return how the printed order of rows comes out, in each column of each table, among runs of one precision.
 
-    A pair is one of rows printed apart by more than their spreads; it can be told where the bounds of ours do not meet.
+    The pairs are :func:`flatfed.tables.compare.claims`; what several tables print of the same two runs counts once. One
+    can be told where both have the same seeds and the bounds of their means do not meet.
     """
-    held = told = claimed = 0
-    for a in found:
-        for b in found:
-            if a is b or (a.table, a.column, a.precision) != (b.table, b.column, b.precision) or a.better is None:
-                continue
-            if a.paper is None or b.paper is None or a.paper == b.paper:
-                continue
-            lead = a.paper - b.paper if a.better else b.paper - a.paper
-            if lead <= a.spread + b.spread + 1e-12:
-                continue
-            claimed += 1
-            (low, high), (other_low, other_high) = a.bounds, b.bounds
-            above, below = low > other_high, high < other_low
-            told += above or below
-            held += above if a.better else below
-    return Order(held, told, claimed)
+    columns: dict[tuple[str, str, str], dict[str, Outcome]] = {}
+    for one in found:
+        columns.setdefault((one.cell["table"], one.cell["column"], one.precision), {})[one.cell["row"]] = one
+    pairs: dict[tuple[Any, ...], tuple[Outcome, Outcome]] = {}
+    for rows in columns.values():
+        for ahead, behind in compare.claims({row: one.cell for row, one in rows.items()}):
+            pairs[rows[ahead].quantity, rows[behind].quantity] = rows[ahead], rows[behind]
+    held = told = 0
+    for ahead, behind in pairs.values():
+        if ahead.cell["seeds"] != behind.cell["seeds"]:
+            continue
+        (low, high), (other_low, other_high) = ahead.bounds, behind.bounds
+        above, below = low > other_high, high < other_low
+        told += above or below
+        held += above if compare.higher(ahead.cell) else below
+    return Order(held, told, len(pairs))
+
+
+def side(one: Outcome) -> str:
+    """Return whether our number "agrees" with the printed one, as ``flatfed verify`` has it, is "better" or "worse"."""
+    if compare.agreement(one.cell) == "agrees":
+        return "agrees"
+    return "better" if (one.cell["difference"] > 0) == bool(compare.higher(one.cell)) else "worse"

@@ -6,7 +6,8 @@ Report specification (JSON, from ``flatfed.experiment``)::
      "tables": [<table specification of flatfed.tables.write>, ...],
      "figures": [{"figure": "fedsmoo2023_F7", "title": "...", "paper": "...", "setting": "...", "caption": "...",
                   "datasets": {...}, "png": "results/....png"}, ...],    # setting: what was really trained or dealt
-     "made_of": {...},                                     # every run the tables and figures use: runs.wanted.pack
+     "runs": ["results/preview/runs/.../seed1", ...],      # every run the tables and figures use, once
+     "made_of": {...},                                     # which runs they are to be: runs.wanted.pack
      "configuration": {...}}                               # the configuration used (config.yaml as merged)
 """
 
@@ -29,7 +30,7 @@ from flatfed.tables.errata import Errata, page
 from flatfed.tables.formats import html
 from flatfed.tables.trained_on import as_read
 
-KEYS = ("scale", "tables", "figures", "made_of", "configuration")
+KEYS = ("scale", "tables", "figures", "runs", "made_of", "configuration")
 
 #: Statuses of cells in the order in which a reader asks for them.
 STATUSES = ("ok", "not_reached", "diverged", "missing", "not_applicable")
@@ -47,7 +48,7 @@ def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
     if absent:
         raise DataError(f"report: the specification lacks {', '.join(absent)}; needed: {', '.join(KEYS)}")
     tables = [layout.read(table) for table in spec["tables"]]
-    made = runs.read(unpack(spec["made_of"]).values())
+    made = runs.read(unpack(spec["made_of"], spec["runs"]).values())
     counted = [records.counted(run.about) for run in made if run.about]
     counts = sum((Counter(table.counts) for table in tables), Counter())
     body = (

@@ -7,9 +7,9 @@ Not one of the figures of config/figures: what is drawn are runs, finished or no
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from matplotlib import pyplot
 from matplotlib.figure import Figure
@@ -21,14 +21,15 @@ from flatfed.tables.figures.paper import DPI, FOOT, STYLE, TITLE, WIDTH, frame, 
 from flatfed.tables.own_setting import Outcome, Trained
 
 FOOTNOTE = (
-    "Line: test accuracy after every round, unsmoothed. Circle: the paper's round, open; ours, filled, where the line "
-    "first touches the target. What is printed beyond the frame stands at its edge as an arrow."
+    "Line: test accuracy as it was evaluated, unsmoothed, one line a run; pale where the same row has a line in "
+    "float32. Open circle: the printed round; filled: ours, where a run's line first touches the target. Rounds "
+    "printed beyond the frame stand beside it."
 )
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A setting: its title, its runs by label, and the outcomes that count rounds to a target."""
+    """A setting: its title, its runs with their labels, and the outcomes that count rounds to a target."""
 
     title: str
     runs: list[tuple[str, Trained]]
@@ -43,24 +44,7 @@ def draw(panels: list[Panel]) -> Figure:
         *(down, across), figsize=(WIDTH, 3.4 * down + 0.4), squeeze=False, layout="constrained"
     )
     for axis, panel in zip(axes.flat, panels, strict=False):
-        last = max(run.rounds for _, run in panel.runs)
-        for label, run in sorted(panel.runs, key=lambda pair: rank(pair[1].description["algorithm"])):
-            colour, dashes = style(run.description["algorithm"])
-            width = 1.3 if run.precision == "float32" else 1.0
-            accuracies = [100 * value for value in run.history["test_accuracy"]]
-            axis.plot(run.history["round"], accuracies, color=colour, linestyle=dashes, linewidth=width, label=label)
-        for target in sorted({one.target for one in panel.targets}):
-            axis.axhline(100 * target, color="#888888", linewidth=0.6, linestyle=(0, (2, 2)), zorder=0)
-        for one in panel.targets:
-            _marks(axis, one, last)
-        axis.set_xlim(0, 1.02 * last)
-        axis.set_title(panel.title)
-        axis.set_xlabel("Communication round")
-        axis.set_ylabel("Test accuracy (%)")
-        handles, labels = axis.get_legend_handles_labels()
-        printed = Line2D([], [], marker="o", linestyle="", markerfacecolor="white", color="#444444", markersize=4.5)
-        ours = Line2D([], [], marker="o", linestyle="", color="#444444", markersize=4.5)
-        axis.legend([*handles, printed, ours], [*labels, "printed", "ours"], frameon=False, loc="lower right")
+        _panel(axis, panel)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
     figure.suptitle("The papers' own setting, run for real", fontproperties=TITLE, x=0.005, ha="left")
@@ -70,15 +54,52 @@ def draw(panels: list[Panel]) -> Figure:
     return figure
 
 
-def _marks(axis: pyplot.Axes, one: Outcome, last: int) -> None:
-    """Put the printed round of a target, and ours, on its line."""
-    colour, height = style(one.algorithm)[0], 100 * one.target
-    if one.paper is not None and math.isfinite(one.paper):
-        inside = one.paper <= last
-        look = {"markerfacecolor": "white"} if inside else {}
-        axis.plot(min(one.paper, 1.005 * last), height, "o" if inside else ">", color=colour, markersize=4.5, **look)
-    if one.known:
-        axis.plot(one.bounds[0], height, "o", color=colour, markersize=4.5, zorder=3)
+def _panel(axis: Any, panel: Panel) -> None:
+    last = max(1, *(run.rounds for _, run in panel.runs))
+    twice = {run.ids[2] for _, run in panel.runs if run.precision == "float32"}
+    for label, run in sorted(panel.runs, key=lambda pair: (rank(pair[1].ids[2]), pair[0])):
+        colour, dashes = style(run.ids[2])
+        pale = run.precision != "float32" and run.ids[2] in twice
+        known = label in axis.get_legend_handles_labels()[1]
+        look = {"color": colour, "linestyle": dashes, "linewidth": 1.1, "alpha": 0.45 if pale else 1.0}
+        accuracies = [100 * value for value in run.history["test_accuracy"]]
+        axis.plot(run.history["round"], accuracies, label="_" if known else label, **look)
+    for target in sorted({one.cell["target"] for one in panel.targets}):
+        these = [one for one in panel.targets if one.cell["target"] == target]
+        axis.axhline(100 * target, color="#888888", linewidth=0.6, linestyle=(0, (2, 2)), zorder=0)
+        for one in these:
+            for low, high in one.each:
+                if low == high != math.inf:
+                    _circle(axis, low, target, one, filled=True)
+        printed = {one.cell["row"]: one for one in these if one.cell["paper_value"] is not None}
+        beyond = sorted((one for one in printed.values() if one.cell["paper_value"] > last), key=_printed)
+        for one in printed.values():
+            if one.cell["paper_value"] <= last:
+                _circle(axis, one.cell["paper_value"], target, one, filled=False)
+        for place, one in enumerate(beyond):
+            text = {"textcoords": "offset points", "fontsize": 6.5, "va": "center", "annotation_clip": False}
+            where = (4, 8 * ((len(beyond) - 1) / 2 - place))
+            colour = style(one.cell["row"])[0]
+            axis.annotate(f"\u25b8 {_printed(one):g}", (1.02 * last, 100 * target), where, color=colour, **text)
+    axis.set_xlim(0, 1.02 * last)
+    axis.set_title(panel.title)
+    axis.set_xlabel("Communication round")
+    axis.set_ylabel("Test accuracy (%)")
+    handles, labels = axis.get_legend_handles_labels()
+    marks = [
+        Line2D([], [], marker="o", linestyle="", markerfacecolor=face, color="#444444", markersize=4.5)
+        for face in ("white", "#444444")
+    ]
+    axis.legend([*handles, *marks], [*labels, "printed", "ours"], frameon=False, loc="lower right")
+
+
+def _printed(one: Outcome) -> float:
+    return one.cell["paper_value"]
+
+
+def _circle(axis: Any, round_: float, target: float, one: Outcome, *, filled: bool) -> None:
+    look = {} if filled else {"markerfacecolor": "white"}
+    axis.plot(round_, 100 * target, "o", color=style(one.cell["row"])[0], markersize=4.5, zorder=3, **look)
 
 
 def make(panels: list[Panel], path: Path) -> None:
@@ -87,7 +108,6 @@ def make(panels: list[Panel], path: Path) -> None:
         figure = draw(panels)
         try:
             with write_whole(path) as file:
-                options: Mapping[str, object] = {"metadata": {"Software": None}, "dpi": DPI}
-                figure.savefig(file, format="png", bbox_inches=frame(figure), **options)
+                figure.savefig(file, format="png", bbox_inches=frame(figure), metadata={"Software": None}, dpi=DPI)
         finally:
             pyplot.close(figure)
