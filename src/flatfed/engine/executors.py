@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -76,16 +76,14 @@ class Executor:
     ) -> Tensor:
         """Return the weighted cross-entropy of the model of ``tensors``, by name, on one row's batch.
 
+        ``tensors`` are in the format of the layers, all else in that of the rows, and so is what is returned.
         ``private``: what a row has beyond the model, which is its client's own and goes to the algorithm's transform.
         """
         if self.transform is not None:
             images = self.transform(images, private)
-        # Tensors without content, which sizes are worked out with, have no autocast of their own.
-        kind = "cpu" if images.device.type == "meta" else images.device.type
-        # No cache of casted weights: each is cast once in a pass, and a recorded step may not read an older one.
-        with torch.autocast(kind, self.layers, enabled=self.layers is not None, cache_enabled=False):
-            output = functional_call(self.model, tensors, (images, masks or None))
-        output = output.to(weights.dtype)
+        if self.layers is not None:
+            images, masks = images.to(self.layers), [mask.to(self.layers) for mask in masks]
+        output = functional_call(self.model, tensors, (images, masks or None)).to(weights.dtype)
         # Not cross_entropy: under vmap torch decomposes it, and its checks load a second's worth of symbolic algebra.
         right = log_softmax(output, dim=1).gather(1, labels[:, None])[:, 0]
         return -(right * weights).sum()
@@ -108,7 +106,8 @@ class Sequential(Executor):
         masks = [mask[i] for mask in batch.masks]
         images = augment.channels_last(batch.images[i])
         # The model's tensors are the leaves, and not the row, whose gradient would be joined first and then copied.
-        tensors = {name: view.requires_grad_() for name, view in self.layout.views(w[i].detach()).items()}
+        shared = w[i].detach() if self.layers is None else w[i].detach().to(self.layers)
+        tensors = {name: view.requires_grad_() for name, view in self.layout.views(shared).items()}
         leaves, into = list(tensors.values()), list(self.layout.views(gradients[i]).values())
         rest = w[i, self.layout.tensors :].detach().requires_grad_()
         if len(rest):
@@ -165,7 +164,7 @@ class Stacked(Executor):
 
     def __init__(self, model: nn.Module, layout: Layout, transform: Transform | None = None):
         super().__init__(model, layout, transform)
-        self._mapped = vmap(lambda row, *batch: self.loss(layout.views(row), row[layout.size :], *batch))
+        self._mapped = vmap(self._alone)
 
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         # Rows do not meet, so the gradient of the sum of their losses is every row's own. (torch.func.grad would do as
@@ -174,6 +173,11 @@ class Stacked(Executor):
         losses = self._mapped(leaf, batch.images, batch.labels, batch.weights, batch.masks)
         (gradients,) = torch.autograd.grad(losses.sum(), leaf)
         return losses.detach(), gradients
+
+    def _alone(self, row: Tensor, *batch: Any) -> Tensor:
+        """Return the loss of one ``row`` (parameters,) on its batch."""
+        shared = row if self.layers is None else row.to(self.layers)
+        return self.loss(self.layout.views(shared), row[self.layout.size :], *batch)
 
     def step(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         if len(w) > 1 or w.device.type != "cpu":

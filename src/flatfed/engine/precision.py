@@ -1,7 +1,7 @@
 """Formats of numbers, by the name that a run's ``precision`` gives them.
 
-Weights, all state, sums, norms and evaluation are float32 or float64. With ``bfloat16`` they are float32, and a model's
-layers compute a training step in bfloat16 where torch's autocast does: matrix products and convolutions.
+Weights, all state, sums, norms and evaluation are float32 or float64. With ``bfloat16`` they are float32, and a model
+computes a training step in bfloat16, from its weights, cast once, to its outputs, of which the loss is float32 again.
 """
 
 from __future__ import annotations

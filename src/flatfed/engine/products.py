@@ -39,21 +39,23 @@ class Whole(nn.Conv2d):
 
 
 class Dense(nn.Conv2d):
-    """A convolution as one matrix from all pixels of an image to all of its result, of size ``outputs`` (H, W).
+    """A convolution as one matrix a pixel of its result (of size ``outputs``), from all pixels of the image.
 
-    ``meets`` (outputs, taps, pixels) is 1 where, for a pixel of the result, a tap lies on a pixel of the image.
+    ``meets`` has for each pixel of the result, row by row, the tap that lies on each pixel of the image, None for none.
     """
 
-    meets: Tensor
+    meets: list[list[int | None]]
     outputs: tuple[int, int]
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the convolution of ``images`` (batch, C, H, W)."""
-        # Products with zeros and ones are several times as fast as indexing, and so are their gradients; one for each
-        # pixel of the result, since all at once would copy the kernels of rows that train together.
-        kernel, pixels = self.weight.flatten(2).flatten(0, 1), images.flatten(1)
-        matrices = [(kernel @ meets).reshape(len(self.weight), -1) for meets in self.meets]
-        result = torch.stack([linear(pixels, m, self.bias) for m in matrices], dim=1)
+        # A tap's weights beside each other, once: matrices are then copies of whole blocks, and their gradients sums of
+        # such. One matrix a pixel of the result, since all at once would copy the kernels of rows that train together.
+        kernels = self.weight.flatten(2).permute(2, 0, 1).contiguous().unbind()
+        nothing = torch.zeros_like(kernels[0])
+        pixels = images.permute(0, 2, 3, 1).flatten(1)
+        matrices = [torch.cat([nothing if tap is None else kernels[tap] for tap in met], dim=1) for met in self.meets]
+        result = torch.stack([linear(pixels, matrix, self.bias) for matrix in matrices], dim=1)
         return result.reshape(-1, *self.outputs, len(self.weight)).permute(0, 3, 1, 2)
 
 
@@ -90,13 +92,17 @@ def _form(layer: nn.Conv2d, size: tuple[int, int]) -> type[nn.Conv2d] | None:
 def _reform(layer: nn.Conv2d, form: type[nn.Conv2d], size: tuple[int, int]) -> None:
     """Have ``layer`` compute as ``form`` does on images of ``size`` (H, W)."""
     if form is Dense:
-        outputs, (left, _, top, _) = taps.outputs(layer, size), taps.border(layer)
-        meets = torch.zeros(*outputs, *layer.kernel_size, *size)
-        for row, column, down, right in product(*map(range, (*outputs, *layer.kernel_size))):
-            y, x = row * layer.stride[0] - top + down, column * layer.stride[1] - left + right
-            if 0 <= y < size[0] and 0 <= x < size[1]:
-                meets[row, column, down, right, y, x] = 1
-        layer.outputs = outputs
-        layer.register_buffer("meets", meets.flatten(4).flatten(2, 3).flatten(0, 1).to(layer.weight), persistent=False)
+        (height, width), (left, _, top, _) = size, taps.border(layer)
+        layer.outputs = taps.outputs(layer, size)
+
+        def tap(row: int, column: int, y: int, x: int) -> int | None:
+            down, right = y + top - row * layer.stride[0], x + left - column * layer.stride[1]
+            inside = 0 <= down < layer.kernel_size[0] and 0 <= right < layer.kernel_size[1]
+            return down * layer.kernel_size[1] + right if inside else None
+
+        layer.meets = [
+            [tap(row, column, y, x) for y, x in product(range(height), range(width))]
+            for row, column in product(*map(range, layer.outputs))
+        ]
     # Not another layer in its place: weights that are tied, hooks, and lists that the model keeps stay what they were.
     layer.__class__ = form
