@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from phases import PhaseClock, Wait, floor
 from workloads import Workload
-from yardsticks import KINDS, YARDSTICKS
+from yardsticks import AUTOCAST, KINDS, YARDSTICKS
 
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
@@ -35,7 +35,7 @@ class Contest:
 
     ``executors`` ours (empty: the one that protocols name); ``rounds`` turns; ``yardstick_clients`` how many clients
     the yardsticks train at most, None for all; ``workers`` processes of the data loader; ``peak`` rates of the machine
-    as :func:`phases.peaks` has them.
+    as :func:`phases.peaks` has them; ``precision`` that of ours.
     """
 
     device: torch.device
@@ -45,6 +45,7 @@ class Contest:
     yardstick_clients: int | None
     workers: int
     peak: dict[str, float]
+    precision: str = "float32"
 
     def measure(self, kind: str, workload: Workload, algorithm: str) -> dict[str, Any]:
         """Return what a row says beside what it is of.
@@ -52,7 +53,7 @@ class Contest:
         ``fewer_rows`` how many clients trained at a time where memory did not allow all; ``device_bytes`` the most that
         all contenders took together.
         """
-        description = workload.description(algorithm)
+        description = workload.description(algorithm, self.precision)
         dataset, partition = workload.data()
         if kind == "seeds":
             return self.seeds(workload, algorithm, dataset, partition)
@@ -80,7 +81,7 @@ class Contest:
             found["ratio"] = {
                 name: {
                     kind: round(statistics.median(a / b for a, b in zip(seconds[kind], seconds[name], strict=True)), 3)
-                    for kind in KINDS
+                    for kind in self.kinds
                 }
                 for name in ours
             }
@@ -90,6 +91,11 @@ class Contest:
             found["evaluation"] = self.evaluation(workload, first, min(middle[name] for name in ours))
             found["phases"] = {name: PhaseClock(run, self.wait).shares(PHASE_ROUNDS) for name, run in ours.items()}
         return found
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The yardsticks: those in float32, and beside ours in bfloat16 one by autocast."""
+        return (*KINDS, AUTOCAST) if self.precision == "bfloat16" else KINDS
 
     def ours(
         self, workload: Workload, description: dict, dataset: Dataset, partition: Partition
@@ -118,7 +124,9 @@ class Contest:
         name = workload.executor[self.device.type]
         alone, joined = (
             [
-                Simulation(workload.description(algorithm, seed=seed), dataset, partition, self.device, name)
+                Simulation(
+                    workload.description(algorithm, self.precision, seed=seed), dataset, partition, self.device, name
+                )
                 for seed in range(1, workload.seeds + 1)
             ]
             for _ in range(2)
@@ -157,11 +165,11 @@ class Contest:
     def yardsticks(
         self, workload: Workload, description: dict, dataset: Dataset, run: Simulation
     ) -> dict[str, Contender]:
-        """Return both, training the clients of our run ``run``, or the first of them."""
+        """Return all kinds, training the clients of our run ``run``, or the first of them."""
         count = min(self.yardstick_clients or workload.active, workload.active)
         images, labels = torch.from_numpy(dataset.images), torch.from_numpy(dataset.labels)
         found = {}
-        for kind in KINDS:
+        for kind in self.kinds:
             one = YARDSTICKS[description["algorithm"]](
                 kind, description, images, labels, run.members, self.device, workers=self.workers
             )

@@ -1,10 +1,14 @@
-"""What ``precision: bfloat16`` does to the final accuracy, at preview scale: paired differences to float32, per seed.
+"""What ``precision: bfloat16`` does to accuracy: paired differences to float32, beside float32's own noise.
 
-    python benchmarks/precision.py --seeds 5 [--splits dir0.6-100 path3-100] [--device cpu] [fedavg fedsam fedsmoo]
+    python benchmarks/precision.py [--seeds 5] [--splits dir0.6-100 path3-100] [fedavg feddyn fedsam fedsmoo]
+    python benchmarks/precision.py --protocol fedsmoo-cifar10~cnn --scale paper --data resources/cifar10 --runs FOLDER
 
-Trains FedSMOO's CIFAR-10 protocol on the embedded digits in both precisions, on the same clients, batches and initial
-weights, and prints a Markdown table: the mean accuracy of the final round in float32, the differences of all seeds in
-points, their mean and its 95 % interval (Student's).
+Trains every run three times on the same clients, batches and initial weights: in float32, in bfloat16, and in float32
+with another number of threads, which adds up in another order: what the third differs by is the noise floor. Prints a
+Markdown table: the mean accuracy in float32, the differences of all seeds in points, their mean and its 95 % interval
+(Student's), and all of them pooled. An accuracy is the mean over the last ``--last`` evaluations.
+
+Without ``--data`` on the preview's embedded digits. With ``--runs`` the runs stay there: the same command goes on.
 """
 
 from __future__ import annotations
@@ -22,59 +26,76 @@ sys.path.insert(0, str(ROOT / "src"))
 from flatfed import experiment  # noqa: E402
 from flatfed.data import partition, sources  # noqa: E402
 from flatfed.engine.train import train  # noqa: E402
-from flatfed.tables.compare import paired  # noqa: E402
+from flatfed.tables.compare import Interval, paired  # noqa: E402
 
-PROTOCOL = "fedsmoo-cifar10"
-
-
-def final(description: dict, data: Path, dealt: Path, out: Path, device: str) -> float:
-    """Train the run; return the test accuracy of its last round, in percent."""
-    train(description, data, dealt, out, device=device)
-    with open(out / "metrics.csv", newline="", encoding="utf-8") as file:
-        return 100 * float(list(csv.DictReader(file))[-1]["test_accuracy"])
+#: Name of a way to train -> precision, and whether with the other number of threads.
+WAYS = {"float32": ("float32", False), "bfloat16": ("bfloat16", False), "noise floor": ("float32", True)}
 
 
 def accuracies(folder: Path, split: str, algorithm: str, options: argparse.Namespace) -> dict[str, list[float]]:
-    """Return precision -> final accuracy of every seed."""
+    """Return way -> accuracy of every seed, in percent."""
     known = experiment.load(ROOT)
-    data = folder / "data"
-    found: dict[str, list[float]] = {"float32": [], "bfloat16": []}
+    data = options.data or folder / "data"
+    found: dict[str, list[float]] = {way: [] for way in WAYS}
     for seed in range(1, options.seeds + 1):
-        run = known.run("preview", PROTOCOL, split, algorithm, seed)
+        run = known.run(options.scale, options.protocol, split, algorithm, seed)
         if not data.exists():
             sources.fetch(known.dataset_spec(run.dataset), data)
         dealt = folder / split / f"seed{seed}.npz"
         if not dealt.exists():
-            partition.make(known.partition_spec("preview", PROTOCOL, split, seed), data, dealt)
-        out = folder / split / algorithm / str(seed)
-        for precision, values in found.items():
+            partition.make(known.partition_spec(options.scale, options.protocol, split, seed), data, dealt)
+        for way, (precision, other) in WAYS.items():
             description = {**run.description, "precision": precision}
-            values.append(final(description, data, dealt, out / precision, options.device))
+            out = folder / split / algorithm / str(seed) / way.replace(" ", "-")
+            if not (out / "run.json").exists():
+                threads = options.other_threads if other else options.threads
+                train(description, data, dealt, out, device=options.device, threads=threads)
+            with open(out / "metrics.csv", newline="", encoding="utf-8") as file:
+                lines = [float(line["test_accuracy"]) for line in csv.DictReader(file)]
+            found[way].append(100 * statistics.fmean(lines[-options.last :]))
     return found
+
+
+def told(gap: Interval) -> str:
+    """Write a mean of differences and its interval, in points."""
+    return f"{gap.mean:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]"
 
 
 def main() -> None:
     """Parse the arguments, train, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("algorithms", nargs="*", default=["fedavg", "fedsam", "fedsmoo"])
+    parser.add_argument("algorithms", nargs="*", default=["fedavg", "feddyn", "fedsam", "fedsmoo"])
+    parser.add_argument("--protocol", default="fedsmoo-cifar10")
+    parser.add_argument("--scale", default="preview", choices=["preview", "paper"])
+    parser.add_argument("--data", type=Path, metavar="DIR", help="the data set's folder, where it is not made here")
+    parser.add_argument("--runs", type=Path, metavar="DIR", help="where the runs stay (default: nowhere)")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--splits", nargs="+", default=["dir0.6-100", "path3-100"])
+    parser.add_argument("--last", type=int, default=5, help="evaluations that an accuracy is the mean of")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--other-threads", type=int, default=2, help="of the noise floor")
     options = parser.parse_args()
-    print("| split | algorithm | float32 (%) | bfloat16 minus float32 (points) | mean and 95 % interval |")
-    print("| --- | --- | --- | --- | --- |")
-    with tempfile.TemporaryDirectory() as folder:
+    pooled: dict[str, tuple[list[float], list[float]]] = {way: ([], []) for way in WAYS if way != "float32"}
+    print("| split | algorithm | float32 (%) | against it | points, seed by seed | mean and 95 % interval |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.runs or Path(temporary)
         for split in options.splits:
             for algorithm in options.algorithms:
-                found = accuracies(Path(folder), split, algorithm, options)
-                plain, rounded = found["float32"], found["bfloat16"]
-                each = ", ".join(f"{a - b:+.2f}" for a, b in zip(rounded, plain, strict=True))
-                gap = paired(rounded, plain)
-                print(
-                    f"| {split} | {algorithm} | {statistics.fmean(plain):.2f} | {each} | "
-                    f"{gap.mean:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}] |",
-                    flush=True,
-                )
+                found = accuracies(folder, split, algorithm, options)
+                plain = found["float32"]
+                for way, (ours, theirs) in pooled.items():
+                    each = ", ".join(f"{a - b:+.2f}" for a, b in zip(found[way], plain, strict=True))
+                    mean = f"{statistics.fmean(plain):.2f}"
+                    print(
+                        f"| {split} | {algorithm} | {mean} | {way} | {each} | {told(paired(found[way], plain))} |",
+                        flush=True,
+                    )
+                    ours += found[way]
+                    theirs += plain
+    for way, (ours, theirs) in pooled.items():
+        print(f"| all | all | | {way} | {len(ours)} differences | {told(paired(ours, theirs))} |")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@
 Workloads (benchmarks/workloads.py) go by the beginning of their name: W1 is FedSMOO's CIFAR-10 set-up, W2 the CNNs, W3
 the digits; ``all`` is all of them and ``scaling``, which has no yardsticks: clients per round, clients in all, sizes of
 models, seeds that train together (``alone``: one after the other). Yardsticks (benchmarks/yardsticks.py): ``loader`` is
-an nn.Module fed by a DataLoader, one client after another; ``resident`` the same on data that lie on the device.
+an nn.Module fed by a DataLoader, one client after another; ``resident`` the same on data that lie on the device; with
+``--precision bfloat16``, ``autocast`` is that in torch's own way of bfloat16.
 
 All contenders take turns in one process, a round each; the first turn is to warm up. ``seconds`` of a round are without
 evaluation; ``ratio`` is the median over turns of a yardstick's seconds over ours. Where yardsticks train fewer clients
@@ -38,6 +39,7 @@ from phases import peaks  # noqa: E402
 from workloads import ALGORITHMS, WORKLOADS, Workload  # noqa: E402
 
 from flatfed.engine.executors import EXECUTORS  # noqa: E402
+from flatfed.engine.precision import STATE  # noqa: E402
 from flatfed.engine.train import machine, pick_device, set_up  # noqa: E402
 from flatfed.files import write_whole  # noqa: E402
 
@@ -65,6 +67,7 @@ class Bench:
             options.yardstick_clients,
             options.workers,
             peaks(self.device, wait, side, numbers),
+            options.precision,
         )
         out = options.out
         self.report = json.loads(Path(out).read_text()) if out and Path(out).exists() else {"sessions": [], "rows": []}
@@ -92,6 +95,7 @@ class Bench:
             "workload": workload.name,
             "algorithm": algorithm,
             "device": self.device.type,
+            "precision": self.options.precision,
             "threads": self.options.threads,
             "model": workload.model,
             "clients": workload.active,
@@ -160,6 +164,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("workloads", nargs="+", help=f"of {', '.join(WORKLOADS)}, their beginnings, scaling, all")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--precision", default="float32", choices=list(STATE), help="that of ours")
     parser.add_argument("--rounds", type=int, default=5, help="turns that are measured")
     parser.add_argument("--algorithms", nargs="+", default=list(ALGORITHMS), choices=list(ALGORITHMS))
     parser.add_argument(

@@ -4,7 +4,8 @@ One ``nn.Module`` is trained for one client after another with ``torch.optim.SGD
 
 (i) ``loader``: from a ``torch.utils.data.DataLoader`` that normalises, flips and crops image by image, as the papers'
     official code does, or
-(ii) ``resident``: from tensors on the device by indexing, whole batches normalised, flipped and cropped at once.
+(ii) ``resident``: from tensors on the device by indexing, whole batches normalised, flipped and cropped at once;
+    ``autocast`` is the same, its forward passes in bfloat16 by ``torch.autocast``, beside ours in ``bfloat16``.
 
 Everything else is the same: multi-tensor arithmetic (``torch._foreach_*``, as torch's own optimisers), gradients set to
 None, no clone or transfer that the algorithm does not need, client state on the device, no ``item()`` in a step.
@@ -24,9 +25,11 @@ from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_para
 from torch.utils.data import DataLoader, Dataset
 
 from flatfed import models
+from flatfed.engine.precision import STATE
 from flatfed.engine.streams import torch_seed
 
 KINDS = ("loader", "resident")
+AUTOCAST = "autocast"
 PADDING = 4
 EPSILON = 1e-7  # added to a norm before it divides
 
@@ -83,7 +86,7 @@ class Yardstick:
         self.params = description["update"]["params"]
         self.members = [torch.as_tensor(own) for own in members]
         self.order = order or self._shuffled
-        self.dtype = getattr(torch, description["precision"])
+        self.dtype = STATE[description["precision"]]
         data, spec = description["dataset"], description["model"]
         self.augmented = description["augmentation"] != "none"
         self.mean, self.std = (torch.tensor(data[key], dtype=self.dtype) for key in ("mean", "std"))
@@ -127,7 +130,9 @@ class Yardstick:
     def backward(self, images: Tensor, labels: Tensor, masks: list[Tensor] | None) -> list[Tensor]:
         """Set and return the gradients of the mean loss at the module's weights."""
         self.model.zero_grad(set_to_none=True)
-        cross_entropy(self.model(images, masks), labels).backward()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.kind == AUTOCAST):
+            output = self.model(images, masks)
+        cross_entropy(output.to(self.dtype), labels).backward()
         return [weight.grad for weight in self.weights]
 
     def gradients(self, images: Tensor, labels: Tensor) -> None:

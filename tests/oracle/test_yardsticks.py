@@ -18,7 +18,7 @@ from flatfed.engine.sampling import active_clients
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from workloads import ALGORITHMS, WORKLOADS
-from yardsticks import KINDS, PADDING, YARDSTICKS, Images
+from yardsticks import AUTOCAST, KINDS, PADDING, YARDSTICKS, Images
 
 RESNET = {"name": "resnet18_gn", "options": WORKLOADS["W1"].options}  # its taps are mostly dead, so ours are cropped
 
@@ -50,6 +50,12 @@ def test_the_same_model(tmp_path, name, kind):
     """Ragged clients, half of them active, a clip that acts, weight decay, a falling learning rate."""
     difference, way = distance(tmp_path, name, kind)
     assert difference < 1e-10 < 1e-2 < way
+
+
+def test_by_autocast_it_is_the_same_but_for_rounding(tmp_path):
+    """To some percent of the way that the model has come: what eight bits of a mantissa lose."""
+    difference, way = distance(tmp_path, "fedavg", AUTOCAST, precision="bfloat16")
+    assert 0 < difference < 0.1 * way
 
 
 def test_the_same_model_with_dead_taps(tmp_path):

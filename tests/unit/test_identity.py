@@ -83,3 +83,7 @@ def test_a_description_of_an_algorithm_that_is_not_here_is_left_as_it_is():
     gone = {**WHOLE, "update": {"name": "fedgone", "params": {"rho": 1}}}
     assert identity.today(gone) == gone
     assert identity.mark(gone) != identity.mark(WHOLE)
+
+
+def test_what_a_cpu_may_imitate_decides_no_number():
+    assert identity.deciding({**WHOLE, "emulate_bfloat16": True}, WHOLE) == []

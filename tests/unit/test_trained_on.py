@@ -168,6 +168,7 @@ def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeyp
         "cifar10": {"train": 500, "test": 100}
     }
     drawn = here.figure("paper", "cifar10_cnn")["spec"]
+    del drawn["made_of"]  # of other runs
     drawn["panels"] = [{"series": [{"runs": runs, "label": "x"}]}, {"bars": [{"runs": [runs]}]}]
     counted = map(records.counted, made_of.hold(drawn))
     assert as_read(drawn, counted)["setting"].startswith("CIFAR-10 (600 of 60,000 images of 32x32)")

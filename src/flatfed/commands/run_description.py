@@ -35,6 +35,7 @@ FORM = {
     "probe?": {"every": Whole(1), "images": Whole(1), "rho": float, "m": Whole(1)},
     "validation?": Share(),
     "executor": {"cpu": str, "cuda": str},
+    "emulate_bfloat16?": bool,
 }
 
 

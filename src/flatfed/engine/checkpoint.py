@@ -6,6 +6,7 @@ and those of clients that took part since the one before. Random streams need no
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import time
@@ -18,6 +19,7 @@ from torch import Tensor
 from flatfed.engine import interruption, journal
 from flatfed.engine.journal import Damaged, Journal
 from flatfed.engine.simulation import Simulation
+from flatfed.runs.identity import differences
 
 FOLDER = ".checkpoint"
 STALE = f"{FOLDER}.stale"
@@ -33,18 +35,40 @@ class Checkpoint:
     """The checkpoint of a run in folder ``out``; ``identity``: the digests of all that the run is made of.
 
     ``executor`` that it was made with, None if there is none of this run: one of another run (other parameters, code,
-    data) or a damaged one is set aside as ``.checkpoint.stale``.
+    data) or a damaged one is set aside as ``.checkpoint.stale``, and so is one in bfloat16 of a CPU with other
+    ``units`` (:func:`flatfed.engine.precision.units`), whose sums go on in another order.
     """
 
-    def __init__(self, out: Path, identity: dict[str, str]):
-        self.out, self.identity = out, identity
+    def __init__(
+        self,
+        out: Path,
+        identity: dict[str, str],
+        description: dict[str, Any] | None = None,
+        units: list[str] | None = None,
+    ):
+        self.out, self.identity, self.units = out, identity, units
         self.speed = SPEED
         try:
             self.journal = Journal.read(out / FOLDER)
-            if self.journal.about.get("identity", identity) != identity:
-                raise Damaged("it is of another run")
+            if other := self._other(self.journal.about, description or {}):
+                raise Damaged(f"it is of another run: {other}")
         except Damaged as reason:
             self.set_aside(reason)
+
+    def _other(self, about: dict[str, Any], description: dict[str, Any]) -> str:
+        """Return in what the run of ``about`` is another than this one, "" where it is not."""
+        theirs = about.get("identity", self.identity)
+        different = [key for key in {**theirs, **self.identity} if theirs.get(key) != self.identity.get(key)]
+        if "description" in different and "description" in about:
+            pairs = differences(about["description"], description)
+            different += [f"{key} is {json.dumps(its)}, here {json.dumps(ours)}" for key, its, ours in pairs]
+            different.remove("description")
+        if "units" in about and about["units"] != self.units:
+            its, ours = (" and ".join(units or ["none"]) for units in (about["units"], self.units))
+            different.append(f"bfloat16 was multiplied by {its}, this CPU has {ours}")
+        return "; ".join(
+            f"another {one}" if one in ("code", "partition", "dataset", "weights") else one for one in different
+        )
 
     @property
     def executor(self) -> str | None:
@@ -99,6 +123,8 @@ class Checkpoint:
         }
         about = {
             "identity": self.identity,
+            "description": simulation.description,
+            **({} if self.units is None else {"units": self.units}),
             "executor": simulation.executor.name,
             "clients": np.flatnonzero(state.touched).tolist(),
             "received": received.rounds.tolist() if received is not None else None,

@@ -6,10 +6,15 @@ computes a training step in bfloat16, from its weights, cast once, to its output
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
+
+from flatfed.errors import FlatFedError
+from flatfed.runs import host
 
 STATE = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.float32}
 ANALYSED = ("float32", "float64")  # what Hessians may be computed in
@@ -18,6 +23,44 @@ ANALYSED = ("float32", "float64")  # what Hessians may be computed in
 def layers(precision: str) -> torch.dtype | None:
     """Return the format that a model's layers compute a training step in, None where it is that of its weights."""
     return torch.bfloat16 if precision == "bfloat16" else None
+
+
+def units(description: dict[str, Any], device: torch.device) -> list[str] | None:
+    """Return what multiplies bfloat16 where a run in it is trained on a CPU; None for any other run.
+
+    The CPU's instruction sets for it: they decide in which order products are added up.
+    """
+    if description["precision"] != "bfloat16" or device.type != "cpu":
+        return None
+    return [name for name in host.BFLOAT16 if name in host.instructions()]
+
+
+def check_units(description: dict[str, Any], device: torch.device) -> None:
+    """Refuse a run in bfloat16 on a CPU that has no units for it, unless ``emulate_bfloat16`` is set.
+
+    :raises FlatFedError: saying how many times as long as in float32 a product takes there.
+    """
+    if units(description, device) != [] or description.get("emulate_bfloat16"):
+        return
+    raise FlatFedError(
+        f"precision: bfloat16: {host.processor()} has no units for it ({', '.join(host.BFLOAT16)}); a product of two "
+        f"matrices takes {_slower():.1f} times as long in it here as in float32. Train in float32, or on another CPU "
+        "or a GPU; `emulate_bfloat16: true` in the protocol trains here all the same"
+    )
+
+
+def _slower(side: int = 512, turns: int = 5) -> float:
+    """Return how many times as long as in float32 a product of two square matrices takes in bfloat16."""
+    taken = []
+    for dtype in (torch.float32, torch.bfloat16):
+        matrix = torch.ones(side, side, dtype=dtype)
+        times = []
+        for _ in range(turns):
+            began = time.perf_counter()
+            _ = matrix @ matrix
+            times.append(time.perf_counter() - began)
+        taken.append(min(times))
+    return taken[1] / taken[0]
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 import flatfed
-from flatfed.engine import interruption, outputs, together
+from flatfed.engine import interruption, outputs, precision, together
 from flatfed.engine.checkpoint import Checkpoint, Damaged
 from flatfed.engine.inputs import load_data
 from flatfed.engine.memory import reuse_memory
@@ -83,7 +83,8 @@ def train(
     Where memory runs out it goes on with fewer clients at a time, which is kept on resume and written to run.json
     (``rows``), or stops as if it were told to.
 
-    Raises DataError when data or partition do not fit the description, FlatFedError for a missing device,
+    Raises DataError when data or partition do not fit the description, FlatFedError for a missing device or a CPU
+    without units for the run's bfloat16,
     :class:`~flatfed.engine.shortage.Shortage` and :class:`~flatfed.engine.interruption.Stopped`.
     """
     named = description["model"].get("weights")
@@ -93,6 +94,7 @@ def train(
     out = Path(out)
     place = pick_device(device)
     set_up(threads)
+    precision.check_units(description, place)
     data, dealt = load_data(description, dataset, partition)
     made_of = {
         "description": digest_json(description),
@@ -107,7 +109,7 @@ def train(
         print(f"{label}: is there already", file=sys.stderr)
         outputs.touch(out)
         return True
-    saved = Checkpoint(out, made_of)
+    saved = Checkpoint(out, made_of, description, precision.units(description, place))
 
     def begun() -> Simulation:
         wanted = saved.executor or description["executor"][place.type]

@@ -200,6 +200,7 @@ class Experiment:
             "evaluation": {key: values["evaluation"][key] for key in ("every", "sets", "batch_size")},
             **({"probe": values["probe"]} if "probe" in values else {}),
             "executor": values["executor"],
+            **({"emulate_bfloat16": True} if values.get("emulate_bfloat16") else {}),
         }
         folder = f"{self.results}/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}"
         partition = self.partition_path(scale, protocol, split, seed)

@@ -17,6 +17,10 @@ SETS = (
 )
 
 
+#: Of them those that multiply bfloat16; without one a CPU only imitates it.
+BFLOAT16 = ("amx_bf16", "avx512_bf16", "bf16")
+
+
 @cache
 def processor() -> str:
     """Return the CPU's model, as ``AMD EPYC (family 25, model 17)``: its name alone may be that of several."""

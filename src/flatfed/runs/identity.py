@@ -16,7 +16,7 @@ from flatfed.errors import DataError
 from flatfed.files import digest_json
 
 #: Keys of a description that decide how a run is trained, not its numbers beyond rounding.
-HOW = frozenset({"format", "checkpoint_every", "executor", "evaluation.batch_size"})
+HOW = frozenset({"format", "checkpoint_every", "executor", "evaluation.batch_size", "emulate_bfloat16"})
 
 #: What to do about a run that is not the one asked for.
 MEND = "remove the run's folder, and it is made again"
