@@ -230,6 +230,14 @@ def damage(folder: Path, kind: str) -> None:
         manifest.write_text("[]")
 
 
+#: What is said of a checkpoint of another run.
+NAMED = {
+    "other parameters": "it is of another run: learning_rate is 0.05, here ",
+    "other code": "it is of another run: another code",
+    "other data": "it is of another run: another dataset",
+}
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -246,7 +254,11 @@ def test_what_is_not_this_runs_whole_checkpoint_is_set_aside(tmp_path, monkeypat
             write = Checkpoint.__init__
             key = {"other code": "code", "other data": "dataset"}.get(kind)
             change = {key: "0"} if key else {}
-            patch.setattr(Checkpoint, "__init__", lambda self, out, identity: write(self, out, {**identity, **change}))
+            patch.setattr(
+                Checkpoint,
+                "__init__",
+                lambda self, out, identity, *more: write(self, out, {**identity, **change}, *more),
+            )
         interrupted_job(patch, tmp_path, "fedsmoo", "parts", rounds=5, **other)
     folder = tmp_path / "parts" / checkpoint.FOLDER
     if not kind.startswith("other "):
@@ -257,6 +269,7 @@ def test_what_is_not_this_runs_whole_checkpoint_is_set_aside(tmp_path, monkeypat
     stopped_job(monkeypatch, [1], tmp_path, "fedsmoo", "parts", rounds=5)
     said = capsys.readouterr().err
     assert f"is set aside as {checkpoint.STALE}: " in said and "from the start" in said
+    assert NAMED.get(kind, "") in said
     aside = tmp_path / "parts" / checkpoint.STALE
     assert {path.name: path.read_bytes() for path in aside.iterdir()} == before
     assert_same(job(tmp_path, "fedsmoo", "parts", rounds=5), whole)
