@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import shutil
@@ -133,8 +132,7 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> tuple[
         raise DataError(f"{folder}/run.json: not the record of a run ({error!r})") from error
     if Path(run.path).resolve() == folder.resolve():
         raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
-    differences = identity.differences(theirs, run.description)
-    if different := [f"{key} is {json.dumps(a)}, here {json.dumps(b)}" for key, a, b in differences]:
+    if different := identity.told(theirs, run.description):
         raise DataError(f"{folder}/run.json: not the run that the configuration describes: {'; '.join(different)}")
     hold_rounds(folder, record, read_metrics(folder / METRICS, ("round",)))
     if record["diverged_at"] is None and record["rounds_done"] < run.description["rounds"]:

@@ -51,7 +51,7 @@ class Folder:
     def placed(self, value: Any) -> Any:
         """Return a specification with every path under results/ as :meth:`place` has it."""
         if isinstance(value, dict):
-            return {self.placed(key): self.placed(each) for key, each in value.items()}
+            return {key: self.placed(each) for key, each in value.items()}
         if isinstance(value, list):
             return [self.placed(each) for each in value]
         return str(self.place(value)) if isinstance(value, str) and value.startswith(f"{RESULTS}/") else value
@@ -71,9 +71,7 @@ def published(options: argparse.Namespace) -> None:
     """
     check_place(options.out, folder=True)
     found = read(options.folder)
-    seeds = sorted({record["description"]["seed"] for record, _ in found.runs.values()})
-    asked = {key: value for key, value in configuration.read(options.config).items() if key != "seeds_together"}
-    described = experiment.load(configuration.HOME, {**asked, "seeds": seeds}, RESULTS)
+    described = described_for(found, options.config)
     tables = options.table or [name for name in described.tables if whole_table(described, found, name)]
     drawn = options.figure or [name for name in described.figures if _whole_figure(described, found, name)]
     if not tables and not drawn:
@@ -86,6 +84,13 @@ def published(options: argparse.Namespace) -> None:
     for name in drawn:
         make_figure(described, found, name, options.out)
     print(f"{options.out}: made from {len(found.runs)} runs: {', '.join([*tables, *drawn])}")
+
+
+def described_for(found: Folder, config: Path | None) -> Experiment:
+    """Return what the configuration describes, with the seeds of the runs ``found``."""
+    seeds = sorted({record["description"]["seed"] for record, _ in found.runs.values()})
+    asked = {key: value for key, value in configuration.read(config).items() if key != "seeds_together"}
+    return experiment.load(configuration.HOME, {**asked, "seeds": seeds}, RESULTS)
 
 
 def read(path: Path) -> Folder:

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from flatfed import experiment, forms
-from flatfed.commands import configuration, published, run_record
+from flatfed import forms
+from flatfed.commands import published, run_record
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import Experiment
 from flatfed.files import check_place
@@ -39,9 +39,7 @@ def results(options: argparse.Namespace) -> None:
         raise DataError(f"--out {options.out}: a file that ends in .md is wanted; the picture lies beside it")
     check_place(options.out)
     found = gathered(options.folders)
-    seeds = sorted({record["description"]["seed"] for record, _ in found.runs.values()})
-    asked = {key: value for key, value in configuration.read(options.config).items() if key != "seeds_together"}
-    described = experiment.load(configuration.HOME, {**asked, "seeds": seeds}, published.RESULTS)
+    described = published.described_for(found, options.config)
     runs = once(trained(*one) for one in found.runs.values())
     made = outcomes(described, runs)
     smaller = at_a_smaller_setting(described, found)
@@ -93,7 +91,7 @@ def trained(record: dict[str, Any], folder: Path) -> Trained:
 
     :raises DataError: its lines are not those that the record was written with.
     """
-    name = records.METRICS if (folder / records.RECORD).is_file() else records.LINES_SO_FAR
+    name = records.METRICS if _finished(folder) else records.LINES_SO_FAR
     try:
         return _trained(record, folder, name)
     except DataError:

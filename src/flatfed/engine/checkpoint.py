@@ -6,7 +6,6 @@ and those of clients that took part since the one before. Random streams need no
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import time
@@ -19,7 +18,7 @@ from torch import Tensor
 from flatfed.engine import interruption, journal
 from flatfed.engine.journal import Damaged, Journal
 from flatfed.engine.simulation import Simulation
-from flatfed.runs.identity import differences
+from flatfed.runs.identity import told
 
 FOLDER = ".checkpoint"
 STALE = f"{FOLDER}.stale"
@@ -58,17 +57,16 @@ class Checkpoint:
     def _other(self, about: dict[str, Any], description: dict[str, Any]) -> str:
         """Return in what the run of ``about`` is another than this one, "" where it is not."""
         theirs = about.get("identity", self.identity)
-        different = [key for key in {**theirs, **self.identity} if theirs.get(key) != self.identity.get(key)]
+        different = {key for key in {**theirs, **self.identity} if theirs.get(key) != self.identity.get(key)}
+        words = []
         if "description" in different and "description" in about:
-            pairs = differences(about["description"], description)
-            different += [f"{key} is {json.dumps(its)}, here {json.dumps(ours)}" for key, its, ours in pairs]
+            words = told(about["description"], description)
             different.remove("description")
+        words = [*(f"another {key}" for key in sorted(different)), *words]
         if "units" in about and about["units"] != self.units:
             its, ours = (" and ".join(units or ["none"]) for units in (about["units"], self.units))
-            different.append(f"bfloat16 was multiplied by {its}, this CPU has {ours}")
-        return "; ".join(
-            f"another {one}" if one in ("code", "partition", "dataset", "weights") else one for one in different
-        )
+            words.append(f"bfloat16 was multiplied by {its}, this CPU has {ours}")
+        return "; ".join(words)
 
     @property
     def executor(self) -> str | None:

@@ -49,6 +49,11 @@ def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, An
         yield key, theirs, ours
 
 
+def told(theirs: Any, ours: Any) -> list[str]:
+    """Return "key is theirs, here ours" for every one of the :func:`differences`."""
+    return [f"{key} is {json.dumps(a)}, here {json.dumps(b)}" for key, a, b in differences(theirs, ours)]
+
+
 def today(description: dict[str, Any]) -> dict[str, Any]:
     """Return the ``description`` of a finished run as it would be written now: its algorithm's parameters, its deal."""
     dealt = description.get("partition")
@@ -75,8 +80,7 @@ def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
 
 def deciding(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
     """Return "key is theirs, here ours" for every difference of two descriptions that decides the run's numbers."""
-    found = differences(decided(theirs), decided(ours))
-    return [f"{key} is {json.dumps(their)}, here {json.dumps(our)}" for key, their, our in found]
+    return told(decided(theirs), decided(ours))
 
 
 def mark(description: dict[str, Any]) -> str:

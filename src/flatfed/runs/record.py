@@ -71,6 +71,11 @@ def of(folder: str | os.PathLike[str]) -> dict[str, Any]:
         raise DataError(f"{folder}: not a finished run: it has no {RECORD}") from None
 
 
+def beside(name: str) -> str:
+    """Return the name of the record beside the file ``name`` of a run, finished or not."""
+    return RECORD_SO_FAR if name == LINES_SO_FAR else RECORD
+
+
 def counted(record: dict[str, Any]) -> dict[str, dict[str, int]]:
     """Return {name of the run's data set: {"train": images, "test": images}}, empty where ``record`` does not say."""
     return {record["description"]["dataset"]["name"]: record[IMAGES]} if IMAGES in record else {}
@@ -100,9 +105,8 @@ def hold(folder: str | os.PathLike[str], record: dict[str, Any], *names: str) ->
         except OSError as problem:
             raise DataError(f"{folder / name}: cannot be read ({problem.strerror}); {AGAIN}") from None
         if found != sums[name]:
-            beside = RECORD_SO_FAR if name == LINES_SO_FAR else RECORD
             raise DataError(
-                f"{folder / name}: is not the file that {beside} beside it was written with (SHA-256 {found[:12]}, "
-                f"recorded {sums[name][:12]}); {AGAIN}"
+                f"{folder / name}: is not the file that {beside(name)} beside it was written with (SHA-256 "
+                f"{found[:12]}, recorded {sums[name][:12]}); {AGAIN}"
             )
     return ""

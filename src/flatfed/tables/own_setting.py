@@ -69,13 +69,16 @@ class Trained:
     @cached_property
     def ids(self) -> tuple[str, str, str, int]:
         """Protocol without the label of a variant, split, algorithm, seed."""
-        about = self.description
-        return about["protocol"].partition("~")[0], about["split"], about["algorithm"], about["seed"]
+        return _ids(self.description)
 
     @cached_property
     def setting(self) -> str:
         """A digest of all that decides its numbers, but for its precision."""
         return _setting(self.description)
+
+
+def _ids(description: dict[str, Any]) -> tuple[str, str, str, int]:
+    return (description["protocol"].partition("~")[0], *(description[key] for key in ("split", "algorithm", "seed")))
 
 
 def _setting(description: dict[str, Any]) -> str:
@@ -142,8 +145,7 @@ def outcomes(cells: Iterable[tuple[dict[str, Any], tuple[str, ...]]], runs: list
             continue
         able = []
         for asked in identity.unpack(spec["descriptions"]):
-            ids = asked["protocol"].partition("~")[0], asked["split"], asked["algorithm"], asked["seed"]
-            able += [run for run in named.get(ids, ()) if run.setting == _setting(asked)]
+            able += [run for run in named.get(_ids(asked), ()) if run.setting == _setting(asked)]
         for precision in dict.fromkeys(run.precision for run in able):
             yield _outcome(spec, metric, titles, [run for run in able if run.precision == precision])
 

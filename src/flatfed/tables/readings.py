@@ -166,8 +166,8 @@ def hold_rounds(
     """Look whether a run's lines, the file ``name``, end where its ``record`` says; DataError where they do not."""
     last, done = (history["round"] or [0])[-1], record["rounds_done"]
     if last != done:
-        beside = runs.RECORD if name == runs.METRICS else runs.RECORD_SO_FAR
-        raise DataError(f"{folder / name}: ends with round {last}, but {beside} beside it says rounds_done {done}")
+        said = f"{runs.beside(name)} beside it says rounds_done {done}"
+        raise DataError(f"{folder / name}: ends with round {last}, but {said}")
 
 
 def read_metrics(path: Path, columns: tuple[str, ...]) -> dict[str, list[float]]:

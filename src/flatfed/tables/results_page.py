@@ -10,11 +10,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from flatfed.files import write_whole
+from flatfed.tables.formats import html
 from flatfed.tables.formats.markdown import escape
 from flatfed.tables.notes import flags
 from flatfed.tables.own_setting import Outcome, Trained, order, side
-
-TEMPLATES = Path(__file__).parent / "templates"
 
 
 def write(
@@ -25,7 +24,7 @@ def write(
     ``without_sums`` is a sentence that counts the records which cannot tell whether their lines are what was written.
     """
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(html.TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"escape": escape}
     tables = [(title, list(each)) for title, each in groupby(made, key=lambda one: one.table)]

@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from flatfed.files import write_whole
+from flatfed.tables.figures import FORMATS
 from flatfed.tables.figures.palette import rank, style
-from flatfed.tables.figures.paper import DPI, FOOT, STYLE, TITLE, WIDTH, frame, wrapped
+from flatfed.tables.figures.paper import STYLE, WIDTH, caption, frame
 from flatfed.tables.own_setting import Outcome, Trained
 
 FOOTNOTE = (
@@ -47,10 +48,7 @@ def draw(panels: list[Panel]) -> Figure:
         _panel(axis, panel)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
-    figure.suptitle("The papers' own setting, run for real", fontproperties=TITLE, x=0.005, ha="left")
-    below = -0.06 / figure.get_figheight()
-    foot = {"fontproperties": FOOT, "color": "#555555", "ha": "left", "va": "top", "linespacing": 1.4}
-    figure.text(0.005, below, wrapped(FOOTNOTE, FOOT), **foot)
+    caption(figure, {"title": "The papers' own setting, run for real", "scale": "paper"}, FOOTNOTE)
     return figure
 
 
@@ -108,6 +106,6 @@ def make(panels: list[Panel], path: Path) -> None:
         figure = draw(panels)
         try:
             with write_whole(path) as file:
-                figure.savefig(file, format="png", bbox_inches=frame(figure), metadata={"Software": None}, dpi=DPI)
+                figure.savefig(file, format="png", bbox_inches=frame(figure), **FORMATS["png"])
         finally:
             pyplot.close(figure)
