@@ -10,7 +10,7 @@ import pytest
 
 from flatfed import cli
 from flatfed.errors import ConfigError
-from flatfed.tables.errata import Errata, page
+from flatfed.tables.errata import Errata, checks, page
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,14 +89,32 @@ def test_costs_and_ratios(found):
         ("mofedsam", "1.06", "1.0652"),
     }  # fmt: skip
     assert (len(found["B13"].lines), found["B13"].compared) == (0, 7)
-    assert [line.printed for line in found["C5"].lines] == ["1.80", "0.97"]
+    assert [(line.printed, line.against) for line in found["C5"].lines] == [("25.70", "20.13")]
+    assert found["C5"].compared == 2 and found["C6"].compared == 24
     by_row = {}
     for line in found["C6"].lines:
-        by_row.setdefault(line.where.split(": ")[1].split(",")[0], []).append(float(line.printed))
-    assert {row: (min(each), max(each)) for row, each in by_row.items()} == {
-        "fedsam": (1.88, 1.92), "mofedsam": (2.27, 2.30), "fedgamma": (2.18, 2.24), "fedsmoo": (2.17, 2.27),
-        "fedlesam_s": (1.39, 1.42), "fedlesam_d": (0.97, 1.80),
-    }  # fmt: skip
+        by_row.setdefault(line.where.split(": ")[1].split(",")[0], []).append((line.printed, line.against))
+    assert by_row == {
+        "fedlesam_s": [("25.81", "23.12"), ("25.81", "22.95"), ("25.81", "23.14"), ("25.81", "23.09")],
+        "fedlesam_d": [("25.70", "20.13")],
+    }
+
+
+def test_computing_inside_the_wall_clock_by_hand(errata):
+    """20.34 s of FedAvg are 60 (28/259 + 88/786 + 27/246 + 80/723) / 4 = 6.607 s of computing, and 13.733 s."""
+    numbers = errata.numbers
+    tables = ["fedlesam2024_T5", "fedlesam2024_T9"]
+    given = {"base": "fedavg", "wall_clock": "fedlesam2024_T8", "algorithms": ["fedgamma"]}
+    every = checks.compute_in_wall_clock(numbers, tables, within=0.0, **given)
+    computing = 60 * (28 / 259 + 88 / 786 + 27 / 246 + 80 / 723) / 4
+    shares = [1.70 / 0.76, 0.96 / 0.44, 1.57 / (176 / 246), 1.28 / (422 / 723)]
+    assert [line.against for line in every.lines] == [f"{20.34 + computing * (share - 1):.2f}" for share in shares]
+    assert {line.printed for line in every.lines} == {"29.88"}
+    assert "13.7 s and 6.6 s times" in every.against and every.said == "seconds in fedlesam2024_T8"
+    assert not checks.compute_in_wall_clock(numbers, tables, within=1.8, **given).lines
+
+
+def test_other_costs(found):
     assert len(found["C4"].lines) == 12
     assert found["C13"].compared == 24
     assert pairs(found["C13"]) == {

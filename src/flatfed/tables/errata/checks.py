@@ -171,20 +171,38 @@ def products(numbers: Numbers, table: str) -> Finding:
 
 
 @check
-def cost_per_round(
-    numbers: Numbers, tables: list[str], rounds_of: str, per_round: str, algorithms: list[str] | None = None
+def compute_in_wall_clock(
+    numbers: Numbers, tables: list[str], base: str, wall_clock: str, within: float, algorithms: list[str] | None = None
 ) -> Finding:
-    """List what relative compute comes to per round, beside the per-round seconds that ``per_round`` prints."""
-    seconds = {row["algorithm"]: float(row["value"]) for row in numbers.rows(per_round, unit="s")}
-    lines = []
+    """Compare the wall clock of a round with what ``tables`` say of computing, and the constant that is beside it.
+
+    ``base``'s minutes over its rounds are its computing a round; what is left of its seconds in ``wall_clock`` is taken
+    to be the same for all rows, whose computing is its share of ``base``'s. Listed is what is over ``within`` seconds
+    off.
+    """
+    seconds = {row["algorithm"]: float(row["value"]) for row in numbers.rows(wall_clock, unit="s")}
+    pairs = [
+        (60 * float(row["value"]), {"algorithm": base, "target": row["target"]}, table)
+        for table in tables
+        for row in numbers.rows(table, metric="compute_time_to_target", unit="minutes", algorithm=base)
+    ]
+    each = [
+        total / numbers.value(table, metric="rounds_to_target", unit="rounds", **own) for total, own, table in pairs
+    ]
+    computing = fmean(each)
+    constant = seconds[base] - computing
+    lines, compared = [], 0
     for table in tables:
         for row in numbers.rows(table, metric="compute_time_to_target", unit="x"):
-            if row["algorithm"] == rounds_of or (algorithms and row["algorithm"] not in algorithms):
+            name = row["algorithm"]
+            if name == base or name not in seconds or (algorithms and name not in algorithms):
                 continue
-            rounds = _relative_rounds(numbers, table, row, rounds_of)
-            against = f"{seconds[row['algorithm']] / seconds[rounds_of]:.3f}"
-            lines.append(Line(f"{table}: {named(row)}", f"{float(row['value']) / rounds:.2f}", against))
-    return Finding(tuple(lines), len(lines), f"seconds per round over {rounds_of}'s in {per_round}")
+            compared += 1
+            expected = constant + computing * float(row["value"]) / _relative_rounds(numbers, table, row, base)
+            if abs(expected - seconds[name]) > within:
+                lines.append(Line(f"{table}: {named(row)}", f"{seconds[name]:.2f}", f"{expected:.2f}"))
+    against = f"{constant:.1f} s and {computing:.1f} s times the computing of a round over {base}'s"
+    return Finding(tuple(lines), compared, against, f"seconds in {wall_clock}")
 
 
 def _relative_rounds(numbers: Numbers, table: str, row: Row, base: str) -> float:
