@@ -48,6 +48,25 @@ def test_sets_by_hand(tmp_path):
         assert loss == pytest.approx(cross_entropy(logits[index], labels[index]).item(), rel=1e-12)
 
 
+def test_clients_on_their_own_validation_images_by_hand(tmp_path):
+    """What tuning reads where targets are of the mean over clients; a client that gave up none has no part in it."""
+    write_problem(tmp_path)
+    evaluation = {"every": 1, "sets": ["validation", "clients"], "batch_size": 7}
+    spec = description("fedavg", evaluation=evaluation)
+    data, whole = datasets.load(tmp_path / "data"), partitions.load(tmp_path / "partition.npz")
+    held = partitions.hold_out(whole, data.labels, 0.2, 3)
+    own = [part for part in held.client_validation[1:] if len(part)]
+    held = replace(held, client_validation=[np.arange(0), *own])
+    run = Simulation(spec, data, held, torch.device("cpu"), "sequential")
+    line = run.advance()
+    logits, labels = outputs(tmp_path, description("fedavg"), run.server["w"][0])
+    right = (logits.argmax(dim=1) == labels).double().numpy()
+    scores = [right[part].mean() for part in own]
+    assert line["client_validation_accuracy"] == pytest.approx(np.mean(scores), abs=1e-15)
+    assert line["client_validation_std"] == pytest.approx(np.std(scores), abs=1e-15) and np.std(scores) > 0
+    assert line["validation_accuracy"] == pytest.approx(right[held.validation].mean(), abs=1e-15)
+
+
 def test_what_is_not_asked_for_is_not_there(tmp_path):
     assert not {"train_accuracy", "client_train_std"} & simulation(tmp_path, description("fedavg")).advance().keys()
     asked = description("fedavg", evaluation={"every": 1, "sets": ["test", "clients"], "batch_size": 7})
@@ -90,6 +109,26 @@ def test_nodes_by_hand(tmp_path, executor):
         sizes = [len(members) for members in reference.members]
         assert np.mean(scores) != pytest.approx(np.average(scores, weights=sizes)), "every node counts alike"
         models = list(mixed)
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_nodes_on_test_images_of_their_own_by_hand(tmp_path, executor):
+    """What DisPFL's code prints: each node's own model, on the test images drawn to its labels, before it is mixed."""
+    write_problem(tmp_path)
+    spec = description("dfedavg", **needs("dfedavg"), **NODES)
+    data, dealt = datasets.load(tmp_path / "data"), partitions.load(tmp_path / "partition.npz")
+    drawn = [np.asarray(dealt.test)[[i, 3 * i, 3 * i, 2 * i + 1]] for i in range(len(dealt.offsets) - 1)]
+    run = Simulation(spec, data, replace(dealt, client_test=drawn), torch.device("cpu"), executor)
+    reference = Reference(tmp_path, spec)
+    models = [trained_by_hand(tmp_path, spec, reference.w, node, 0) for node in range(reference.m)]
+    line = run.advance()
+    for name, parts in (("train", reference.members), ("test", drawn)):
+        scores = []
+        for row, part in zip(models, parts, strict=True):
+            logits, labels = outputs(tmp_path, spec, row)
+            scores.append(float((logits[part].argmax(dim=1) == labels[part]).double().mean()))
+        assert line[f"node_{name}_accuracy"] == pytest.approx(np.mean(scores), abs=1e-15)
+        assert np.std(scores) > 0
 
 
 @pytest.mark.parametrize("name", [name for name in algorithms.names() if algorithms.load(name).decentralised])

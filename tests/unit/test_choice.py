@@ -26,6 +26,7 @@ def tried(folder: Path, rate: float, accuracies: list[float], **changes) -> dict
 def spec(points: list[dict], window: int = 1) -> dict:
     grid = {"learning_rate": [point["values"]["learning_rate"] for point in points]}
     asked = {"scale": "preview", "protocol": "p", "split": "s", "row": "fedsam", "seed": 4, "validation": 0.1}
+    asked["accuracy"] = "validation_accuracy"
     return {**asked, "grid": grid, "window": window, "points": points}
 
 
@@ -52,6 +53,18 @@ def test_a_window_takes_the_mean_of_the_last_rounds(tmp_path):
     found = chosen(tmp_path, points, window=2)
     assert found["chosen"] == {"learning_rate": 0.1}
     assert [point["accuracy"] for point in found["points"]] == pytest.approx([0.7, 0.4])
+
+
+def test_the_accuracy_that_is_asked_for_is_read(tmp_path):
+    points = [tried(tmp_path, 0.1, [0.2, 0.9, 0.7]), tried(tmp_path, 0.03, [0.1, 0.2, 0.6])]
+    for point, mean in zip(points, (0.3, 0.5), strict=True):
+        path = Path(point["run"]) / "metrics.csv"
+        head, *rest = path.read_text().splitlines()
+        path.write_text("\n".join([f"{head},client_validation_accuracy", *(f"{line},{mean}" for line in rest)]) + "\n")
+        made.recorded(point["run"])
+    choice.make({**spec(points), "accuracy": "client_validation_accuracy"}, tmp_path / "choice.json")
+    found = json.loads((tmp_path / "choice.json").read_text())
+    assert found["chosen"] == {"learning_rate": 0.03} and [point["accuracy"] for point in found["points"]] == [0.3, 0.5]
 
 
 def test_of_equal_points_the_first_in_the_grid_is_chosen(tmp_path):

@@ -65,6 +65,15 @@ def test_an_image_of_several_clients_is_held_out_of_all():
     assert len(found.validation) == len(set(found.validation)) > 0
 
 
+def test_each_clients_part_is_what_was_its_own_of_all_that_is_held_out():
+    found = hold_out(dealt([np.arange(20), np.arange(10, 30), np.array([40, 41, 41])]), LABELS, 0.25, seed=1)
+    one, two, three = map(set, found.client_validation)
+    held = set(found.validation)
+    assert one == held & set(range(20)) and two == held & set(range(10, 30)) and not three
+    assert one & two, "what one gave up of the images that both had is validated on for both"
+    assert one | two == held
+
+
 def test_what_leaves_nothing_is_refused():
     with pytest.raises(DataError, match=r"share of 0\.01 holds out no image; clients have at most 50"):
         hold_out(dealt(np.split(np.arange(200), 4)), LABELS, 0.01, seed=1)

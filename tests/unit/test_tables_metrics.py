@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import made
+from flatfed import algorithms
 from flatfed.errors import DataError
 from flatfed.files import digest_file
 from flatfed.tables import cells
@@ -16,6 +17,8 @@ from flatfed.tables.metrics import METRICS, RELATIVES, unit_of
 from flatfed.tables.units import UNITS, as_printed, signed, written
 
 DESCRIPTION = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "rounds": 3, "scale": "paper"}
+FEDCM = {name: declared.default for name, declared in algorithms.load("fedcm").parameters().items()}
+DESCRIPTION["update"] = {"name": "fedcm", "params": FEDCM}
 REFERENCE = Path(__file__).parents[2] / "config" / "reference"
 
 
@@ -41,7 +44,8 @@ def make(tmp_path):
 
 def timing(path: Path, training: float, whole: float) -> str:
     seconds = {"seconds_per_round": whole, "training_seconds_per_round": training}
-    path.write_text(json.dumps({"description": {**DESCRIPTION, "seed": 2}, **seconds}))
+    host = {"device": "cpu", "threads": 2, "executor": "sequential", "host": {"processor": "a CPU", "gpu": None}}
+    path.write_text(json.dumps({"format": 2, "description": {**DESCRIPTION, "seed": 2}, **seconds, **host}))
     return str(path)
 
 
@@ -99,12 +103,32 @@ def test_a_column_that_the_protocol_does_not_evaluate_is_named(make, tmp_path):
 
 
 def test_cost_to_target_counts_twice_the_larger_direction(make, tmp_path):
-    """A model of 250 parameters, two clients a round; two vectors down and one up, as FedCM."""
+    """A model of 250 parameters, two clients a round; two vectors down and one up, as FedCM has it."""
     run = make_run(tmp_path / "a", [0.2, 0.6, 0.7], download_bytes=[4000, 8000, 12000], upload_bytes=[2000, 4000, 6000])
     assert make("communication_cost", "GB_params", [run], target=0.5)["value"] == 2 * 8000 / 4
     assert make("download_to_target", "GB", [run], target=0.5)["value"] == 8000
     assert make("upload_to_target", "GB", [run], target=0.65)["value"] == 6000
     assert make("communication_cost", "GB_params", [run], target=0.9)["status"] == "not_reached"
+
+
+@pytest.mark.parametrize(("name", "vectors"), [("fedavg", 1), ("fedlesam", 1), ("fedlesam_d", 2), ("feddyn", 1)])
+def test_cost_to_target_takes_the_vectors_that_the_paper_counts(tmp_path, name, vectors):
+    """One model of 250 parameters each way and two clients: FedLESAM's Tables 5, 7 and 9 count FedLESAM-D twice."""
+    columns = {"round": [1, 2], "test_accuracy": [0.2, 0.6], "download_bytes": [2000, 4000]}
+    own = {**DESCRIPTION, "rounds": 2, "update": {"name": name, "params": {}}}
+    run = made.run(tmp_path / "a", {**columns, "upload_bytes": columns["download_bytes"]}, description=own)
+    spec = specify("communication_cost", "GB_params", [run], target=0.5, rounds=2)
+    assert cells.make(spec, tmp_path / "cell.json")["value"] == 2 * vectors * 4000 / 4
+    assert cells.make({**spec, "metric": "upload_to_target", "unit": "GB"}, tmp_path / "cell.json")["value"] == 4000
+
+
+def test_a_target_is_held_against_the_accuracy_that_the_protocol_names(make, tmp_path):
+    run = make_run(tmp_path / "a", [0.6, 0.9, 0.8], client_test_accuracy=[0.1, 0.55, 0.7])
+    assert make("rounds_to_target", "rounds", [run], target=0.5)["value"] == 1
+    cell = make("rounds_to_target", "rounds", [run], target=0.5, accuracy="client_test_accuracy")
+    assert (cell["value"], cell["best"], cell["accuracy"]) == (2, [0.7], "client_test_accuracy")
+    with pytest.raises(DataError, match="column 'client_test_accuracy' is missing"):
+        make("test_accuracy", "percent", [make_run(tmp_path / "b", [0.1] * 3)], accuracy="client_test_accuracy")
 
 
 def test_relative_cells_pair_seeds_before_they_average(make, tmp_path):

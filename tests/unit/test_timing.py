@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from flatfed import cli
-from flatfed.commands import configuration
+from flatfed.commands import configuration, plan_costs
 from flatfed.engine import train as engine
+from flatfed.engine.sampling import active_clients
 from flatfed.errors import DataError
 from flatfed.runs.identity import pack
 from flatfed.tables import cells
@@ -29,8 +31,8 @@ def short(monkeypatch):
     def train(description, dataset, partition, out, *, device, threads, weights):
         told.update(description)
         rounds = description["rounds"]
-        lines = [f"{number + 1},{CLOCK[number]}" for number in range(rounds)]
-        Path(out, "metrics.csv").write_text("\n".join(["round,seconds", *lines]) + "\n")
+        lines = [f"{number + 1},{CLOCK[number]},6" for number in range(rounds)]
+        Path(out, "metrics.csv").write_text("\n".join(["round,seconds,clients", *lines]) + "\n")
         record = {
             "diverged_at": told.get("break"), "seconds_evaluation": 0.5 * rounds, "device": device, "threads": threads,
             "executor": "stacked", "precision": "float32", "host": HOST, "versions": {}, "parameters": 10, "row": 9,
@@ -55,13 +57,39 @@ def time(tmp_path, description=RUN, *more):
     return cli.main(["time", "--run", json.dumps(description), *place, "--device", "cpu", *more])
 
 
-def test_warm_up_is_left_out_and_evaluation_counts_as_often_as_the_protocol_evaluates(tmp_path, short):
+def test_warm_up_is_left_out_and_every_round_ends_with_an_evaluation(tmp_path, short):
     assert time(tmp_path, RUN, "--rounds", "3") == 0
     timing = json.loads((tmp_path / "timing.json").read_text())
     assert timing["training_seconds"] == [1.0, 2.0, 3.0] and timing["training_seconds_per_round"] == 2.0
-    assert timing["evaluation_seconds_per_round"] == 0.1, "half a second every fifth round"
-    assert timing["seconds_per_round"] == 2.1
+    assert timing["evaluation_seconds_per_round"] == 0.5, "after every round, though the run evaluates every fifth"
+    assert timing["seconds_per_round"] == 2.5
     assert timing["description"] == RUN, "the run that the seconds are of"
+
+
+def test_what_is_timed_is_what_the_official_clock_runs_over(tmp_path, short):
+    """All training and test images after every round, and in each as many clients as independent draws expect."""
+    assert RUN["sampling"]["scheme"] == "bernoulli" and RUN["evaluation"]["sets"] == ["test"]
+    time(tmp_path, RUN, "--rounds", "3")
+    assert (short["evaluation"]["every"], short["evaluation"]["sets"]) == (1, ["test", "train"])
+    assert short["sampling"] == {**RUN["sampling"], "scheme": "fixed"}
+    drawn = active_clients(short["sampling"], RUN["partition"]["clients"], 1, 0)
+    assert len(drawn) == round(RUN["sampling"]["fraction"] * RUN["partition"]["clients"])
+    timing = json.loads((tmp_path / "timing.json").read_text())
+    assert timing["clients"] == 6 and timing["evaluated"] == {"every": 1, "sets": ["test", "train"]}
+
+
+def test_a_plan_counts_the_images_that_a_timing_evaluated(tmp_path, short):
+    folder = tmp_path / "analysis" / "p" / "s" / "a"
+    folder.mkdir(parents=True)
+    time(tmp_path, RUN, "--rounds", "3")
+    (tmp_path / "timing.json").rename(folder / "timing.json")
+    (known,), left_out = plan_costs.measured(tmp_path)
+    assert not left_out and known.evaluation == pytest.approx(0.2)
+    name = RUN["dataset"]["name"]
+    costs = plan_costs.Costs([known], "cpu", {name: 900}, {name: 100})
+    plain = configuration.load(None).run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
+    run = replace(plain, description=RUN)
+    assert costs.seconds(run) == (pytest.approx(2.0 + 0.5 * (100 / 5) / 1000), "measured")
 
 
 def test_the_short_run_writes_no_checkpoint_and_probes_nothing(tmp_path, short):
@@ -74,7 +102,8 @@ def test_a_cell_reads_it(tmp_path, short):
     time(tmp_path, RUN, "--rounds", "3")
     spec = {"window": 1, "target": None, "timing": str(tmp_path / "timing.json"), "descriptions": pack([RUN])}
     (one,) = found(METRICS["seconds_per_round"], spec)
-    assert one.reading.timing == {"seconds_per_round": 2.1, "training_seconds_per_round": 2.0}
+    assert one.reading.timing == {"seconds_per_round": 2.5, "training_seconds_per_round": 2.0}
+    assert (one.made_on, one.executor) == ("cpu (a CPU, 1 threads)", "stacked")
     assert "timing" in cells.READ
 
 
@@ -98,9 +127,8 @@ def test_a_busy_machine_is_told_in_the_file_and_in_the_cells(tmp_path, short, mo
         ({"host": {**HOST, "processor": "another CPU"}}, "seconds of cpu (a CPU, 1 threads) and of cpu (another CPU, "),
         ({"threads": 2}, "seconds of cpu (a CPU, 1 threads) and of cpu (a CPU, 2 threads) are not compared; time both"),
         ({"device": "cuda", "host": {**HOST, "gpu": "a GPU"}}, "and of cuda (a GPU) are not compared"),
-        ({"host": None}, ""),
     ],
-    ids=["the same", "CPU", "threads", "device", "an earlier version's"],
+    ids=["the same", "CPU", "threads", "device"],
 )
 def test_seconds_of_two_machines_are_not_compared(tmp_path, short, other, said):
     """A row's seconds against a base row's that were measured elsewhere would be a ratio of machines."""
@@ -114,11 +142,31 @@ def test_seconds_of_two_machines_are_not_compared(tmp_path, short, other, said):
         **{"base_timing": str(tmp_path / "base.json"), "descriptions": pack([RUN]), "base_descriptions": pack([RUN])},
     }
     if not said:
-        assert cells.make(spec, tmp_path / "cell.json")["value"] == 1.0
+        cell = cells.make(spec, tmp_path / "cell.json")
+        assert cell["value"] == 1.0 and cell["timed"] == ["cpu (a CPU, 1 threads), stacked executor"]
         return
     with pytest.raises(DataError) as problem:
         cells.make(spec, tmp_path / "cell.json")
     assert said in str(problem.value) and not (tmp_path / "cell.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"format": 1}, "format 1, whose seconds hold something else; 2 is wanted"),
+        ({"host": None}, "what they were measured on"),
+        ({"seconds_per_round": 0}, "they are above 0"),
+    ],
+    ids=["an earlier version's", "no host", "no seconds"],
+)
+def test_seconds_of_something_else_are_refused(tmp_path, short, other, said):
+    time(tmp_path, RUN, "--rounds", "3")
+    path = tmp_path / "timing.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **other}))
+    spec = {"window": 1, "target": None, "timing": str(path), "descriptions": pack([RUN])}
+    with pytest.raises(DataError) as problem:
+        found(METRICS["seconds_per_round"], spec)
+    assert said in str(problem.value) and f"snakemake --cores 1 -R {path}" in str(problem.value)
 
 
 def test_a_run_that_diverges_has_no_seconds(tmp_path, short, capsys):

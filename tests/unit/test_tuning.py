@@ -91,7 +91,7 @@ def test_a_tuning_run_is_the_ordinary_one_but_for_the_point_and_the_images(exp, 
     assert changed == {"learning_rate", "update", "evaluation", "validation"}
     assert run.description["learning_rate"] == 10**-1.5
     assert run.description["update"]["params"] == {**ordinary.description["update"]["params"], "alpha": 0.2}
-    assert run.description["evaluation"] == {**ordinary.description["evaluation"], "sets": ["validation"]}
+    assert run.description["evaluation"] == {**ordinary.description["evaluation"], "sets": ["validation", "clients"]}
     assert run.description["validation"] == 0.1 and "validation" not in ordinary.description
     with pytest.raises(ConfigError, match=r"unknown point 'learning_rate=0\.3'.*known: learning_rate="):
         tuning.run(exp, found, "learning_rate=0.3")
@@ -146,6 +146,17 @@ def test_a_run_without_its_choice_is_refused(tmp_path):
     assert tuning.wanted(mine, "preview", [("fedsam2022_T1", None)], []), "what to choose is known without choices"
 
 
+def test_a_choice_reads_the_accuracy_that_the_protocol_names(exp):
+    for protocol, split, row, sets, accuracy in (
+        (CIFAR10, SPLIT, "fedsam", ["validation", "clients"], "client_validation_accuracy"),
+        (OFFICE, ART, "fedsam", ["validation"], "validation_accuracy"),
+    ):
+        found = tuning.search(exp, "preview", protocol, split, row)
+        assert tuning.choice_spec(exp, found)["accuracy"] == accuracy
+        point = next(iter(found.points()))
+        assert tuning.run(exp, found, point).description["evaluation"]["sets"] == sets
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -153,8 +164,9 @@ def test_a_run_without_its_choice_is_refused(tmp_path):
         (lambda one: one["tune"].update(seed=5), "with seed 1, but the configuration has 5"),
         (lambda one: one["tune"].update(validation=0.2), r"with validation 0\.1, but the configuration has 0\.2"),
         (lambda one: one["preview"].update(rounds=5), f"another set-up than {CIFAR10} now has"),
+        (lambda one: one.pop("accuracy"), 'accuracy "client_validation_accuracy", but .* has "validation_accuracy"'),
     ],
-    ids=["grid", "seed", "share", "set-up"],
+    ids=["grid", "seed", "share", "set-up", "accuracy"],
 )
 def test_a_stale_choice_is_refused(tmp_path, change, words):
     ids = ("preview", CIFAR10, SPLIT, "fedsam")

@@ -57,6 +57,7 @@ class Algorithm:
 
     ``remembers``: every client keeps the model it last received: ``ctx.previous``. ``communication``: (download,
     upload) in model sizes, of one active client in one round; decentralised, both ends of one link in one gossip step.
+    ``counted``: the model sizes each way that its paper's tables count in place of the larger of these, where they do.
     ``gradients_per_step``: gradient evaluations of one local step; ``full_passes``: gradients on all of a client's data
     that it takes in a round beside them. ``central``: trains on one client that has all data, in a split of scheme
     central, and nowhere else. ``decentralised``: no server; every client keeps a model of its own and mixes it with its
@@ -71,6 +72,7 @@ class Algorithm:
     scratch: tuple[str, ...] = ()
     remembers: bool = False
     communication: tuple[float, float] = (1, 1)
+    counted: float | None = None
     gradients_per_step: int = 1
     full_passes: int = 0
     central: bool = False

@@ -18,5 +18,6 @@ class FedLESAMD(LocallyEstimated, FedDyn):
     """FedDyn on FedLESAM's perturbed gradient."""
 
     rho = Number(0.1, "radius of the perturbation; 0 is FedDyn", minimum=0)
+    counted = 2  # Tables 5, 7 and 9
     alike = True
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)

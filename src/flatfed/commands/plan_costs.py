@@ -59,8 +59,7 @@ class Measured:
 def measured(folder: Path) -> tuple[list[Measured], list[str]]:
     """Return what was measured under ``folder``, results/<scale>: all finished runs, timings and calibrations.
 
-    Beside it a line for every file that is left out because it is damaged, and for every algorithm that is not there
-    any more, though runs of it are.
+    Beside it a line for every file that is damaged and left out, and for every algorithm of runs that is gone.
     """
     found, left_out, gone, names = [], [], Counter(), algorithms.names()
     for path in [path for pattern in PLACES for path in folder.glob(pattern)]:
@@ -69,17 +68,17 @@ def measured(folder: Path) -> tuple[list[Measured], list[str]]:
             each = about.get("seconds_per_round") or _mean(about)
             if each is None:
                 continue
-            name = about["description"]["update"]["name"]
+            evaluated = about.get("evaluated", {})  # by a timing: more than its run would
+            description = {**about["description"], "evaluation": about["description"]["evaluation"] | evaluated}
+            name = description["update"]["name"]
             if name not in names:
                 gone[name] += 1
                 continue
-            _check(about["description"])
-            host = about["host"]
-            machine = host["gpu"] if about["device"] == "cuda" else host["processor"]
+            _check(description)
+            machine = about["host"]["gpu" if about["device"] == "cuda" else "processor"]
             memory = about["peak_memory_bytes"], about.get("peak_device_memory_bytes")
-            row, share = about.get("row"), _evaluation(about)
-            run = about["description"], each, about["device"], machine, about["parameters"]
-            found.append(Measured(*run, *memory, row, share))
+            run = description, each, about["device"], machine, about["parameters"]
+            found.append(Measured(*run, *memory, about.get("row"), _evaluation(about)))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as problem:
             left_out.append(f"{path}: not the record of a run ({problem!r}); left out. Delete it, and it is made again")
     for name, count in sorted(gone.items()):
@@ -133,7 +132,8 @@ def images_evaluated(description: dict[str, Any], training: int, test: int) -> f
     sets = description["evaluation"]["sets"]
     each = test if "validation" not in sets else description["validation"] * training
     each += training * ("train" in sets or "clients" in sets)
-    each += training * ("nodes" in sets and algorithms.load(description["update"]["name"]).decentralised)
+    if "nodes" in sets and algorithms.load(description["update"]["name"]).decentralised:
+        each += training + description["partition"]["clients"] * description["partition"].get("client_test", 0)
     return each / description["evaluation"]["every"]
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from flatfed.errors import FlatFedError
 from flatfed.files import read_json, write_json
+from flatfed.tables.readings import TIMING_FORMAT
 
 #: Rounds measured and rounds before them, unless said otherwise.
 ROUNDS, WARM_UP = 5, 1
@@ -37,7 +38,9 @@ def write(
 ) -> None:
     """Train ``warm_up`` + ``rounds`` rounds of ``description`` and write the seconds of a round to ``out``.
 
-    Evaluation is measured every round and counted as often as the protocol evaluates. Other processes that keep the
+    All training and all test images are evaluated after every round, as inside the official code's clock. Clients that
+    join by independent draws are here as many in every round as are expected, since a few rounds would not have their
+    mean. Other processes that keep the
     machine busy are not waited for, but reported, in ``warning`` and under the tables that these seconds come to.
 
     :raises DataError: data or partition do not fit the description.
@@ -53,28 +56,34 @@ def write(
     if busy:
         print(f"{busy}: these seconds will be long", file=sys.stderr)
     total = warm_up + rounds
+    evaluated = {"every": 1, "sets": ["test", "train"]}
     short = {
         **{key: value for key, value in description.items() if key != "probe"},
         **{"rounds": total, "checkpoint_every": total + 1},
-        "evaluation": {**description["evaluation"], "every": 1},
+        "evaluation": {**description["evaluation"], **evaluated},
     }
+    if description["sampling"]["scheme"] == "bernoulli":
+        short["sampling"] = {**description["sampling"], "scheme": "fixed"}
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
         engine.train(short, dataset, partition, folder, **place, weights=weights)
         record = read_json(Path(folder) / "run.json")
         with open(Path(folder) / "metrics.csv", newline="", encoding="utf-8") as file:
-            clock = [0.0, *(float(line["seconds"]) for line in csv.DictReader(file))]
+            lines = list(csv.DictReader(file))
     if record["diverged_at"] is not None:
         raise FlatFedError(f"the run diverged in round {record['diverged_at']}; seconds of a broken run say nothing")
+    clock = [0.0, *(float(line["seconds"]) for line in lines)]
     each = [after - before for before, after in pairwise(clock[warm_up:])]
     training = statistics.fmean(each)
-    evaluation = record["seconds_evaluation"] / total / description["evaluation"]["every"]
+    evaluation = record["seconds_evaluation"] / total
     write_json(
         out,
         {
-            "format": 1,
+            "format": TIMING_FORMAT,
             "description": description,
             "rounds": len(each),
             "warm_up": warm_up,
+            "clients": int(lines[-1]["clients"]),
+            "evaluated": evaluated,
             "seconds_per_round": round(training + evaluation, 6),
             "training_seconds_per_round": round(training, 6),
             "evaluation_seconds_per_round": round(evaluation, 6),

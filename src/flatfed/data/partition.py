@@ -27,7 +27,8 @@ class Partition:
     """``indices`` (total,) image positions, client after client; ``offsets`` (clients + 1,); ``test`` (n,) positions
     of the test images; ``class_counts`` (clients, classes); ``spec`` what it was made from; ``client_test`` for every
     client positions of test images drawn to its label distribution (:func:`draw_client_test`), None without them;
-    ``validation`` (n,) positions held out of the training images (:func:`hold_out`), None where none are."""
+    ``validation`` (n,) positions held out of the training images (:func:`hold_out`), None where none are, and
+    ``client_validation`` those of them that were each client's own."""
 
     indices: np.ndarray
     offsets: np.ndarray
@@ -37,6 +38,7 @@ class Partition:
     digest: str
     client_test: list[np.ndarray] | None = None
     validation: np.ndarray | None = None
+    client_validation: list[np.ndarray] | None = None
 
     @property
     def clients(self) -> int:
@@ -99,7 +101,8 @@ def hold_out(partition: Partition, labels: np.ndarray, share: float, seed: int) 
 
     Every client gives up floor(``share`` n) of its n images, drawn by a random stream of its own. An image that several
     clients have (splits with replacement) is then held out of all of them, so that none is both trained and validated
-    on. ``validation`` has every image once, in rising order; ``test`` is empty, ``digest`` still that of the whole.
+    on. ``validation`` has every image once, in rising order, ``client_validation`` those of each client that it or
+    another gave up; ``test`` is empty, ``digest`` still that of the whole.
     Raises DataError where that is no image at all, or where a client is left without one.
     """
     parts = np.split(partition.indices, partition.offsets[1:-1])
@@ -126,6 +129,7 @@ def hold_out(partition: Partition, labels: np.ndarray, share: float, seed: int) 
         class_counts=np.stack([np.bincount(labels[part], minlength=partition.class_counts.shape[1]) for part in kept]),
         client_test=None,
         validation=held,
+        client_validation=[np.intersect1d(part, held) for part in parts],
     )
 
 

@@ -22,9 +22,9 @@ class Evaluation:
 
     ``sets``: ``test``; ``train``, the images of all clients one after the other, those given twice counted twice;
     ``clients``, every client by itself: on its own training images and, where the partition has it, on test images
-    drawn to its label distribution; ``nodes``, where there is no server: every node's own model on its own training
-    images (:meth:`nodes`). ``validation``: images held out of the training images, in place of the test ones, which are
-    then never looked at. ``unseen`` is the name of the one or the other.
+    drawn to its label distribution, or on the validation images that were its own; ``nodes``, where there is no server:
+    every node's own model on images of its own (:meth:`nodes`). ``validation``: images held out of the training
+    images, in place of the test ones, which are then never looked at. ``unseen`` is the name of the one or the other.
     """
 
     def __init__(
@@ -39,10 +39,11 @@ class Evaluation:
         self.offsets = partition.offsets
         self.own = np.split(np.arange(len(partition.indices)), partition.offsets[1:-1])
         self.drawn = None
-        if partition.client_test is not None:
+        each = partition.client_validation if self.unseen == "validation" else partition.client_test
+        if each is not None:
             place = np.full(len(data.labels), -1)
-            place[partition.test] = np.arange(len(partition.test))
-            self.drawn = [place[positions] for positions in partition.client_test]
+            place[images] = np.arange(len(images))
+            self.drawn = [place[positions] for positions in each]
 
     def __call__(self, row: Tensor) -> dict[str, float]:
         """Return columns of metrics.csv for the flat ``row`` (parameters,): losses in nats, accuracies as fractions.
@@ -60,22 +61,26 @@ class Evaluation:
         if "clients" in self.sets:
             for name, (hits, parts) in over.items():
                 if parts is not None:
-                    scores = np.array([hits[part].mean() for part in parts])
+                    scores = np.array([hits[part].mean() for part in parts if len(part)])
                     found |= {
                         f"client_{name}_accuracy": float(scores.mean()),
                         f"client_{name}_std": float(scores.std()),
                     }
         return found
 
-    def nodes(self, clients: np.ndarray, models: Tensor) -> list[float]:
-        """Return the accuracy of each of ``models`` (n, parameters) on the training images of its node in ``clients``.
+    def nodes(self, clients: np.ndarray, models: Tensor) -> list[dict[str, float]]:
+        """Return accuracies of each of ``models`` (n, parameters) on images of its node in ``clients``, by column.
 
-        Raises what :meth:`hits` does.
+        They are its training images and, where the partition has them, the test images drawn to its labels. Raises what
+        :meth:`hits` does.
         """
-        return [
-            float(self.hits(row, self.train[self.offsets[node] : self.offsets[node + 1]])[1].mean())
-            for node, row in zip(map(int, clients), models, strict=True)
-        ]
+        each = []
+        for node, row in zip(map(int, clients), models, strict=True):
+            own = {"train": self.train[self.offsets[node] : self.offsets[node + 1]]}
+            if self.drawn is not None and len(self.drawn[node]):
+                own[self.unseen] = self.images[torch.from_numpy(self.drawn[node]).to(self.images.device)]
+            each.append({f"node_{name}_accuracy": float(self.hits(row, part)[1].mean()) for name, part in own.items()})
+        return each
 
     def hits(self, row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:
         """Return (mean cross-entropy, (n,) 1 where the model is right, else 0) on the images ``index`` (n,).

@@ -74,11 +74,11 @@ class Rounds:
 
     def _train(
         self, order: np.ndarray, rate: Tensor, wanted: bool
-    ) -> tuple[Iterable[Tensor], Tensor, int, list[float]]:
+    ) -> tuple[Iterable[Tensor], Tensor, int, list[dict[str, float]]]:
         """Local training in blocks, then aggregation or mixing; return what there is to say of it.
 
         That is the local models, the sum of losses, the sum of steps and, where the round is ``wanted`` for evaluation
-        and nodes are evaluated, the accuracy of every node's own model on its own images. Without a server the local
+        and nodes are evaluated, the accuracies of every node's own model on its own images. Without a server the local
         models are the store's own, copied only where they are ``wanted`` and mixing will move them. Nodes are evaluated
         before anything of the round stands, so that a stop there goes back to before the round.
         """
@@ -136,8 +136,8 @@ class Rounds:
         self.whole = True
         return trained, loss_sum, step_sum, accuracies
 
-    def _evaluated_nodes(self, nodes: np.ndarray, models: Tensor) -> list[float]:
-        """Return the accuracy of each node's own model, as trained, on its own images; count it as evaluation."""
+    def _evaluated_nodes(self, nodes: np.ndarray, models: Tensor) -> list[dict[str, float]]:
+        """Return the accuracies of each node's own model, as trained, on its own images; count it as evaluation."""
         self.wait()
         began = time.monotonic()
         found = self.evaluate.nodes(nodes, models)

@@ -199,8 +199,8 @@ class Simulation(Rounds):
         if wanted:
             gap = torch.stack([(row.to(self.device) - self.server["w"][0]).square().sum() for row in trained])
             line["consistency"] = float(gap.mean())
-        if accuracies:
-            line["node_train_accuracy"] = float(np.mean(accuracies))
+        for name in dict.fromkeys(name for each in accuracies for name in each):
+            line[name] = float(np.mean([each[name] for each in accuracies if name in each]))
         self.cost.round(self.sizes[order].tolist(), step_sum)
         self.round += 1
         self.wait()
@@ -219,7 +219,7 @@ class Simulation(Rounds):
         found = self.evaluate(shown)
         self.wait()
         self.seconds["evaluation"] += time.monotonic() - began
-        found |= {name: line[name] for name in ("node_train_accuracy",) if name in line}
+        found |= {name: value for name, value in line.items() if name.startswith("node_")}
         return {
             "round": line["round"],
             "learning_rate": line["learning_rate"],

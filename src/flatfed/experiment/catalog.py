@@ -17,6 +17,7 @@ from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import schemas, settings
 from flatfed.experiment.strict_yaml import read
 from flatfed.models import pretrained
+from flatfed.tables.quantity import ACCURACIES
 
 #: An id becomes part of paths and of shell commands.
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -235,19 +236,31 @@ def check_protocol(
         for pattern in values.get("targets", {}):
             if not settings.matching(pattern, splits):
                 raise ConfigError(unknown("split", pattern, splits, f"{where}targets"))
+        for name, entry in values["unstated"].items():
+            of = entry if isinstance(entry, dict) else {}
+            for key, known in (("rows", algorithms), ("splits", splits)):
+                for pattern in of.get(key, []):
+                    if not settings.matching(pattern, known):
+                        raise ConfigError(unknown(key[:-1], pattern, known, f"{where}unstated.{name}.{key}"))
         for key in ("every", "sets", "batch_size", "window"):
             if key not in values["evaluation"]:
                 raise ConfigError(f"{where}evaluation: key {key!r} is missing")
         check_client_test(values, datasets[dataset], where)
+        if (needed := ACCURACIES[values["accuracy"]]) not in (evaluated := values["evaluation"]["sets"]):
+            raise ConfigError(
+                f"{where}accuracy: {values['accuracy']} needs {needed!r} among evaluation.sets, which are "
+                f"{', '.join(evaluated)}"
+            )
 
 
 def check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
     """Refuse a number of test images of each client that nobody asks for, or that the ``dataset`` does not have."""
-    key, asked = "client_test_images", "clients" in values["evaluation"]["sets"]
+    key, sets = "client_test_images", values["evaluation"]["sets"]
+    asked = "clients" in sets or ("nodes" in sets and key in values)
     if asked and key not in values:
         raise ConfigError(f"{where}{key}: is missing; evaluation.sets has clients, each with test images of its own")
     if key in values and not asked:
-        raise ConfigError(f"{where}{key}: means nothing without clients among evaluation.sets")
+        raise ConfigError(f"{where}{key}: means nothing without clients or nodes among evaluation.sets")
     # Splits that leave a domain out test on images of both parts.
     most = dataset["test"] + (dataset["train"] if "domains" in dataset else 0)
     if asked and values[key] > most:

@@ -26,6 +26,8 @@ def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: 
         "paper": printed(experiment, table, column, row, name),
         "compare": table.settings.get("compare", "values"),
     }
+    if metric.needs_runs:
+        spec["accuracy"] = experiment.accuracy(scale, column.protocol)
     if column.relative:
         spec |= {"relative": column.relative, "base": base}
     runs: list[Run] = []

@@ -212,6 +212,10 @@ class Experiment:
         deal, sampling = self._deal(scale, protocol, split["steps_of"])
         return settings.steps_of(deal, sampling, training, self.catalog.datasets[deal["dataset"]]["train"])
 
+    def accuracy(self, scale: str, protocol: str) -> str:
+        """Return the column of metrics.csv that targets, tuning and the best accuracy read of ``protocol``."""
+        return self._values(scale, protocol)["accuracy"]
+
     def seeds(self, scale: str, protocol: str, own: dict[str, list[int]] | None = None) -> list[int]:
         """Return the seeds of a table or figure: config.yaml's, else its ``own`` by scale, else the protocol's."""
         values = self._values(scale, protocol)

@@ -7,7 +7,7 @@ import string
 from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import analyses, figures, fit, set_ups, words
+from flatfed.experiment import analyses, figures, fit, set_ups, tuning, words
 from flatfed.experiment.model import Figure, Run
 from flatfed.runs import wanted
 
@@ -43,8 +43,10 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
     rows = dict.fromkeys(run.algorithm for run in runs.values())
     if caption := " ".join([*filter(None, [document.get("caption")]), *words.of_rows(experiment, rows)]):
         spec["caption"] = caption
-    if trained and experiment.tune:
-        spec["tuned"] = words.choices_of_tuning(experiment, scale, _trained(experiment, scale, document))
+    if trained:
+        shown = _trained(experiment, scale, document)
+        spec["tuning"] = words.of_tuning(experiment, scale, shown)
+        spec["unstated"] = words.left_open(experiment, scale, shown) if scale == "paper" else []
     if "metric" in document:
         spec["metric"] = document["metric"]
     if found.kind == "curves":
@@ -57,8 +59,8 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
     return {"kind": found.kind, "inputs": list(dict.fromkeys(inputs)), "runs": runs, "spec": spec}
 
 
-def _trained(experiment: Experiment, scale: str, document: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Return (protocol, split, algorithm, its label) of all that a figure shows at a scale."""
+def _trained(experiment: Experiment, scale: str, document: dict[str, Any]) -> list[words.Trained]:
+    """Return all that a figure shows at a scale."""
     found = []
     for panel in figures.panels(document):
         for one in _shown(figures.entries(panel), scale):
@@ -92,20 +94,27 @@ def _curves(experiment: Experiment, scale: str, document: dict[str, Any], panel:
 
 def _sweep(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
     """Return (panel of a sweep, files, runs): a line a row, a point a value, a level line a row of ``levels``."""
-    axis = figures.PARAMETERS[panel["parameter"]][1]
+    parameter = panel["parameter"]
+    axis = figures.PARAMETERS[parameter][1]
     splits = panel.get("splits")
-    points: dict[str, list[dict[str, Any]]] = {row: [] for row in panel["rows"]}
+    points: dict[str, dict[float, dict[str, Any]]] = {row: {} for row in panel["rows"]}
     used: list[Run] = []
     common = {key: panel[key] for key in figures.SHARED if key in panel}
     for point in _shown([{**common, **point} for point in panel["points"]], scale):
         for row, variant in zip(panel["rows"], figures.rows(point), strict=True):
-            runs = _runs(experiment, scale, document, point, variant)
+            runs = [_own(experiment, run, parameter) for run in _runs(experiment, scale, document, point, variant)]
             used += runs
-            value = round(_value(panel["parameter"], runs[0]), 10)
-            points[row].append({"x": value, **_final(runs, point.get("splits") or splits)})
+            values = sorted({round(_value(parameter, run), 10) for run in runs})
+            where = f"config/figures: {parameter} of {variant} in {point['protocol']} ({scale} scale)"
+            if len(values) > 1:
+                said = ", ".join(f"{value:g}" for value in values)
+                raise ConfigError(f"{where}: the runs of one point have {said}; one value is wanted, set by a variant")
+            if values[0] in points[row]:
+                raise ConfigError(f"{where}: two points of {row} have {values[0]:g}; each value is wanted once")
+            points[row][values[0]] = {"x": values[0], **_final(runs, point.get("splits") or splits)}
     labels = experiment.catalog.algorithms
     series = [
-        {"algorithm": row, "label": labels[row]["label"], "points": sorted(found, key=lambda point: point["x"])}
+        {"algorithm": row, "label": labels[row]["label"], "points": [found[x] for x in sorted(found)]}
         for row, found in points.items()
     ]
     levels = []
@@ -114,6 +123,25 @@ def _sweep(experiment: Experiment, scale: str, document: dict[str, Any], panel: 
         used += runs
         levels.append({"algorithm": row, "label": labels[row]["label"], **_final(runs, splits)})
     return {"axis": axis, "series": series, "levels": levels}, [], used
+
+
+def _own(experiment: Experiment, run: Run, parameter: str) -> Run:
+    """Return ``run``, a point of a sweep; of a variant that trains what its plain row does, the plain row's.
+
+    :raises ConfigError: what is swept would be a choice of tuning, whatever value the point is meant to stand for.
+    """
+    ids = (run.scale, run.protocol, run.split)
+    search = tuning.search(experiment, *ids, run.algorithm)
+    keys = tuning.open_keys(experiment, search, run.protocol, run.algorithm) if search else []
+    for key in figures.PARAMETERS[parameter][2]:
+        if key in keys:
+            raise ConfigError(
+                f"config/figures: {run.algorithm} in {run.protocol}: {parameter} is swept, but {key} is under `tune:` "
+                f"there, so that a point without a value of its own stands for whatever is chosen; give each point a "
+                f"variant that sets {key}"
+            )
+    plain = experiment.run(*ids, run.algorithm.partition("~")[0], run.seed)
+    return plain if {**run.description, "algorithm": plain.algorithm} == plain.description else run
 
 
 def _bars(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):

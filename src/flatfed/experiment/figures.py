@@ -46,21 +46,31 @@ METRICS = {
     "line": ("loss", "accuracy"),
 }
 
-#: What a sweep can vary -> (its value in a run's description, the axis).
-PARAMETERS: dict[str, tuple[Callable[[dict[str, Any]], float], str]] = {
+#: What a sweep can vary -> (its value in a run's description, the axis, the keys of a row that it is made of).
+PARAMETERS: dict[str, tuple[Callable[[dict[str, Any]], float], str, tuple[str, ...]]] = {
     "active_clients": (
         lambda about: about["partition"]["clients"] * about["sampling"]["fraction"],
         "Clients active in a round (expected)",
+        (),
     ),
-    "clients": (lambda about: about["partition"]["clients"], "Clients"),
-    "local_epochs": (lambda about: about["local_epochs"], "Local epochs $K$ of a round"),
-    "learning_rate_decay": (lambda about: about["learning_rate_decay"], "Learning rate's decay per round"),
-    "rho": (lambda about: about["update"]["params"]["rho"], r"Perturbation radius $\rho$"),
-    "alpha": (lambda about: about["update"]["params"]["alpha"], r"Weight $\beta$ of the fresh gradient"),
-    "beta": (lambda about: 1 / about["update"]["params"]["penalty"], r"Penalised coefficient $\beta$"),
+    "clients": (lambda about: about["partition"]["clients"], "Clients", ()),
+    "local_epochs": (lambda about: about["local_epochs"], "Local epochs $K$ of a round", ("local_epochs",)),
+    "learning_rate_decay": (
+        lambda about: about["learning_rate_decay"],
+        "Learning rate's decay per round",
+        ("learning_rate_decay",),
+    ),
+    "rho": (lambda about: about["update"]["params"]["rho"], r"Perturbation radius $\rho$", ("rho",)),
+    "alpha": (lambda about: about["update"]["params"]["alpha"], r"Weight $\beta$ of the fresh gradient", ("alpha",)),
+    "beta": (
+        lambda about: 1 / about["update"]["params"]["penalty"],
+        r"Penalised coefficient $\beta$",
+        ("penalty",),
+    ),
     "rho_per_learning_rate": (
         lambda about: about["update"]["params"]["rho"] / about["learning_rate"],
         r"$\rho / \eta_l$",
+        ("rho", "learning_rate"),
     ),
 }
 

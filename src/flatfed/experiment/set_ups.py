@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flatfed.experiment.model import Figure
 
 #: Keys of a protocol at a scale that do not change what is trained.
-REMARKS = ("label", "unstated", "targets")
+REMARKS = ("label", "unstated", "targets", "accuracy", "client_test_images")
 
 
 def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:

@@ -12,6 +12,7 @@ from flatfed import algorithms as registry
 from flatfed.engine import graphs
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import schemas
+from flatfed.tables.quantity import TEST
 
 #: Training keys that an algorithm may have its own value of; the others are what all rows of a table share.
 OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_epochs", "batch_size", "clip_norm")
@@ -46,7 +47,7 @@ class Protocol:
 def variants(name: str, document: dict[str, Any]) -> list[Protocol]:
     """Return the protocol declared in the file config/protocols/<name>.yaml and its labelled variants."""
     plain = {key: value for key, value in document.items() if key not in ("variants", "preview")}
-    plain = {"unstated": {}, "algorithms": {}, "targets": {}, **plain}
+    plain = {"unstated": {}, "algorithms": {}, "targets": {}, "accuracy": TEST, **plain}
     found = []
     for label, variant in {"": {}, **document.get("variants", {})}.items():
         paper = overlay(plain, {key: value for key, value in variant.items() if key != "preview"})
@@ -73,6 +74,11 @@ def overlay(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 def matching(pattern: str, ids: Iterable[str]) -> list[str]:
     """Return the ``ids`` that ``pattern`` means, in their order; * stands for any text."""
     return [id_ for id_ in ids if fnmatchcase(id_, pattern)]
+
+
+def matching_any(patterns: Iterable[str], *ids: str) -> bool:
+    """Return whether one of ``patterns`` means one of ``ids``; * stands for any text."""
+    return any(fnmatchcase(id_, pattern) for pattern in patterns for id_ in ids)
 
 
 def check_overrides(algorithm: str, overrides: dict[str, Any], where: str) -> None:
@@ -120,7 +126,7 @@ def of_split(
     ``dataset`` is the entry of the dataset at that scale, ``printed`` of the one at paper scale. At preview scale
     clients and participation are multiplied as the protocol says, the classes per client shrink in proportion to the
     classes (10 of 100 are 2 of 20), and a domain is the one at the same place: the first stands for the first. A
-    protocol that evaluates every client by itself has the deal draw test images for each, as many as it says.
+    protocol that evaluates every client or node by itself has the deal draw test images for each, as many as it says.
     """
     split = {**SPLIT_DEFAULTS, **split}
     scheme, classes = split["scheme"], dataset["classes"]
@@ -140,7 +146,7 @@ def of_split(
         deal["balanced"] = split["balanced"]
     elif scheme == "shards":
         deal |= {"shards_per_client": split["shards_per_client"], "assignment": split["assignment"]}
-    if "clients" in values["evaluation"]["sets"]:
+    if "client_test_images" in values:
         deal["client_test"] = values["client_test_images"]
     deal["sampler"] = split["sampler"]
     fraction = min(1.0, round(split["participation"] * values.get("participation_times", 1), 10))

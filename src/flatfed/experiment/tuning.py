@@ -1,8 +1,9 @@
 """What a paper tuned without saying what it chose: the grids under ``tune:``, the runs that try them, the choices made.
 
 A search is one choice: every point of a row's grid is trained once, on the training images less a validation part of
-every client's, and the point with the best accuracy on the validation parts is chosen. The test images have no part in
-it. With ``tune: true`` in config.yaml, runs take the choices recorded; without it, what the protocol says.
+every client's, and the point with the best accuracy on the validation parts is chosen: of all of them together, or the
+mean over clients, as the protocol's ``accuracy`` is. The test images have no part in it. With ``tune: true`` in
+config.yaml, runs take the choices recorded; without it, what the protocol says.
 """
 
 from __future__ import annotations
@@ -178,7 +179,8 @@ def run(experiment: Experiment, found: Search, point: str) -> Run:
         raise ConfigError(unknown("point", point, points, found.folder(experiment.results)))
     plain = experiment.resolved(found.scale, found.protocol, found.split, found.row, found.seed, points[point])
     description = {key: value for key, value in plain.description.items() if key != "probe"}
-    description["evaluation"] = {**description["evaluation"], "sets": ["validation"]}
+    own = ["clients"] if experiment.accuracy(found.scale, found.protocol) == "client_test_accuracy" else []
+    description["evaluation"] = {**description["evaluation"], "sets": ["validation", *own]}
     description["validation"] = found.validation
     return replace(plain, path=f"{found.folder(experiment.results)}/{point}", description=description)
 
@@ -190,6 +192,7 @@ def choice_spec(experiment: Experiment, found: Search) -> dict[str, Any]:
     return {
         **vars(found),
         "window": values["evaluation"]["window"],
+        "accuracy": values["accuracy"].replace("test", "validation"),
         "points": [
             {"values": found.points()[point], "run": one.path, "description_digest": digest_json(one.description)}
             for point, one in runs.items()
@@ -224,7 +227,7 @@ def choice(experiment: Experiment, found: Search) -> dict[str, float]:
     again = f"make it again: snakemake --cores all {path}"
     if not intact(recorded, OWN):
         raise ConfigError(f"{path}: was changed after it was made ({OWN}); {again}")
-    for key in ("grid", "seed", "validation", "window"):
+    for key in ("grid", "seed", "validation", "window", "accuracy"):
         if recorded.get(key) != asked[key]:
             was, now = json.dumps(recorded.get(key)), json.dumps(asked[key])
             raise ConfigError(f"{path}: was chosen with {key} {was}, but the configuration has {now}; {again}")

@@ -14,6 +14,9 @@ from flatfed.tables.metrics import METRICS
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
 
+#: What is trained: protocol, split, algorithm, and the label of its row.
+Trained = tuple[str, str, str, str]
+
 
 def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]) -> dict[str, Any]:
     """Return what ``flatfed table`` takes: layout, titles, notes and the folder of the cells."""
@@ -68,21 +71,49 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
         lines.append(f"Nothing printed to compare with: {table.settings['reason']}.")
     else:
         lines += experiment.errata.notes(table.reference)
-    protocols = list(dict.fromkeys(column.protocol for column in columns if column.splits))
     lines += peers(table, columns)
     lines += curvature(experiment, scale, columns)
-    lines += (tuned if experiment.tune else untuned)(experiment, scale, table, columns)
+    runs = rows_trained(experiment, table, columns)
+    lines += of_tuning(experiment, scale, runs)
     if scale == "paper":
-        chosen: dict[str, None] = {}
-        for protocol in protocols:
-            values = experiment.catalog.protocols[protocol].scales[scale]
-            settled = tuning.keys(values) if experiment.tune else set()
-            open_ = {key: text for key, text in values["unstated"].items() if key not in settled}
-            chosen |= {f"{key.replace('_', ' ')}: {text}": None for key, text in open_.items()}
-        lines += [f"Not stated by the paper, {line}." for line in chosen]
+        lines += left_open(experiment, scale, runs)
         algorithms = [row.algorithm for row in table.entries.values() if row.algorithm]
-        lines += choices(experiment, scale, algorithms, protocols)
+        lines += choices(experiment, scale, algorithms, dict.fromkeys(protocol for protocol, *_ in runs))
     return lines
+
+
+def rows_trained(experiment: Experiment, table: Table, columns: list[Column]) -> list[Trained]:
+    """Return all that the rows of a table are trained in, in the order of its columns."""
+    return [
+        (column.protocol, tables.split_of(column, split, row, experiment.catalog, table.file), row.algorithm, row.label)
+        for column, row in itertools.product(columns, table.entries.values())
+        for split in column.splits
+        if row.algorithm
+    ]
+
+
+def left_open(experiment: Experiment, scale: str, runs: Iterable[Trained]) -> list[str]:
+    """Return a line for every choice that a paper leaves open and that one of ``runs`` makes.
+
+    A line of ``unstated:`` is about the algorithm whose id is its key, about the ``rows`` and ``splits`` that it names,
+    or about all.
+    """
+    said: dict[str, None] = {}
+    for protocol in dict.fromkeys(protocol for protocol, *_ in runs):
+        values = experiment.catalog.protocols[protocol].scales[scale]
+        settled = tuning.keys(values) if experiment.tune else set()
+        for key, entry in values["unstated"].items():
+            of = entry if isinstance(entry, dict) else {"says": entry}
+            rows = of.get("rows", [key] if key in experiment.catalog.algorithms else ["*"])
+            makes = (
+                own == protocol
+                and settings.matching_any(rows, row, row.partition("~")[0])
+                and settings.matching_any(of.get("splits", ["*"]), split)
+                for own, split, row, _ in runs
+            )
+            if key not in settled and any(makes):
+                said[f"Not stated by the paper, {key.replace('_', ' ')}: {of['says']}."] = None
+    return list(said)
 
 
 def of_rows(experiment: Experiment, rows: Iterable[str]) -> list[str]:
@@ -117,21 +148,13 @@ def curvature(experiment: Experiment, scale: str, columns: list[Column]) -> list
     return [f"{what}, on {each:,} training images drawn by the run's seed, or on all if fewer." for each in images]
 
 
-def tuned(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:
-    """Return the lines of :func:`choices_of_tuning` for the runs of a table."""
-    runs = [
-        (column.protocol, tables.split_of(column, split, row, experiment.catalog, table.file), row.algorithm, row.label)
-        for column, row in itertools.product(columns, table.entries.values())
-        for split in column.splits
-    ]
-    return choices_of_tuning(experiment, scale, runs)
+def of_tuning(experiment: Experiment, scale: str, runs: list[Trained]) -> list[str]:
+    """Return the lines on what a paper tuned: what was chosen here, or that nothing was."""
+    return (choices_of_tuning if experiment.tune else untuned)(experiment, scale, runs)
 
 
-def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[tuple[str, str, str, str]]) -> list[str]:
-    """Return a line for every set-up and key whose values were chosen on a validation part: what, and out of what.
-
-    ``runs`` are (protocol, split, algorithm, label of the row).
-    """
+def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[Trained]) -> list[str]:
+    """Return a line for every set-up and key whose values were chosen on a validation part: what, and out of what."""
     found: dict[tuple[str, str], dict[str, dict[str, dict[str, None]]]] = {}
     for protocol, split, row, label in dict.fromkeys(runs):
         ids = scale, protocol, split, row
@@ -155,20 +178,21 @@ def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[tuple[s
     return lines
 
 
-def untuned(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:
+def untuned(experiment: Experiment, scale: str, runs: Iterable[Trained]) -> list[str]:
     """Return a line for what a paper tuned without saying what it chose, and for which one value is taken here."""
     said: dict[str, dict[str, None]] = {}
-    for protocol in dict.fromkeys(column.protocol for column in columns if column.splits):
+    for protocol, split, row, label in dict.fromkeys(runs):
+        search = tuning.search(experiment, scale, protocol, split, row)
+        if search is None:
+            continue
+        plain = experiment.catalog.protocols[search.protocol].scales[scale]
         values = experiment.catalog.protocols[protocol].scales[scale]
-        for row, grids in values.get("tune", {}).get("grids", {}).items():
-            if row not in table.rows:
-                continue
-            training, parameters = settings.of_algorithm(values, row, experiment.catalog.algorithms[row])
-            for key, grid in grids.items():
-                used = {**training, **parameters}[key]
-                tried = ", ".join(f"{value:.4g}" for value in grid)
-                line = f"{key.replace('_', ' ')} is {used:g}; the paper tried {tried} and does not say what it chose"
-                said.setdefault(line, {})[experiment.catalog.algorithms[row]["label"]] = None
+        training, parameters = settings.of_algorithm(values, row, experiment.catalog.algorithms[row])
+        for key in tuning.open_keys(experiment, search, protocol, row):
+            used = {**training, **parameters}[key]
+            tried = ", ".join(f"{value:.4g}" for value in plain["tune"]["grids"][search.row][key])
+            line = f"{key.replace('_', ' ')} is {used:g}; the paper tried {tried} and does not say what it chose"
+            said.setdefault(line, {})[label] = None
     return [f"Untuned, {', '.join(labels)}: {line}." for line, labels in said.items()]
 
 

@@ -15,6 +15,7 @@ Cell specification (JSON, from ``flatfed.experiment``)::
      "partitions": ["results/.../seed1.npz", ...],          # trained on other data than these files deal
      "paper": {"value": 224, "spread": null, "note": "printed OUR; flag:B1", "decimals": 0} | null,   # value null: "-"
      # optional from here
+     "accuracy": "test_accuracy" | "client_test_accuracy",  # the column of metrics.csv that targets and ``best`` read
      "relative": "ratio" | "speedup" | "difference",        # against a base row, seed by seed
      "base": "fedavg", "base_runs": [...],                  # that row's id and its runs, as above
      "base_descriptions": {...}, "base_partitions": [...],
@@ -29,10 +30,10 @@ No runs (files, declarations) at all make the cell not_applicable: a combination
 Cell (JSON, ``results/<scale>/cells/<table>/<column>/<row>.json``): table, column, row, scale, metric, unit,
 printed_unit, relative, base, status, value, spread, spread_kind, n, values, base_values, best, reached, target, window,
 rounds, seeds, runs, base_runs, paper_value, paper_spread, paper_decimals, paper_note,
-difference, compare, problems, beside, warnings, without_sums, images. ``unit`` is the
+difference, compare, problems, beside, warnings, timed, accuracy, without_sums, images. ``unit`` is the
 *stored* unit ("fraction" for what is printed in percent) and holds for value, spread, values, paper_value,
 paper_spread and difference alike; ``base_values`` are in the metric's own stored unit; ``best`` is each seed's best
-test accuracy over all rounds, a fraction, an extra that no table prints as its value. ``values`` has null where a seed
+``accuracy`` over all rounds, a fraction, an extra that no table prints as its value. ``values`` has null where a seed
 has no number; n counts the seeds whose runs are there, null where the number has nothing to do with seeds. Statuses:
 
 ========================  ==============================================================================================
@@ -45,6 +46,7 @@ not_applicable            the cell has no runs
 
 ``beside`` is another tool's estimate of the same number (``flatfed.analysis.records.beside``: PyHessian's of an
 eigenvalue or trace), null where there is none; ``warnings`` are what the makers of the numbers warn of, seed by seed;
+``timed``: on what, and by which executors, seconds were measured;
 ``without_sums``: how many runs have a record that cannot tell whether their files are what was written; ``images``:
 {data set: {"train": images, "test": images}} that the runs were made from, empty where no record says.
 
@@ -63,6 +65,7 @@ from flatfed.analysis import records
 from flatfed.errors import DataError, unknown
 from flatfed.files import sealed, write_json
 from flatfed.tables.metrics import METRICS, RELATIVES, Metric, unit_of
+from flatfed.tables.quantity import TEST
 from flatfed.tables.readings import Found, best, found
 from flatfed.tables.units import UNITS
 
@@ -116,6 +119,7 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
         "values": values,
         "base_values": base_values,
         "best": [_best(runs) for runs in ours],
+        "accuracy": spec.get("accuracy", TEST),
         "reached": f"{len(numbers)}/{len(values)}" if metric.needs_target and there and values else None,
         **{key: spec[key] for key in ("target", "window", "rounds", "seeds", "runs")},
         "base_runs": spec.get("base_runs", []),
@@ -131,6 +135,7 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
             *(f"{record['run']}: {text}" for record in analysed for text in records.cautions(record, spec["metric"])),
             *dict.fromkeys(one.warning for one in every if one.warning),
         ],
+        "timed": sorted({f"{one.made_on}, {one.executor} executor" for one in every if one.made_on}),
         "without_sums": sum(one.without_sums for one in every),
         "images": {name: counts for one in every for name, counts in one.images.items()},
     }
@@ -190,8 +195,8 @@ def _seeds_there(metric: Metric, ours: list[list[Found]]) -> int | None:
 
 
 def _best(runs: list[Found]) -> float | None:
-    """Return a seed's best test accuracy, the mean over its runs, None where there is none."""
-    numbers = [best(run.reading.history) if run.reading else None for run in runs]
+    """Return a seed's best accuracy, the mean over its runs, None where there is none."""
+    numbers = [best(run.reading) if run.reading else None for run in runs]
     return None if None in numbers else statistics.fmean(numbers)
 
 

@@ -4,6 +4,7 @@ What it takes, plain JSON, as :func:`flatfed.experiment.tuning.choice_spec` retu
 
     {"scale": "preview", "protocol": "fedsam-cifar10", "split": "dir0.6-100-p20", "row": "fedsam",
      "seed": 1, "validation": 0.1, "grid": {"learning_rate": [0.1, 0.01]}, "window": 1,
+     "accuracy": "validation_accuracy",           # or client_validation_accuracy: the column of metrics.csv
      "points": [{"values": {"learning_rate": 0.1}, "run": "results/...", "description_digest": "..."}, ...]}
 
 The choice is that with, for every point, its ``accuracy`` (a fraction; the mean over the last ``window`` evaluated
@@ -70,9 +71,8 @@ def _scored(folder: Path, digest: str, spec: dict[str, Any]) -> dict[str, Any]:
     accuracy = None
     if diverged is None:
         records.hold(folder, about, records.METRICS)
-        history = read_metrics(folder / records.METRICS, ("round", "validation_accuracy"))
+        history = read_metrics(folder / records.METRICS, ("round", spec["accuracy"]))
         hold_rounds(folder, about, history)
-        accuracies = history["validation_accuracy"]
-        accuracy = fmean(accuracies[-spec["window"] :])
+        accuracy = fmean(history[spec["accuracy"]][-spec["window"] :])
     digests = {key: about[key] for key in ("dataset_digest", "partition_digest")}
     return {"accuracy": accuracy, "diverged_at": diverged, "code_digest": about.get("code_digest"), **digests}

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from flatfed.tables import compare
+from flatfed.tables.metrics import METRICS
+from flatfed.tables.quantity import TEST
 from flatfed.tables.units import PRINTED
 
 #: Stands behind another tool's estimate that is further from ours than their errors allow.
@@ -23,6 +25,7 @@ def gather(
     columns = by_column(spec, cells)
     notes = [reading(spec, present, usual, differences)]
     notes += symbols(present)
+    notes += definitions(present)
     notes += timed(present)
     notes += compared(columns)
     notes += absences(counts, len(cells))
@@ -99,10 +102,21 @@ def _some_did(cells: list[dict]) -> str:
     return "; in brackets how many did." if any(not cell["reached"].startswith("0/") for cell in cells) else "."
 
 
+def definitions(cells: list[dict]) -> list[str]:
+    """Say how a table's metrics are counted, where their names do not, and which accuracy targets are held against."""
+    said = dict.fromkeys(METRICS[cell["metric"]].defined for cell in cells)
+    accuracies = dict.fromkeys(cell.get("accuracy", TEST) for cell in cells if METRICS[cell["metric"]].needs_target)
+    which = [METRICS[name].words for name in accuracies if name != TEST]
+    of = [f"The accuracy that targets are held against: {', '.join(which).lower()}."] if which else []
+    return [*filter(None, said), *of]
+
+
 def timed(cells: list[dict]) -> list[str]:
-    """Say how far seconds can be trusted: by what their deviation comes to, and whether the machine was busy."""
+    """Say what seconds were measured on and how far they can be trusted: what their deviation is, a busy machine."""
     there = [cell for cell in cells if compare.timed(cell)]
     notes = []
+    if places := sorted({place for cell in there for place in cell.get("timed", ())}):
+        notes.append(f"Timed on {'; '.join(places)}.")
     if any(cell["n"] and cell["n"] > 1 for cell in there):
         notes.append(
             "Seconds of a round are measured once and serve all seeds: a time's deviation is that of its rounds, "

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from flatfed.files import digest_json
 from flatfed.runs import identity
-from flatfed.tables import compare
+from flatfed.tables import compare, readings
 from flatfed.tables.metrics import METRICS
 from flatfed.tables.quantity import Metric, Reading
 from flatfed.tables.units import UNITS, as_printed, signed, written
@@ -182,23 +182,27 @@ def _outcome(spec: dict[str, Any], metric: Metric, titles: tuple[str, ...], runs
 
 def _number(spec: dict[str, Any], metric: Metric, run: Trained) -> tuple[float, float]:
     """Return the bounds of a run's number: as yet, for ever, or both infinite for a target that is not reached."""
-    if any(column not in run.history for column in metric.columns):
+    needed = (*metric.columns, *([spec["accuracy"]] if metric.needs_target else []))
+    if any(column not in run.history for column in needed):
         return UNKNOWN  # not measured in this run
+    declared = readings.declared(run.description["update"]) if metric.declares else None
+    reading = Reading(spec["window"], spec["target"], spec["accuracy"], run.history, algorithm=declared)
     if not metric.needs_target:
         if not run.whole or run.diverged:
             return UNKNOWN
-        number = metric.function(Reading(window=spec["window"], history=run.history))
+        number = metric.function(reading)
         return number, number
-    number = metric.function(Reading(target=spec["target"], history=run.history))
+    number = metric.function(reading)
     if number is not None:
         return number, number
     if run.whole:
         return math.inf, math.inf
-    if not run.history["test_accuracy"]:
+    accuracies = run.history[spec["accuracy"]]
+    if not accuracies:
         return 0.0, math.inf
     # What is counted up to a target only grows with the rounds: it will be more than it is now.
-    reached = {**run.history, "test_accuracy": [*run.history["test_accuracy"][:-1], math.inf]}
-    return metric.function(Reading(target=math.inf, history=reached)), math.inf
+    reached = {**run.history, spec["accuracy"]: [*accuracies[:-1], math.inf]}
+    return metric.function(replace(reading, target=math.inf, history=reached)), math.inf
 
 
 def _said(cell: dict[str, Any], decimals: int | None, runs: list[Trained], each: list[tuple[float, float]]) -> str:

@@ -4,11 +4,14 @@ A file of another run than the one asked for is refused: by its description, its
 
 ``timing.json`` (``flatfed time`` writes it; one per protocol, split and algorithm)::
 
-    {"format": 1, "description": {...},                        # of the run that was timed; its rounds are few
+    {"format": 2, "description": {...},                        # of the run that was timed; its rounds are few
      "rounds": 5, "warm_up": 1,                                # rounds measured; rounds before them, not counted
-     "seconds_per_round": 1.93,                                # wall: training, loading, evaluation
-     "training_seconds_per_round": 1.71,
-     "evaluation_seconds_per_round": 0.22, "warning": null,    # or that the machine was busy
+     "clients": 10,                                            # of every round: as many as the run expects
+     "evaluated": {"every": 1, "sets": ["test", "train"]},     # whatever the run itself evaluates
+     "seconds_per_round": 1.93,                                # wall: training, loading, evaluation of all images
+     "training_seconds_per_round": 1.41,
+     "evaluation_seconds_per_round": 0.52,                     # of all training and test images, after every round
+     "warning": null,                                          # or that the machine was busy
      "device": "cuda", "executor": "stacked", "host": {...}, ...}
 """
 
@@ -27,7 +30,10 @@ from flatfed.errors import DataError, absent
 from flatfed.runs import identity
 from flatfed.runs import record as runs
 from flatfed.runs.wanted import Wanted
-from flatfed.tables.quantity import History, Metric, Reading
+from flatfed.tables.quantity import TEST, Metric, Reading
+
+#: What timing.json's seconds are: format 1 evaluated the protocol's images alone, of as many clients as were drawn.
+TIMING_FORMAT = 2
 
 #: Fields of timing.json that metrics read.
 TIMES = ("seconds_per_round", "training_seconds_per_round")
@@ -38,8 +44,8 @@ class Found:
     """What was found of one run: its reading (None: absent or unfinished), whether it diverged, what is wrong or "".
 
     ``warning`` is what the maker of the numbers warns of, or "". ``without_sums``: its record cannot tell whether its
-    files are what was written (:mod:`flatfed.runs.record`). ``made_on``: where seconds were measured. ``images``: how
-    many its data set had, as :func:`flatfed.runs.record.counted` has them.
+    files are what was written (:mod:`flatfed.runs.record`). ``made_on``: where seconds were measured, ``executor``: by
+    which one. ``images``: how many its data set had, as :func:`flatfed.runs.record.counted` has them.
     """
 
     reading: Reading | None
@@ -48,6 +54,7 @@ class Found:
     warning: str = ""
     without_sums: bool = False
     made_on: str = ""
+    executor: str = ""
     images: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
@@ -63,10 +70,10 @@ def found(metric: Metric, spec: dict[str, Any], whose: str = "") -> list[Found]:
 
     :raises DataError: a file is there but damaged, or lacks what the metric reads.
     """
-    common = {"window": spec["window"], "target": spec["target"]}
+    accuracy = spec.get("accuracy", TEST)
+    common = {"window": spec["window"], "target": spec["target"], "accuracy": accuracy}
     if metric.source == "declared":
-        update = spec[f"{whose}update"]
-        return [Found(Reading(algorithm=algorithms.load(update["name"])(**update["params"])))]
+        return [Found(Reading(algorithm=declared(spec[f"{whose}update"])))]
     if metric.source == "given":
         return [Found(Reading(given=spec["given"]))]
     if metric.source == "analysis":
@@ -81,41 +88,49 @@ def found(metric: Metric, spec: dict[str, Any], whose: str = "") -> list[Found]:
             return [timing] * len(spec[f"{whose}runs"])
     result = []
     for run in wanted(spec, whose):
-        one = read_run(run, spec["rounds"], metric.columns)
-        reading = one.reading and replace(one.reading, **common, timing=timing.reading.timing)
-        result.append(replace(one, reading=reading, warning=timing.warning, made_on=timing.made_on))
+        one = read_run(run, spec["rounds"], metric.columns, accuracy)
+        algorithm = declared(run.description["update"]) if metric.declares else None
+        reading = one.reading and replace(one.reading, **common, timing=timing.reading.timing, algorithm=algorithm)
+        timed = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
+        result.append(replace(one, reading=reading, **timed))
     return result
+
+
+def declared(update: dict[str, Any]) -> algorithms.Algorithm:
+    """Return what a description's ``update`` names, for what it declares of itself."""
+    return algorithms.load(update["name"])(**update["params"])
 
 
 def _timing(path: Path, description: dict[str, Any]) -> Found:
     """Read timing.json, of the run ``description`` (of any seed)."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != TIMING_FORMAT:
+            wrong = (
+                f"{path}: format {content['format']!r}, whose seconds hold something else; {TIMING_FORMAT} is wanted"
+            )
+            raise DataError(f"{wrong}: {_again(path)}")
         numbers = {name: float(content[name]) for name in TIMES}
         timed = identity.today({**content["description"], "seed": description["seed"]})
         if not all(math.isfinite(number) and number > 0 for number in numbers.values()):
             raise ValueError("they are above 0")
+        host, device = content["host"], content["device"]
+        name = host["gpu"] if device == "cuda" else f"{host['processor']}, {content['threads']} threads"
+        made_on, executor = f"{device} ({name})", content["executor"]
     except FileNotFoundError:
         why = "has not been made; seconds are taken from an undisturbed run of its own only: flatfed time"
         return Found(None, problem=f"{path} {why}")
     except (ValueError, KeyError, TypeError) as problem:
-        raise DataError(f"{path}: lacks the numbers {', '.join(TIMES)} ({problem!r})") from None
+        lacks = f"{path}: lacks the numbers {', '.join(TIMES)}, or what they were measured on ({problem!r})"
+        raise DataError(f"{lacks}: {_again(path)}") from None
     if different := [key for key, _, _ in identity.differences(timed, description)]:
-        again = f"make it again: snakemake --cores 1 -R {path} -- {path}"
-        raise DataError(f"{path}: is of another run than is asked for, by {', '.join(different)}; {again}")
-    warning = content.get("warning")  # earlier versions wrote none
-    told = f"{path}: {warning}" if warning else ""
-    return Found(Reading(timing=numbers), warning=told, made_on=_made_on(content))
+        raise DataError(f"{path}: is of another run than is asked for, by {', '.join(different)}; {_again(path)}")
+    told = f"{path}: {content['warning']}" if content.get("warning") else ""
+    return Found(Reading(timing=numbers), warning=told, made_on=made_on, executor=executor)
 
 
-def _made_on(timing: dict[str, Any]) -> str:
-    """Return on what seconds were measured, in words; "" where an earlier version did not write it."""
-    try:
-        host, device, threads = timing["host"], timing["device"], timing["threads"]
-        name = host["gpu"] if device == "cuda" else f"{host['processor']}, {threads} threads"
-        return f"{device} ({name})"
-    except (KeyError, TypeError):
-        return ""
+def _again(path: Path) -> str:
+    return f"make it again: snakemake --cores 1 -R {path} -- {path}"
 
 
 def _hessian(path: Path, run: Wanted) -> Found:
@@ -131,10 +146,10 @@ def _hessian(path: Path, run: Wanted) -> Found:
     return Found(Reading(analysis=found), without_sums=not runs.summed(about), images=runs.counted(about))
 
 
-def read_run(run: Wanted, rounds: int, columns: tuple[str, ...]) -> Found:
+def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str = TEST) -> Found:
     """Read the lines of a run that has ``rounds`` rounds when it is finished.
 
-    The reading's history has ``round``, ``test_accuracy`` and ``columns``, one entry per evaluated round.
+    The reading's history has ``round``, ``accuracy`` and ``columns``, one entry per evaluated round.
 
     :raises DataError: run.json or metrics.csv is there but damaged, of another run or not what was written, or a column
         is absent.
@@ -147,9 +162,9 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...]) -> Found:
     common = {"without_sums": bool(runs.hold(folder, about, runs.METRICS)), "images": runs.counted(about)}
     done, diverged_at = about["rounds_done"], about["diverged_at"]
     if diverged_at is not None and not done:  # before any line: nor has it the columns that its lines would have had
-        none = {name: [] for name in ("round", "test_accuracy", *columns)}
+        none = {name: [] for name in ("round", accuracy, *columns)}
         return Found(Reading(history=none), True, f"{folder} diverged at once", **common)
-    history = read_metrics(folder / runs.METRICS, ("round", "test_accuracy", *columns))
+    history = read_metrics(folder / runs.METRICS, ("round", accuracy, *columns))
     hold_rounds(folder, about, history)
     if diverged_at is not None:
         return Found(Reading(history=history), True, f"{folder} diverged in round {diverged_at}", **common)
@@ -191,6 +206,6 @@ def read_metrics(path: Path, columns: tuple[str, ...]) -> dict[str, list[float]]
     return history
 
 
-def best(history: History) -> float | None:
-    """Return the best finite test accuracy of a history: an extra, never what a table prints."""
-    return max((number for number in history.get("test_accuracy", ()) if math.isfinite(number)), default=None)
+def best(reading: Reading) -> float | None:
+    """Return a run's best finite accuracy, of the kind targets are held against: an extra that no table prints."""
+    return max((number for number in reading.history.get(reading.accuracy, ()) if math.isfinite(number)), default=None)

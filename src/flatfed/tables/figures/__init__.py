@@ -6,7 +6,8 @@ Figure specification (JSON, from ``flatfed.experiment``)::
      "title": "Test accuracy over rounds", "paper": "Sun et al., ICML 2023, Figure 7",
      "setting": "digits {digits}, 30 clients, ...",         # one line: what was really trained
      "datasets": {"digits": {...}},                         # optional: where they are counted, see tables.trained_on
-     "caption": "One panel a split.", "tuned": [...],       # optional: what to see in it; choices made by tuning
+     "caption": "One panel a split.",                       # optional: what to see in it
+     "tuning": [...], "unstated": [...],                    # what was tuned or was not; what the paper leaves open
      "made_of": {...},                                      # optional: which runs they are to be, runs.wanted.pack
      "metric": "test_accuracy",                             # a column of metrics.csv, see curves.QUANTITIES
      "smooth": 9,                                           # Hanning window, evaluated rounds, odd; 0: none

@@ -65,8 +65,8 @@ FOOT = FontProperties(family=STYLE["font.family"], size=6.5)
 
 
 def caption(figure: Figure, spec: dict[str, Any], reading: str) -> None:
-    """Head ``figure`` with its title and foot it: paper, caption; setting, choices of the tuning; how to read it, and
-    how many of its runs are without sums of their files.
+    """Head ``figure`` with its title and foot it: paper, caption; setting, tuning; how to read it, and how many of its
+    runs are without sums of their files; what the paper leaves open.
 
     A figure of preview scale says so above its title, like the tables.
     """
@@ -75,7 +75,12 @@ def caption(figure: Figure, spec: dict[str, Any], reading: str) -> None:
         title = f"Preview scale, not the paper's data:\n{title}"
     figure.suptitle(title, fontproperties=TITLE, x=0.005, ha="left")
     paper, here = (f"{word}: {spec[key]}" if spec.get(key) else "" for word, key in SOURCES)
-    said = [paper, spec.get("caption", "")], [here, *spec.get("tuned", [])], [reading, spec.get("without_sums", "")]
+    said = (
+        [paper, spec.get("caption", "")],
+        [here, *spec.get("tuning", [])],
+        [reading, spec.get("without_sums", "")],
+        spec.get("unstated", []),
+    )
     lines = [" ".join(text.rstrip(".") + "." for text in texts if text) for texts in said]
     foot = "\n".join(wrapped(line, FOOT) for line in lines if line)
     # Below the page's edge: the layout engine has no place for a second line under a legend, and files are

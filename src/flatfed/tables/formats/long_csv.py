@@ -12,7 +12,7 @@ from flatfed.tables.layout import Table
 FIELDS = (
     "metric", "unit", "printed_unit", "relative", "base", "status", "value", "spread", "n", "paper_value",
     "paper_spread", "difference", "compare", "target", "reached", "rounds", "window", "values", "base_values", "best",
-    "seeds", "runs", "base_runs", "paper_note", "problems", "warnings",
+    "accuracy", "seeds", "runs", "base_runs", "paper_note", "problems", "warnings", "timed",
 )  # fmt: skip
 
 #: Fields of another tool's estimate, as columns ``beside_by`` and so on.

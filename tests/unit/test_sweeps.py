@@ -1,0 +1,101 @@
+"""Sweeps of hyper-parameters: every point has one value of its own, whatever is tuned, and none stands there twice."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from test_tuning import CIFAR10, SPLIT, load, record
+
+from flatfed.errors import ConfigError
+from flatfed.experiment import tuning
+
+ROOT = Path(__file__).parents[2]
+RATES, ALPHA = {"learning_rate": 10**-1.5}, {"learning_rate": 10**-1.5, "alpha": 0.01}
+
+
+def tuned(folder: Path, root: Path = ROOT):
+    """Return the experiment with a choice for every row of FedSAM's Figure 3, other values than the protocol's."""
+    mine = load(root, folder, tune=True)
+    for row in ("fedavg", "scaffold", "fedrobust", "fedsam"):
+        record(mine, ("preview", CIFAR10, SPLIT, row), RATES)
+    for row in ("fedcm", "mimelite", "mofedsam"):
+        record(mine, ("preview", CIFAR10, SPLIT, row), ALPHA)
+    return mine
+
+
+def edited(folder: Path, figure: str, change) -> Path:
+    """Copy config/ to ``folder`` and apply ``change`` to a figure."""
+    shutil.copytree(ROOT / "config", folder / "config")
+    path = folder / "config/figures" / f"{figure}.yaml"
+    document = yaml.safe_load(path.read_text())
+    change(document)
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    return folder
+
+
+def points(figure: dict, panel: int) -> dict[str, list[float]]:
+    return {one["algorithm"]: [at["x"] for at in one["points"]] for one in figure["spec"]["panels"][panel]["series"]}
+
+
+@pytest.mark.parametrize("tune", [False, True])
+def test_points_are_the_same_values_whatever_was_chosen(tmp_path, tune):
+    mine = tuned(tmp_path) if tune else load()
+    figure = mine.figure("preview", "fedsam2022_F3")
+    assert points(figure, 3) == {row: [0.1, 0.5, 1.0] for row in ("fedcm", "mimelite", "mofedsam")}
+    used = figure["runs"].values()
+    rates = {run.description["learning_rate"] for run in used}
+    assert rates == ({RATES["learning_rate"]} if tune else {0.1}), "what is not swept is as it was chosen"
+    for series in figure["spec"]["panels"][3]["series"]:
+        for at in series["points"]:
+            (each,) = at["runs"]
+            assert [figure["runs"][run].description["update"]["params"]["alpha"] for run in each] == [at["x"]]
+
+
+def test_a_point_that_trains_what_the_plain_row_does_is_that_run(tmp_path):
+    """alpha = 0.1 is the protocol's, so that nothing is trained twice; where 0.01 was chosen, it is another run."""
+    for mine, folder in ((load(), "fedcm"), (tuned(tmp_path), "fedcm~beta0.1")):
+        (series, *_) = mine.figure("preview", "fedsam2022_F3")["spec"]["panels"][3]["series"]
+        assert series["points"][0]["runs"][0][0].split("/")[-2] == folder
+
+
+def test_a_swept_key_that_is_tuned_is_given_by_every_point(tmp_path):
+    def change(figure):
+        figure["panels"][3]["points"][1] = {}
+
+    root = edited(tmp_path, "fedsam2022_F3", change)
+    with pytest.raises(
+        ConfigError, match=r"fedcm in fedsam-cifar10: alpha is swept, but alpha is under `tune:` there.*variant"
+    ):
+        load(root).figure("preview", "fedsam2022_F3")
+
+
+def test_two_points_at_one_value_are_refused(tmp_path):
+    def change(figure):
+        figure["panels"][2]["points"] = [{"variant": "rho0.1"}, {}, {"variant": "rho0.1"}]
+
+    root = edited(tmp_path, "fedsam2022_F3", change)
+    words = r"rho of fedsam~rho0\.1 in fedsam-cifar10 \(preview scale\): two points of fedsam have 0\.1"
+    with pytest.raises(ConfigError, match=words):
+        load(root).figure("preview", "fedsam2022_F3")
+
+
+def test_runs_of_different_values_in_one_point_are_refused(tmp_path):
+    def change(figure):
+        panel = figure["panels"][0]
+        panel |= {"parameter": "clients", "splits": ["dir0.6-100", "dir0.6-200"], "points": [{}]}
+
+    root = edited(tmp_path, "fedlesam2024_F4", change)
+    with pytest.raises(
+        ConfigError, match=r"clients of fedlesam_s .*: the runs of one point have 30, 60; one value is wanted"
+    ):
+        load(root).figure("preview", "fedlesam2024_F4")
+
+
+def test_what_the_figures_sweep_is_searched_for_once(tmp_path):
+    """A level's or point's own choice is the row's: nothing more is tuned for the variants."""
+    plain = load()
+    found = tuning.wanted(plain, "preview", [], ["fedsam2022_F3"])
+    assert sorted(one.row for one in found) == sorted(plain.figures["fedsam2022_F3"].settings["rows"])
