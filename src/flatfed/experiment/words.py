@@ -76,7 +76,7 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     runs = rows_trained(experiment, table, columns)
     lines += of_tuning(experiment, scale, runs)
     if scale == "paper":
-        lines += left_open(experiment, scale, runs)
+        lines += [f"Not stated by the paper, {line}." for line in left_open(experiment, scale, runs)]
         algorithms = [row.algorithm for row in table.entries.values() if row.algorithm]
         lines += choices(experiment, scale, algorithms, dict.fromkeys(protocol for protocol, *_ in runs))
     return lines
@@ -93,7 +93,7 @@ def rows_trained(experiment: Experiment, table: Table, columns: list[Column]) ->
 
 
 def left_open(experiment: Experiment, scale: str, runs: Iterable[Trained]) -> list[str]:
-    """Return a line for every choice that a paper leaves open and that one of ``runs`` makes.
+    """Return "what: how, and why" of every choice that a paper leaves open and that one of ``runs`` makes.
 
     A line of ``unstated:`` is about the algorithm whose id is its key, about the ``rows`` and ``splits`` that it names,
     or about all.
@@ -112,7 +112,7 @@ def left_open(experiment: Experiment, scale: str, runs: Iterable[Trained]) -> li
                 for own, split, row, _ in runs
             )
             if key not in settled and any(makes):
-                said[f"Not stated by the paper, {key.replace('_', ' ')}: {of['says']}."] = None
+                said[f"{key.replace('_', ' ')}: {of['says']}"] = None
     return list(said)
 
 

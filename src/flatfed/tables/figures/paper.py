@@ -79,7 +79,7 @@ def caption(figure: Figure, spec: dict[str, Any], reading: str) -> None:
         [paper, spec.get("caption", "")],
         [here, *spec.get("tuning", [])],
         [reading, spec.get("without_sums", "")],
-        spec.get("unstated", []),
+        [f"Not stated by the paper: {'; '.join(spec['unstated'])}"] if spec.get("unstated") else [],
     )
     lines = [" ".join(text.rstrip(".") + "." for text in texts if text) for texts in said]
     foot = "\n".join(wrapped(line, FOOT) for line in lines if line)
