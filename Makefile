@@ -14,6 +14,7 @@ export PYTHONPATH := $(CURDIR)/src$(if $(PYTHONPATH),:$(PYTHONPATH))
 quickstart: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES)
 	@$(BIN)/python -m flatfed check
+	@echo "To go on: \`. $(BIN)/activate\` gives you \`snakemake\` and \`flatfed\`, \`flatfed --help\` its commands."
 
 # As many at a time as there are cores, at most four: each takes up to 3 GB.
 test: $(INSTALLED)
@@ -39,8 +40,8 @@ lint: $(INSTALLED)
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
-# The packages of pyproject.toml, not flatfed itself: the workflow, pytest and this file put src/ on the path. The last
-# line marks the environment as whole, so that an interrupted installation is taken up again.
+# The packages of pyproject.toml, then a command `flatfed` that runs the sources here. The last line marks the environment as
+# whole, so that an interrupted installation is taken up again.
 $(INSTALLED): pyproject.toml
 	@suitable='import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 13))'; \
 	if ! $(BIN)/python -c "$$suitable" 2> /dev/null; then \
@@ -58,4 +59,5 @@ $(INSTALLED): pyproject.toml
 	@set -o pipefail; \
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -r .venv/requirements.txt \
 	    | awk '/^ *Downloading.* [MG]B/ {print "  " $$2, $$3, $$4; fflush()} /^Installing/ {print "  unpacking"; fflush()}'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@

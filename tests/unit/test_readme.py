@@ -1,4 +1,4 @@
-"""What the README quotes is what was published, and what it points to exists."""
+"""What README and docs quote is what was published, and what they point to exists."""
 
 from __future__ import annotations
 
@@ -12,21 +12,28 @@ import pytest
 from flatfed import algorithms, experiment
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "small-cnn.md").read_text(encoding="utf-8")
 PUBLISHED = ROOT / "results" / "published" / "cifar10-cnn"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/validation.md"])
+PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     targets = [t for t in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in t]
-    assert targets
     for target in targets:
         assert ((ROOT / page).parent / target).exists(), target
 
 
+def test_the_readme_is_for_somebody_in_a_hurry():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 90 and all(len(line) <= 125 for line in lines if not line.startswith("|"))
+
+
 def test_the_table_is_the_published_one():
-    block = re.search(r"<!-- table: (\S+) -->\n(.*?)\n<!-- end of table -->", README, re.S)
+    block = re.search(r"<!-- table: (\S+) -->\n(.*?)\n<!-- end of table -->", PAGE, re.S)
     assert block, "the markers of the published table are gone"
     assert block[2].strip() == (ROOT / block[1]).read_text(encoding="utf-8").strip()
 

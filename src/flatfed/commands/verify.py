@@ -93,10 +93,10 @@ def _column(column: ColumnResult) -> str:
 
 
 def _claims(outcomes: Counter[str]) -> str:
-    """Say how many printed claims "A beats B" hold."""
+    """Say how many printed claims "A beats B" hold, beside what rows in an order by chance would come to."""
     tested = outcomes.total() - outcomes["untested"]
     if not tested:
         return f"none of {outcomes.total()} claims tested" if outcomes.total() else "no claims"
     held, clear, reversed_ = outcomes["held"], outcomes["held clearly"], outcomes["reversed clearly"]
-    text = f"{held + clear} of {tested} claims held ({clear} clearly)"
+    text = f"{held + clear} of {tested} claims held (chance gives {tested / 2:g}; {clear} clearly)"
     return text + (f", {reversed_} clearly reversed" if reversed_ else "")

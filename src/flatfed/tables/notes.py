@@ -198,7 +198,8 @@ def compared(columns: list[dict[str, dict | None]]) -> list[str]:
     tested = [one for one in outcomes if one != "untested"]
     if tested and any(cell and cell["scale"] == "paper" for cell in cells):
         held = sum(one.startswith("held") for one in tested)
-        said.append(f"{held} of {len(tested)} printed claims that one row beats another hold")
+        chance = f"{len(tested) / 2:g}"
+        said.append(f"{held} of {len(tested)} printed claims that one row beats another hold, where chance gives {chance}")
     return [f"{'; '.join(said)} (flatfed verify)."] if said else []
 
 
