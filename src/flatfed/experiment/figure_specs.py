@@ -7,7 +7,7 @@ import string
 from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import analyses, figures, fit, set_ups, words
+from flatfed.experiment import analyses, figures, fit, measures, set_ups, words
 from flatfed.experiment.model import Figure, Run
 from flatfed.runs import wanted
 
@@ -41,7 +41,8 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
         "panels": drawn,
     }
     rows = dict.fromkeys(run.algorithm for run in runs.values())
-    if caption := " ".join([*filter(None, [document.get("caption")]), *words.of_rows(experiment, rows)]):
+    measured = measures.defined(experiment, scale, document)
+    if caption := " ".join([*filter(None, [document.get("caption")]), *measured, *words.of_rows(experiment, rows)]):
         spec["caption"] = caption
     if trained and experiment.tune:
         spec["tuned"] = words.choices_of_tuning(experiment, scale, _trained(experiment, scale, document))
