@@ -143,7 +143,11 @@ def test_what_is_needed_is_enough(here, digits, scheme):
         ("domain", {}, "dataset 'digits' has no domains"),
         ("iid", {"images_of": DEALS["shards"]}, "unknown key 'images_of'"),
         ("central", {"images_of": "iid"}, "images_of: 'iid' is not allowed; a mapping, the deal of several clients"),
-        ("central", {"images_of": {"scheme": "central"}}, "images_of: unknown scheme 'central'; known: dirichlet, iid,"),
+        (
+            "central",
+            {"images_of": {"scheme": "central"}},
+            "images_of: unknown scheme 'central'; known: dirichlet,",
+        ),
         ("central", {"images_of": DEALS["iid"]}, "images_of: dataset is not allowed there: it is that of the whole"),
         ("central", {"images_of": {"clients": 5}}, "the partition: images_of: key 'scheme' is missing"),
         ("central", {"images_of": {"scheme": "iid"}}, "the partition: images_of: key 'clients' is missing"),
