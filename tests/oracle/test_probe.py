@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 
+import numpy as np
 import pytest
 import torch
 from harness import Reference, description, needs, simulation, sizes, write_problem
@@ -12,7 +13,10 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
 from flatfed import algorithms
+from flatfed.engine import batches
+from flatfed.engine.sampling import active_clients
 from flatfed.engine.train import train
+from flatfed.runs.record import PROBE_FORMAT
 
 PROBE = {"every": 2, "images": 49, "rho": 0.05, "m": 10}
 
@@ -35,7 +39,7 @@ def test_looking_changes_nothing(tmp_path, name):
         assert all(torch.equal(one[key], two[key]) for key in one)
     assert [found["round"] for found in probed.probes] == [0, 2, 3] and plain.probes == []
     perturbs = algorithms.load(name).gradients_per_step == 2 or "lesam" in name
-    served = not algorithms.load(name).decentralised
+    served = not algorithms.load(name).decentralised and not algorithms.load(name).central
     assert (probed.probes[1]["perturbation_drift"] is not None) == (perturbs and served)
     assert probed.probes[-1]["perturbation_drift"] is None
 
@@ -77,30 +81,53 @@ def test_sharpness_is_the_rise_of_the_loss_one_step_uphill(tmp_path):
     assert run.probes[0]["m_sharpness"] > run.probes[0]["sharpness"] > 0
 
 
-def test_drift_is_that_of_the_definition(tmp_path):
-    """FedSAM, all clients, two steps each at most: every client and the virtual global model stepped by hand."""
-    changes = dict(sampling={"scheme": "all"}, local_epochs=1, batch_size=6, learning_rate_decay=1.0)
-    spec = {**description("fedsam", {"rho": 0.3}, **changes), "probe": {**PROBE, "every": 1}}
-    run, reference = simulation(tmp_path, spec), Reference(tmp_path, spec)
-    models = [run.server["w"][0].clone() for _ in range(6)]
-    run.advance()
-    images, batches = run.probe.images.numpy(), [reference.batches(i, 0) for i in range(6)]
+def stepped(reference: Reference, w: torch.Tensor, client: int, round_: int, rho: float) -> tuple[list, list]:
+    """FedSAM's models before every step of a round and after it, and the directions of the perturbations, by hand."""
+    models, directions = [w], []
+    for batch in reference.batches(client, round_):
+        w = models[-1]
+        own = reference.gradient(w, batch)
+        e = rho * own / (torch.linalg.norm(own) + 1e-7)
+        directions.append(e / e.norm())
+        d = reference.gradient(w + e, batch)
+        d = d * min(1.0, 1.5 / (float(d.norm()) + 1e-6))
+        models.append(w - 0.2 * (d + 0.01 * w))
+    return models, directions
+
+
+def drift_by_hand(reference: Reference, w: torch.Tensor, active, round_: int, rho: float, images, rate=1.0) -> float:
+    """PD of ``active`` clients; the virtual model is the mean of all clients', of those that ended early their last."""
+    walks = [stepped(reference, w, client, round_, rho) for client in range(reference.m)]
     total, count = 0.0, 0
-    for k in range(2):
-        middle = sum(models) / 6
-        g = reference.gradient(middle, images)
-        along, stepped = g / torch.linalg.norm(g), [w.clone() for w in models]
-        for i in range(6):
-            if k < len(batches[i]):
-                own = reference.gradient(models[i], batches[i][k])
-                e = 0.3 * own / (torch.linalg.norm(own) + 1e-7)
-                total, count = total + float((along - e / e.norm()).norm()) / 2, count + 1
-                d = reference.gradient(models[i] + e, batches[i][k])
-                d = d * min(1.0, 1.5 / (float(d.norm()) + 1e-6))
-                stepped[i] = models[i] - 0.2 * (d + 0.01 * models[i])
-        models = stepped
-    assert count == 10 and 0 < total / count < 1
-    assert run.probes[0]["perturbation_drift"] == pytest.approx(total / count, abs=1e-9)
+    for k in range(max(len(directions) for _, directions in walks)):
+        middle = sum(models[min(k, len(models) - 1)] for models, _ in walks) / reference.m
+        g = reference.gradient(w - rate * (w - middle), images)
+        for client in active:
+            if k < len(walks[client][1]):
+                total += float((g / g.norm() - walks[client][1][k]).norm())
+                count += 1
+    return total / (2 * count)
+
+
+@pytest.mark.parametrize("executor", ["stacked", "sequential"])
+@pytest.mark.parametrize("rate", [1.0, 0.5])
+def test_drift_is_that_of_the_definition(tmp_path, executor, rate):
+    """FedSAM: every client, active or not, and the virtual global model stepped by hand, at w^0 and at w^1."""
+    changes = dict(sampling={"scheme": "fixed", "fraction": 0.5, "sampler": "keyed"}, learning_rate_decay=1.0)
+    params = {"rho": 0.3, "server_learning_rate": rate}
+    spec = {**description("fedsam", params, **changes), "probe": {**PROBE, "every": 1}}
+    run, reference = simulation(tmp_path, spec, executor), Reference(tmp_path, spec)
+    images = run.probe.images.numpy()
+    for round_ in range(2):
+        w = run.server["w"][0].clone()
+        active = active_clients(spec["sampling"], 6, 3, round_)
+        run.advance()
+        expected = drift_by_hand(reference, w, active, round_, 0.3, images, rate)
+        assert len(active) == 3 and 0 < expected < 1
+        assert run.probes[round_]["perturbation_drift"] == pytest.approx(expected, abs=1e-9)
+        alone = Reference(tmp_path, spec)
+        alone.m = 1  # the virtual model of one client is another
+        assert drift_by_hand(alone, w, [0], round_, 0.3, images, rate) != pytest.approx(expected, abs=1e-3)
 
 
 def test_a_client_with_all_data_does_not_drift(tmp_path):
@@ -111,13 +138,67 @@ def test_a_client_with_all_data_does_not_drift(tmp_path):
     assert run.probes[0]["perturbation_drift"] < 1e-12
 
 
-def test_lesam_drifts_only_where_it_perturbs(tmp_path):
+def test_steps_without_a_perturbation_count_as_a_half(tmp_path):
     """No client perturbs in its first round; where everybody takes part, all perturb in the second, one way for all."""
     changes = dict(sampling={"scheme": "all"}, learning_rate_decay=1.0)
-    run = simulation(tmp_path, {**description("fedlesam", {"rho": 0.1}, **changes), "probe": {**PROBE, "every": 1}})
-    before = run.server["w"].clone()
+    spec = {**description("fedlesam", {"rho": 0.1}, **changes), "probe": {**PROBE, "every": 1}}
+    run, reference = simulation(tmp_path, spec), Reference(tmp_path, spec)
+    before = run.server["w"][0].clone()
     run.advance()
+    now = run.server["w"][0].clone()
     run.advance()
     first, second = run.probes
-    assert first["perturbation_drift"] is None and 0 < second["perturbation_drift"] < 1
-    assert not torch.equal(before, run.server["w"])
+    assert first["perturbation_drift"] == pytest.approx(0.5, abs=1e-12)
+    e = 0.1 * (before - now) / ((before - now).norm() + 1e-7)
+    walks = []
+    for client in range(6):
+        models = [now]
+        for batch in reference.batches(client, 1):
+            d = reference.gradient(models[-1] + e, batch)
+            d = d * min(1.0, 1.5 / (float(d.norm()) + 1e-6))
+            models.append(models[-1] - 0.2 * (d + 0.01 * models[-1]))
+        walks.append(models)
+    total, count = 0.0, 0
+    for k in range(max(map(len, walks)) - 1):
+        g = reference.gradient(sum(models[min(k, len(models) - 1)] for models in walks) / 6, run.probe.images.numpy())
+        still = sum(k < len(models) - 1 for models in walks)
+        total, count = total + still * float((g / g.norm() - e / e.norm()).norm()), count + still
+    assert second["perturbation_drift"] == pytest.approx(total / (2 * count), abs=1e-9)
+
+
+def test_some_steps_without_a_perturbation_count_among_the_others(tmp_path):
+    """Half of the clients have taken part before: the drift lies between theirs and a half."""
+    sampling = {"scheme": "fixed", "fraction": 0.5, "sampler": "keyed"}
+    spec = {**description("fedlesam", {"rho": 0.1}, sampling=sampling), "probe": {**PROBE, "every": 1}}
+    run = simulation(tmp_path, spec)
+    run.advance()
+    newcomers = set(active_clients(sampling, 6, 3, 1)) - set(active_clients(sampling, 6, 3, 0))
+    order = batches.by_length(active_clients(sampling, 6, 3, 1), run.sizes, run.schedule)
+    rate = torch.tensor(run.learning_rate(), dtype=torch.float64)
+    assert 0 < len(newcomers) < 3
+    new, old = (order[[(client in newcomers) == which for client in order]] for which in (True, False))
+    assert run.probe.drift(new, rate) == pytest.approx(0.5, abs=1e-12)
+    steps = [sum(run.schedule.count(int(run.sizes[client])) for client in clients) for clients in (new, old)]
+    mean = (steps[0] * 0.5 + steps[1] * run.probe.drift(old, rate)) / sum(steps)
+    assert run.probe.drift(order, rate) == pytest.approx(mean, abs=1e-12)
+    assert run.probe.drift(old, rate) != pytest.approx(0.5, abs=1e-3)
+
+
+def test_runs_of_one_deal_are_measured_on_the_same_images(tmp_path):
+    """At several clients and at one place, which then have the same F; another seed has others."""
+    write_problem(tmp_path)
+    spec = {**description("fedsam"), "probe": {**PROBE, "images": 20}}
+    several = simulation(tmp_path, spec)
+    with np.load(tmp_path / "partition.npz") as there:
+        content = {**there, "offsets": np.array([0, 49]), "class_counts": there["class_counts"].sum(0, keepdims=True)}
+    np.savez(tmp_path / "partition.npz", **content)
+    place = {**needs("centralised_sam"), "probe": spec["probe"]}
+    one = simulation(tmp_path, {**description("centralised_sam"), **place})
+    several.server["w"].copy_(one.server["w"])
+    found = [run.probe(np.arange(0), torch.zeros(())) for run in (several, one)]
+    assert found[0]["images_sha256"] == found[1]["images_sha256"] == several.probe.digest
+    assert found[0]["sharpness"] == found[1]["sharpness"] and found[0]["format"] == PROBE_FORMAT
+    other = simulation(tmp_path, {**description("centralised_sam"), **place, "seed": 4})
+    assert other.probe.digest != one.probe.digest
+    one.advance()
+    assert one.probes[0]["perturbation_drift"] is None, "all data are at one place: no client has a perturbation"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,8 @@ import numpy as np
 import pytest
 import torch
 from harness import Reference, description, write_problem
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
+from test_shortage import ERRORS
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
@@ -25,7 +27,11 @@ from flatfed.analysis.landscape_directions import draw
 from flatfed.analysis.landscape_file import read
 from flatfed.analysis.landscape_points import Points
 from flatfed.engine.layout import Layout
+from flatfed.engine.shortage import Shortage
+from flatfed.engine.streams import stream
 from flatfed.engine.train import train
+from flatfed.files import digest_arrays
+from made import recorded
 
 SRC = Path(__file__).parents[2] / "src"
 EVALUATION = {"every": 1, "sets": ["test", "train"], "batch_size": 7}
@@ -109,6 +115,30 @@ def test_models_in_one_frame_move_along_the_directions_of_the_first(problem, tmp
     assert found.loss[0].tolist() == make(problem, tmp_path / "alone.npz", "a", grid=3, set="test").loss[0].tolist()
     assert [model["algorithm"] for model in found.about["models"]] == ["fedavg", "fedsam"]
     assert found.about["normalised"] == "to the filters of the first model"
+    lengths = [model["filter_length"] for model in found.about["models"]]
+    assert lengths == [pytest.approx(directions(problem, run)[0].norm().item(), rel=1e-12) for run in ("a", "b")]
+
+
+def test_a_model_whose_filters_are_all_scaled_has_the_same_surface_by_its_own(problem, tmp_path):
+    """Li et al. 2018, section 4: the logits of a model without biases, its layers scaled by c and 1 / c, are the same.
+
+    By its own filters so is its surface; by those of the other model it is that of the other at 1 / c of the way.
+    """
+    for name, factors in (("plain", (1.0, 1.0)), ("scaled", (4.0, 0.25))):
+        shutil.copytree(problem / "a", tmp_path / name)
+        tensors = load_file(tmp_path / name / "model.safetensors")
+        tensors = {key: value * 0 if value.ndim == 1 else value for key, value in tensors.items()}
+        for layer, factor in zip(("conv1.weight", "conv2.weight"), factors, strict=True):
+            tensors[layer] = tensors[layer] * factor
+        save_file(tensors, tmp_path / name / "model.safetensors")
+        recorded(tmp_path / name)
+    (tmp_path / "data").symlink_to(problem / "data")
+    (tmp_path / "partition.npz").symlink_to(problem / "partition.npz")
+    plain, scaled = (make(tmp_path, tmp_path / f"{run}.npz", run) for run in ("plain", "scaled"))
+    np.testing.assert_allclose(scaled.loss, plain.loss, rtol=1e-12)
+    frame = make(tmp_path, tmp_path / "frame.npz", "plain", "scaled")
+    np.testing.assert_allclose(frame.loss[0], plain.loss[0], rtol=1e-12)
+    assert np.abs(frame.loss[1] - plain.loss[0]).max() > 0.1, "by the other's filters it looks another"
 
 
 def test_the_line_between_two_models_by_hand(problem, tmp_path):
@@ -141,13 +171,17 @@ def test_images_that_do_not_fit_are_normalised_again_for_every_point(problem, tm
 def test_a_subset_is_drawn_by_the_seed_alone(problem, tmp_path):
     few = [make(problem, tmp_path / f"{run}.npz", run, images=9, grid=3, seed=2) for run in ("a", "b")]
     assert [one.about["images"] for one in few] == [9, 9]
+    drawn = stream(2, "subset").choice(np.load(problem / "partition.npz")["indices"], 9, replace=False)
+    assert {one.about["images_sha256"] for one in few} == {digest_arrays(images=np.sort(drawn))}
     dealt = np.load(problem / "partition.npz")["indices"]
     everything = by_hand(problem, row(problem, "a"), dealt)[0]
     assert few[0].loss[0, 1, 1] != pytest.approx(everything, rel=1e-3)
     other = make(problem, tmp_path / "other.npz", "a", images=9, grid=3, seed=3)
     assert other.loss[0, 1, 1] != few[0].loss[0, 1, 1]
+    assert other.about["images_sha256"] != few[0].about["images_sha256"]
     more = make(problem, tmp_path / "more.npz", "a", images=10_000, grid=3)
     assert more.about["images"] == len(dealt)
+    assert more.about["images_sha256"] == digest_arrays(images=np.sort(dealt))
 
 
 def hidden(folder: Path) -> list[Path]:
@@ -235,7 +269,7 @@ def test_a_killed_process_leaves_its_points_to_the_next(problem, tmp_path, capfd
     assert [path.name for path in out.parent.iterdir()] == ["s.npz"]
 
 
-def test_on_other_devices_the_faster_way_that_fits_is_chosen(problem, monkeypatch):
+def test_on_other_devices_the_faster_way_that_fits_is_chosen(problem, monkeypatch, capsys):
     trained = _model.load(problem / "a", problem / "data", problem / "partition.npz", device="cpu")
     index = trained.choose("test", None, 0)
     assert landscape_points.choose(trained, index) == "sequential"
@@ -254,6 +288,83 @@ def test_on_other_devices_the_faster_way_that_fits_is_chosen(problem, monkeypatc
     assert landscape_points.fastest(trained, index) == "stacked"
     monkeypatch.setattr(Points, "__call__", full)
     assert landscape_points.fastest(trained, index) == "sequential"
+    assert "no memory to evaluate points stacked" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
+def test_where_neither_way_fits_at_first_points_are_evaluated_one_after_another(problem, monkeypatch, capsys, error):
+    trained = _model.load(problem / "a", problem / "data", problem / "partition.npz", device="cpu")
+
+    def full(self, rows):
+        raise error
+
+    monkeypatch.setattr(Points, "__call__", full)
+    assert landscape_points.fastest(trained, trained.choose("test", None, 0)) == "sequential"
+    said = capsys.readouterr().err
+    assert "no memory to evaluate points sequential" in said and "no memory to evaluate points stacked" in said
+
+
+def test_other_errors_of_the_trial_are_not_taken_for_a_lack_of_memory(problem, monkeypatch):
+    trained = _model.load(problem / "a", problem / "data", problem / "partition.npz", device="cpu")
+
+    def broken(self, rows):
+        raise RuntimeError("shapes do not fit")
+
+    monkeypatch.setattr(Points, "__call__", broken)
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        landscape_points.fastest(trained, trained.choose("test", None, 0))
+
+
+class Lacking:
+    """Forward passes that run out of memory beyond ``most`` images of all their points together."""
+
+    def __init__(self, monkeypatch, most: int, error: Exception):
+        self.taken = []
+        for name in ("_one", "_stacked"):
+            monkeypatch.setattr(Points, name, self.limited(getattr(Points, name), most, error))
+
+    def limited(self, call, most: int, error: Exception):
+        def limited(points, rows):
+            together = (1 if rows.ndim == 1 else len(rows)) * points.size
+            if together > most:
+                raise error
+            self.taken.append(together)
+            return call(points, rows)
+
+        return limited
+
+
+@pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
+@pytest.mark.parametrize(("way", "most"), [("sequential", 3), ("stacked", 40), ("stacked", 2)])
+def test_where_memory_is_short_less_is_evaluated_at_a_time(problem, tmp_path, monkeypatch, capsys, way, most, error):
+    whole = make(problem, tmp_path / "whole.npz", "a", way=way)
+    lacking = Lacking(monkeypatch, most, error)
+    found = make(problem, tmp_path / "few.npz", "a", way=way)
+    np.testing.assert_allclose(found.loss, whole.loss, rtol=1e-12)
+    np.testing.assert_array_equal(found.accuracy, whole.accuracy)
+    said = capsys.readouterr().err.splitlines()
+    assert max(lacking.taken) <= most and "images are normalised anew for every point now" in said[0]
+    assert all("not enough memory on cpu" in line and "the same numbers up to rounding" in line for line in said)
+    assert ("points are evaluated at a time now, not 16" in " ".join(said)) == (way == "stacked")
+    assert ("images are evaluated at a time now, not 7" in " ".join(said)) == (most < 7)
+
+
+def test_memory_for_less_than_one_image_is_refused(problem, tmp_path, monkeypatch):
+    Lacking(monkeypatch, 0, ERRORS["on a GPU"])
+    message = r"not enough memory on cpu; 2.50 GiB more .*, where one image of one point is evaluated. What helps: noth"
+    with pytest.raises(Shortage, match=message):
+        make(problem, tmp_path / "s.npz", "a")
+    assert not (tmp_path / "s.npz").exists()
+
+
+@pytest.mark.parametrize("kind", ["surface", "line"])
+def test_memory_that_ends_before_the_first_point_is_told(problem, tmp_path, monkeypatch, kind):
+    def full(*_, **__):
+        raise ERRORS["in numpy"]
+
+    monkeypatch.setattr(_model, "load", full)
+    with pytest.raises(Shortage, match=rf"{kind} .*a: not enough memory on cpu .*8.00 GiB more .*or `device: cpu`"):
+        make(problem, tmp_path / "s.npz", "a", *(["b"] if kind == "line" else []), kind=kind)
 
 
 def test_what_is_written_says_what_it_is(problem, tmp_path):

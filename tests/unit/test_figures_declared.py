@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 
 import matplotlib
@@ -21,6 +22,7 @@ import made
 from flatfed import experiment
 from flatfed.analysis.landscape_file import Landscape, write
 from flatfed.experiment import figures as declared
+from flatfed.runs.record import PROBE_FORMAT
 from flatfed.tables import figures
 from flatfed.tables.figures import histogram, palette
 from flatfed.tables.figures.paper import MARGIN, PROBES, QUANTITIES, WIDTH, frame
@@ -50,7 +52,8 @@ def make_inputs(figure: dict, root: Path) -> None:
         rounds = protocol.scales[figure["spec"]["scale"]]["rounds"]
         numbers = sorted({*np.linspace(1, rounds, 20, dtype=int).tolist()})
         values = [f"{number / rounds * (0.5 + place / 1000):.4f}" for number in numbers]
-        probes = [{"round": number, "seconds": 1, **dict.fromkeys(PROBES, 0.5 + place / 100)} for number in (0, rounds)]
+        probe = {"format": PROBE_FORMAT, "images_sha256": made.DIGEST, "seconds": 1}
+        probes = [{"round": number, **probe, **dict.fromkeys(PROBES, 0.5 + place / 100)} for number in (0, rounds)]
         _, scale, _, *ids, seed = run.split("/")
         about = EXP.run(scale, *ids, int(seed.removeprefix("seed"))).description
         columns = {"round": numbers, **dict.fromkeys(QUANTITIES, values)}
@@ -74,8 +77,10 @@ def surface(names: list[str]) -> Landscape:
     along = np.linspace(-1, 1, 5)
     loss = np.stack([(1 + place) * (along[:, None] ** 2 + along**2) for place in range(len(names))])
     whose = {"scale": "preview", "digests": dict.fromkeys(("dataset", "partition", "model"), made.DIGEST)}
-    models = [{"name": name, "algorithm": name, "diverged_at": None, **whose} for name in names]
-    about = {"models": models, "normalised": "", "seed": 0, "set": "train", "images": 500}
+    whose |= {"diverged_at": None, "filter_length": 1.0}
+    models = [{"name": f"p/s/{name}/seed1", "algorithm": name, **whose} for name in names]
+    of = {"seed": 0, "set": "train", "images": 500, "images_sha256": made.DIGEST, "grid": 5, "range": 1.0}
+    about = {"models": models, "normalised": "", **of}
     return Landscape("surface", about, along, along, loss, loss)
 
 
@@ -265,11 +270,70 @@ def test_pages_are_declared_for_the_kinds_that_have_them() -> None:
 
 
 def test_the_mesh_of_fedsmoo_is_the_same_in_the_three_panels() -> None:
-    """All three are in FedSMOO's frame: its model comes first in each file, and is drawn second."""
-    for panel in EXP.figure("preview", "fedsmoo2023_F3")["spec"]["panels"]:
-        other, own = panel["surfaces"]
-        assert own["label"] == "FedSMOO" and (own["model"], other["model"]) == (0, 1)
-        assert other["surface"] == own["surface"] and "/fedsmoo/" in own["surface"]
+    """Each model is in a file of its own, by its own filters, FedSMOO's in one for all panels."""
+    panels = EXP.figure("preview", "fedsmoo2023_F3")["spec"]["panels"]
+    assert len({panel["surfaces"][1]["surface"] for panel in panels}) == 1
+    for panel, algorithm in zip(panels, ("fedavg", "scaffold", "mofedsam"), strict=True):
+        for entry, row in zip(panel["surfaces"], (algorithm, "fedsmoo"), strict=True):
+            assert entry["model"] == 0 and entry["surface"].endswith(f"/dir0.1-100/{row}/seed1/surface.npz")
+            assert entry["runs"] == [entry["surface"].replace("/analysis/", "/runs/").removesuffix("/surface.npz")]
+
+
+@pytest.mark.parametrize("first", ["fedavg", "fedsmoo"])
+def test_a_frame_puts_both_models_into_one_file_by_the_filters_of_its_row(first: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    (tmp_path / "workflow").symlink_to(ROOT / "workflow")
+    path = tmp_path / "config" / "figures" / "fedsmoo2023_F3.yaml"
+    text = path.read_text().replace("rows: [fedavg, fedsmoo]}", f"rows: [fedavg, fedsmoo], frame: {first}}}")
+    path.write_text(text.replace("panels:", "set: test\npanels:"))
+    framed, plain, _ = experiment.load(tmp_path).figure("preview", "fedsmoo2023_F3")["spec"]["panels"]
+    other = {"fedavg": "fedsmoo", "fedsmoo": "fedavg"}[first]
+    places = {entry["runs"][0].split("/")[-2]: entry["model"] for entry in framed["surfaces"]}
+    (file,) = {entry["surface"] for entry in framed["surfaces"]}
+    assert places == {first: 0, other: 1} and file.endswith(f"/{first}/seed1/surface.test+dir0.1-100+{other}.npz")
+    assert [entry["surface"].rpartition("/")[2] for entry in plain["surfaces"]] == ["surface.test.npz"] * 2
+
+
+def test_surfaces_that_are_compared_are_of_the_same_images() -> None:
+    """Of one split and seed, they are drawn from the same images; of several, from the test images."""
+    for name, found in EXP.figures.items():
+        for scale in ("preview", "paper") if found.kind == "surface" else ():
+            files: dict[str, set[str]] = {}
+            for panel in EXP.figure(scale, name)["spec"]["panels"]:
+                for file in [entry["surface"] for entry in panel["surfaces"]]:
+                    _, _, _, protocol, split, _, seed, surface_ = file.split("/")
+                    deal = EXP.partition_spec(scale, protocol, split, int(seed.removeprefix("seed")))
+                    files.setdefault(protocol, set()).add("test" if ".test." in surface_ else json.dumps(deal))
+            assert all(len(images) == 1 for images in files.values()), name
+
+
+def test_the_captions_of_probes_say_what_is_measured() -> None:
+    """Radius, images and what stays of the paper's definition; a figure without probes has none of it."""
+    for scale, images in (("preview", "500"), ("paper", "4,096")):
+        said = EXP.figure(scale, "fedlesam2024_F2")["spec"]["caption"]
+        for words in (
+            *("with ρ = 0.1 and g the gradient", "one step of ascent, a lower bound", f"mean loss on {images} of all"),
+            *("The virtual model averages all N clients", "counts as 1/2", "the same images in every line"),
+        ):
+            assert said.count(words) == 1
+    assert "gradient of F" not in EXP.figure("paper", "fedsmoo2023_F7")["spec"].get("caption", "")
+
+
+def test_centralised_lines_are_of_the_federated_deal() -> None:
+    """F2's centralised SGD and SAM have the images of the federated lines at one place, so that F is one."""
+    for scale in ("preview", "paper"):
+        _, right = EXP.figure(scale, "fedlesam2024_F2")["spec"]["panels"]
+        deals = {}
+        for line in right["series"]:
+            protocol, split, _, seed = line["runs"][0].split("/")[3:]
+            deals[line["algorithm"]] = EXP.partition_spec(scale, protocol, split, int(seed.removeprefix("seed")))
+        federated = deals.pop("fedavg")
+        for name, deal in deals.items():
+            if name.startswith("centralised"):
+                assert {**deal, **deal["images_of"]} == {**federated, "images_of": deal["images_of"]}
+            else:
+                assert deal == federated
+        assert {"centralised_sgd", "centralised_sam"} < set(deals)
 
 
 def test_figures_that_share_runs_with_tables_train_nothing_more() -> None:

@@ -22,15 +22,19 @@ from flatfed.tables.figures import contour, surface, surface_page
 
 ROOT = Path(__file__).parents[2]
 
+LENGTHS = {"a": 2.0, "b": 3.0}
 AXIS = np.linspace(-1, 1, 5)
 BOWL = 0.5 + 2 * AXIS[:, None] ** 2 + AXIS[None, :]  # tilted: the first coordinate is not the second
 
 
 def about(names, **changes):
     whose = {"scale": "preview", "digests": dict.fromkeys(("dataset", "partition", "model"), made.DIGEST)}
-    models = [{"name": name, "algorithm": name, **whose} for name in names]
+    models = [
+        {"name": f"p/s/{name}/seed1", "algorithm": name, "filter_length": LENGTHS[name], **whose} for name in names
+    ]
     own = "to the model's own filters" if len(names) == 1 else "to the filters of the first model"
-    return {"models": models, "normalised": own, "seed": 0, "set": "train", "images": 1290, **changes}
+    of = {"set": "train", "images": 1290, "images_sha256": "f" * 64, "seed": 0, "grid": 5, "range": 1.0}
+    return {"models": models, "normalised": own, **of, **changes}
 
 
 @pytest.fixture
@@ -105,10 +109,63 @@ def test_surface_says_what_it_is(spec):
     said = texts(surface.draw(spec))
     assert "Preview scale, not the paper's data: Surfaces" in said and "P, Figure 3" in said
     assert "surface: B, mesh: A" in said and "not made" in said and "Missing surfaces: 1." in said
-    assert "scaled to the filters of B, each model around itself or the model's own filters" in said
-    assert "two random directions (draw 0)" in said and "On 1,290 training images." in said
+    assert "scaled to each model's own filters or the filters of B, each model around itself" in said
+    assert "two random directions (draw 0, the same for all)" in said
+    assert "On 1,290 of the clients' training images, the same for all." in said
+    assert said.count("At x = 1, A is moved by 1.50 times its own length") == 1
+    assert "the one with the shorter ones looks steeper so." in said
     alone = texts(surface.draw({**spec, "panels": spec["panels"][:1]}))
     assert "mesh" not in alone and "Missing" not in alone and "Cut" not in alone
+    assert "scaled to each model's own filters; biases" in alone and "is moved by" not in alone
+    assert "On 1,290 of the clients' training images." in alone
+
+
+def test_two_surfaces_of_a_panel_are_each_by_their_own_filters(spec, files):
+    write(files / "other.npz", Landscape("surface", about(["b"]), AXIS, AXIS, *[(2 * BOWL + 4)[None]] * 2))
+    entries = [{"label": n, "surface": str(files / file)} for n, file in (("A", "one.npz"), ("B", "other.npz"))]
+    figure = surface.draw({**spec, "panels": [{"title": "B over A", "surfaces": entries}]})
+    assert len(corners(figure.axes[0])) == 32 and "surface: A, mesh: B" in texts(figure)
+    assert "scaled to each model's own filters; biases" in texts(figure) and "is moved by" not in texts(figure)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"images_sha256": "e" * 64}, "has losses on other images (SHA-256 of their positions eeeeeeeeeeee), but"),
+        ({"set": "test", "images_sha256": "e" * 64}, "has losses on test images, but"),
+        ({"seed": 2}, "has directions of draw 2, but"),
+        ({"range": 0.5}, "has a range of 0.5, but"),
+        ({"grid": 7}, "has 7 points along a direction, but"),
+    ],
+)
+@pytest.mark.parametrize("beside", [True, False])
+def test_surfaces_that_do_not_compare_are_refused(spec, files, changes, words, beside):
+    """In one panel, or in two panels of one protocol; of other protocols, panels have images of their own."""
+    write(files / "other.npz", Landscape("surface", about(["b"], **changes), AXIS, AXIS, BOWL[None], BOWL[None]))
+    entries = [{"label": n, "surface": str(files / file)} for n, file in (("A", "one.npz"), ("B", "other.npz"))]
+    groups = [entries] if beside else [[entry] for entry in entries]
+    panels = [{"title": f"P{place}", "surfaces": group} for place, group in enumerate(groups)]
+    with pytest.raises(DataError) as caught:
+        surface.draw({**spec, "panels": panels})
+    assert f"figure f: P{len(panels) - 1}: {files}/other.npz {words} {files}/one.npz (P0)" in str(caught.value)
+    assert ("`set: test` in the figure" in str(caught.value)) == (list(changes) == ["images_sha256"])
+    found = read(files / "other.npz")
+    found.about["models"][0]["name"] = "q~label/s/b/seed1"
+    write(files / "other.npz", found)
+    if beside:
+        with pytest.raises(DataError, match="do not compare"):
+            surface.draw({**spec, "panels": panels})
+    else:
+        surface.draw({**spec, "panels": panels})
+
+
+def test_surfaces_on_another_data_set_are_refused(spec, files):
+    whose = about(["b"])
+    whose["models"][0]["digests"] = {**whose["models"][0]["digests"], "dataset": "d" * 64}
+    write(files / "other.npz", Landscape("surface", whose, AXIS, AXIS, BOWL[None], BOWL[None]))
+    entries = [{"label": n, "surface": str(files / file)} for n, file in (("A", "one.npz"), ("B", "other.npz"))]
+    with pytest.raises(DataError, match=r"other\.npz has losses on another data set \(SHA-256 dddddddddddd\), but"):
+        surface.draw({**spec, "panels": [{"title": "P", "surfaces": entries}]})
 
 
 def test_a_surface_is_cut_where_it_is_asked_for(spec):

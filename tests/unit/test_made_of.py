@@ -52,7 +52,8 @@ def landscape(path, kind: str, models: list[dict]) -> str:
     along = np.linspace(-1, 1, 5)
     square = np.stack([along[:, None] ** 2 + along**2 + 1 for _ in models])
     values = (along, square) if kind == "surface" else (np.zeros(0), along**2)
-    about = {"models": models, "normalised": "", "seed": 0, "set": "train", "images": 9}
+    of = {"seed": 0, "set": "train", "images": 9, "images_sha256": "0" * 64, "grid": 5, "range": 1.0}
+    about = {"models": [{"filter_length": 1.0, **one} for one in models], "normalised": "", **of}
     write(path, Landscape(kind, about, along, values[0], values[1], values[1]))
     return str(path)
 

@@ -9,9 +9,11 @@ import numpy
 import pytest
 
 from flatfed import algorithms, experiment, provenance
+from flatfed.data import keys
 from flatfed.engine import graphs, topology
 from flatfed.errors import ConfigError
 from flatfed.experiment.words import followed
+from flatfed.runs import identity
 
 ROOT = Path(__file__).parents[2]
 PROTOCOL = "fedsmoo-cifar10"
@@ -113,6 +115,29 @@ def test_steps_of_must_name_a_federated_split(tmp_path):
     one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: dir0.1-10}"
     with pytest.raises(ConfigError, match=r"one.steps_of: unknown split 'dir0.1-10'; did you mean 'dir0.1-100'"):
         experiment.load(project(tmp_path, one=one))
+
+
+def test_a_central_split_can_have_the_images_of_a_federated_one(tmp_path):
+    """At both scales the deal of the federated clients stands in its own, and decides the run."""
+    one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: dir0.1-100%s}"
+    exp = experiment.load(project(tmp_path, one=one % ", images_of: dir0.1-100", other=one % ""))
+    for scale in ("paper", "preview"):
+        mine, plain = (exp.partition_spec(scale, PROTOCOL, split, 1) for split in ("one", "other"))
+        theirs = exp.partition_spec(scale, PROTOCOL, "dir0.1-100", 1)
+        assert plain == {key: value for key, value in mine.items() if key != "images_of"}
+        assert keys.pooled(mine) == theirs and (mine["scheme"], mine["clients"]) == ("central", 1)
+        about = [exp.run(scale, PROTOCOL, split, "centralised_sgd", 1).description for split in ("one", "other")]
+        about[1] |= {"split": "one"}
+        told = identity.deciding(about[1], about[0])
+        assert told and all(line.startswith("partition.images_of.") for line in told)
+
+
+@pytest.mark.parametrize("named", ["dir0.1-10", "central-dir0.1-100", "domain-art-1"])
+def test_images_of_must_name_a_split_of_several_clients(tmp_path, named):
+    one = f"{{label: [x], scheme: central, clients: 1, participation: 1, images_of: {named}}}"
+    with pytest.raises(ConfigError, match=rf"one.images_of: unknown split '{named}'.*dir0.1-100") as caught:
+        experiment.load(project(tmp_path, one=one))
+    assert "domain" not in str(caught.value).partition("known: ")[2]
 
 
 MINE = '''from flatfed.algorithms._parameters import Number

@@ -110,6 +110,16 @@ def test_equal_sizes_reproducible_and_different_for_another_seed(case):
         assert len(np.unique(everything)) == len(everything)
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if case["scheme"] != "central"], ids=str)
+def test_a_central_deal_can_have_the_images_of_the_clients_of_another(case):
+    """Client after client, those dealt twice twice; the seed is that of the whole."""
+    labels = np.random.default_rng(3).integers(0, 10, 1000)
+    clients = {"clients": 20, **case}
+    for seed in (1, 2):
+        (whole,) = deal(labels, scheme="central", clients=1, images_of=clients, seed=seed)
+        assert whole.tolist() == np.concatenate(deal(labels, **clients, seed=seed)).tolist()
+
+
 def test_the_remainder_is_left_out_or_goes_to_the_first_client():
     labels = np.zeros(23, dtype=int)
     assert {len(p) for p in deal(labels, scheme="iid", clients=5)} == {4}

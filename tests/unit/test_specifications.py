@@ -141,6 +141,17 @@ def test_what_is_needed_is_enough(here, digits, scheme):
         ("shards", {"assignment": "different"}, "unknown assignment 'different'; did you mean 'different_classes'?"),
         ("pathological", {"classes": 11}, "holds 10 classes, but the partition is of 11"),
         ("domain", {}, "dataset 'digits' has no domains"),
+        ("iid", {"images_of": DEALS["shards"]}, "unknown key 'images_of'"),
+        ("central", {"images_of": "iid"}, "images_of: 'iid' is not allowed; a mapping, the deal of several clients"),
+        (
+            "central",
+            {"images_of": {"scheme": "central"}},
+            "images_of: unknown scheme 'central'; known: dirichlet,",
+        ),
+        ("central", {"images_of": DEALS["iid"]}, "images_of: dataset is not allowed there: it is that of the whole"),
+        ("central", {"images_of": {"clients": 5}}, "the partition: images_of: key 'scheme' is missing"),
+        ("central", {"images_of": {"scheme": "iid"}}, "the partition: images_of: key 'clients' is missing"),
+        ("central", {"images_of": {"scheme": "iid", "clients": 5000}}, "5000 clients, but dataset 'digits' has 1"),
     ],
 )
 def test_a_partition_with_a_wrong_value(here, capsys, digits, scheme, change, words):
@@ -180,6 +191,10 @@ def test_what_the_configuration_asks_for_is_whole():
             for run in EXP.table_runs(scale, table):
                 keys.check_partition({"seed": run.seed, **run.description["partition"]})
                 schemes.add(run.description["partition"]["scheme"])
+    for figure in EXP.figures:
+        for scale in experiment.SCALES:
+            for run in EXP.figure(scale, figure)["runs"].values():
+                keys.check_partition({"seed": run.seed, **run.description["partition"]})
     assert schemes >= {"dirichlet", "pathological", "shards", "domain", "iid"}
 
 

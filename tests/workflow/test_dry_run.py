@@ -1,6 +1,7 @@
 """What would be made, at either scale, without making it."""
 
 import re
+from pathlib import Path
 
 import pytest
 from project import COLUMN, SPLIT, TABLE
@@ -46,6 +47,16 @@ def test_analyses_of_two_runs_make_both(untouched):
     assert f" surface {own} --line-to {other} " in calls[line] and " --grid 21 " in calls[line]
     assert "--range" not in calls[line], "it is in filter norms"
     assert set(re.findall(r" flatfed train .*? --out(?:-dir)? (\S+)", done)) == {own, other}
+
+
+def test_a_surface_can_be_of_other_images_than_the_protocols(untouched):
+    folder = f"results/preview/analysis/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
+    names = ("surface.npz", "surface.test.npz", "surface.test+path3-100+fedsam.npz")
+    done = untouched.make("--dry-run", "--printshellcmds", "--", *(f"{folder}/{name}" for name in names)).text
+    calls = [text for text in done.splitlines() if " flatfed surface " in text]
+    found = {Path(re.search(r" --out (\S+) ", text)[1]).name: re.search(r" --set (\S+) ", text)[1] for text in calls}
+    assert found == dict(zip(names, ("train", "test", "test"), strict=True))
+    assert len(set(re.findall(r"> (\S+\.log) ", "\n".join(calls)))) == 3
 
 
 def test_the_hessian_of_a_seed_is_drawn_by_it(untouched):

@@ -1,4 +1,5 @@
-# The loss around the model of a run. A call that was stopped goes on from what waits in a hidden file beside the output.
+# The loss around the model of a run, on the images that its protocol names, or on another set (surface.test.npz). A call
+# that was stopped goes on from what waits in a hidden file beside the output.
 rule surface:
     input:
         manifest=run_manifest,
@@ -7,11 +8,11 @@ rule surface:
         run="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json",
         model="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors",
     output:
-        "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/seed{seed}/surface.npz",
+        "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/seed{seed}/surface{on}.npz",
     log:
-        "<logs>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}.log",
+        "<logs>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}{on}.log",
     benchmark:
-        "<benchmarks>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}.tsv"
+        "<benchmarks>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}{on}.tsv"
     conda:
         "../../environment.yml"
     threads: run_threads
@@ -32,7 +33,8 @@ rule surface:
         " --threads {threads:q} > {log:q} 2>&1"
 
 
-# Two models in one frame: both along the directions scaled to the first one's filters.
+# Two models in one frame: both along the directions scaled to the first one's filters. For figures whose panels say
+# `frame:`; surfaces that are to compare are of one model each.
 use rule surface as surface_frame with:
     input:
         manifest=run_manifest,
@@ -42,11 +44,11 @@ use rule surface as surface_frame with:
         model="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors",
         other=analysed_beside,
     output:
-        "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/seed{seed}/surface+{other_split}+{other}.npz",
+        "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/seed{seed}/surface{on}+{other_split}+{other}.npz",
     log:
-        "<logs>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}+{other_split}+{other}.log",
+        "<logs>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}{on}+{other_split}+{other}.log",
     benchmark:
-        "<benchmarks>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}+{other_split}+{other}.tsv"
+        "<benchmarks>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}{on}+{other_split}+{other}.tsv"
     params:
         dataset=subpath(input.manifest, parent=True),
         folder=subpath(input.run, parent=True),

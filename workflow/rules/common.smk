@@ -67,6 +67,7 @@ wildcard_constraints:
     algorithm="[^/]+",
     other="[^/+]+",
     other_split="[^/+]+",
+    on="(?:\\.(?:train|test))?",
     seed="[1-9][0-9]*",
     table="[^/]+",
     column="[^/]+",

@@ -248,7 +248,8 @@ def timed_code(wildcards):
 
 @told
 def surface_settings(wildcards):
-    return analyses.options(EXPERIMENT, "surface", wildcards.scale, wildcards.protocol)
+    own = {"set": wildcards.on.removeprefix(".")} if wildcards.on else {}
+    return analyses.options(EXPERIMENT, "surface", wildcards.scale, wildcards.protocol, **own)
 
 
 @told

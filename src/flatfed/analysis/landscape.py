@@ -2,8 +2,9 @@
 
 A surface is the loss at w + x d_1 + y d_2 on a grid of (x, y), for two directions d_1, d_2 (see
 :mod:`flatfed.analysis.landscape_directions`). Surfaces of one seed are along one draw of directions, scaled to the
-filters of the model each is of, so that they compare as Li et al. (2018) do; surfaces in one file, drawn in one frame,
-are all along the very same directions, scaled to the filters of the first.
+filters of the model each is of, so that they compare as Li et al. (2018) do. Surfaces in one file, drawn in one frame,
+are all along the very same directions, scaled to the filters of the first: they do not compare so, since a model with
+shorter filters is moved by more than their length, and looks steeper for it.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ from flatfed.analysis import _model
 from flatfed.analysis import landscape_directions as directions
 from flatfed.analysis._model import Trained
 from flatfed.analysis.landscape_file import Landscape, Unfinished, write
-from flatfed.analysis.landscape_points import Points, choose
+from flatfed.analysis.landscape_points import HELPS, Points, choose
+from flatfed.engine import shortage
 from flatfed.engine.progress import duration
+from flatfed.engine.train import pick_device
 from flatfed.errors import DataError, FlatFedError
+from flatfed.files import digest_arrays
 from flatfed.runs import record as records
 
 SAVED = 1.0  # seconds between two writes of unfinished points; one that takes longer is written at once
@@ -78,8 +82,13 @@ def surface(
     if grid < 3 or grid % 2 == 0:
         raise FlatFedError(f"grid: {grid} points: wanted is an odd number from 3, so that the model is one of them")
     _check_range(reach, above=0.0)
-    frame = _frame(runs, dataset, partition, device, threads)
-    rows = frame.rows
+    with shortage.told(pick_device(device), f"surface of {runs[0]}", HELPS):
+        _surface(_frame(runs, dataset, partition, device, threads), out, settings)
+
+
+def _surface(frame: Frame, out: str | os.PathLike[str], settings: Settings) -> None:
+    """Write the surfaces of the models of ``frame``."""
+    grid, reach, rows = settings.grid, settings.range, frame.rows
     diverged = np.array([about["diverged_at"] is not None for about in frame.models])
     along = np.arange(-(grid // 2), grid // 2 + 1) * (reach / (grid // 2))
     first, second = directions.draw(frame.first.layout, rows[0], settings.seed)
@@ -114,7 +123,12 @@ def line(
     if settings.grid < 2:
         raise FlatFedError(f"grid: {settings.grid} points: a line has at least its two ends")
     _check_range(settings.range, above=None)
-    frame = _frame(runs, dataset, partition, device, threads)
+    with shortage.told(pick_device(device), f"line from {runs[0]}", HELPS):
+        _line(_frame(runs, dataset, partition, device, threads), out, settings)
+
+
+def _line(frame: Frame, out: str | os.PathLike[str], settings: Settings) -> None:
+    """Write the line between the two models of ``frame``."""
     beyond = int(settings.range * (settings.grid - 1) + 1e-9)
     along = np.arange(-beyond, settings.grid + beyond) / (settings.grid - 1)
 
@@ -149,6 +163,8 @@ def _frame(runs: Sequence[str | os.PathLike[str]], dataset: Any, partition: Any,
         rows.append(row.to(first.row))
         own = {"run": record["description_digest"], "model": digest, "partition": record["partition_digest"]}
         models.append(_about(record, {**first.digests, **own}))
+    for about, row in zip(models, rows, strict=True):
+        about["filter_length"] = directions.length(first.layout, row)
     return Frame(first, torch.stack(rows), models)
 
 
@@ -184,6 +200,7 @@ def _make(
         **asdict(settings),
         "models": frame.models,
         "images": len(index),
+        "images_sha256": digest_arrays(images=np.sort(index.cpu().numpy())),
         "device": trained.row.device.type,
         "precision": str(trained.row.dtype).removeprefix("torch."),
         "normalised": normalised,
@@ -219,7 +236,7 @@ def _evaluate(
         block = np.arange(start, min(start + points.block, total))
         if (unfinished.done | void)[block].all():
             continue
-        unfinished.values[:, block] = points(place(block))
+        unfinished.values[:, block] = points.at(block, place, label)
         unfinished.done[block] = True
         now = time.monotonic()
         if now - saved > SAVED:

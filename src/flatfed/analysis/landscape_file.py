@@ -2,6 +2,7 @@
 
 ``surface.npz`` holds arrays and no object (``numpy.load`` reads it without pickle):
 
+    format    2; earlier files have none, and do not say on which images they are
     kind      "surface", or "line" (between two models)
     about     JSON, see below
     x, y      (n,) coordinates along the first and the second direction; of a line, x is the share of the second
@@ -11,10 +12,11 @@
     accuracy  likewise, fractions
 
 ``about``: ``models``, for each its description's ``name`` (<protocol>/<split>/<algorithm>/seed<k>), ``algorithm``,
-``scale``, ``digests`` and ``diverged_at`` (the round in which its run diverged, or null; its losses are NaN, and those
-of every model where it is the first, or of a line); ``set``, ``images``, ``seed`` (of directions and images), ``grid``,
-``range``, ``way`` (sequential or stacked), ``device``, ``precision``, and ``normalised``: to which filters the
-directions are scaled.
+``scale``, ``digests``, ``filter_length`` (the norm of all its filters; null where it is not finite) and ``diverged_at``
+(the round in which its run diverged, or null; its losses are NaN, and those of every model where it is the first, or of
+a line); ``set``, ``images`` (how many), ``images_sha256`` (which: of their positions in the data set, sorted), ``seed``
+(of directions and images), ``grid``, ``range``, ``way`` (sequential or stacked), ``device``, ``precision``, and
+``normalised``: to which filters the directions are scaled.
 Nothing in it depends on when or in how many sessions it was made: the same call gives the same bytes.
 """
 
@@ -33,6 +35,7 @@ import numpy as np
 from flatfed.errors import DataError
 from flatfed.files import digest_json, write_whole
 
+FORMAT = 2
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
@@ -53,7 +56,7 @@ def write(path: str | os.PathLike[str], found: Landscape) -> None:
     arrays = {name: getattr(found, name) for name in ("x", "y", "loss", "accuracy")}
     with write_whole(path) as file:
         about = np.array(json.dumps(found.about, sort_keys=True))
-        np.savez_compressed(file, kind=np.array(found.kind), about=about, **arrays)
+        np.savez_compressed(file, format=np.array(FORMAT), kind=np.array(found.kind), about=about, **arrays)
 
 
 def read(path: str | os.PathLike[str]) -> Landscape:
@@ -63,6 +66,9 @@ def read(path: str | os.PathLike[str]) -> Landscape:
     """
     try:
         with np.load(path, allow_pickle=False) as file:
+            number = int(file["format"]) if "format" in file.files else 1
+            if number != FORMAT:
+                raise ValueError(f"format {number}, but {FORMAT} is known")
             arrays = {name: file[name] for name in ("x", "y", "loss", "accuracy")}
             found = Landscape(str(file["kind"]), json.loads(str(file["about"])), **arrays)
     except FileNotFoundError:

@@ -20,11 +20,12 @@ Gaussian, made orthogonal within every filter, then each filter is scaled to the
 be compared take the same --seed: the draw is the same, each scaled to its own filters.
 
 --with puts more models into the file, each around itself, along the very same directions, scaled to the filters of
-RUN_FOLDER: for two models in one frame. --line-to evaluates the line from the model of RUN_FOLDER (x = 0) to another
+RUN_FOLDER. They do not compare as surfaces of one model each do: of two that are equally flat by their own filters, the
+one with the shorter ones looks steeper so. --line-to evaluates the line from the model of RUN_FOLDER (x = 0) to another
 (x = 1) instead.
 
 At (0, 0), with --images all, stands the run's own evaluated loss. A call that was stopped goes on when it is made
-again: finished points wait in a hidden file beside the output."""
+again: finished points wait in a hidden file beside the output. Where memory is short, less is evaluated at a time."""
 
 
 def add(commands: Any) -> None:

@@ -20,7 +20,7 @@ SOURCES = {
 
 #: Scheme -> the keys that a partition of it needs beside ``dataset``, ``scheme`` and ``seed``, and those it takes, too.
 PARTITIONS = {
-    "central": ((), ()),
+    "central": ((), ("images_of",)),
     "iid": (("clients",), ("balanced",)),
     "dirichlet": (("clients", "classes", "alpha"), ("replacement",)),
     "pathological": (("clients", "classes", "classes_per_client"), ()),
@@ -31,6 +31,9 @@ PARTITIONS = {
 #: Keys of a specification without which nothing is known of it, and those that any kind may have.
 DATASET, OF_ANY_DATASET = ("name", "classes", "shape", "source"), ("train", "test", "domains")
 PARTITION, OF_ANY_PARTITION = ("dataset", "scheme", "seed"), ("classes", "clients", "sampler", "client_test")
+
+#: Keys that the deal in ``images_of`` of a central partition shares with it, or that mean nothing there.
+OF_THE_WHOLE = ("dataset", "classes", "seed", "client_test")
 
 Test = Callable[[Any], bool]
 
@@ -47,6 +50,10 @@ def _text(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
 
+def _mapping(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
 def _flag(value: Any) -> bool:
     return isinstance(value, bool)
 
@@ -59,6 +66,7 @@ VALUES: dict[str, tuple[str, Test]] = {
     **dict.fromkeys(("held_out", "clients_per_domain", "client_test"), ("a whole number", _whole)),
     **dict.fromkeys(("balanced", "replacement"), ("true or false", _flag)),
     "alpha": ("a number", _number),
+    "images_of": ("a mapping, the deal of several clients", _mapping),
     "seed": ("a whole number below 4294967296", lambda value: _whole(value) and value < 1 << 32),
     "dataset": ("the name of a dataset", _text),
     "domains": ("a list of names", lambda value: _flag(value) or (isinstance(value, list) and all(map(_text, value)))),
@@ -89,9 +97,8 @@ def check_dataset(spec: dict[str, Any]) -> None:
     _check(source, needed, ("source", *needed, *optional), f"{where}: source", f"a source {kind}", "fetch")
 
 
-def check_partition(spec: dict[str, Any]) -> None:
+def check_partition(spec: dict[str, Any], where: str = "the specification of the partition") -> None:
     """Refuse the specification of a partition as :func:`check_dataset` does that of a dataset."""
-    where = "the specification of the partition"
     _check(spec, PARTITION, None, where, "it", "partition")
     scheme = spec["scheme"]
     if scheme not in PARTITIONS:
@@ -104,6 +111,23 @@ def check_partition(spec: dict[str, Any]) -> None:
         )
     known = (*PARTITION, *OF_ANY_PARTITION, *needed, *optional)
     _check(spec, needed, known, where, f"scheme {scheme}", "partition")
+    if "images_of" in spec:
+        for key in spec["images_of"]:
+            if key in OF_THE_WHOLE:
+                raise DataError(f"{where}: images_of: {key} is not allowed there: it is that of the whole")
+        inner = pooled(spec)
+        if inner.get("scheme") in ("central", "domain"):
+            several = [name for name in PARTITIONS if name not in ("central", "domain")]
+            raise DataError(unknown("scheme", inner["scheme"], several, f"{where}: images_of"))
+        check_partition(inner, f"{where}: images_of")
+
+
+def pooled(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the specification of the deal whose clients' images a central partition has: ``images_of`` in ``spec``.
+
+    Data set, classes and seed are those of ``spec`` itself, so that it is the very deal that the clients have.
+    """
+    return {**{key: spec[key] for key in ("dataset", "classes", "seed") if key in spec}, **spec["images_of"]}
 
 
 def today(spec: dict[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,8 @@ class Partition:
 def deal(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     """Return every client's training positions; ``labels`` (n,) of the training images, ``spec`` a partition spec.
 
-    Scheme ``domain`` deals by domains instead: see :func:`flatfed.data.domains.leave_one_out`.
+    Scheme ``domain`` deals by domains instead: see :func:`flatfed.data.domains.leave_one_out`. A central deal with
+    ``images_of`` has the images of all clients of that deal, client after client, those dealt twice twice.
     Raises DataError for an unknown scheme and for what cannot be dealt, with both numbers.
     """
     scheme, clients, sampler = spec["scheme"], int(spec.get("clients", 1)), spec.get("sampler", "keyed")
@@ -63,6 +64,8 @@ def deal(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
         raise DataError(
             f"partition: {clients} clients, but dataset {spec['dataset']!r} has {len(labels)} training images"
         )
+    if "images_of" in spec:
+        return [np.concatenate(deal(labels, keys.pooled(spec)))]
     return SCHEMES[scheme](labels, spec)
 
 

@@ -29,7 +29,7 @@ Scheme = Callable[[np.ndarray, dict[str, Any]], list[np.ndarray]]
 
 
 def central(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
-    """One client with all data."""
+    """One client with all data, each image once."""
     return [np.arange(len(labels), dtype=np.int64)]
 
 

@@ -5,15 +5,21 @@ A probe looks at the model w^t between two rounds and changes nothing: it works 
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from flatfed.algorithms import Algorithm
 from flatfed.algorithms._rows import along
+from flatfed.engine import batches
 from flatfed.engine.streams import stream
+from flatfed.files import digest_arrays
+from flatfed.runs.record import PROBE_FORMAT
 
 if TYPE_CHECKING:
     from flatfed.engine.simulation import Simulation
@@ -22,19 +28,32 @@ if TYPE_CHECKING:
 class Probe:
     """Measures a simulation before its first round, every ``every`` rounds and after its last.
 
-    F is the loss on ``images`` of the clients' training images, drawn once, keyed by the seed.
+    F is the mean loss on ``images`` of the clients' training images, drawn once, keyed by the seed: runs of one seed on
+    one deal, at several clients or at one place, have the same images and the same F. Of clients with equally many
+    images it is an estimate of FedLESAM's F = 1/N sum_i F_i.
 
-    ``sharpness``: F(w + rho g / ||g||) - F(w), g the gradient of the loss F on those images: one step of ascent to the
-    radius rho (FedLESAM section 2.2 leaves radius and estimate open). ``m_sharpness``: the mean of the same over
-    batches of ``m`` images, each with its own ascent (Foret et al. 2021). ``perturbation_drift``: FedLESAM section 4.1,
+    ``sharpness``: F(w + rho g / ||g||) - F(w), g the gradient of F at w: one step of ascent to the radius rho, and so a
+    lower bound of max F(w + e) - F(w) over ||e|| <= rho (FedLESAM section 2.2 leaves radius and estimate open).
+    ``m_sharpness``: the mean of the same over batches of ``m`` images, each with its own ascent (Foret et al. 2021).
+    ``perturbation_drift``: FedLESAM section 4.1,
 
         PD^t = 1/(2 K E) sum_k sum_i || delta_{g,k} - delta_{i,k} ||,
 
-    with unit vectors, so that it lies between 0 and 1: delta_{i,k} the direction of client i's perturbation at local
-    step k, delta_{g,k} that of the gradient of F at the virtual global model w^t - eta_g mean_i (w^t - w_{i,k}). The
-    round's active clients are stepped in lock step, with the batches that they are about to train on; clients that end
-    early count with the steps they have, and those that do not perturb (FedLESAM's first participation) not at all.
-    None for algorithms that do not perturb, and without a server.
+    over the K active clients i and their E local steps k, with unit vectors, so that it lies between 0 and 1.
+    delta_{i,k} is the direction of client i's perturbation; of a step that does not perturb (FedLESAM's first
+    participation) it is 0, which is at distance 1 of any direction: the step counts as 1/2. delta_{g,k} is the
+    direction of the gradient of F at the virtual global model
+
+        w_{g,k} = w^t - eta_g 1/N sum_i (w^t - w_{i,k}),   over all N clients.
+
+    Clients that are not active have no w_{i,k} in the run. The probe steps all N from w^t, each with the state that it
+    has, on the batches that it would see if it took part in the coming round. A client that ends early stays where it
+    ended, and counts with the steps that it has. None for algorithms that do not perturb, without a server, and where
+    all data are at one place.
+
+    Looking takes memory for a round's block of clients and, for the drift, for one model a local step more. What it
+    returns holds ``format``, which earlier versions did not write: their virtual model averaged the active clients, and
+    they left out the steps without a perturbation. ``images_sha256`` names the images, by their sorted positions.
     """
 
     def __init__(self, spec: dict[str, Any], simulation: Simulation):
@@ -42,15 +61,19 @@ class Probe:
         self.run = simulation
         everything = np.concatenate(simulation.members)
         count = min(spec["images"], len(everything))
-        chosen = stream(simulation.seed, "subset").choice(everything, count, replace=False)
-        self.images = torch.from_numpy(np.sort(chosen)).to(simulation.device)
+        chosen = np.sort(stream(simulation.seed, "subset").choice(everything, count, replace=False))
+        self.digest = digest_arrays(images=chosen)
+        self.images = torch.from_numpy(chosen).to(simulation.device)
+        algorithm = simulation.algorithm
+        perturbs = type(algorithm).perturbation is not Algorithm.perturbation
+        self.drifts = perturbs and not algorithm.decentralised and not algorithm.central
 
     def due(self) -> bool:
         """Return whether to look before the coming round: the first, and every so many after it."""
         return self.run.round % self.every == 0
 
-    def __call__(self, order: np.ndarray, rate: Tensor) -> dict[str, float | None]:
-        """Return round (finished ones), the three measures and the seconds that they took.
+    def __call__(self, order: np.ndarray, rate: Tensor) -> dict[str, Any]:
+        """Return round (finished ones), the three measures, what they are of and the seconds that they took.
 
         ``order`` (n,) the clients of the coming round, none after the last; ``rate`` its learning rate.
         """
@@ -59,13 +82,15 @@ class Probe:
         sharp = self.sharpness(w, self.images)
         parts = self.images.split(self.m)
         mean = sum(len(part) * self.sharpness(w, part) for part in parts) / len(self.images)
-        drift = self.drift(order, rate) if len(order) and not self.run.algorithm.decentralised else None
+        drift = self.drift(order, rate) if len(order) and self.drifts else None
         seconds = round(time.monotonic() - began, 3)
         return {
+            "format": PROBE_FORMAT,
             "round": self.run.round,
             "sharpness": sharp,
             "m_sharpness": mean,
             "perturbation_drift": drift,
+            "images_sha256": self.digest,
             "seconds": seconds,
         }
 
@@ -74,26 +99,58 @@ class Probe:
         higher = w + along(self._gradient(w, images), self.rho)
         return self.run.evaluate.hits(higher[0], images)[0] - self.run.evaluate.hits(w[0], images)[0]
 
-    def drift(self, order: np.ndarray, rate: Tensor) -> float | None:
-        """Return PD^t of the clients ``order``; None where the algorithm does not perturb."""
+    def drift(self, order: np.ndarray, rate: Tensor) -> float:
+        """Return PD^t of the active clients ``order``."""
+        size = min(self.run.block(len(order)), len(order))
+        directions = self._global_directions(size, rate)
+        total, steps = torch.zeros((), dtype=torch.float64, device=directions.device), 0
+
+        def look(step: int, models: Tensor, e: Tensor) -> None:
+            nonlocal steps
+            total.add_((directions[step] - _direction(e)).norm(dim=1).sum())
+            steps += len(e)
+
+        for first in range(0, len(order), size):
+            self._train(order[first : first + size], rate, look)
+        return float(total) / (2 * steps)
+
+    def _global_directions(self, size: int, rate: Tensor) -> Tensor:
+        """Return (steps, parameters) delta_{g,k}, after stepping all clients, ``size`` at a time."""
         run = self.run
-        rows = {name: value.clone() for name, value in run.state.gather(order).items()}
-        w, ctx = run.open(order, rate, rows)
-        total, count = torch.zeros((2, 1), dtype=torch.float64, device=w.device)
+        everybody = batches.by_length(np.arange(run.clients), run.sizes, run.schedule)
+        w = run.server["w"]
+        path = torch.zeros(run.schedule.count(int(run.sizes[everybody[0]])), w.shape[1], dtype=w.dtype, device=w.device)
+
+        def add(step: int, models: Tensor, e: Tensor) -> None:
+            path[step] += models.sum(dim=0)
+
+        for first in range(0, run.clients, size):
+            models, length = self._train(everybody[first : first + size], rate, add)
+            path[length:] += models.sum(dim=0)
         share = getattr(run.algorithm, "server_learning_rate", 1.0)
+        for model in path:
+            virtual = torch.lerp(w, model[None] / run.clients, share)
+            model.copy_(_direction(self._gradient(virtual, self.images))[0])
+        return path
 
-        def look(e: Tensor | None) -> None:
-            if e is not None:
-                models = w[:, : run.layout.size]
-                virtual = torch.lerp(run.server["w"], models.mean(dim=0, keepdim=True), share)
-                own = _direction(e[:, : run.layout.size])
-                away = (_direction(self._gradient(virtual, self.images)) - own).norm(dim=1)
-                perturbs = own.any(dim=1)
-                total.add_((away * perturbs).sum() / 2)
-                count.add_(perturbs.sum())
+    def _train(
+        self, clients: np.ndarray, rate: Tensor, look: Callable[[int, Tensor, Tensor], None]
+    ) -> tuple[Tensor, int]:
+        """Step copies of ``clients`` through the coming round; return their models (n, parameters) and its steps.
 
-        run.local.train(w, run.plan(order), ctx, look)
-        return float(total) / float(count) if count else None
+        ``look`` is given each step's number, the models before it, and the perturbations (rows, parameters) of those
+        that still train, zero where there are none.
+        """
+        run, size = self.run, self.run.layout.size
+        w, ctx = run.open(clients, rate, {name: value.clone() for name, value in run.state.gather(clients).items()})
+        plan, numbers = run.plan(clients), itertools.count()
+
+        def each(e: Tensor | None) -> None:
+            step = next(numbers)
+            look(step, w[:, :size], w.new_zeros(plan.rows(step), size) if e is None else e[:, :size])
+
+        run.local.train(w, plan, ctx, each)
+        return w[:, :size], plan.length
 
     def _gradient(self, w: Tensor, images: Tensor) -> Tensor:
         """Return the gradient (1, parameters) of the mean loss on ``images`` (n,) at ``w`` (1, parameters)."""

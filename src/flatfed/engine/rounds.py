@@ -66,9 +66,9 @@ class Rounds:
                 self.state.undo()
                 more = shortage.asked(error)
             # Here and not above: while an error is handled, it holds on to what was computed so far.
-            shortage.spare(self, self._block(len(order)), more)
+            shortage.spare(self, self.block(len(order)), more)
 
-    def _block(self, n: int) -> int:
+    def block(self, n: int) -> int:
         """Return how many of a round's ``n`` clients train at a time."""
         return min(self.executor.block or n, self.rows or n, n)
 
@@ -93,7 +93,7 @@ class Rounds:
         loss_sum = torch.zeros((), dtype=self.dtype, device=self.device)
         step_sum, accuracies = 0, []
         each = wanted and algorithm.decentralised and "nodes" in self.evaluate.sets
-        size = self._block(n)
+        size = self.block(n)
         for first in range(0, n, size):
             part = order[first : first + size]
             plan = self.plan(part)

@@ -44,17 +44,18 @@ def asked(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def told(device: torch.device, what: str) -> Iterator[None]:
+def told(device: torch.device, what: str, helps: str = "") -> Iterator[None]:
     """Turn an error that says memory ran out during ``what`` into a Shortage.
 
-    :raises Shortage: naming the device, and what helps.
+    :raises Shortage: naming the device, and what ``helps``, in a sentence; "" for what helps a training.
     """
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if not is_shortage(error):
             raise
-        raise Shortage(f"{what}: not enough memory on {_place(device)}{asked(error)}. {remedies(device)}") from None
+        short = f"{what}: not enough memory on {_place(device)}{asked(error)}"
+        raise Shortage(f"{short}. {helps or remedies(device)}") from None
 
 
 def spare(run: Simulation, rows: int, more: str) -> None:

@@ -26,10 +26,13 @@ def folder(run: Run, results: str) -> str:
     return f"{results}/{run.scale}/analysis/{run.protocol}/{run.split}/{run.algorithm}/seed{run.seed}"
 
 
-def surface_path(run: Run, results: str, other: Run | None = None) -> str:
-    """Return the path of the loss surface of ``run``, or of it and ``other`` in one frame, scaled to its filters."""
+def surface_path(run: Run, results: str, images: str | None = None, other: Run | None = None) -> str:
+    """Return the path of the loss surface of ``run``, or of it and ``other`` in one frame, scaled to its filters.
+
+    ``images``: the set that it is evaluated on, where that is not left to the protocol's ``analysis:``.
+    """
     beside = f"+{other.split}+{other.algorithm}" if other else ""
-    return f"{folder(run, results)}/surface{beside}.npz"
+    return f"{folder(run, results)}/surface{f'.{images}' if images else ''}{beside}.npz"
 
 
 def line_path(run: Run, results: str, other: Run) -> str:
@@ -53,7 +56,7 @@ def settings(experiment: Experiment, kind: str, scale: str, protocol: str) -> di
     return {**DEFAULTS[kind][scale], **values.get("analysis", {}).get(kind, {})}
 
 
-def options(experiment: Experiment, kind: str, scale: str, protocol: str) -> list[str]:
-    """Return these settings as options of the analysis's command, words of a shell each by itself."""
-    found = settings(experiment, kind, scale, protocol)
+def options(experiment: Experiment, kind: str, scale: str, protocol: str, **own: Any) -> list[str]:
+    """Return these settings, and the ``own`` in their place, as options of the command, words of a shell each."""
+    found = {**settings(experiment, kind, scale, protocol), **own}
     return [word for name, value in found.items() for word in (f"--{name}", str(value))]

@@ -31,7 +31,7 @@ SCHEMES = {
     "pathological": (("clients", "classes_per_client"), ()),
     "shards": (("clients", "shards_per_client"), ("assignment",)),
     "domain": (("domain", "clients_per_domain"), ()),
-    "central": (("clients",), ("steps_of",)),
+    "central": (("clients",), ("steps_of", "images_of")),
 }
 COMMON = ("label", "scheme", "participation", "sampling", "sampler", "topology", "neighbours")
 
@@ -161,9 +161,10 @@ def check_splits(splits: dict[str, dict[str, Any]]) -> None:
         check_keys(split, needed, (*COMMON, *needed, *optional), f"scheme {split['scheme']}", where)
         if split["scheme"] == "central" and split["clients"] != 1:
             raise ConfigError(f"{where}.clients: {split['clients']} is not allowed; scheme central has 1")
-        if "steps_of" in split and (split["steps_of"] not in splits or "steps_of" in splits[split["steps_of"]]):
-            federated = [id_ for id_, other in splits.items() if other["scheme"] != "central"]
-            raise ConfigError(unknown("split", split["steps_of"], federated, f"{where}.steps_of"))
+        for key, without in (("steps_of", ("central",)), ("images_of", ("central", "domain"))):
+            federated = [id_ for id_, other in splits.items() if other["scheme"] not in without]
+            if key in split and split[key] not in federated:
+                raise ConfigError(unknown("split", split[key], federated, f"{where}.{key}"))
         if "neighbours" in split and "topology" not in split:
             raise ConfigError(f"{where}.neighbours: means nothing without a topology")
         if "topology" in split and "clients" in split:  # of a domain split they depend on the dataset

@@ -7,7 +7,7 @@ import string
 from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import analyses, figures, fit, set_ups, tuning, words
+from flatfed.experiment import analyses, figures, fit, measures, set_ups, tuning, words
 from flatfed.experiment.model import Figure, Run
 from flatfed.runs import wanted
 
@@ -41,7 +41,8 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
         "panels": drawn,
     }
     rows = dict.fromkeys(run.algorithm for run in runs.values())
-    if caption := " ".join([*filter(None, [document.get("caption")]), *words.of_rows(experiment, rows)]):
+    measured = measures.defined(experiment, scale, document)
+    if caption := " ".join([*filter(None, [document.get("caption")]), *measured, *words.of_rows(experiment, rows)]):
         spec["caption"] = caption
     if trained:
         shown = _trained(experiment, scale, document)
@@ -169,9 +170,9 @@ def _partitions(experiment: Experiment, scale: str, document: dict[str, Any], pa
 
 
 def _surfaces(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
-    """Return (panel of surfaces, files, runs): one model, or two in one frame.
+    """Return (panel of surfaces, files, runs): one model or two, each by its own filters and in a file of its own.
 
-    Both are scaled to the filters of the panel's ``frame``, where absent of the first; that model is first in the file.
+    Where the panel has a ``frame``, both are in one file, by the filters of that row, whose model is first in it.
     """
     used, labels = [], []
     for entry in figures.entries(panel):
@@ -179,13 +180,18 @@ def _surfaces(experiment: Experiment, scale: str, document: dict[str, Any], pane
         for row in figures.rows(entry):
             used.append(experiment.run(scale, entry["protocol"], entry["split"], row, seed))
             labels.append(entry.get("label", experiment.catalog.algorithms[row]["label"]))
-    order = sorted(range(len(used)), key=lambda place: used[place].algorithm != panel.get("frame", used[0].algorithm))
-    path = analyses.surface_path(*(used[order[0]], experiment.results), *(used[place] for place in order[1:]))
+    on = experiment.results, document.get("set")
+    if "frame" in panel:
+        first = next(place for place, run in enumerate(used) if run.algorithm == panel["frame"])
+        path = analyses.surface_path(used[first], *on, used[1 - first])
+        files = [(path, int(place != first)) for place in range(2)]
+    else:
+        files = [(analyses.surface_path(run, *on), 0) for run in used]
     shown = [
-        {"label": label, "surface": path, "model": order.index(place), "runs": [run.path]}
-        for place, (label, run) in enumerate(zip(labels, used, strict=True))
+        {"label": label, "surface": path, "model": model, "runs": [run.path]}
+        for label, (path, model), run in zip(labels, files, used, strict=True)
     ]
-    return {"surfaces": shown}, [path], used
+    return {"surfaces": shown}, [path for path, _ in files], used
 
 
 def _lines(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):

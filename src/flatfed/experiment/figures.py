@@ -19,7 +19,7 @@ KINDS = {
     "bars": (("metric", "protocol", "splits", "rows"), ("seeds",)),
     "partition": (("seed",), ("protocol", "splits", "panels")),
     "histogram": (("seed", "panels"), ("protocol",)),
-    "surface": (("panels",), ("protocol", "seed", "metric")),
+    "surface": (("panels",), ("protocol", "seed", "metric", "set")),
     "line": (("panels",), ("protocol", "seed", "metric")),
     "eigenvalues": (("panels",), ("protocol", "rows", "seeds")),
 }
@@ -162,6 +162,8 @@ def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catal
     models = [row for one in entries(panel) for row in rows(one)]
     if "frame" in panel and (document["kind"] != "surface" or panel["frame"] not in models):
         raise ConfigError(unknown("row", panel["frame"], models, f"{where}: frame (of kind surface, one of its rows)"))
+    if "frame" in panel and len(models) != 2:
+        raise ConfigError(f"{where}: frame: {panel['frame']!r} is for two models in one frame, not {len(models)}")
     ends = [one["protocol"] for one in entries(panel) for _ in rows(one)]
     if document["kind"] == "line" and (len(ends) < 2 or len(set(ends)) > 1):
         raise ConfigError(f"{where}: a line is between two models of one protocol; rows or series, its start first")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flatfed import algorithms as registry
+from flatfed.data import keys
 from flatfed.engine import graphs
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import settings
@@ -27,12 +28,18 @@ def deal_of(
     """Return (partition spec without seed, client sampling) of ``split`` in ``protocol`` at ``scale``."""
     values = protocol.scales[scale]
     dataset, printed = (catalog.datasets[each["dataset"]] for each in (values, protocol.scales["paper"]))
-    return settings.of_split(catalog.splits[split], values, dataset, printed)
+    deal, sampling = settings.of_split(catalog.splits[split], values, dataset, printed)
+    if other := catalog.splits[split].get("images_of"):
+        clients, _ = deal_of(protocol, other, scale, catalog)
+        deal["images_of"] = {key: value for key, value in clients.items() if key not in keys.OF_THE_WHOLE}
+    return deal, sampling
 
 
 def check(protocol: settings.Protocol, split: str, catalog: Catalog, where: str) -> None:
     """Refuse a split that the protocol's dataset cannot be dealt by, at either scale; ``where`` asked for it."""
     declared = catalog.splits[split]
+    if "images_of" in declared:
+        check(protocol, declared["images_of"], catalog, where)
     place = f"config/splits.yaml: {split}"
     if declared["scheme"] == "domain":
         name = protocol.scales["paper"]["dataset"]

@@ -27,6 +27,10 @@ SUMS, OWN = "files", "record_sha256"
 #: How many training and test images the data set had that the run was made from; not in records before 2026-11-22.
 IMAGES = "images"
 
+#: Format of an entry of ``probes`` (:mod:`flatfed.engine.probe`); those of earlier versions, which have none, hold
+#: other quantities under the same names.
+PROBE_FORMAT = 2
+
 #: What every record says, whoever wrote it.
 NEEDED = ("description", "rounds_done", "diverged_at", "dataset_digest", "partition_digest")
 

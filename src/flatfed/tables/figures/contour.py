@@ -20,8 +20,7 @@ from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
 
 from flatfed.tables.figures.paper import WIDTH, caption
-from flatfed.tables.figures.surface import (
-    COLOURS,
+from flatfed.tables.figures.sheets import (
     NOT_MADE,
     diverged,
     images,
@@ -29,9 +28,9 @@ from flatfed.tables.figures.surface import (
     quantity,
     reading,
     sheets,
-    ticks,
     why_empty,
 )
+from flatfed.tables.figures.surface import COLOURS, ticks
 
 
 def draw(spec: dict[str, Any]) -> Figure:

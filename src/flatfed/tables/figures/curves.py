@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 
 from flatfed.errors import DataError, unknown
-from flatfed.runs.record import METRICS, hold
+from flatfed.runs.record import METRICS, PROBE_FORMAT, hold
 from flatfed.runs.wanted import Wanted
 from flatfed.tables.figures.palette import strokes, styles
 from flatfed.tables.figures.paper import PROBES, QUANTITIES, WIDTH, caption, columns, legend, sample, widths
@@ -83,6 +83,8 @@ def draw(spec: dict[str, Any]) -> Figure:
             below = axis.transAxes + ScaledTranslation(0, UNDER, figure.dpi_scale_trans)
             under = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": below, "borderaxespad": 0}
             axis.legend(own.values(), own.keys(), fontsize=7, frameon=False, columnspacing=1.0, ncols=3, **under)
+        if metric in PROBES:
+            _hold_alike(spec, panels[place])
         early = early or len(lasts) > 1
         cut = _cut(axis) or cut
         folders += [folder for series in lines for folder in series["runs"] if metric in PROBES]
@@ -140,9 +142,30 @@ def _read(folder: str, metric: str) -> dict[int, float] | None:
 def _probes(folder: str, record: dict[str, Any], metric: str) -> list[tuple[int, float]]:
     """Return (finished rounds, value) of a run's probes; a measure that an algorithm does not have is left out."""
     try:
+        if any(one.get("format") != PROBE_FORMAT for one in record["probes"]):
+            raise DataError(
+                f"{folder}/run.json: its probes were written by an earlier version, which measured something else "
+                f"under the name of {metric} (format {PROBE_FORMAT} is wanted); train the run again"
+            )
         return [(int(one["round"]), float(one[metric])) for one in record["probes"] if one[metric] is not None]
     except (ValueError, KeyError, TypeError) as problem:
         raise DataError(f"{folder}/run.json: holds no probes with {metric} ({problem!r})") from None
+
+
+def _hold_alike(spec: dict[str, Any], panel: dict[str, Any]) -> None:
+    """Refuse probes of one seed that are on different images, so that their lines do not compare; DataError."""
+    firsts: dict[int, tuple[str, tuple[str, str]]] = {}
+    for folder in [folder for series in panel["series"] for folder in series["runs"]]:
+        record = Wanted(folder).record()
+        for one in record["probes"][:1] if record else ():
+            images = record["dataset_digest"], one["images_sha256"]
+            first, theirs = firsts.setdefault(record["description"]["seed"], (folder, images))
+            if images != theirs:
+                raise DataError(
+                    f"figure {spec['figure']}: {panel['title']}: the probes of {folder} are on other images (SHA-256 "
+                    f"of their positions {images[1][:12]}) than those of {first} ({theirs[1][:12]}): they do not "
+                    "compare. Runs of one deal have the same, at one place, too: `images_of` in config/splits.yaml"
+                )
 
 
 def _line(axis: Axes, look: dict[str, Any], runs: list[dict[int, float]], window: int, factor: float) -> None:

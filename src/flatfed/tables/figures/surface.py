@@ -1,25 +1,25 @@
 """Loss surfaces in three dimensions, one model in a panel or two in one frame.
 
 As in FedSAM, Figure 2 and FedLESAM, Figures 1, 3, 6 (one model a panel) and in FedSMOO, Figure 3 and DFedSAM, Figure 2
-(one model as a surface, the other as a mesh). Specification, beside the keys that every figure has::
+(one model as a surface, the other as a mesh). Every model is moved by its own filters, along one draw of directions
+(Li et al. 2018), and its loss is of the same images: surfaces that are to be compared and differ in draw, grid or
+images are refused. Specification, beside the keys that every figure has::
 
     {"kind": "surface" | "contour", "metric": "loss" | "accuracy",   # absent: loss
      "top": 4.0,                                                      # cut what is higher; absent: nothing is cut
      "panels": [{"title": "FedSMOO over FedAvg",
-                 "surfaces": [{"label": "FedAvg", "surface": "results/.../surface.npz", "model": 0},
-                              {"label": "FedSMOO", "surface": "results/.../surface.npz", "model": 1}]}]}
+                 "surfaces": [{"label": "FedAvg", "surface": "results/.../fedavg/seed1/surface.npz", "model": 0},
+                              {"label": "FedSMOO", "surface": "results/.../fedsmoo/seed1/surface.npz"}]}]}
 
 ``surface`` is a file of ``flatfed surface`` (its form: ``flatfed.analysis.landscape_file``), ``model`` the place of the
-model in it, 0 where absent. The first surface of a panel is filled, a second is drawn as a mesh; a contour
-(``flatfed.tables.figures.contour``) takes one. All panels share their axes. A file that is absent, and a run that
-diverged, leaves its panel empty and is counted.
+model in it, 0 where absent. In a file of several models all are moved by the filters of the first, which is said. The
+first surface of a panel is filled, a second is drawn as a mesh; a contour (``flatfed.tables.figures.contour``) takes
+one. All panels share their axes. A file that is absent, and a run that diverged, leaves its panel empty and is counted.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -29,84 +29,17 @@ from matplotlib.colors import Colormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
-from flatfed.analysis.landscape_file import Landscape, read
-from flatfed.errors import DataError, unknown
 from flatfed.tables.figures.paper import WIDTH, caption
-
-#: Metric -> (axis label with unit, printed units in one stored unit).
-METRICS = {"loss": ("Loss (nats)", 1.0), "accuracy": ("Accuracy (%)", 100.0)}
+from flatfed.tables.figures.sheets import Sheet, quantity, reading, sheets, why_empty
 
 COLOURS: Colormap = seaborn.color_palette("viridis", as_cmap=True)
 MESH = "#1f2328"
-
-#: Stands in the panel of a file that is not there.
-NOT_MADE = "not made"
 
 #: At most so many lines of a mesh in either direction: the surface below is to be seen between them.
 MESH_LINES = 25
 
 #: Light from the upper left, towards the reader.
 LIGHT = np.array([-0.45, -0.55, 1.0]) / np.linalg.norm([-0.45, -0.55, 1.0])
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """One surface to draw: ``z`` (n, n) in printed units at ``x[i], y[j]``, NaN where it is not finite.
-
-    ``model`` is its place in its file, of which ``about`` tells. ``diverged``: whose run diverged, so that there is no
-    finite z, and in which round; "" of most.
-    """
-
-    label: str
-    model: int
-    x: np.ndarray
-    y: np.ndarray
-    z: np.ndarray
-    about: dict[str, Any]
-    diverged: str = ""
-
-
-def why_empty(panel: list[Sheet | None]) -> str:
-    """Return the words that stand in a panel in place of its surfaces, "" where they can be drawn."""
-    if None in panel:
-        return NOT_MADE
-    return "\n".join(dict.fromkeys(sheet.diverged for sheet in panel if sheet.diverged))
-
-
-def diverged(about: dict[str, Any], model: int) -> str:
-    """Say whose run diverged, so that a file holds no values of ``model``: its own, or that which lends the scale."""
-    for place in (model, 0):
-        when = about["models"][place].get("diverged_at")
-        if when is not None:
-            return f"{about['models'][place]['algorithm']} diverged in round {when}"
-    return ""
-
-
-def sheets(spec: dict[str, Any]) -> tuple[list[list[Sheet | None]], tuple[float, float]]:
-    """Return every panel's surfaces, None for those that are not made, and the common limits of z, ``top`` minded.
-
-    :raises DataError: the metric is unknown, a file is damaged, no surface, or has no such model, a panel has more
-        surfaces than it can show, or nothing is below ``top``.
-    """
-    factor = quantity(spec)[1]
-    most = 1 if spec["kind"] == "contour" else 2
-    found = []
-    for panel in spec["panels"]:
-        if not 1 <= len(panel["surfaces"]) <= most:
-            shown = "one surface" if most == 1 else "one or two surfaces"
-            raise DataError(
-                f"figure {spec['figure']}: {panel['title']}: {len(panel['surfaces'])} surfaces, not {shown}"
-            )
-        found.append([_sheet(entry, spec.get("metric", "loss"), factor) for entry in panel["surfaces"]])
-    values = [sheet.z[np.isfinite(sheet.z)] for panel in found for sheet in panel if sheet]
-    values = np.concatenate(values) if values else np.zeros(0)
-    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
-    top = factor * spec.get("top", math.inf)
-    if top <= low:
-        raise DataError(
-            f"figure {spec['figure']}: top: {spec['top']} cuts everything, the lowest being {low / factor:g}"
-        )
-    return found, (low, min(high if high > low else low + 1.0, top))
 
 
 def draw(spec: dict[str, Any]) -> Figure:
@@ -142,74 +75,6 @@ def draw(spec: dict[str, Any]) -> Figure:
         axis.add_collection3d(Poly3DCollection(corners, facecolors=faces, edgecolors=edges, linewidths=0.35))
     caption(figure, spec, reading(spec, found, limits))
     return figure
-
-
-def reading(spec: dict[str, Any], found: list[list[Sheet | None]], limits: tuple[float, float]) -> str:
-    """Say what the axes are, whose filters they are scaled to, on which images, what is cut and what is not there."""
-    there = [sheet for panel in found for sheet in panel if sheet and not sheet.diverged]
-    absent = sum(sheet is None for panel in found for sheet in panel)
-    said = []
-    if there:
-        seeds = ", ".join(str(seed) for seed in sorted({sheet.about["seed"] for sheet in there}))
-        said.append(
-            f"x, y: steps along two random directions (draw {seeds}), orthogonal in every filter and scaled to "
-            f"{' or '.join(sorted({_whose(sheet, there) for sheet in there}))}; biases and normalisation layers stay."
-        )
-        said.append(images([sheet.about for sheet in there]))
-    wild = sum(int((~np.isfinite(sheet.z)).sum()) for sheet in there)
-    if wild:
-        said.append(f"{wild} points without a finite value are left out.")
-    if any(np.nanmax(sheet.z, initial=-math.inf) > limits[1] for sheet in there):
-        said.append(f"Cut at {limits[1]:.3g}.")
-    if absent:
-        said.append(f"Missing surfaces: {absent}.")
-    gone = dict.fromkeys(sheet.diverged for panel in found for sheet in panel if sheet and sheet.diverged)
-    said += [f"Without a surface: {', '.join(gone)}."] if gone else []
-    return " ".join(said)
-
-
-def _whose(sheet: Sheet, there: list[Sheet]) -> str:
-    """Say whose filters the directions of a surface are scaled to: its own, or those of the first in its file."""
-    models = sheet.about["models"]
-    if len(models) == 1:
-        return "the model's own filters"
-    labels = [one.label for one in there if one.about == sheet.about and one.model == 0]
-    return f"the filters of {labels[0] if labels else models[0]['name']}, each model around itself"
-
-
-def images(abouts: list[dict[str, Any]]) -> str:
-    """Say on which images values were computed."""
-    kinds = {f"{about['images']:,} {'training' if about['set'] == 'train' else 'test'} images" for about in abouts}
-    return f"On {' or '.join(sorted(kinds))}." if kinds else ""
-
-
-def quantity(spec: dict[str, Any]) -> tuple[str, float]:
-    """Return the label of the axis and printed units in a stored one; DataError for an unknown metric."""
-    metric = spec.get("metric", "loss")
-    if metric not in METRICS:
-        raise DataError(unknown("metric", metric, METRICS, f"figure {spec['figure']}"))
-    return METRICS[metric]
-
-
-def landscape(path: str, kind: str) -> Landscape | None:
-    """Return a landscape, None where there is no file; DataError for one that is of another kind."""
-    if not Path(path).is_file():
-        return None
-    found = read(path)
-    if found.kind != kind:
-        raise DataError(f"{path}: is a {found.kind}, but a {kind} is wanted")
-    return found
-
-
-def _sheet(entry: dict[str, Any], metric: str, factor: float) -> Sheet | None:
-    found, model = landscape(entry["surface"], "surface"), entry.get("model", 0)
-    if found is None:
-        return None
-    if not 0 <= model < len(found.loss):
-        raise DataError(f"{entry['surface']}: no model {model}: it holds {len(found.loss)}, counted from 0")
-    z = factor * getattr(found, metric)[model]
-    finite = np.where(np.isfinite(z), z, np.nan)
-    return Sheet(entry["label"], model, found.x, found.y, finite, found.about, diverged(found.about, model))
 
 
 def _frame(axis: Any, spec: dict[str, Any], limits: tuple[float, float], first: Sheet | None) -> None:

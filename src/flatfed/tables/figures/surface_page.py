@@ -13,7 +13,8 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
 
-from flatfed.tables.figures.surface import COLOURS, Sheet, quantity, reading, sheets, why_empty
+from flatfed.tables.figures.sheets import Sheet, quantity, reading, sheets, why_empty
+from flatfed.tables.figures.surface import COLOURS
 from flatfed.tables.formats import html
 
 #: Digits of a height in the page: more than can be seen or read off.
@@ -23,7 +24,7 @@ DIGITS = 5
 def fragment(spec: dict[str, Any]) -> Markup:
     """Return the surfaces of a specification of kind "surface" as HTML without a page around it.
 
-    :raises DataError: as :func:`flatfed.tables.figures.surface.sheets`.
+    :raises DataError: as :func:`flatfed.tables.figures.sheets.sheets`.
     """
     found, limits = sheets(spec)
     panels = [_panel(panel, place) for panel, place in zip(spec["panels"], found, strict=True)]
