@@ -18,7 +18,7 @@ from flatfed.engine.checkpoint import NAME
 
 RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
 LOG = f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/fedavg/seed1.log"
-COMMAND = [sys.executable, "-m", "snakemake", "--cores", "1", f"{RUN}/run.json"]
+COMMAND = [sys.executable, "-m", "snakemake", "--cores", "1", "--retries", "1", f"{RUN}/run.json"]
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds the process to end in /proc")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
-from flatfed import algorithms, experiment, files, folders, gpus, provenance, warm
+from flatfed import algorithms, closing, experiment, files, folders, gpus, provenance, warm
 from flatfed.experiment import analyses, figures, requests, strict_yaml, tuning
 
 RESULTS = workflow.pathvars.apply("<results>")
@@ -33,6 +33,10 @@ REQUESTS = told(requests.read)(config.get("plan"))
 kept = temp if config.get("keep_models") == "needed" else update
 
 
+# Run records that this call makes, for what the screen ends with.
+RECORDS = []
+
+
 # Folders can be written to, the device is there and said. Local training jobs fork from one process that has imported torch:
 # see flatfed.warm. On a terminal, bars: see flatfed.bars.
 onstart:
@@ -43,6 +47,7 @@ onstart:
     if workflow.is_main_process:
         outputs = [file for job in workflow.dag.needrun_jobs() for file in (*job.output, *job.log)]
         told(folders.writable)(Path(file).parent for file in outputs)
+        RECORDS.extend(Path(file) for file in outputs if Path(file).name == "run.json")
     if workflow.local_exec and workflow.is_main_process:
         told(gpus.demanded)(DEVICE)
         if (config.get("device", "auto"), DEVICE) == ("auto", "cpu"):
@@ -56,6 +61,16 @@ onstart:
         from flatfed import bars
 
         bars.attach(logger, len(workflow.dag))
+
+
+onsuccess:
+    closing.say("Diverged:", closing.diverged(RECORDS))
+
+
+# The last thing on the screen, after what Snakemake says of its end.
+onerror:
+    atexit.register(closing.say, "Why jobs failed:", closing.failed(log))
+    atexit.register(closing.say, "Diverged:", closing.diverged(RECORDS))
 
 
 # An id is anything between two slashes: an unknown one is then named by flatfed, with the nearest that exists.

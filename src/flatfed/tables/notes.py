@@ -199,7 +199,8 @@ def compared(columns: list[dict[str, dict | None]]) -> list[str]:
     if tested and any(cell and cell["scale"] == "paper" for cell in cells):
         held = sum(one.startswith("held") for one in tested)
         chance = f"{len(tested) / 2:g}"
-        said.append(f"{held} of {len(tested)} printed claims that one row beats another hold, where chance gives {chance}")
+        claims = "printed claims that one row beats another hold"
+        said.append(f"{held} of {len(tested)} {claims}, where chance gives {chance}")
     return [f"{'; '.join(said)} (flatfed verify)."] if said else []
 
 

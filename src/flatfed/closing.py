@@ -1,0 +1,52 @@
+"""What the screen ends with when Snakemake has: why jobs failed, and which trainings diverged."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+MOST = 10  # jobs that are told; of more, their number
+
+#: A failed job's logs, as Snakemake's own log names them.
+LOGS = re.compile(r"^ +log: (?P<logs>.+?) \(check log file\(s\) for error details\)$", re.MULTILINE)
+
+
+def failed(logs: Iterable[str]) -> list[str]:
+    """Return "log file: reason" of every job that failed, by Snakemake's own ``logs``, files.
+
+    The reason is the last line of the job's log, which a refusal ends with.
+    """
+    texts = [Path(log).read_text(encoding="utf-8", errors="replace") for log in logs if Path(log).is_file()]
+    each = dict.fromkeys(name for found in LOGS.finditer("\n".join(texts)) for name in found["logs"].split(", "))
+    return [f"{name}: {_last(Path(name))}" for name in each]
+
+
+def diverged(records: Iterable[Path]) -> list[str]:
+    """Return "folder: diverged in round r" of the runs among ``records``, run.json files, that ended so."""
+    said = []
+    for path in records:
+        try:
+            ended = json.loads(path.read_text(encoding="utf-8"))["diverged_at"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # it was not made, and why is told as a failure
+        if ended is not None:
+            said.append(f"{path.parent}: diverged in round {ended}; it is recorded, and tables say so")
+    return said
+
+
+def say(title: str, lines: list[str]) -> None:
+    """Print ``lines``, if there are any, under ``title`` to standard error, the first :data:`MOST` of them."""
+    rest = [f"and {len(lines) - MOST} more"] if len(lines) > MOST else []
+    if lines:
+        print("\n".join([title, *(f"  {line}" for line in [*lines[:MOST], *rest])]), file=sys.stderr)
+
+
+def _last(log: Path) -> str:
+    try:
+        lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    except OSError:
+        lines = []
+    return lines[-1].strip() if lines else "it left no message: killed, or out of memory?"

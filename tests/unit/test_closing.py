@@ -1,0 +1,47 @@
+"""What the screen ends with: why jobs failed, by their logs; which trainings diverged, by their records."""
+
+from __future__ import annotations
+
+import json
+
+from flatfed import closing
+
+LOG = """
+Error in rule train:
+    jobid: 3
+    log: {one} (check log file(s) for error details)
+    shell:
+        exec python -m flatfed train > {one} 2>&1
+Error in rule cell:
+    log: {two}, {three} (check log file(s) for error details)
+Error in rule train:
+    log: {one} (check log file(s) for error details)
+"""
+
+
+def test_each_failed_job_is_told_once_with_the_last_line_of_its_log(tmp_path):
+    one, two, three = (tmp_path / name for name in ("one.log", "two.log", "three.log"))
+    one.write_text("begun\n\nflatfed train: the disk is full\n\n")
+    two.write_text("")
+    own = tmp_path / "snakemake.log"
+    own.write_text(LOG.format(one=one, two=two, three=three))
+    killed = "it left no message: killed, or out of memory?"
+    expected = [f"{one}: flatfed train: the disk is full", f"{two}: {killed}", f"{three}: {killed}"]
+    assert closing.failed([str(own), str(tmp_path / "absent.log")]) == expected
+
+
+def test_runs_that_diverged_are_told_and_others_are_not(tmp_path):
+    for name, content in (("a", {"diverged_at": 7}), ("b", {"diverged_at": None}), ("c", [])):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(json.dumps(content))
+    records = [tmp_path / name / "run.json" for name in ("a", "b", "c", "absent")]
+    assert closing.diverged(records) == [f"{tmp_path}/a: diverged in round 7; it is recorded, and tables say so"]
+
+
+def test_what_is_said_is_short_and_nothing_is_said_of_nothing(capsys):
+    closing.say("Diverged:", [])
+    closing.say("Why:", [f"job {number}" for number in range(12)])
+    lines = capsys.readouterr().err.splitlines()
+    assert (
+        lines[0] == "Why:" and lines[1] == "  job 0" and lines[-2:] == ["  job 9", "  and 2 more"] and len(lines) == 12
+    )
