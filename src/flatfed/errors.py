@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import re
 from collections.abc import Iterable
 
 #: What the user can do about a disk that takes no more, and about a path that leads to nothing or to something else.
@@ -22,6 +23,12 @@ REMEDIES = {
     errno.ELOOP: "links lead in a circle there",
 }
 
+
+#: Kinds of ids that hold the numbers of what they mean.
+NUMBERED = ("split", "algorithm")
+
+#: A number in an id.
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 #: Of these, the errors that a system raises without saying for which file: a write to a full disk.
 WITHOUT_A_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
@@ -49,7 +56,7 @@ def unknown(kind: str, value: object, known: Iterable[object], where: str) -> st
     >>> unknown("algorithm", "fedsmo", ["fedavg", "fedsmoo"], "config/tables/x.yaml: rows[1]")
     "config/tables/x.yaml: rows[1]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'? known: fedavg, fedsmoo"
     """
-    return f"{where}: unknown {kind} {value!r}; {_instead(value, known, 'did you mean', 'known')}"
+    return f"{where}: unknown {kind} {value!r}; {instead(value, known, by_number=kind in NUMBERED)}"
 
 
 def absent(kind: str, wanted: str, there: Iterable[str], where: str) -> str:
@@ -58,14 +65,46 @@ def absent(kind: str, wanted: str, there: Iterable[str], where: str) -> str:
     >>> absent("column", "value", ["metric", "valeu"], "x.csv")
     "x.csv: column 'value' is missing; is it 'valeu'? there are: metric, valeu"
     """
-    return f"{where}: {kind} {wanted!r} is missing; {_instead(wanted, there, 'is it', 'there are')}"
+    return f"{where}: {kind} {wanted!r} is missing; {instead(wanted, there, 'is it', 'there are')}"
 
 
-def _instead(value: object, known: Iterable[object], asked: str, listed: str) -> str:
-    """Ask whether ``value`` is the one of ``known`` that is most like it, if any is, and list them all, sorted."""
+def instead(
+    value: object,
+    known: Iterable[object],
+    asked: str = "did you mean",
+    listed: str = "known",
+    *,
+    by_number: bool = False,
+) -> str:
+    """Ask whether ``value`` is the one of ``known`` that is :func:`nearest` to it, if any is, and list them all, sorted.
+
+    >>> instead("fedsmo", ["fedavg", "fedsmoo"])
+    "did you mean 'fedsmoo'? known: fedavg, fedsmoo"
+    """
     names = sorted({str(name) for name in known})
-    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
-    return (f"{asked} {near[0]!r}? " if near else "") + f"{listed}: {', '.join(names) or 'none'}"
+    near = nearest(str(value), names, by_number)
+    return (f"{asked} {near!r}? " if near else "") + f"{listed}: {', '.join(names) or 'none'}"
+
+
+def nearest(value: str, names: Iterable[str], by_number: bool = False) -> str | None:
+    """Return the one of ``names`` that is most like ``value``, None where none is.
+
+    ``by_number``: of those that differ by their numbers alone, it is that with the fewest other, then the nearest ones.
+
+    >>> nearest("dir0.25-100", ["dir0.1-100", "dir0.3-100", "dir0.25-200", "dir2-100"], by_number=True)
+    'dir0.3-100'
+    """
+    names, wanted = list(names), [float(number) for number in NUMBER.findall(value)]
+
+    def far(name: str) -> tuple[int, float]:
+        pairs = list(zip(wanted, map(float, NUMBER.findall(name)), strict=True))
+        return sum(a != b for a, b in pairs), sum(abs(a - b) / max(a, b) for a, b in pairs if a != b)
+
+    shape = NUMBER.sub("#", value)
+    alike = [name for name in names if by_number and wanted and NUMBER.sub("#", name) == shape]
+    if alike:
+        return min(alike, key=far)
+    return next(iter(difflib.get_close_matches(value, names, n=1, cutoff=0.5)), None)
 
 
 def described(error: OSError) -> str:

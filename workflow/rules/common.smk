@@ -13,6 +13,7 @@ from snakemake.settings.enums import Quietness
 
 from flatfed import algorithms, closing, experiment, files, folders, gpus, provenance, warm
 from flatfed.experiment import analyses, figures, requests, strict_yaml, tuning
+from flatfed.experiment import targets as experiment_targets
 
 RESULTS = workflow.pathvars.apply("<results>")
 RESOURCES = workflow.pathvars.apply("<resources>")
@@ -125,6 +126,18 @@ def columns_of(table):
     ):
         return None
     return dict(EXPERIMENT.selected()).get(table)
+
+
+@told
+def check_targets(*asked_for):
+    """Refuse a target of the command line that no rule makes. As a module, targets are the other workflow's.
+
+    Snakemake tells its targets only after the rules are read, and then names no nearest: the words themselves are looked at.
+    """
+    if workflow.is_main_process and Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
+        for target in experiment_targets.written(sys.argv[1:], RESULTS, asked_for):
+            if not Path(target).exists() and not any(rule.is_producer(target) for rule in workflow.rules):
+                experiment_targets.refuse(EXPERIMENT, target, asked_for)
 
 
 def selected_outputs():

@@ -80,6 +80,12 @@ def _known(name: str, folders: tuple[str, ...]) -> bool:
     return name in names()
 
 
+def unknown_algorithm(name: Any, there: Iterable[str], where: str) -> ConfigError:
+    """Return the error for an algorithm that is not ``there``; it says how one of the user's own is found."""
+    own = "one of your own is found in a folder that `algorithm_folders` in config.yaml names"
+    return ConfigError(f"{unknown('algorithm', name, there, where)}; {own}")
+
+
 def load(name: str) -> type[Algorithm]:
     """Return the class of algorithm ``name``.
 
@@ -93,7 +99,7 @@ def load(name: str) -> type[Algorithm]:
 def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
     """Load from ``folders``, once: a configuration asks thousands of times, and listing folders takes long."""
     if name not in names():
-        raise ConfigError(unknown("algorithm", name, names(), "algorithms"))
+        raise unknown_algorithm(name, names(), "algorithms")
     spec = importlib.util.find_spec(f"{__name__}.{name}")
     try:
         module = importlib.import_module(spec.name)

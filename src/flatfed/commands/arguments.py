@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
+
+from flatfed.commands.kinds import Parser, count, file, folder, json_or_file, picture, setting
 
 RUN = "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1"
 PARTITION = "results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz"
@@ -21,11 +22,12 @@ def parser() -> argparse.ArgumentParser:
     # Their modules are written with what stands below.
     from flatfed.commands import choose, compare_arguments, hessian, rerun, status, surface
 
-    top = argparse.ArgumentParser(
-        prog="python -m flatfed",
+    top = Parser(
+        prog="flatfed",
         description="The steps of the FlatFed workflow. `snakemake --cores all` calls them in order;\n"
         "each can be called by hand.",
-        epilog="`python -m flatfed COMMAND --help` explains a command and shows an example.",
+        epilog="`flatfed COMMAND --help` explains a command and shows an example. Without the command on the path:\n"
+        "`PYTHONPATH=src python -m flatfed`.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -40,56 +42,6 @@ def parser() -> argparse.ArgumentParser:
     compare_arguments.add(commands)
     status.add(commands)
     return top
-
-
-def json_or_file(text: str) -> dict[str, Any]:
-    """Read a JSON object, or the file of that name that holds one; argparse reports what is neither."""
-    inline = text.lstrip().startswith("{")
-    try:
-        value = json.loads(text if inline else Path(text).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a JSON object nor a readable file: {error}") from None
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{'the argument' if inline else text}: not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text}: a JSON object is wanted, not {type(value).__name__}")
-    return value
-
-
-def count(text: str) -> int:
-    """Read a whole number above 0."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: a whole number above 0 is wanted")
-    return int(text)
-
-
-def file(text: str) -> Path:
-    """Read the path of a file, to be read or written: there or not, but no folder and in none that is a file."""
-    path = _standing(text)
-    if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is a folder; a file is wanted")
-    return path
-
-
-def folder(text: str) -> Path:
-    """Read the path of a folder, to be read or written: there or not, but no file and in none that is one."""
-    path = _standing(text)
-    if path.exists() and not path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is a file; a folder is wanted")
-    return path
-
-
-def _standing(text: str) -> Path:
-    """Return the path ``text``; argparse reports one that nothing can have."""
-    path = Path(text)
-    try:
-        above = next((place for place in path.parents if place.exists()), None)
-        path.exists()
-    except (OSError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is no path ({error})") from None
-    if above is not None and not above.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r}: {str(above)!r} is a file, so nothing can lie in it")
-    return path
 
 
 def _add(commands: Any, name: str, does: str, detail: str, example: str) -> argparse.ArgumentParser:
@@ -119,7 +71,13 @@ def add_weights(sub: argparse.ArgumentParser) -> None:
 
 
 def _add_config(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--config", type=Path, metavar="FILE", help="the configuration (default: config/config.yaml)")
+    sub.add_argument(
+        "--config",
+        nargs="+",
+        type=setting,
+        metavar="FILE|KEY=VALUE",
+        help="the configuration (default: config/config.yaml), or values in place of its own, as Snakemake takes them",
+    )
 
 
 def _add_device(sub: argparse.ArgumentParser) -> None:
@@ -238,7 +196,7 @@ def _pages(commands: Any) -> None:
     )
     sub.add_argument("folder", type=folder, metavar="DIR", help="folder of figures")
     sub.add_argument("--head", default="", metavar="TEXT", help="a line above all of them")
-    _add_path(sub, "--out", "FILE", "PNG to write")
+    sub.add_argument("--out", type=picture, required=True, metavar="FILE", help="PNG to write")
 
 
 def _elsewhere(commands: Any) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from flatfed.commands import configuration
 
 
-def check(config: Path | None) -> None:
+def check(config: configuration.Parts) -> None:
     """Print what the configuration declares and what it asks for.
 
     :raises ConfigError: the first mistake in any file under config/.

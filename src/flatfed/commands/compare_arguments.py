@@ -5,17 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flatfed.commands.arguments import (
-    _add,
-    _add_config,
-    _add_device,
-    _add_path,
-    _add_spec,
-    add_weights,
-    count,
-    file,
-    folder,
-)
+from flatfed.commands.arguments import _add, _add_config, _add_device, _add_path, _add_spec, add_weights
+from flatfed.commands.kinds import count, file, folder, points
 
 
 def add(commands: Any) -> None:
@@ -59,7 +50,7 @@ def _compare(commands: Any) -> None:
         "tables", nargs="*", metavar="TABLE", help="ids of config/tables (default: those of the configuration)"
     )
     sub.add_argument("--scale", choices=("preview", "paper"), help="the scale (default: the configuration's)")
-    sub.add_argument("--point", type=float, default=1.0, metavar="P", help="percentage points allowed (default: 1.0)")
+    sub.add_argument("--point", type=points, default=1.0, metavar="P", help="percentage points allowed (default: 1.0)")
     sub.add_argument("--claims", action="store_true", help="list every claim, held ones too")
     sub.add_argument(
         "--strict",

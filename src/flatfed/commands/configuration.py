@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from flatfed import experiment
 from flatfed.errors import ConfigError
@@ -13,20 +16,39 @@ from flatfed.experiment import strict_yaml
 HOME = Path(__file__).resolve().parents[3]
 DEFAULT = Path("config/config.yaml")
 
+#: What stands after ``--config``: at most one file, and any number of KEY=VALUE, as Snakemake takes them.
+Parts = Sequence[str] | None
 
-def load(path: Path | None) -> experiment.Experiment:
-    """Load and validate the configuration in ``path`` (default: config/config.yaml here, else FlatFed's own).
+
+def load(parts: Parts) -> experiment.Experiment:
+    """Load and validate the configuration that ``parts`` of the command line make, as :func:`read` does.
 
     :raises ConfigError: the file cannot be read, or anything in the configuration is wrong.
     """
-    return experiment.load(HOME, read(path))
+    return experiment.load(HOME, read(parts))
 
 
-def read(path: Path | None) -> dict[str, Any]:
-    """Return what the configuration file ``path`` holds (default: as :func:`load`); ConfigError: it cannot be read."""
-    if path is None:
-        path = DEFAULT if DEFAULT.exists() else HOME / DEFAULT
+def split(parts: Parts) -> tuple[list[str], list[str]]:
+    """Return the files, and the KEY=VALUE, among ``parts``."""
+    given = [part for part in parts or () if "=" in part and part.partition("=")[0].isidentifier()]
+    return [part for part in parts or () if part not in given], given
+
+
+def read(parts: Parts) -> dict[str, Any]:
+    """Return a configuration: of a file (config/config.yaml here, else FlatFed's own), with KEY=VALUE for its own.
+
+    :raises ConfigError: there are two files, one cannot be read, or a value is not YAML.
+    """
+    files, given = split(parts)
+    if len(files) > 1:
+        raise ConfigError(f"--config: {', '.join(files)}: one file is wanted, and KEY=VALUE for what differs from it")
+    path = Path(files[0]) if files else DEFAULT if DEFAULT.exists() else HOME / DEFAULT
     content = strict_yaml.read(path, str(path))
     if content is None:  # which would mean FlatFed's own
         raise ConfigError(f"{path}: holds nothing; a configuration has `scale`, `tables` and `figures` at least")
+    for key, _, text in (part.partition("=") for part in given):
+        try:
+            content[key] = strict_yaml.as_in_a_file(yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--config: {key}={text}: not YAML ({' '.join(str(error).split())})") from None
     return content

@@ -13,7 +13,7 @@ from flatfed.commands.run_folder import run_of
 from flatfed.experiment import Experiment, Run
 
 
-def describe(folders: Iterable[str], config: Path | None, *, script: bool) -> None:
+def describe(folders: Iterable[str], config: configuration.Parts, *, script: bool) -> None:
     """Print the description of each run folder as one line of JSON or, with ``script``, commands that make the runs.
 
     :raises ConfigError: the configuration is wrong, or knows no such run.

@@ -15,7 +15,7 @@ from flatfed.files import digest_file, write_json, write_whole
 from flatfed.runs import record
 
 
-def pack(wanted: list[str], config: Path | None, out: Path, *, scale: str | None) -> None:
+def pack(wanted: list[str], config: configuration.Parts, out: Path, *, scale: str | None) -> None:
     """Write the finished runs of ``wanted``, tables or run folders (none: config.yaml's tables), to ``out``.
 
     ``out`` is a new folder, or an archive by its ending; either appears whole or not at all.

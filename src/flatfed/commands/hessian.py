@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 from flatfed import gpus
-from flatfed.commands import arguments, run_record
+from flatfed.commands import arguments, kinds, run_record
 from flatfed.commands.surface import images, seed
 from flatfed.errors import FlatFedError
 
@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
         f"python -m flatfed hessian {run} \\\n"
         f"    --dataset resources/digits --partition {arguments.PARTITION} --out hessian.json",
     )
-    sub.add_argument("run", type=arguments.folder, metavar="RUN_FOLDER", help="a finished run")
+    sub.add_argument("run", type=kinds.folder, metavar="RUN_FOLDER", help="a finished run")
     arguments._add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
     arguments._add_path(sub, "--partition", "NPZ", "file that `partition` made, the run's own")
     arguments._add_path(sub, "--out", "JSON", "file to write")
@@ -55,7 +55,7 @@ def add(commands: Any) -> None:
         ("--micro-batch", 128, "N", "images of one graph: less takes less memory"),
     ):
         help_ = f"{meaning} (default: {default})"
-        sub.add_argument(option, type=arguments.count, default=default, metavar=metavar, help=help_)
+        sub.add_argument(option, type=kinds.count, default=default, metavar=metavar, help=help_)
     sub.add_argument("--residual", type=share, default=0.01, help="of an eigenvalue, that ends the search (0.01)")
     sub.add_argument("--trace-error", type=share, default=0.05, help="standard error / trace that is enough (0.05)")
     sub.add_argument("--precision", choices=("float32", "float64"), default="float32", help="(default: float32)")

@@ -32,7 +32,7 @@ NAMED = 12
 WRITTEN = {"description", "description_digest", "completed", "renamed", records.OWN}
 
 
-def accept(folders: Iterable[Path], config: Path | None, *, replace: bool, other_code: bool) -> None:
+def accept(folders: Iterable[Path], config: configuration.Parts, *, replace: bool, other_code: bool) -> None:
     """Check every finished run under ``folders`` against the configuration, then move all of them into results/.
 
     A folder or archive that ``flatfed export`` made is held against its manifest first. Nothing is moved unless every
@@ -46,7 +46,7 @@ def accept(folders: Iterable[Path], config: Path | None, *, replace: bool, other
         _accept([stack.enter_context(bundle.opened(path)) for path in folders], config, replace, other_code)
 
 
-def _accept(folders: list[Path], config: Path | None, replace: bool, other_code: bool) -> None:
+def _accept(folders: list[Path], config: configuration.Parts, replace: bool, other_code: bool) -> None:
     experiment = configuration.load(config)
     files = [(folder, path) for folder in folders for path in sorted(folder.rglob("run.json"))]
     # What a rerun replaced lies in a hidden folder of its own run.
@@ -71,7 +71,9 @@ def _accept(folders: list[Path], config: Path | None, replace: bool, other_code:
         _refuse([*kept, f"{len(kept)} runs stay where they are; --replace puts them in place of those that exist"])
 
 
-def _passed(experiment: Experiment, found: list[Path], config: Path | None, other_code: bool) -> dict[Path, Run]:
+def _passed(
+    experiment: Experiment, found: list[Path], config: configuration.Parts, other_code: bool
+) -> dict[Path, Run]:
     """Return the run of this configuration that each of the finished runs ``found`` is, by folder.
 
     :raises DataError: some are none; the message names them, and all data and partitions that are not here.
@@ -94,7 +96,8 @@ def _passed(experiment: Experiment, found: list[Path], config: Path | None, othe
         if not needed.keys() & set(data_of(run)):
             problems += hold_digests(folder, run, other_code=other_code)
     if needed:
-        given = ["--configfile", str(config)] if config else []
+        files, values = configuration.split(config)
+        given = [*(["--configfile", *files] if files else []), *(["--config", *values] if values else [])]
         command = shlex.join(["snakemake", "--cores", "1", *given, "--", *map(str, needed)])
         others = " (`python -m flatfed published` reads published runs without)"
         problems.append(f"{len(needed)} files are needed to check the runs{others}; make them first: {command}")

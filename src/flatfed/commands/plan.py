@@ -107,7 +107,7 @@ def state(run: Run, analysed: bool = False) -> str:
 
 def plan(
     tables: list[str],
-    config: Path | None,
+    config: configuration.Parts,
     *,
     scale: str | None,
     every: bool,

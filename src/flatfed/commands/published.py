@@ -86,7 +86,7 @@ def published(options: argparse.Namespace) -> None:
     print(f"{options.out}: made from {len(found.runs)} runs: {', '.join([*tables, *drawn])}")
 
 
-def described_for(found: Folder, config: Path | None) -> Experiment:
+def described_for(found: Folder, config: configuration.Parts) -> Experiment:
     """Return what the configuration describes, with the seeds of the runs ``found``."""
     seeds = sorted({record["description"]["seed"] for record, _ in found.runs.values()})
     asked = {key: value for key, value in configuration.read(config).items() if key != "seeds_together"}

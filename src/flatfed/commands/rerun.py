@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms, gpus, models
-from flatfed.commands import arguments, run_record
+from flatfed.commands import arguments, kinds, run_record
 from flatfed.errors import DataError
 from flatfed.files import read_json
 from flatfed.runs import record as records
@@ -35,15 +35,15 @@ def add(commands: Any) -> None:
         "Exit status: 0 where all lines are the same digit for digit, 1 where they are not.",
         "python -m flatfed rerun results/published/cifar10-cnn/runs/dir0.6-100/fedavg/seed1/run.json --out again",
     )
-    record = "the run.json of a finished run, or with --rounds the run.so-far.json of one that is not"
-    sub.add_argument("record", type=arguments.file, metavar="RUN_JSON", help=record)
-    sub.add_argument("--out", type=arguments.folder, required=True, metavar="DIR", help="folder for the run made again")
-    sub.add_argument("--rounds", type=arguments.count, metavar="N", help="make and compare the first N rounds only")
-    sub.add_argument("--dataset", type=arguments.folder, metavar="DIR", help="its data set (default: resources/<name>)")
+    record = "folder or run.json of a finished run, or with --rounds folder or run.so-far.json of one that is not"
+    sub.add_argument("record", type=kinds.record, metavar="RUN", help=record)
+    sub.add_argument("--out", type=kinds.folder, required=True, metavar="DIR", help="folder for the run made again")
+    sub.add_argument("--rounds", type=kinds.count, metavar="N", help="make and compare the first N rounds only")
+    sub.add_argument("--dataset", type=kinds.folder, metavar="DIR", help="its data set (default: resources/<name>)")
     weights = "its pre-trained weights (default: in resources)"
-    sub.add_argument("--weights", type=arguments.file, metavar="FILE", help=weights)
+    sub.add_argument("--weights", type=kinds.file, metavar="FILE", help=weights)
     sub.add_argument("--device", choices=("cpu", "cuda"), help="the device (default: the record's)")
-    sub.add_argument("--threads", type=arguments.count, metavar="N", help="CPU threads (default: the record's)")
+    sub.add_argument("--threads", type=kinds.count, metavar="N", help="CPU threads (default: the record's)")
 
 
 def rerun(options: argparse.Namespace) -> int:

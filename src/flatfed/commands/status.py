@@ -39,6 +39,7 @@ LISTED = 12
 ROUND = re.compile(r"round (?P<done>\d+)/\d+ .*?(?P<pace>[\d.e+-]+) s a round  .* left")
 ERROR = re.compile(r"flatfed( \w+)?: |\w+(\.\w+)*(Error|Exception)\b")
 STOPPED = re.compile(r"stopped by|flatfed \w+: interrupted")
+ENDED = re.compile(r"(done in|diverged at round) ")
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def state(run: Run, now: float) -> State:
             return State("running" if alive else "stopped", said, log, at["round"], at["pace"] if alive else None)
     if held:
         return State("running", said or f"{run.path}: begins", log, done)
-    if not log:
+    if not log or (at is None and not held and ENDED.search(said)):  # the log of a run whose results were taken away
         return State("waiting")
     if ERROR.match(said) and not STOPPED.search(said):
         return State("failed", said, log, done)

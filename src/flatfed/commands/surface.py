@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 from flatfed import gpus
-from flatfed.commands import arguments, run_record
+from flatfed.commands import arguments, kinds, run_record
 from flatfed.errors import FlatFedError
 
 #: How far a surface goes, in filter norms, and a line beyond either model, in lengths of the way between them.
@@ -39,26 +39,26 @@ def add(commands: Any) -> None:
         f"python -m flatfed surface {run} \\\n    --with {run.replace('/fedsmoo/', '/fedavg/')} \\\n"
         f"    --dataset resources/digits --partition {arguments.PARTITION} --out surface.npz",
     )
-    sub.add_argument("run", type=arguments.folder, metavar="RUN_FOLDER", help="a finished run")
+    sub.add_argument("run", type=kinds.folder, metavar="RUN_FOLDER", help="a finished run")
     other = sub.add_mutually_exclusive_group()
     other.add_argument(
         "--with",
         dest="others",
         nargs="+",
-        type=arguments.folder,
+        type=kinds.folder,
         default=[],
         metavar="OTHER_RUN",
         help="finished runs of the same model and data, put into the same frame",
     )
     other.add_argument(
-        "--line-to", type=arguments.folder, metavar="OTHER_RUN", help="the line to the model of this run instead"
+        "--line-to", type=kinds.folder, metavar="OTHER_RUN", help="the line to the model of this run instead"
     )
     arguments._add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
     arguments._add_path(sub, "--partition", "NPZ", "file that `partition` made, RUN_FOLDER's own")
     arguments._add_path(sub, "--out", "NPZ", "file to write")
     sub.add_argument(
         "--grid",
-        type=arguments.count,
+        type=kinds.count,
         default=51,
         metavar="N",
         help="points along a direction, odd (default: 51); of a line, points from model to model",
@@ -87,7 +87,7 @@ def add(commands: Any) -> None:
 
 def images(text: str) -> int | None:
     """Read a number of images, None for ``all``."""
-    return None if text == "all" else arguments.count(text)
+    return None if text == "all" else kinds.count(text)
 
 
 def seed(text: str) -> int:

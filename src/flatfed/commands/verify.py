@@ -17,7 +17,7 @@ FELL = 1
 
 def report(
     tables: list[str],
-    config: Path | None,
+    config: configuration.Parts,
     *,
     scale: str | None,
     point: float,

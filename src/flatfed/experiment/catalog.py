@@ -102,7 +102,7 @@ def _entries(root: Path, name: str, form: re.Pattern[str]) -> dict[str, dict[str
 def _files(folder: Path, place: str, schema: str) -> dict[str, dict[str, Any]]:
     """Return the files of ``folder`` by id, their name without .yaml; ``place`` is its name in messages."""
     documents = {}
-    for path in sorted(folder.glob("*.yaml")):
+    for path in sorted(folder.glob("[!.]*.yaml")):  # not an editor's lock or swap file
         where = f"{place}/{path.name}"
         check_id(path.stem, PLAIN, where)
         documents[path.stem] = read(path, where)
@@ -192,7 +192,7 @@ def check_algorithm(name: str, entry: dict[str, Any], algorithms: dict[str, dict
     where = f"config/algorithms.yaml: {name}"
     base, _, label = name.partition("~")
     if base not in files:
-        raise ConfigError(unknown("algorithm", base, files, where))
+        raise registry.unknown_algorithm(base, files, where)
     if not label and "set" in entry:
         raise ConfigError(f"{where}.set: only a variant ({name}~label) has this key; {name} has its file's defaults")
     if label and base not in algorithms:
@@ -225,12 +225,12 @@ def check_protocol(
                 raise ConfigError(f"{where}executor: key {device!r} is missing; each kind of device has one")
         for name, overrides in values["algorithms"].items():
             if name not in algorithms:
-                raise ConfigError(unknown("algorithm", name, algorithms, f"{where}algorithms"))
+                raise registry.unknown_algorithm(name, algorithms, f"{where}algorithms")
             settings.check_overrides(name.partition("~")[0], overrides, f"{where}algorithms.{name}")
         tried = (("searched", values.get("searched", {})), ("tune.grids", values.get("tune", {}).get("grids", {})))
         for key, name, grids in [(key, name, grids) for key, all_ in tried for name, grids in all_.items()]:
             if name not in algorithms:
-                raise ConfigError(unknown("algorithm", name, algorithms, f"{where}{key}"))
+                raise registry.unknown_algorithm(name, algorithms, f"{where}{key}")
             for parameter, values_tried in grids.items():
                 for value in values_tried:
                     settings.check_overrides(name.partition("~")[0], {parameter: value}, f"{where}{key}.{name}")

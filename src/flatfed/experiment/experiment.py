@@ -143,7 +143,7 @@ class Experiment:
         key = (scale, protocol, split, algorithm, seed)
         if key not in self._runs:
             self._values(scale, protocol)
-            _get(self.catalog.algorithms, algorithm, "algorithm", "config/algorithms.yaml")
+            self._algorithm(algorithm)
             self.partition_spec(scale, protocol, split, seed)
             chosen = tuning.chosen(self, *key[:-1]) if self.tune else {}
             self._runs[key] = self.resolved(*key, chosen)
@@ -172,7 +172,7 @@ class Experiment:
         """Return the run of these ids with the ``chosen`` values in place of the protocol's; ConfigError as `run`."""
         values = self._values(scale, protocol)
         deal, sampling = self._deal(scale, protocol, split)
-        entry = _get(self.catalog.algorithms, algorithm, "algorithm", "config/algorithms.yaml")
+        entry = self._algorithm(algorithm)
         training, parameters = settings.of_algorithm(values, algorithm, entry, chosen)
         content = self.catalog.splits[split]
         where = f"{protocol}/{split}/{algorithm} ({scale} scale)"
@@ -271,6 +271,11 @@ class Experiment:
             "made_of": wanted.pack((run.description, None) for run in runs.values()),
             "configuration": self.config,
         }
+
+    def _algorithm(self, name: str) -> dict[str, Any]:
+        if name not in self.catalog.algorithms:
+            raise registry.unknown_algorithm(name, self.catalog.algorithms, "config/algorithms.yaml")
+        return self.catalog.algorithms[name]
 
     def _table(self, table: str) -> Table:
         return _get(self.tables, table, "table", "config/tables")

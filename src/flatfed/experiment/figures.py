@@ -7,6 +7,7 @@ import string
 from collections.abc import Callable
 from typing import Any
 
+from flatfed import algorithms as registry
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import fit
 from flatfed.experiment.catalog import Catalog
@@ -105,7 +106,7 @@ def figure(name: str, document: dict[str, Any], catalog: Catalog) -> Figure:
             )
     for place, row in enumerate(document.get("rows", [])):
         if row not in catalog.algorithms:
-            raise ConfigError(unknown("algorithm", row, catalog.algorithms, f"{where}: rows[{place}]"))
+            raise registry.unknown_algorithm(row, catalog.algorithms, f"{where}: rows[{place}]")
     for split in document.get("splits", []):
         if split not in catalog.splits:
             raise ConfigError(unknown("split", split, catalog.splits, f"{where}: splits"))
@@ -156,7 +157,7 @@ def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catal
             fit.check(protocol, split, catalog, where)
             for row in rows(one) if trained else ():
                 if row not in catalog.algorithms:
-                    raise ConfigError(unknown("algorithm", row, catalog.algorithms, f"{where}: rows"))
+                    raise registry.unknown_algorithm(row, catalog.algorithms, f"{where}: rows")
                 own = fit.own_split(split, row, one.get("decentralised", "*"), catalog, where)
                 fit.check_pair(protocol.id, own, row, catalog, where)
     models = [row for one in entries(panel) for row in rows(one)]

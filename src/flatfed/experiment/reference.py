@@ -39,6 +39,8 @@ class Reference:
     def __init__(self, path: Path, name: str):
         """Read the CSV file ``path``, called ``name`` in messages; ConfigError where it is not one."""
         self.numbers: dict[tuple, dict[str, Any]] = {}
+        #: Algorithms of which numbers are printed -> where the first stands.
+        self.algorithms: dict[str, str] = {}
         try:
             with open(path, newline="", encoding="utf-8") as file:
                 reader = csv.DictReader(file)
@@ -64,6 +66,8 @@ class Reference:
             while _key({**row, "variant": f"{row['variant']};{place}"}) in self.numbers:
                 place += 1
             row = {**row, "variant": f"{row['variant']};{place}"}
+        if row["algorithm"]:
+            self.algorithms.setdefault(row["algorithm"], where)
         key = _key(row)
         if key in self.numbers:
             raise ConfigError(f"{where}: this number is given twice: {key}")

@@ -89,19 +89,33 @@ def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any
         if name not in catalog.datasets:
             raise ConfigError(unknown("dataset", name, catalog.datasets, where))
         check_source(source, f"{where}.{name}", also=("images",))
-        if source["source"] in ON_DISK:
-            layout, exists = ON_DISK[source["source"]]
-            if not exists(Path(source["path"])):
-                raise ConfigError(f"{where}.{name}.path: {source['path']!r} does not exist; wanted: {layout}")
-        _check_domains(source, catalog.datasets[name], f"{where}.{name}")
+        check_there(source, f"{where}.{name}")
+        _check_domains(_at_home(source), catalog.datasets[name], f"{where}.{name}")
     for name, entry in catalog.datasets.items():
         if name not in config.get("data", {}):
-            _check_domains(entry["source"], entry, f"config/datasets.yaml: {name}.source")
+            _check_domains(_at_home(entry["source"]), entry, f"config/datasets.yaml: {name}.source")
     own = {
         name: {key: value for key, value in source.items() if key != "images"}
         for name, source in config.get("data", {}).items()
     }
-    return {name: entry["source"] for name, entry in catalog.datasets.items()} | own
+    every = {name: entry["source"] for name, entry in catalog.datasets.items()} | own
+    return {name: _at_home(source) for name, source in every.items()}
+
+
+def check_there(source: dict[str, Any], where: str) -> None:
+    """Refuse a ``source`` on disk, declared in ``where``, that is not there, or a file for a folder and the reverse."""
+    if source["source"] not in ON_DISK:
+        return
+    layout, exists = ON_DISK[source["source"]]
+    path = Path(_at_home(source)["path"])
+    if not exists(path):
+        found = "does not exist" if not path.exists() else f"is a {'folder' if path.is_dir() else 'file'}"
+        raise ConfigError(f"{where}.path: {source['path']!r} {found}; wanted: {layout}")
+
+
+def _at_home(source: dict[str, Any]) -> dict[str, Any]:
+    """Return ``source`` with the user's home in the place of a ``~`` that its path begins with."""
+    return {**source, "path": str(Path(source["path"]).expanduser())} if "path" in source else source
 
 
 def counted(config: dict[str, Any], catalog: Catalog) -> Catalog:

@@ -49,6 +49,9 @@ def table(name: str, document: dict[str, Any], catalog: Catalog, references: dic
         raise ConfigError(f"{where}: key 'reason' is missing; where reference is none, it says why")
     if reference is not None and reference not in references:
         raise ConfigError(unknown("reference", reference, ["none", *references], f"{where}: reference"))
+    for algorithm, place in references[reference].algorithms.items() if reference else ():
+        if algorithm not in catalog.algorithms:
+            raise registry.unknown_algorithm(algorithm, catalog.algorithms, f"{place} (of {where})")
     columns: dict[str, Column] = {}
     for place, group in enumerate(document["columns"]):
         at = f"{where}: columns[{place}]"
@@ -79,7 +82,7 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
     _check_reference(entry.get("reference", {}), where)
     if kind == "results":
         if id_ not in catalog.algorithms:
-            raise ConfigError(unknown("algorithm", id_, catalog.algorithms, where))
+            raise registry.unknown_algorithm(id_, catalog.algorithms, where)
         label = entry.get("label", catalog.algorithms[id_]["label"])
         return Row(id_, label, id_, entry.get("reference", {}), entry)
     if kind == "datasets":
@@ -286,4 +289,5 @@ def _check_pairs(found: Table, catalog: Catalog, where: str) -> None:
 def references(root: Path) -> dict[str, Reference]:
     """Return the printed tables in ``root``/config/reference by name."""
     folder = root / "config" / "reference"
-    return {path.stem: Reference(path, f"config/reference/{path.name}") for path in sorted(folder.glob("*.csv"))}
+    paths = sorted(folder.glob("[!.]*.csv"))  # not an editor's lock or swap file
+    return {path.stem: Reference(path, f"config/reference/{path.name}") for path in paths}

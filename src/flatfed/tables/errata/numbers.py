@@ -20,7 +20,7 @@ class Numbers:
 
     def __init__(self, root: str | Path):
         self.tables: dict[str, list[Row]] = {}
-        for path in sorted((Path(root) / "config" / "reference").glob("*.csv")):
+        for path in sorted((Path(root) / "config" / "reference").glob("[!.]*.csv")):
             with open(path, newline="", encoding="utf-8") as file:
                 self.tables[path.stem] = list(csv.DictReader(file))
 

@@ -1,0 +1,112 @@
+"""What an argument of the command line can be, and what is said of one that it cannot be."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from flatfed.errors import instead
+
+
+class Parser(argparse.ArgumentParser):
+    """Names the nearest choice where none is what was written."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            kind = "command" if isinstance(action, argparse._SubParsersAction) else "value"
+            raise argparse.ArgumentError(action, f"unknown {kind} {value!r}; {instead(value, action.choices)}")
+
+
+def json_or_file(text: str) -> dict[str, Any]:
+    """Read a JSON object, or the file of that name that holds one; argparse reports what is neither."""
+    inline = text.lstrip().startswith("{")
+    try:
+        value = json.loads(text if inline else Path(text).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a JSON object nor a readable file: {error}") from None
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{'the argument' if inline else text}: not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"{text}: a JSON object is wanted, not {type(value).__name__}")
+    return value
+
+
+def count(text: str) -> int:
+    """Read a whole number above 0."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: a whole number above 0 is wanted")
+    return int(text)
+
+
+def file(text: str) -> Path:
+    """Read the path of a file, to be read or written: there or not, but no folder and in none that is a file."""
+    path = _standing(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder; a file is wanted")
+    return path
+
+
+def folder(text: str) -> Path:
+    """Read the path of a folder, to be read or written: there or not, but no file and in none that is one."""
+    path = _standing(text)
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a file; a folder is wanted")
+    return path
+
+
+def _standing(text: str) -> Path:
+    """Return the path ``text``; argparse reports one that nothing can have."""
+    path = Path(text)
+    try:
+        above = next((place for place in path.parents if place.exists()), None)
+        path.exists()
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is no path ({error})") from None
+    if above is not None and not above.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r}: {str(above)!r} is a file, so nothing can lie in it")
+    return path
+
+
+def record(text: str) -> Path:
+    """Read the path of a run's record: the file, or the folder that it lies in."""
+    path = _standing(text)
+    if not path.is_dir():
+        return path
+    there = [path / name for name in ("run.json", "run.so-far.json") if (path / name).is_file()]
+    if not there:
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder without a run.json; a run's folder or record is wanted")
+    return there[0]
+
+
+def points(text: str) -> float:
+    """Read a number of percentage points, 0 or more."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r}: a number of percentage points from 0 to 100 is wanted")
+    return number
+
+
+def picture(text: str) -> Path:
+    """Read the path of a picture to be written."""
+    path = file(text)
+    if path.suffix != ".png":
+        raise argparse.ArgumentTypeError(f"{text!r}: a file that ends in .png is wanted")
+    return path
+
+
+def setting(text: str) -> str:
+    """Read a part of the configuration: KEY=VALUE, or the path of a YAML file."""
+    key, given, _ = text.partition("=")
+    if given and key.isidentifier():
+        return text
+    if Path(text).suffix not in (".yaml", ".yml") and not Path(text).is_file():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither KEY=VALUE nor a YAML file; other arguments stand before --config, or after --"
+        )
+    return text

@@ -1,0 +1,49 @@
+"""What Snakemake can be asked for, and what is said of a target that nothing makes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from flatfed.errors import ConfigError, nearest
+from flatfed.experiment import figures
+
+if TYPE_CHECKING:
+    from flatfed.experiment.experiment import Experiment
+
+SCALES = ("preview", "paper")
+TABLE = ("csv", "md", "tex", "html")
+
+#: Share of letters by which a word is taken for a rule's name with a slip.
+ALL_BUT = 0.8
+
+
+def files(experiment: Experiment) -> list[str]:
+    """Return the files of both scales that a person asks for: tables, figures and reports."""
+    found = [f"{experiment.results}/errata.html"]
+    for scale in SCALES:
+        place = f"{experiment.results}/{scale}"
+        found.append(f"{place}/report.html")
+        found += [f"{place}/tables/{table}.{ending}" for table in experiment.tables for ending in TABLE]
+        for name, figure in experiment.figures.items():
+            found += [f"{place}/figures/{name}.{ending}" for ending in figures.endings(figure.kind)]
+    return found
+
+
+def written(words: Sequence[str], results: str, rules: Iterable[str]) -> list[str]:
+    """Return the ``words`` of a command line that are meant for targets: files under ``results``, and all but rules."""
+    rules = list(rules)
+    near = (word for word in words if word not in rules and difflib.get_close_matches(word, rules, cutoff=ALL_BUT))
+    return [*(word for word in words if word.startswith(f"{results}/")), *near]
+
+
+def refuse(experiment: Experiment, target: str, rules: Iterable[str]) -> None:
+    """Raise a ConfigError for ``target``, which no rule makes: the nearest rule or file, and what can be asked for."""
+    rules = sorted(rules)
+    near = nearest(target, [*rules, *files(experiment)])
+    meant = f"did you mean {near!r}? " if near else ""
+    raise ConfigError(
+        f"target {target!r}: no rule makes it; {meant}Targets are rules ({', '.join(rules)}) and files, such as "
+        f"{experiment.results}/preview/tables/{next(iter(experiment.tables))}.md"
+    )
