@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flatfed.tables import compare
+from flatfed.tables.metrics import METRICS
 from flatfed.tables.units import PRINTED
 
 #: Stands behind another tool's estimate that is further from ours than their errors allow.
@@ -24,6 +25,7 @@ def gather(
     notes = [reading(spec, present, usual, differences)]
     notes += symbols(present)
     notes += timed(present)
+    notes += estimated(present)
     notes += compared(columns)
     notes += absences(counts, len(cells))
     notes += unsummed(present)
@@ -138,7 +140,8 @@ def beside(cells: list[dict | None]) -> list[str]:
     said = [
         f"{by}: its own estimate at the same models, on the same images{seeds}. {WARNED} where the means are further "
         f"apart than the errors of both allow ({far} of {len(there)} cells): the mean over seeds, for an eigenvalue λ "
-        f"of vector v, of the sum of both residuals ‖Hv − λv‖, for a trace of three standard errors of the difference."
+        f"of vector v, of the sum of both residuals ‖Hv − λv‖, for a trace of half of Student's interval of the "
+        "difference (99.73 %)."
     ]
     cautioned = sum(bool(cell.get("warnings")) for cell in there)
     if cautioned:
@@ -147,6 +150,20 @@ def beside(cells: list[dict | None]) -> list[str]:
             "at its limit of vectors; the .csv quotes it."
         )
     return said
+
+
+def estimated(cells: list[dict | None]) -> list[str]:
+    """Say how large the errors of estimates are, at most: how they are made, and which images they are made on."""
+    there = [cell for cell in cells if cell and cell.get("errors")]
+    if not there:
+        return []
+    said = []
+    for metric in dict.fromkeys(cell["metric"] for cell in there):
+        words = METRICS[metric].words
+        largest = [max(c["errors"][name] for c in there if c["metric"] == metric) for name in ("estimate", "images")]
+        own = "standard error of the random vectors" if metric.endswith("trace") else "residual"
+        said.append(f"{words}: {own} {100 * largest[0]:.2g} %, of the choice of images {100 * largest[1]:.2g} %")
+    return [f"Errors of one seed's estimate, at most, as shares of it. {'; '.join(said)}."]
 
 
 def warned(cell: dict | None) -> bool:
