@@ -199,6 +199,23 @@ def test_tables_read_the_file(trained, tmp_path):
     assert records.theirs(alone, "hessian_trace") is None and records.beside([alone], "hessian_trace") is None
 
 
+def test_a_file_of_format_1_is_read_as_what_it_is(trained, tmp_path):
+    """Its keys are today's but for those that it did not have; what was held within three standard errors is not."""
+    found = make(trained, tmp_path / "h.json", pyhessian=True)
+    lacked = [name for name in found if name.endswith(("_images_error", "_interval"))]
+    lacked += ["scaled", "certain", "parts", "at_once", "pyhessian_absent"]
+    first = {name: value for name, value in found.items() if name not in lacked}
+    first |= {"format": 1, "density": {"nodes": [[1.0]], "weights": [[1.0]]}}
+    first["agreement"] = {field: {"difference": 0.0, "error": 1e9, "within": False} for field in records.FIELDS}
+    (tmp_path / "first.json").write_text(json.dumps(first))
+    read = records.read(tmp_path / "first.json")
+    assert len(lacked) == 9 and read.keys() == found.keys() and all(read[name] is None for name in lacked)
+    assert read["agreement"] == found["agreement"] and records.errors([read], "hessian_trace") is None
+    for name in ("hessian_scaled_trace", "hessian_scaled_top_eigenvalue"):
+        with pytest.raises(DataError, match=r"fedavg/seed3: its hessian\.json is of format 1, without the"):
+            records.value(read, name)
+
+
 def refused(problem: Path, message: str, **settings) -> None:
     """Assert that the call is refused with ``message`` and leaves no file."""
     out = problem / "out" / "h.json"

@@ -149,7 +149,7 @@ class _Growing:
         self.draw, self.used = draw, used
 
     def orthonormal(self, rows: Tensor, basis: Tensor, count: int, scale: float) -> Tensor:
-        """Return up to ``count`` orthonormal vectors from ``rows``, all orthogonal to ``basis``.
+        """Return up to ``count`` orthonormal vectors, orthogonal to ``basis``, from ``rows``, which are up to rounding.
 
         What is left of a row must be more than the rounding of numbers as large as ``scale``.
         """
@@ -160,19 +160,21 @@ class _Growing:
             while row is None:
                 fresh = self.draw(self.used)
                 self.used += 1
-                row = self._unit(fresh / fresh.norm(), basis, found, rounding)
+                fresh = fresh / fresh.norm()
+                _remove(fresh[None], basis)
+                row = self._unit(fresh, basis, found, rounding)
             found = torch.cat([found, row[None]])
         return found
 
     @staticmethod
     def _unit(row: Tensor, basis: Tensor, found: Tensor, smallest: float) -> Tensor | None:
-        """Return ``row`` without the spans of ``basis`` and ``found``, at length 1; None where only rounding is left.
+        """Return ``row`` without the span of ``found``, at length 1; None where only rounding is left.
 
-        Made longer, what rounding left of the spans is longer too: it is taken out once more.
+        Made longer, what rounding left of the spans of ``basis`` and ``found`` is longer too: it is taken out again.
         """
         row = row.clone()
-        for least in (smallest, 0.5):
-            for span in (basis, found):
+        for least, spans in ((smallest, (found,)), (0.5, (basis, found))):
+            for span in spans:
                 _remove(row[None], span)
             length = float(row.norm())
             if not length > least:

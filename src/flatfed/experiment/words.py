@@ -65,8 +65,8 @@ def trained_in(experiment: Experiment, found: Table, columns: list[Column]) -> l
 #: What the Hessian scaled by the weights is, and what the other one cannot show.
 SCALED = (
     "Scaled: of diag(|w|) H diag(|w|). Longer filters ahead of normalisation, or with shorter ones after them, leave a "
-    "model the same function, and H another matrix; this one they leave as it is. Only a row that is flatter by both "
-    "is flatter whatever its filters' lengths."
+    "model the same function, and H another matrix; this one they leave as it is. Where only H is smaller, the "
+    "lengths of filters may be all that differs."
 )
 
 

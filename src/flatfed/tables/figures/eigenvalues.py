@@ -74,11 +74,12 @@ def _draw(
             if theirs:
                 other = statistics.fmean(theirs)
                 entries["PyHessian"] = axis.plot(middle, other, "D", ms=4, mfc="white", mec="#222222")[0]
+            spread = statistics.stdev(ours) if len(ours) > 1 else 0.0
+            if spread:
+                axis.errorbar(middle, height, spread, color="#222222", elinewidth=0.8, capsize=2)
             if ours:
                 text = {"textcoords": "offset points", "ha": "center", "fontsize": 6}
-                axis.annotate(f"{height:.3g}", (middle, max([height, *theirs])), (0, 5), **text)
-            if len(ours) > 1:
-                axis.errorbar(middle, height, statistics.stdev(ours), color="#222222", elinewidth=0.8, capsize=2)
+                axis.annotate(f"{height:.3g}", (middle, max([height + spread, *theirs])), (0, 5), **text)
             middle += 1
         middle += 1
     axis.set_xticks(list(titles), titles.values())
@@ -99,12 +100,12 @@ def _reading(bars: list[dict[str, Any]], read: list[list[dict[str, Any]]], finis
     said += f" (n = {' or '.join(map(str, seeds))})." if seeds else "."
     said += (
         " Scaled: of diag(|w|) H diag(|w|). Filters of other lengths can leave a model the same function and change H; "
-        "this they leave as it is. Flatter is what is lower on both sides."
+        "this they leave as it is. Where only the left bar is lower, their lengths may be all that differs."
     )
     errors = [records.errors(every, metric) for metric in METRICS]
     if None not in errors:
         shares = " and ".join(f"{100 * error['images']:.2g} %" for error in errors)
-        said += f" Standard error of the choice of images, of one seed, at most {shares}."
+        said += f" Standard error of the choice of images, of one seed, at most {shares} (left and right)."
     absent = sum(len(bar["hessians"]) for bar in bars) - sum(map(len, read))
     diverged = sum(map(len, read)) - len(every)
     warned = sum(bool(record["warnings"]) for record in every)
