@@ -20,6 +20,7 @@ from flatfed import cli
 from flatfed.analysis import hessian as hessians
 from flatfed.analysis import hessian_eigen, hessian_estimates, hessian_pyhessian, records
 from flatfed.analysis.hessian import Settings
+from flatfed.analysis.hessian_products import Room
 from flatfed.engine.train import train
 from flatfed.errors import DataError, FlatFedError
 from flatfed.tables import readings
@@ -113,6 +114,23 @@ def test_the_subset_is_that_of_the_seed(trained, tmp_path):
         "train", 9, 4
     )
     np.testing.assert_allclose(found["eigenvalues"], exact(trained, "run", chosen.numpy())[:2], rtol=1e-6)
+
+
+def test_parts_are_the_images_split_at_random(trained):
+    """Positions stand client by client: in their order, a part would be a client, and no sample of all."""
+    from flatfed.analysis import _model
+
+    loaded = _model.load(trained / "run", trained / "data", trained / "partition.npz", device="cpu")
+    index = loaded.choose("train", 40, 4)
+    splits = []
+    for seed in (4, 4, 5):
+        products, scaled = hessians._products(loaded, index, 3, Room(), Settings(micro_batch=5, seed=seed))
+        parts = [torch.cat(part.batches.parts) for part in products.parts]
+        assert sorted(torch.cat(parts).tolist()) == index.tolist() and [len(part) for part in parts] == [14, 13, 13]
+        assert all((part.diff() < 0).any() for part in parts)
+        assert [torch.cat(part.batches.parts).tolist() for part in scaled.parts] == [part.tolist() for part in parts]
+        splits.append([part.tolist() for part in parts])
+    assert splits[0] == splits[1] != splits[2]
 
 
 def test_the_settings_of_torch_are_as_before(trained, tmp_path):
