@@ -7,11 +7,12 @@ The folder holds <algorithm>/seed<k>/hessian.json, which the workflow makes:
     snakemake --cores all --config 'seeds=[1,2,3,4,5]' -- \\
         results/preview/analysis/fedsmoo-cifar10/dir0.6-100/{fedavg,fedsam,fedsmoo}/seed{1..5}/hessian.json
 
-Of the top eigenvalue and of the trace: mean over the seeds, the difference to ``--base`` (fedavg) seed by seed, its
-mean, and the 95 % interval of that by Student's t distribution (``flatfed.tables.compare.paired``). All algorithms of a
-seed start from one model and see the same clients, batches and, in the Hessian, images. Below three seeds no interval
-is given: it would rest on one or no degree of freedom. Where a run diverged there is nothing to hold against another,
-and leaving its seed out would flatter the algorithm, so that the line says which instead.
+Of the top eigenvalue and of the trace, of the Hessian and of the one scaled by the weights (not in files of format 1):
+mean over the seeds, the difference to ``--base`` (fedavg) seed by seed, its mean, and the 95 % interval of that by
+Student's t distribution (``flatfed.tables.compare.paired``). All algorithms of a seed start from one model and see the
+same clients, batches and, in the Hessian, images. Below three seeds no interval is given: it would rest on one or no
+degree of freedom. Where a run diverged there is nothing to hold against another, and leaving its seed out would flatter
+the algorithm, so that the line says which instead.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ from flatfed.errors import DataError, FlatFedError  # noqa: E402
 from flatfed.tables.compare import paired  # noqa: E402
 
 FEWEST = 3  # seeds of an interval
-FIELDS = {"top_eigenvalue": "top eigenvalue", "trace": "trace"}
+METRICS = {
+    "hessian_top_eigenvalue": "top eigenvalue",
+    "hessian_trace": "trace",
+    "hessian_scaled_top_eigenvalue": "scaled top eigenvalue",
+    "hessian_scaled_trace": "scaled trace",
+}
 
 
 def hessians(folder: Path, algorithm: str) -> dict[int, dict[str, Any]]:
@@ -67,16 +73,19 @@ def compared(folder: Path, base: str, algorithms: list[str]) -> list[str]:
             for seed in seeds
             if record[seed].get("diverged_at") is not None
         ]
-        for field, name in FIELDS.items():
+        used = [record[seed] for record in (first, second) for seed in seeds]
+        for metric, name in METRICS.items():
+            if records.METRICS[metric][0] and any(record["scaled"] is None for record in used):
+                continue
             if gone:
                 lines.append(f"| {algorithm}, {name} | {len(seeds)} | | | diverged: {'; '.join(gone)} | | |")
                 continue
-            pairs = [(second[seed][field], first[seed][field]) for seed in seeds]
+            pairs = [(records.value(second[seed], metric), records.value(first[seed], metric)) for seed in seeds]
             theirs, ours = zip(*pairs, strict=True)
             interval = paired(theirs, ours)
             bounds = f" [{interval.low:+.3g}, {interval.high:+.3g}]" if len(seeds) >= FEWEST else ", no interval"
-            kind = "eigenvalues" if field == "top_eigenvalue" else "trace"
-            short = sum(not one[seed]["converged"][kind] for one in (first, second) for seed in seeds)
+            kind = "trace" if metric.endswith("trace") else "eigenvalues"
+            short = sum(not records.estimates(record, metric)["converged"][kind] for record in used)
             cells = (
                 f"{algorithm}, {name}",
                 f"{len(seeds)}",

@@ -76,7 +76,7 @@ def instead(
     *,
     by_number: bool = False,
 ) -> str:
-    """Ask whether ``value`` is the one of ``known`` that is :func:`nearest` to it, if any is, and list them all, sorted.
+    """Ask whether ``value`` is the one of ``known`` that is :func:`nearest`, if any is, and list them all, sorted.
 
     >>> instead("fedsmo", ["fedavg", "fedsmoo"])
     "did you mean 'fedsmoo'? known: fedavg, fedsmoo"

@@ -194,7 +194,8 @@ def test_pyhessians_trace_does_not_end_at_once_where_it_is_negative():
 
 def none_known() -> hessian_eigen.Eigen:
     nothing = torch.zeros(0).double()
-    return hessian_eigen.Eigen(nothing, torch.zeros(0, SIZE).double(), nothing, True)
+    forms = torch.zeros(1, 0, 0).double()
+    return hessian_eigen.Eigen(nothing, torch.zeros(0, SIZE).double(), nothing, nothing.bool(), forms, True)
 
 
 @pytest.mark.parametrize("deflated", [False, True])
@@ -280,11 +281,16 @@ def test_what_is_not_finite_is_refused():
 
 
 def test_agreement_is_measured_against_the_errors():
-    ours = {"top_eigenvalue": 10.0, "residual": 0.01, "trace": 100.0, "trace_standard_error": 3.0}
-    theirs = {"top_eigenvalue": 10.02, "residual": 0.02, "trace": 116.0, "trace_standard_error": 4.0}
+    ours = {"top_eigenvalue": 10.0, "residual": 0.01, "trace": 100.0, "trace_standard_error": 3.0, "trace_vectors": 33}
+    theirs = {**ours, "top_eigenvalue": 10.02, "residual": 0.02, "trace": 116.0, "trace_standard_error": 4.0}
+    theirs["trace_vectors"] = 65
     found = records.agreement(ours, theirs)
     assert found["top_eigenvalue"] == {
         "difference": pytest.approx(0.02), "error": pytest.approx(0.03), "within": True,
     }  # fmt: skip
-    assert found["trace"] == {"difference": 16.0, "error": 15.0, "within": False}
+    # Student's 0.99865 quantile is 3.0809 for 95 degrees of freedom, 4.53 for the 7 that eight vectors of ours leave.
+    assert found["trace"] == {"difference": 16.0, "error": pytest.approx(15.4045, abs=1e-3), "within": False}
+    exact = {**theirs, "trace_standard_error": 0.0}
+    few = records.agreement({**ours, "trace_vectors": 8}, exact)["trace"]
+    assert few["error"] == pytest.approx(3 * 4.5299, abs=1e-3)
     assert not records.agreement(ours, {**theirs, "top_eigenvalue": 9.96})["top_eigenvalue"]["within"]

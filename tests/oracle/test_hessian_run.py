@@ -20,12 +20,14 @@ from flatfed import cli
 from flatfed.analysis import hessian as hessians
 from flatfed.analysis import hessian_eigen, hessian_estimates, hessian_pyhessian, records
 from flatfed.analysis.hessian import Settings
+from flatfed.analysis.hessian_products import Room
 from flatfed.engine.train import train
 from flatfed.errors import DataError, FlatFedError
 from flatfed.tables import readings
 from flatfed.tables.metrics import METRICS
 
 FEW = {"images": 12, "top": 1, "residual": 0.1, "vectors": 8, "steps": 2, "density_vectors": 1, "pyhessian": False}
+FEW["parts"] = 3
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +116,23 @@ def test_the_subset_is_that_of_the_seed(trained, tmp_path):
     np.testing.assert_allclose(found["eigenvalues"], exact(trained, "run", chosen.numpy())[:2], rtol=1e-6)
 
 
+def test_parts_are_the_images_split_at_random(trained):
+    """Positions stand client by client: in their order, a part would be a client, and no sample of all."""
+    from flatfed.analysis import _model
+
+    loaded = _model.load(trained / "run", trained / "data", trained / "partition.npz", device="cpu")
+    index = loaded.choose("train", 40, 4)
+    splits = []
+    for seed in (4, 4, 5):
+        products, scaled = hessians._products(loaded, index, 3, Room(), Settings(micro_batch=5, seed=seed))
+        parts = [torch.cat(part.batches.parts) for part in products.parts]
+        assert sorted(torch.cat(parts).tolist()) == index.tolist() and [len(part) for part in parts] == [14, 13, 13]
+        assert all((part.diff() < 0).any() for part in parts)
+        assert [torch.cat(part.batches.parts).tolist() for part in scaled.parts] == [part.tolist() for part in parts]
+        splits.append([part.tolist() for part in parts])
+    assert splits[0] == splits[1] != splits[2]
+
+
 def test_the_settings_of_torch_are_as_before(trained, tmp_path):
     make(trained, tmp_path / "h.json")
     assert torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32  # what the engine sets
@@ -136,13 +155,18 @@ def test_an_interrupted_call_goes_on_to_the_same_bytes(trained, tmp_path, monkey
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(module, name, stops)
         make(trained, out, **settings)
-    kept = ["eigenvalues", "trace", "density", "pyhessian"].index(stopped)
+    stages = ["eigenvalues", "trace", "scaled-eigenvalues", "scaled-trace", "density", "pyhessian"]
+    kept = stages.index(stopped)
     assert not out.exists() and len(list(out.parent.glob(".*.stage"))) == kept
     make(trained, out, seed=1)  # neither takes these estimates nor loses them
     assert len(list(out.parent.glob(".*.stage"))) == kept
+    find, sought = hessian_eigen.top, []
     with monkeypatch.context() as patch:
-        patch.setattr(hessian_eigen, "top", stops)
+        patch.setattr(
+            hessian_eigen, "top", lambda products, *a, **k: sought.append(products) or find(products, *a, **k)
+        )
         make(trained, out, **settings)
+    assert [products.scale is None for products in sought] == [False] * (stopped == "trace")
     assert out.read_bytes() == (tmp_path / "whole.json").read_bytes()
     assert [path.name for path in out.parent.iterdir()] == ["h.json"]
 
@@ -160,9 +184,12 @@ def test_damaged_estimates_are_made_again(trained, tmp_path, monkeypatch):
 
 def test_what_has_not_converged_or_does_not_agree_is_said(trained, tmp_path, capsys, monkeypatch):
     found = make(trained, tmp_path / "h.json", products=4, residual=1e-9, vectors=2, trace_error=1e-9)
-    assert found["converged"] == {"eigenvalues": False, "trace": False}
-    assert "the eigenvalues have not converged" in found["warnings"][0]
-    assert "the trace has not converged" in found["warnings"][1] and "after 2 vectors" in found["warnings"][1]
+    assert found["converged"] == found["scaled"]["converged"] == {"eigenvalues": False, "trace": False}
+    assert found["warnings"][0].startswith("the eigenvalues have not converged")
+    assert found["warnings"][1].startswith("the trace has not converged") and "after 2 vectors" in found["warnings"][1]
+    assert [said.startswith(records.SCALED) for said in found["warnings"]] == [False, False, True, True]
+    assert records.cautions(found, "hessian_trace") == found["warnings"][1:2]
+    assert records.cautions(found, "hessian_scaled_top_eigenvalue") == found["warnings"][2:3]
     assert found["warnings"][0] in capsys.readouterr().err
     call = hessian_pyhessian.estimate
 
@@ -171,21 +198,40 @@ def test_what_has_not_converged_or_does_not_agree_is_said(trained, tmp_path, cap
         return found | {"top_eigenvalue": 2 * found["top_eigenvalue"], "trace_converged": True}
 
     monkeypatch.setattr(hessian_pyhessian, "estimate", other)
-    found = make(trained, tmp_path / "other.json", pyhessian=True, vectors=32, trace_error=0.9)
+    found = make(trained, tmp_path / "other.json", pyhessian=True, vectors=64, trace_error=0.9)
     assert len(found["warnings"]) == 1 and "further apart than their errors allow" in found["warnings"][0]
 
 
 def test_tables_read_the_file(trained, tmp_path):
     found = make(trained, tmp_path / "h.json", pyhessian=True)
-    both = records.numbers(found)
-    for name, field in records.METRICS.items():
+    for name, (scaled, field) in records.METRICS.items():
         spec = {"window": 1, "target": None, "analyses": [tmp_path / "h.json"], **made.asked([trained / "run"])}
         one = readings.found(METRICS[name], spec)[0]
-        assert both[name] == (METRICS[name].function(one.reading), found["pyhessian"][field])
+        assert METRICS[name].function(one.reading) == (found["scaled"] if scaled else found)[field]
         beside = records.beside([found], name)
+        if scaled:
+            assert beside is None
+            continue
         assert (beside["value"], beside["within"]) == (found["pyhessian"][field], found["agreement"][field]["within"])
     alone = make(trained, tmp_path / "alone.json")
-    assert records.numbers(alone)["hessian_trace"] == (alone["trace"], None)
+    assert records.theirs(alone, "hessian_trace") is None and records.beside([alone], "hessian_trace") is None
+
+
+def test_a_file_of_format_1_is_read_as_what_it_is(trained, tmp_path):
+    """Its keys are today's but for those that it did not have; what was held within three standard errors is not."""
+    found = make(trained, tmp_path / "h.json", pyhessian=True)
+    lacked = [name for name in found if name.endswith(("_images_error", "_interval"))]
+    lacked += ["scaled", "certain", "parts", "at_once", "pyhessian_absent"]
+    first = {name: value for name, value in found.items() if name not in lacked}
+    first |= {"format": 1, "density": {"nodes": [[1.0]], "weights": [[1.0]]}}
+    first["agreement"] = {field: {"difference": 0.0, "error": 1e9, "within": False} for field in records.FIELDS}
+    (tmp_path / "first.json").write_text(json.dumps(first))
+    read = records.read(tmp_path / "first.json")
+    assert len(lacked) == 9 and read.keys() == found.keys() and all(read[name] is None for name in lacked)
+    assert read["agreement"] == found["agreement"] and records.errors([read], "hessian_trace") is None
+    for name in ("hessian_scaled_trace", "hessian_scaled_top_eigenvalue"):
+        with pytest.raises(DataError, match=r"fedavg/seed3: its hessian\.json is of format 1, without the"):
+            records.value(read, name)
 
 
 def refused(problem: Path, message: str, **settings) -> None:
@@ -230,6 +276,12 @@ def test_weights_so_large_that_products_overflow(problem):
         ({"top": 0}, "top: 0: a number from 1 is wanted"),
         ({"images": 0}, "images: 0: a number from 1 is wanted"),
         ({"vectors": 1}, "vectors: 1: a number from 2 is wanted"),
+        ({"parts": 1}, "parts: 1: a number from 2 is wanted"),
+        ({"density_vectors": -1}, "density_vectors: -1: a number from 0 is wanted"),
+        (
+            {"images": 7, "parts": 8},
+            "images: 7 of its 49 training images, but they are split into 8 parts.* --parts",
+        ),
         ({"seed": -1}, "seed: -1: a number from 0 is wanted"),
         ({"residual": 0.0}, "residual: 0.0: a number above 0 is wanted"),
         ({"residual": float("nan")}, "residual: nan: a number above 0 is wanted"),
@@ -276,17 +328,20 @@ def test_the_command_line_makes_the_file(problem, monkeypatch, capsys):
     found = records.read("h.json")
     asked = {"images": None, "top": 1, "steps": 3, "vectors": 8, "block": 2, "seed": 3, "pyhessian": True}
     assert found["settings"].items() >= asked.items()
-    assert len(found["density"]["nodes"]) == 4 and len(found["density"]["nodes"][0]) == 3
+    assert found["density"] is None and found["parts"] == 0
     assert "trace: 8 products" in capsys.readouterr().err
-    assert cli.main(["hessian", "run", *data, *settings, "--without-pyhessian"]) == 0
-    assert json.loads(Path("h.json").read_text())["pyhessian"] is None
+    asked = ["--without-pyhessian", "--density-vectors", "4", "--images", "9", "--parts", "3"]
+    assert cli.main(["hessian", "run", *data, *settings, *asked]) == 0
+    found = json.loads(Path("h.json").read_text())
+    assert found["pyhessian"] is found["pyhessian_absent"] is None and (found["images"], found["parts"]) == (9, 3)
+    assert len(found["density"]["nodes"]) == 4 and len(found["density"]["nodes"][0]) == 3
 
 
 def test_damaged_files_are_named(tmp_path):
     path = tmp_path / "h.json"
     with pytest.raises(DataError, match=r"h.json: no such Hessian; flatfed hessian makes it"):
         records.read(path)
-    for content in ("{", "[]", '{"top_eigenvalue": 1, "trace": 2}', '{"format": 2, "top_eigenvalue": 1, "trace": 2}'):
+    for content in ("{", "[]", '{"top_eigenvalue": 1, "trace": 2}', '{"format": 3, "top_eigenvalue": 1, "trace": 2}'):
         path.write_text(content)
         with pytest.raises(DataError, match=r"h.json: cannot be read as a Hessian"):
             records.read(path)

@@ -54,9 +54,10 @@ def test_the_hessian_of_a_diverged_run_says_so(problem, capsys):
 
 def test_a_hessian_of_another_run_has_the_same_fields(problem):
     for run in ("wild", "good"):
-        few = ["--top", "1", "--vectors", "4", "--steps", "2", "--density-vectors", "1", "--without-pyhessian"]
+        few = ["--top", "1", "--vectors", "4", "--without-pyhessian"]
         assert cli.main(["hessian", run, *DATA, "--out", f"{run}.json", *few]) == 0
-    assert records.read("wild.json").keys() == records.read("good.json").keys()
+    wild, good = records.read("wild.json"), records.read("good.json")
+    assert wild.keys() == good.keys() and wild["scaled"].keys() == good["scaled"].keys()
     assert records.read("good.json")["diverged_at"] is None
 
 

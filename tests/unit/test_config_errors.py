@@ -121,6 +121,7 @@ MISTAKES = {
     "figure's format": ("figures/dfedsam2023_F6.yaml", "{rho:g}", "{rho:9999999999g}", ["panels[2]", "'9999999999g' is not allowed"]),
     "figure's smoothing": (F7, "smooth: {preview: ", "smooth: {preview: 4, paper: 5}\n#", [F7, "smooth.preview: 4", "odd"]),
     "even grid": (CIFAR10, "    probe: {every: 20", "    analysis: {surface: {grid: 4}}\n    probe: {every: 20", [CIFAR10, "variants.probe.analysis.surface.grid: 4", "odd"]),
+    "images of a Hessian": (CIFAR10, "    probe: {every: 20", "    analysis: {hessian: {images: 7}}\n    probe: {every: 20", [CIFAR10, "variants.probe.analysis.hessian.images", "7", "8"]),
     "precision of a Hessian": (CIFAR10, "    probe: {every: 20", "    analysis: {hessian: {precision: float46}}\n    probe: {every: 20", [CIFAR10, "variants.probe.analysis.hessian.precision", "did you mean 'float64'?"]),
     "nobody takes part": ("splits.yaml", "participation: 0.1}", "participation: 1e-9}", ["dir0.6-100.participation: 1e-09 of 100 clients", "at least 0.1", "'cifar10'"]),
     "domains of a dataset without": ("datasets.yaml", "  source: {source: torchvision, dataset: CIFAR10}", "  source: {source: imagefolder, path: x, size: 32, domains: true}", ["cifar10.source.domains", "means nothing"]),

@@ -61,10 +61,7 @@ def make_inputs(figure: dict, root: Path) -> None:
     for path in map(root.joinpath, figure["inputs"]):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.name == "hessian.json":
-            other = {"top_eigenvalue": 3.0, "trace": 9.0}
-            agreement = {name: {"error": 1.0} for name in other}
-            about = {"format": 1, **other, "pyhessian": other, "agreement": agreement, "warnings": []}
-            path.write_text(json.dumps({**about, "density": {"nodes": [[1.0]], "weights": [[1.0]]}}))
+            path.write_text(json.dumps(made.hessian(3.0, 9.0, (3.0, 9.0))))
         elif "analysis" in path.parts:
             names = [path.parts[-3], *([path.stem.split("+")[2]] if "+" in path.stem else [])]
             write(path, surface(names))

@@ -196,13 +196,9 @@ def test_damaged_runs_and_unknown_metrics_are_named(sweep_spec, tmp_path):
 
 
 def test_eigenvalues_are_means_with_pyhessians_beside(tmp_path):
-    density = {"nodes": [[1.0]], "weights": [[1.0]]}
     for name, value in (("1", 4.0), ("2", 6.0)):
-        other = {"top_eigenvalue": value + 1, "trace": 1.0}
-        record = {"format": 1, "top_eigenvalue": value, "trace": 1.0, "density": density, "pyhessian": other}
-        agreement = {name: {"error": 1.0} for name in other}
-        (tmp_path / f"{name}.json").write_text(json.dumps({**record, "agreement": agreement, "warnings": []}))
-    (tmp_path / "3.json").write_text(json.dumps({"format": 1, "diverged_at": 7, **records.NONE}))
+        (tmp_path / f"{name}.json").write_text(json.dumps(made.hessian(value, 1.0, (value + 1, 1.0))))
+    (tmp_path / "3.json").write_text(json.dumps({"format": records.FORMAT, "diverged_at": 7, **records.NONE}))
     paths = [str(tmp_path / f"{name}.json") for name in ("1", "2", "3")]
     bar = [
         {"algorithm": "dfedavg", "label": "DFedAvg", "hessians": paths},
@@ -211,10 +207,11 @@ def test_eigenvalues_are_means_with_pyhessians_beside(tmp_path):
     panels = [{"title": "Ring", "bars": bar}]
     spec = {"figure": "f", "kind": "eigenvalues", "scale": "paper", "title": "T", "panels": panels}
     figure = eigenvalues.draw(spec)
-    axis = figure.axes[0]
-    np.testing.assert_allclose([patch.get_height() for patch in axis.patches], [5.0, 0.0])
-    np.testing.assert_allclose([line.get_ydata()[0] for line in axis.get_lines() if line.get_marker() == "D"], [6.0])
-    assert axis.get_ylim()[0] == 0
+    for axis, height, other in zip(figure.axes, (5.0, 0.5), ([6.0], []), strict=True):
+        np.testing.assert_allclose([patch.get_height() for patch in axis.patches], [height, 0.0])
+        found = [line.get_ydata()[0] for line in axis.get_lines() if line.get_marker() == "D"]
+        np.testing.assert_allclose(found, other)
+        assert axis.get_ylim()[0] == 0
     said = texts(figure)
     assert "1 runs diverged and are left out" in said
     assert "n = 2" in said and "1 Hessians are missing" in said and "PyHessian" in said and "eigenvalue" in said

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import made
+from flatfed.analysis import records
 from flatfed.errors import DataError
 
 PATH = Path(__file__).parents[2] / "benchmarks" / "flatness.py"
@@ -24,12 +26,9 @@ def flatness():
 def write(folder: Path, algorithm: str, seed: int, top: float, **changes) -> None:
     path = folder / algorithm / f"seed{seed}" / "hessian.json"
     path.parent.mkdir(parents=True)
-    record = {
-        **{"format": 1, "top_eigenvalue": top, "trace": 10 * top, "images": 9, "images_of": 20, "seed": 0},
-        **{"precision": "float32", "settings": {"top": 1}, "density": {"nodes": [], "weights": []}, "pyhessian": None},
-        **{"converged": {"eigenvalues": True, "trace": seed != 2}},
-    }
-    path.write_text(json.dumps(record | changes))
+    about = {"images": 9, "images_of": 20, "seed": 0, "precision": "float32", "settings": {"top": 1}}
+    about["converged"] = {"eigenvalues": True, "trace": seed != 2}
+    path.write_text(json.dumps({**made.hessian(top, 10 * top, **about), **changes}))
 
 
 def test_the_interval_is_that_of_the_paired_differences(flatness, tmp_path):
@@ -37,10 +36,23 @@ def test_the_interval_is_that_of_the_paired_differences(flatness, tmp_path):
         write(tmp_path, "fedavg", seed, a)
         write(tmp_path, "fedsam", seed, b)
     write(tmp_path, "fedavg", 4, 100)  # a seed that only one has
-    eigenvalue, trace = flatness.compared(tmp_path, "fedavg", ["fedsam"])[2:]
+    eigenvalue, trace, scaled_eigenvalue, scaled_trace = flatness.compared(tmp_path, "fedavg", ["fedsam"])[2:]
     # Differences -1, -2, -3: mean -2, deviation 1, t(2) = 4.3027, so 2.484 on either side.
     assert "| 3 | 6 | 4 | -1, -2, -3 | -2 [-4.48, +0.484] | 0 of 6 |" in eigenvalue
     assert "| 3 | 60 | 40 | -10, -20, -30 | -20 [-44.8, +4.84] | 2 of 6 |" in trace
+    assert "scaled top eigenvalue | 3 | 0.6 | 0.4 | -0.1, -0.2, -0.3 | -0.2 [-0.448, +0.0484] |" in scaled_eigenvalue
+    assert "scaled trace | 3 | 6 | 4 | -1, -2, -3 | -2 [-4.48, +0.484] | 0 of 6 |" in scaled_trace
+
+
+def test_files_of_format_1_are_compared_by_what_they_have(flatness, tmp_path):
+    for algorithm, top in (("fedavg", 5), ("fedsam", 4)):
+        for seed in (1, 2, 3):
+            write(tmp_path, algorithm, seed, top)
+            if algorithm == "fedsam":
+                path = tmp_path / algorithm / f"seed{seed}" / "hessian.json"
+                path.write_text(json.dumps({**json.loads(path.read_text()), "format": 1}))
+    lines = flatness.compared(tmp_path, "fedavg", ["fedsam"])[2:]
+    assert [line.split(" | ")[0] for line in lines] == ["| fedsam, top eigenvalue", "| fedsam, trace"]
 
 
 def test_two_seeds_get_no_interval(flatness, tmp_path):
@@ -53,12 +65,12 @@ def test_two_seeds_get_no_interval(flatness, tmp_path):
 def test_a_run_that_diverged_is_named_and_its_seed_not_left_out(flatness, tmp_path):
     for seed in (1, 2, 3):
         write(tmp_path, "fedavg", seed, 5)
-        none = {"diverged_at": 7, "top_eigenvalue": None, "trace": None} if seed == 2 else {}
+        none = {"diverged_at": 7, **records.NONE} if seed == 2 else {}
         write(tmp_path, "fedsam", seed, 4, **none)
         write(tmp_path, "fedsmoo", seed, 3)
     lines = flatness.compared(tmp_path, "fedavg", ["fedsam", "fedsmoo"])[2:]
-    assert [line for line in lines if "diverged: fedsam, seed 2, in round 7" in line] == lines[:2]
-    assert "| 3 | 5 | 3 | -2, -2, -2 | -2 [-2, -2] |" in lines[2]
+    assert [line for line in lines if "diverged: fedsam, seed 2, in round 7" in line] == lines[:4]
+    assert "| 3 | 5 | 3 | -2, -2, -2 | -2 [-2, -2] |" in lines[4]
 
 
 def test_what_cannot_be_compared_is_said(flatness, tmp_path):

@@ -60,7 +60,7 @@ def landscape(path, kind: str, models: list[dict]) -> str:
 
 def hessian(path, of: dict) -> str:
     whose = {"run": of["name"], "scale": of["scale"], "digests": of.get("digests")}
-    path.write_text(json.dumps({"format": 1, **whose, "diverged_at": 1, **hessians.NONE}))
+    path.write_text(json.dumps({"format": hessians.FORMAT, **whose, "diverged_at": 1, **hessians.NONE}))
     return str(path)
 
 

@@ -56,6 +56,7 @@ def test_tables_of_curvature_say_of_which_loss_and_images_it_is() -> None:
     for scale, images in (("preview", "500"), ("paper", "4,096")):
         said = [note for note in EXP.table_spec(scale, "fedsmoo2023_T2")["notes"] if note.startswith("Hessian: ")]
         assert len(said) == 1 and f"on {images} training images drawn by the run's seed" in said[0]
+        assert any("diag(|w|) H diag(|w|)" in note for note in EXP.table_spec(scale, "fedsmoo2023_T2")["notes"])
         assert not any(note.startswith("Hessian") for note in EXP.table_spec(scale, "fedsmoo2023_T1")["notes"])
 
 

@@ -14,6 +14,7 @@ from flatfed.errors import DataError
 from flatfed.tables import cells, report, write
 from flatfed.tables.errata import Errata
 from made import DIGEST, asked, made_of
+from made import hessian as made_hessian
 from made import run as make_run
 
 ERRATA = Errata(Path(__file__).parents[2])
@@ -21,23 +22,21 @@ OF = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "scale": "pape
 IDS = {"run": "p/s/a/seed1", "scale": "paper"}
 DIGESTS = {"model": DIGEST, "dataset": DIGEST, "partition": DIGEST}
 METRICS = {"x.top": "hessian_top_eigenvalue", "x.trace": "hessian_trace"}
+#: What two traces may be apart: errors 3 and 4 of 32 and 64 degrees of freedom are 5 of 95 (25^2 / (81/32 + 256/64)
+#: is 95.7), whose 0.99865 quantile of Student's t is 3.0809.
+APART = 5 * 3.0809
 
 
 def make_hessian(path: Path, top: tuple[float, float], trace: tuple[float, float], **changes) -> str:
     """Write a hessian.json: ours and PyHessian's; residuals 0.02 and 0.01, standard errors of the traces 3 and 4."""
-    ours = {"top_eigenvalue": top[0], "residual": 0.02, "trace": trace[0], "trace_standard_error": 3.0}
-    theirs = {"top_eigenvalue": top[1], "residual": 0.01, "trace": trace[1], "trace_standard_error": 4.0}
-    record = {
-        "format": 1, **IDS, **ours, "density": {"nodes": [], "weights": []}, "pyhessian": theirs,
-        "agreement": records.agreement(ours, theirs), "warnings": [], "diverged_at": None, "digests": DIGESTS,
-    }  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
+    record = made_hessian(top[0], trace[0], (top[1], trace[1]), **IDS, digests=DIGESTS)
     path.write_text(json.dumps({**record, **changes}))
     return str(path)
 
 
 def make_diverged(path: Path) -> str:
-    path.write_text(json.dumps({"format": 1, **IDS, "digests": DIGESTS, "diverged_at": 7, **records.NONE}))
+    path.write_text(json.dumps({"format": records.FORMAT, **IDS, "digests": DIGESTS, "diverged_at": 7, **records.NONE}))
     return str(path)
 
 
@@ -67,18 +66,18 @@ def made(folder: Path) -> dict[str, str]:
 
 
 def test_a_cell_has_the_means_of_both_and_the_error_of_their_difference(tmp_path):
-    """Traces of two seeds 20 apart each way cancel; the error is the mean of the seeds' 3 sqrt(3^2 + 4^2)."""
+    """Traces of two seeds 20 apart each way cancel; the error is the mean of the seeds'."""
     paths = [make_hessian(tmp_path / "1", (10.0, 10.02), (100, 120)), make_hessian(tmp_path / "2", (12, 12), (90, 70))]
     trace = make_cell(tmp_path, "x.trace", "a", paths)
     assert (trace["value"], trace["values"]) == (95.0, [100, 90])
     assert trace["beside"] == {
         "by": "PyHessian", "value": 95.0, "spread": pytest.approx(50 / math.sqrt(2)), "values": [120, 70],
-        "difference": 0.0, "error": 15.0, "within": True,
+        "difference": 0.0, "error": pytest.approx(APART, abs=1e-3), "within": True,
     }  # fmt: skip
     top = make_cell(tmp_path, "x.top", "a", paths)["beside"]
     assert (top["difference"], top["error"], top["within"]) == (pytest.approx(0.01), pytest.approx(0.03), True)
     alone = make_cell(tmp_path, "x.trace", "a", paths[:1])["beside"]
-    assert (alone["spread"], alone["error"], alone["within"]) == (None, 15.0, False)
+    assert (alone["spread"], alone["error"], alone["within"]) == (None, pytest.approx(APART, abs=1e-3), False)
 
 
 @pytest.mark.parametrize(("theirs", "within"), [(10.0299, True), (9.9701, True), (10.0302, False), (9.96, False)])
@@ -89,11 +88,11 @@ def test_an_eigenvalue_is_within_the_sum_of_both_residuals(tmp_path, theirs, wit
 
 def test_more_seeds_do_not_make_the_error_of_traces_smaller(tmp_path):
     """Analyses may have been made with the same random vectors, so that their errors need not cancel."""
-    paths = [make_hessian(tmp_path / str(seed), (10, 10), (100, 114.9)) for seed in (1, 2, 3)]
+    paths = [make_hessian(tmp_path / str(seed), (10, 10), (100, 115.3)) for seed in (1, 2, 3)]
     assert all(make_cell(tmp_path, "x.trace", "a", paths[:n])["beside"]["within"] for n in (1, 2, 3))
-    paths.append(make_hessian(tmp_path / "4", (10, 10), (100, 116)))
+    paths.append(make_hessian(tmp_path / "4", (10, 10), (100, 116.5)))
     found = make_cell(tmp_path, "x.trace", "a", paths)["beside"]
-    assert found["error"] == 15.0 and not found["within"]
+    assert found["error"] == pytest.approx(APART, abs=1e-3) and not found["within"]
 
 
 def test_the_table_has_both_and_warns_where_they_are_too_far_apart(tmp_path):
@@ -111,11 +110,15 @@ def test_the_table_has_both_and_warns_where_they_are_too_far_apart(tmp_path):
     assert [text.strip(" |*") for text in rows[3][5:7]] == ["200.0 ± 0.0", "260.0 ± 0.0 ⚠"]
     assert texts["md"].count("⚠") == 2, "at the number, and where the sign is explained"
     warning = r"> [!WARNING]" + "\n" + r"> - B\|b, C, trace: 200 here, 260 by PyHessian: further apart than their"
-    assert warning in texts["md"] and "allow (15)." in texts["md"]
+    assert warning in texts["md"] and "allow (15.4)." in texts["md"]
     assert 'class="beside warned">260.0 ± 0.0 ⚠<' in texts["html"] and 'class="beside">105.0 ± 0.0<' in texts["html"]
     assert "<strong>Warning.</strong>" in texts["html"] and texts["html"].count('colspan="4"') == 2
     for kind in ("md", "html"):
-        assert "(1 of 4 cells): the mean over seeds" in texts[kind] and "three standard errors" in texts[kind]
+        assert "(1 of 4 cells): the mean over seeds" in texts[kind] and "half of Student" in texts[kind]
+        assert (
+            "Trace of the Hessian: standard error of the random vectors 3 %, of the choice of images 20 %"
+            in texts[kind]
+        )
         assert "In 1 of 4 cells an estimate carries a warning of its own" in texts[kind]
     assert "PyHessian" not in texts["tex"] and "⚠" not in texts["tex"]
     lines = {(line["row"], line["column"]): line for line in csv.DictReader(texts["csv"].splitlines())}

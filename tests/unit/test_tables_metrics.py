@@ -226,14 +226,27 @@ def test_declared_costs_are_those_of_fedlesam_table_7(make, algorithm, stored, s
 def test_analyses_are_read_per_run_and_missing_where_they_are_not_made(make, tmp_path):
     runs = [make_run(tmp_path / name, [0.1, 0.2, 0.3]) for name in ("x", "y")]
     for name, number in (("a", 10.0), ("b", 14.0)):
-        own = {"top_eigenvalue": number, "trace": 100.0, "pyhessian": None, "agreement": None, "warnings": []}
-        own |= {"run": "p/s/a/seed1", "scale": "paper"}
+        own = {"run": "p/s/a/seed1", "scale": "paper"}
         own["digests"] = {"model": "m", "dataset": made.DIGEST, "partition": made.DIGEST}
-        (tmp_path / name).write_text(json.dumps({"format": 1, "density": {"nodes": [], "weights": []}, **own}))
+        (tmp_path / name).write_text(json.dumps(made.hessian(number, 100.0, **own)))
     paths = [str(tmp_path / "a"), str(tmp_path / "b")]
     assert make("hessian_top_eigenvalue", "number", runs, analyses=paths)["value"] == 12.0
     gone = make("hessian_trace", "number", runs, analyses=[*paths[:1], str(tmp_path / "c")])
-    assert gone["status"] == "missing" and gone["values"] == [100.0, None]
+    assert gone["status"] == "missing" and gone["values"] == [100.0, None] and gone["errors"] is None
+    assert make("hessian_scaled_trace", "number", runs, analyses=paths)["value"] == 10.0
+    errors = make("hessian_top_eigenvalue", "number", runs, analyses=paths)["errors"]
+    assert errors == {"estimate": pytest.approx(0.02 / 10), "images": pytest.approx(0.1)}
+
+
+def test_an_analysis_of_format_1_has_nothing_scaled(make, tmp_path):
+    run = make_run(tmp_path / "x", [0.1, 0.2, 0.3])
+    own = {"run": "p/s/a/seed1", "scale": "paper"}
+    own["digests"] = {"model": "m", "dataset": made.DIGEST, "partition": made.DIGEST}
+    (tmp_path / "a").write_text(json.dumps({**made.hessian(10.0, 100.0, **own), "format": 1}))
+    found = make("hessian_trace", "number", [run], analyses=[str(tmp_path / "a")])
+    assert (found["value"], found["errors"]) == (100.0, None)
+    with pytest.raises(DataError, match=r"p/s/a/seed1: its hessian.json is of format 1, without the Hessian scaled"):
+        make("hessian_scaled_trace", "number", [run], analyses=[str(tmp_path / "a")])
 
 
 @pytest.mark.parametrize("what", ["dataset", "partition", "model"])
@@ -241,14 +254,12 @@ def test_an_analysis_of_another_model_or_other_data_is_refused(make, tmp_path, w
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "model.safetensors").write_bytes(b"weights")
     run = make_run(tmp_path / "x", [0.1, 0.2, 0.3])
-    own = {"top_eigenvalue": 1.0, "trace": 1.0, "pyhessian": None, "agreement": None, "warnings": []}
-    own |= {"run": "p/s/a/seed1", "scale": "paper"}
+    own = {"run": "p/s/a/seed1", "scale": "paper"}
     digests = {"model": digest_file(Path(run, "model.safetensors")), "dataset": made.DIGEST, "partition": made.DIGEST}
     hessian = tmp_path / "hessian.json"
 
     def cell(**changed):
-        found = {"format": 1, "density": {"nodes": [], "weights": []}, **own, "digests": {**digests, **changed}}
-        hessian.write_text(json.dumps(found))
+        hessian.write_text(json.dumps(made.hessian(1.0, 1.0, **own, digests={**digests, **changed})))
         return make("hessian_trace", "number", [run], analyses=[str(hessian)])
 
     assert cell()["value"] == 1.0

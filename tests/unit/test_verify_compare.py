@@ -33,13 +33,6 @@ def rounds(values, paper=None, note="", **changes):
     return cell(values, paper, note=note, **{**unit, **changes})
 
 
-@pytest.mark.parametrize(
-    ("freedom", "quantile"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (30, 2.0423)]
-)
-def test_student_quantiles_are_the_tabulated_ones(freedom, quantile):
-    assert compare.student(freedom) == pytest.approx(quantile, abs=5e-5)
-
-
 def test_the_paired_interval_by_hand():
     """Differences 1, 2, 3: mean 2, deviation 1, half width 4.3027 / sqrt(3) = 2.4842."""
     gap = compare.paired([2, 4, 6], [1, 2, 3])

@@ -77,8 +77,9 @@ use rule surface_frame as surface_line with:
         "Line from {wildcards.algorithm} on {wildcards.split} to {wildcards.other} of {wildcards.protocol}"
 
 
-# Top eigenvalues, trace and spectral density at the model of a run, by two estimates. All algorithms of a seed have the
-# same images and random vectors, other seeds others: what chance does to the estimates averages out over the seeds.
+# Top eigenvalues and trace of the Hessian at the model of a run, by two estimates, and of the one scaled by the weights.
+# All algorithms of a seed have the same images and random vectors, other seeds others: what chance does to the estimates
+# averages out over the seeds.
 rule hessian:
     input:
         manifest=run_manifest,

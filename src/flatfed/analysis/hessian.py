@@ -1,7 +1,7 @@
-"""The Hessian of the training loss at the model of a finished run: top eigenvalues, trace, spectral density.
+"""The Hessian of the training loss at the model of a finished run, as it is and scaled by the weights.
 
-Every number is estimated twice, here (blocks of vectors on the graph of a micro-batch) and by PyHessian; see
-:mod:`flatfed.analysis.records` for the file.
+Top eigenvalues and trace, those of the Hessian as it is by PyHessian too, and the spectral density where it is asked
+for; see :mod:`flatfed.analysis.records` for the file and for what the scaling is for.
 """
 
 from __future__ import annotations
@@ -21,19 +21,32 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
-from flatfed.analysis import _model, hessian_eigen, hessian_estimates, hessian_pyhessian, records
+from flatfed.analysis import (
+    _model,
+    hessian_eigen,
+    hessian_estimates,
+    hessian_numbers,
+    hessian_pyhessian,
+    records,
+)
 from flatfed.analysis._model import Trained
-from flatfed.analysis.hessian_products import Products
+from flatfed.analysis.hessian_products import Products, Room, remedies
 from flatfed.analysis.hessian_stages import Stages
 from flatfed.data import augment
+from flatfed.engine import shortage
+from flatfed.engine import train as engine
 from flatfed.engine.precision import ANALYSED
 from flatfed.engine.progress import duration
 from flatfed.engine.streams import stream
 from flatfed.errors import FlatFedError, unknown
 from flatfed.files import write_json
 
-#: First of the numbers that key the random vectors; surfaces take the streams from 0 on.
-KEYS = {"eigenvalues": 1 << 20, "trace": 2 << 20, "density": 3 << 20, "pyhessian": 4 << 20}
+#: First of the numbers that key the random vectors, and the split into parts; surfaces take the streams from 0 on.
+KEYS = {"eigenvalues": 1 << 20, "trace": 2 << 20, "density": 3 << 20, "pyhessian": 4 << 20, "parts": 5 << 20}
+
+
+#: Least value of a setting that is a whole number; of the others 1.
+LEAST = {"seed": 0, "density_vectors": 0, "vectors": 2, "parts": 2}
 
 
 @dataclass(frozen=True)
@@ -46,8 +59,9 @@ class Settings:
     products: int = 600  # ... and at the latest after so many products
     trace_error: float = 0.05  # standard error / |trace| that ends the estimate of the trace
     vectors: int = 256  # ... and at the latest after so many random vectors
+    density_vectors: int = 0  # random vectors of the density; 0: there is none
     steps: int = 30  # Lanczos steps of the density
-    density_vectors: int = 4
+    parts: int = 8  # into which images are split for the error of their choice
     block: int = 4  # vectors on one graph
     micro_batch: int = 128  # images of one graph
     precision: str = "float32"
@@ -61,7 +75,7 @@ class Settings:
         for name, value in asdict(self).items():
             if isinstance(value, bool | str) or value is None:
                 continue
-            least = {"seed": 0, "vectors": 2}.get(name, 1) if isinstance(value, int) else sys.float_info.min
+            least = LEAST.get(name, 1) if isinstance(value, int) else sys.float_info.min
             if not least <= value < 1 << 32:
                 wanted = f"from {least}" if isinstance(value, int) else "above 0"
                 raise FlatFedError(f"hessian: {name}: {value!r}: a number {wanted} is wanted")
@@ -91,21 +105,34 @@ def hessian(
     """Write the Hessian of the run in folder ``run`` to the file ``out``.
 
     A call that was stopped goes on with the first estimate that it had not finished. Of a run that diverged the file
-    says so and holds no estimates. Raises DataError for a run that
-    does not fit its data or whose weights are no numbers, FlatFedError for settings that mean nothing, more eigenvalues
-    than parameters, and products that overflow.
+    says so and holds no estimates. Where memory runs out, fewer images and then vectors share a graph. Raises DataError
+    for a run that does not fit its data or whose weights are no numbers, FlatFedError for settings that mean nothing,
+    more eigenvalues than parameters, fewer images than parts, and products that overflow, Shortage where memory does
+    not last for one image.
     """
     settings.check()
-    trained = _model.load(run, dataset, partition, device=device, threads=threads, precision=settings.precision)
+    place = engine.pick_device(device)
+    with shortage.told(place, f"Hessian of {run}", remedies(place)):
+        trained = _model.load(run, dataset, partition, device=device, threads=threads, precision=settings.precision)
+        _write(trained, Path(out), settings)
+
+
+def _write(trained: Trained, out: Path, settings: Settings) -> None:
+    """Write the Hessian at the model of ``trained`` to ``out``; raises what :func:`hessian` does."""
     if settings.top > trained.layout.size:
         raise FlatFedError(
-            f"{run}: top: {settings.top} eigenvalues, but its model has {trained.layout.size} parameters, and its "
-            "Hessian as many eigenvalues"
+            f"{trained.folder}: top: {settings.top} eigenvalues, but its model has {trained.layout.size} parameters, "
+            "and its Hessian as many eigenvalues"
         )
-    index = trained.choose("train", settings.images, settings.seed)
-    model = trained.model.requires_grad_(True)
-    vector_to_parameters(trained.row, model.parameters())
-    products = Products(model, cross_entropy, Batches(trained, index, settings.micro_batch), settings.block)
+    index, every = trained.choose("train", settings.images, settings.seed), len(trained.partition.indices)
+    parts = settings.parts if len(index) < every else 0
+    if len(index) < parts:
+        raise FlatFedError(
+            f"{trained.folder}: images: {len(index)} of its {every} training images, but they are split into {parts} "
+            f"parts for the error of their choice: --images from {parts} on, all of them, or fewer --parts"
+        )
+    room = Room()
+    products, scaled = _products(trained, index, parts, room, settings)
     about = {
         "format": records.FORMAT,
         "run": trained.name,
@@ -115,7 +142,8 @@ def hessian(
         "loss": "mean cross-entropy, without weight decay, in eval mode, unaugmented",
         "set": "train",
         "images": len(index),
-        "images_of": len(trained.partition.indices),
+        "images_of": every,
+        "parts": parts,
         "parameters": trained.layout.size,
         "precision": settings.precision,
         "device": trained.row.device.type,
@@ -125,13 +153,31 @@ def hessian(
     }
     if trained.diverged_at is not None:
         print(f"{trained.name}: diverged in round {trained.diverged_at}: there is no Hessian", file=sys.stderr)
-        write_json(Path(out), about | records.NONE)
+        write_json(out, about | {"at_once": None} | records.NONE)
         return
     with _exact_products():
         stages = Stages(out, {**about, "torch": torch.__version__})
-        found = estimate(products, settings, stages, trained.name)
-    write_json(Path(out), about | found)
+        found = estimate(products, scaled, settings, stages, trained.name, len(index) / every)
+    at_once = {"images": room.images or settings.micro_batch, "vectors": room.vectors or settings.block}
+    write_json(out, about | {"at_once": at_once} | found)
     stages.discard()
+
+
+def _products(trained: Trained, index: Tensor, parts: int, room: Room, settings: Settings) -> tuple[Products, Products]:
+    """Return the products of the Hessian and of the scaled one on the images ``index``, split into ``parts`` at random.
+
+    Positions are sorted, and neighbours are one client's: in their order, parts would be other clients.
+    """
+    model = trained.model.requires_grad_(True)
+    vector_to_parameters(trained.row, model.parameters())
+    order = torch.from_numpy(stream(settings.seed, "directions", KEYS["parts"]).permutation(len(index)))
+    split = index[order.to(index.device)].tensor_split(parts) if parts else ()
+    whole, *apart = (Batches(trained, some, settings.micro_batch) for some in (index, *split))
+
+    def of(scale: Tensor | None) -> Products:
+        return Products(model, cross_entropy, whole, settings.block, scale=scale, parts=apart, room=room)
+
+    return of(None), of(trained.row.abs())
 
 
 @contextlib.contextmanager
@@ -159,75 +205,58 @@ def signs(products: Products, seed: int, first: int) -> Callable[[int], Tensor]:
     return draw
 
 
-def estimate(products: Products, settings: Settings, stages: Stages, label: str) -> dict[str, Any]:
-    """Return the numbers of the file; ``stages`` keeps each estimate as soon as it is there."""
+def estimate(
+    products: Products, scaled: Products, settings: Settings, stages: Stages, label: str, taken: float
+) -> dict[str, Any]:
+    """Return the numbers of the file; ``stages`` keeps each estimate as soon as it is there.
+
+    ``taken``: the share of all images that the ``products`` are on.
+    """
 
     def drawn(purpose: str) -> Callable[[int], Tensor]:
         return signs(products, settings.seed, KEYS[purpose])
 
-    def timed(name: str, make: Callable[[], Any]) -> Any:
+    def timed(name: str, products: Products, make: Callable[[], Any]) -> Any:
         began, before = time.monotonic(), products.done
         value = stages.get(name, make)
         seconds = duration(time.monotonic() - began)
         print(f"{label}: {name}: {products.done - before} products, {seconds}", file=sys.stderr)
         return value
 
-    limits = {"tolerance": settings.residual, "most": settings.products}
-    known = timed("eigenvalues", lambda: hessian_eigen.top(products, drawn("eigenvalues"), settings.top, **limits))
-    known = known.to(products.parameters[0].device)
-    limits = {"error": settings.trace_error, "most": settings.vectors}
-    traced = timed("trace", lambda: hessian_estimates.trace(products, drawn("trace"), known, **limits))
-    shape = {"steps": settings.steps, "vectors": settings.density_vectors}
-    nodes, weights = timed("density", lambda: hessian_estimates.density(products, drawn("density"), **shape))
-    found = {
-        "top_eigenvalue": float(known.values[0]),
-        "trace": traced.value,
-        "eigenvalues": known.values.tolist(),
-        "residuals": known.residuals.tolist(),
-        "trace_standard_error": traced.standard_error,
-        "trace_vectors": traced.samples,
-        "density": {"nodes": nodes, "weights": weights},
-        "pyhessian": None,
-        "agreement": None,
-        "converged": {"eigenvalues": known.converged, "trace": traced.converged},
-    }
-    if settings.pyhessian:
-        limits = {"tolerance": settings.residual, **limits}
-        other = timed(
-            "pyhessian",
-            lambda: hessian_pyhessian.estimate(products, settings.seed, KEYS["pyhessian"], **limits),
+    def of(products: Products, prefix: str) -> dict[str, Any]:
+        limits = {"tolerance": settings.residual, "most": settings.products}
+        known = timed(
+            f"{prefix}eigenvalues",
+            products,
+            lambda: hessian_eigen.top(products, drawn("eigenvalues"), settings.top, **limits),
+        ).to(products.parameters[0].device)
+        limits = {"error": settings.trace_error, "most": settings.vectors}
+        traced = timed(
+            f"{prefix}trace", products, lambda: hessian_estimates.trace(products, drawn("trace"), known, **limits)
         )
-        ours = {**found, "residual": found["residuals"][0]}
-        found |= {"pyhessian": other, "agreement": records.agreement(ours, other)}
-    found["warnings"] = warnings(found, settings)
+        return hessian_numbers.of(known, traced, taken)
+
+    found = {**of(products, ""), "scaled": of(scaled, "scaled-")}
+    found |= dict.fromkeys(("density", "pyhessian", "pyhessian_absent", "agreement"))
+    if settings.density_vectors:
+        shape = {"steps": settings.steps, "vectors": settings.density_vectors}
+        nodes, weights = timed(
+            "density", products, lambda: hessian_estimates.density(products, drawn("density"), **shape)
+        )
+        found["density"] = {"nodes": nodes, "weights": weights}
+    if settings.pyhessian:
+        limits = {"tolerance": settings.residual, "error": settings.trace_error, "most": settings.vectors}
+        try:
+            other = timed(
+                "pyhessian",
+                products,
+                lambda: hessian_pyhessian.estimate(products, settings.seed, KEYS["pyhessian"], **limits),
+            )
+            ours = {**found, "residual": found["residuals"][0]}
+            found |= {"pyhessian": other, "agreement": records.agreement(ours, other)}
+        except hessian_pyhessian.Unfit as reason:
+            found["pyhessian_absent"] = str(reason)
+    found["warnings"] = hessian_numbers.warnings(found, settings)
     for sentence in found["warnings"]:
         print(f"{label}: warning: {sentence}", file=sys.stderr)
     return found
-
-
-def warnings(found: dict[str, Any], settings: Settings) -> list[str]:
-    """Return what a reader of the numbers ought to know."""
-    said = []
-    if not found["converged"]["eigenvalues"]:
-        worst = max(range(len(found["residuals"])), key=lambda i: found["residuals"][i])
-        said.append(
-            f"the eigenvalues have not converged: residual {found['residuals'][worst]:.3g} of "
-            f"{found['eigenvalues'][worst]:.3g}, wanted is {settings.residual:.0%}"
-        )
-    if not found["converged"]["trace"]:
-        said.append(
-            f"the trace has not converged: {found['trace']:.4g} with standard error "
-            f"{found['trace_standard_error']:.2g} after {found['trace_vectors']} vectors, wanted is "
-            f"{settings.trace_error:.0%}"
-        )
-    other = found["pyhessian"] or {}
-    for key, what in (("eigenvalue_converged", "top eigenvalue"), ("trace_converged", "trace")):
-        if not other.get(key, True):
-            said.append(f"PyHessian's {what} has not converged")
-    for field, compared in (found["agreement"] or {}).items():
-        if not compared["within"]:
-            said.append(
-                f"{field.replace('_', ' ')}: {found[field]:.4g} here, {found['pyhessian'][field]:.4g} by PyHessian, "
-                f"further apart than their errors allow ({compared['error']:.2g})"
-            )
-    return said

@@ -2,6 +2,8 @@
 
 Block Lanczos with thick restart (Wu and Simon, SIAM J. Matrix Anal. Appl. 22, 2000, for single vectors) and full
 orthogonalisation: a block finds eigenvalues that occur as often as it is wide, and lets products share their graphs.
+One that occurs more often is found as often as there were random vectors, and the residuals do not show it: what comes
+after it may be too small, and is said to be not certain.
 """
 
 from __future__ import annotations
@@ -20,16 +22,28 @@ Draw = Callable[[int], Tensor]  # number of a random vector -> the vector (param
 @dataclass(frozen=True)
 class Eigen:
     """``values`` (k,) in falling order (Rayleigh quotients), orthonormal ``vectors`` (k, parameters), ``residuals``
-    (k,) ||H v - lambda v||, and whether all of them are as small as was asked for."""
+    (k,) ||H v - lambda v||, and whether all of them are as small as was asked for.
+
+    ``certain`` (k,): whether a value is the largest, second largest, ... for certain; False after one that was found as
+    often as there were random vectors, of which there may be more copies. ``forms`` (parts, k, k): V H_p V' of the
+    images' parts, in float64.
+    """
 
     values: Tensor
     vectors: Tensor
     residuals: Tensor
+    certain: Tensor
+    forms: Tensor
     converged: bool
 
     def to(self, device: torch.device) -> Eigen:
         """Return the same on ``device``."""
-        return Eigen(self.values.to(device), self.vectors.to(device), self.residuals.to(device), self.converged)
+        tensors = {name: getattr(self, name).to(device) for name in TENSORS}
+        return Eigen(**tensors, converged=self.converged)
+
+
+#: Fields of an :class:`Eigen` that are tensors.
+TENSORS = ("values", "vectors", "residuals", "certain", "forms")
 
 
 def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: int) -> Eigen:
@@ -39,12 +53,14 @@ def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: i
     latest after ``most`` products, if there are ``count`` by then. Residuals are measured in the end, by products of
     their own.
     """
-    size, block = products.size, min(products.block, products.size)
-    first = _Growing(draw).orthonormal(torch.stack([draw(i) for i in range(block)]), None, block)
+    size, block, begun = products.size, min(products.block, products.size), products.done
+    drawn = torch.stack([draw(i) for i in range(block)])
+    growing = _Growing(draw, block)
+    new = growing.orthonormal(drawn / drawn.norm(dim=1, keepdim=True), drawn[:0], block, 1.0)
     room, kept = min(size, 2 * count + 4 * block), min(size, count + block)
-    basis = first.new_empty(room, size)
-    growing, new, filled, projected = _Growing(draw, block), first, 0, None
-    values = ritz = first.new_empty(0, 0)
+    basis = new.new_empty(room, size)
+    filled, projected = 0, None
+    values = ritz = new.new_empty(0, 0)
     while True:
         if filled + len(new) > room:
             # The best Ritz vectors carry on in place of all; what joins them to the new block is computed anew.
@@ -63,15 +79,38 @@ def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: i
                 break
         scale = float(values.abs().max())
         new = growing.orthonormal(image, basis[:filled], min(block, size - filled), scale)
-        if not len(new) or (products.done >= most and filled >= count):
+        if not len(new) or (products.done - begun >= most and filled >= count):
             break
     vectors = ritz[:, :count].T.to(basis) @ basis[:filled]
     del basis
-    images = products(vectors)
+    images, forms = products.apart(vectors)
     quotients = torch.linalg.vecdot(vectors, images)
     residuals = (images - quotients[:, None] * vectors).norm(dim=1)
-    small = (residuals <= _allowed(quotients, values, tolerance, vectors.dtype)).all()
-    return Eigen(quotients, vectors, residuals, bool(small) and len(quotients) == count)
+    allowed = _allowed(quotients, values, tolerance, vectors.dtype)
+    certain = torch.ones_like(quotients, dtype=torch.bool)
+    if filled < size:
+        certain = _certain(quotients, torch.maximum(residuals, allowed), block)
+    small = (residuals <= allowed).all()
+    return Eigen(quotients, vectors, residuals, certain, forms, bool(small) and len(quotients) == count)
+
+
+def _certain(values: Tensor, errors: Tensor, block: int) -> Tensor:
+    """Return whether each of the falling ``values`` (k,) is certain to have its place, given their ``errors`` (k,).
+
+    Values that cannot be told apart are copies of one eigenvalue. From a ``block`` of random vectors come at most as
+    many copies, up to rounding; where all of them were found there may be more, which would come before what follows.
+    """
+    certain = torch.ones_like(values, dtype=torch.bool)
+    copies = 1
+    for place in range(1, len(values)):
+        if values[place - 1] - values[place] <= errors[place - 1] + errors[place]:
+            copies += 1
+        elif copies >= block:
+            certain[place:] = False
+            break
+        else:
+            copies = 1
+    return certain
 
 
 def _allowed(wanted: Tensor, every: Tensor, tolerance: float, dtype: torch.dtype) -> Tensor:
@@ -106,30 +145,39 @@ def _extended(projected: Tensor | None, coupling: Tensor) -> Tensor:
 class _Growing:
     """Makes the next block; directions that are used up give way to random ones, from number ``used`` on."""
 
-    def __init__(self, draw: Draw, used: int = 0):
+    def __init__(self, draw: Draw, used: int):
         self.draw, self.used = draw, used
 
-    def orthonormal(self, rows: Tensor, basis: Tensor | None, count: int, scale: float = 0.0) -> Tensor:
-        """Return up to ``count`` orthonormal vectors from ``rows``, which are orthogonal to ``basis`` already."""
+    def orthonormal(self, rows: Tensor, basis: Tensor, count: int, scale: float) -> Tensor:
+        """Return up to ``count`` orthonormal vectors, orthogonal to ``basis``, from ``rows``, which are up to rounding.
+
+        What is left of a row must be more than the rounding of numbers as large as ``scale``.
+        """
         found = rows.new_empty(0, rows.shape[1])
-        smallest = 100 * torch.finfo(rows.dtype).eps * scale
+        rounding = 100 * torch.finfo(rows.dtype).eps
         for row in rows[:count]:
-            row = self._unit(row, found, smallest)
+            row = self._unit(row, basis, found, rounding * scale)
             while row is None:
                 fresh = self.draw(self.used)
                 self.used += 1
                 fresh = fresh / fresh.norm()
-                if basis is not None:
-                    _remove(fresh[None], basis)
-                row = self._unit(fresh, found, 100 * torch.finfo(rows.dtype).eps)
+                _remove(fresh[None], basis)
+                row = self._unit(fresh, basis, found, rounding)
             found = torch.cat([found, row[None]])
         return found
 
     @staticmethod
-    def _unit(row: Tensor, found: Tensor, smallest: float) -> Tensor | None:
-        """Return ``row`` without the span of ``found``, at length 1; None where no more than rounding is left."""
+    def _unit(row: Tensor, basis: Tensor, found: Tensor, smallest: float) -> Tensor | None:
+        """Return ``row`` without the span of ``found``, at length 1; None where only rounding is left.
+
+        Made longer, what rounding left of the spans of ``basis`` and ``found`` is longer too: it is taken out again.
+        """
         row = row.clone()
-        if len(found):
-            _remove(row[None], found)
-        length = float(row.norm())
-        return row / length if length > smallest else None
+        for least, spans in ((smallest, (found,)), (0.5, (basis, found))):
+            for span in spans:
+                _remove(row[None], span)
+            length = float(row.norm())
+            if not length > least:
+                return None
+            row /= length
+        return row

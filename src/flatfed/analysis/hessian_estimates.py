@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -19,12 +19,16 @@ FEWEST = 32
 
 @dataclass(frozen=True)
 class Mean:
-    """An estimate with its standard error, from ``samples`` values, and whether the error is as small as asked for."""
+    """An estimate with its standard error, from ``samples`` values, and whether the error is as small as asked for.
+
+    ``parts``: the same estimate of every part of the images, from the same vectors; empty where there are none.
+    """
 
     value: float
     standard_error: float
     samples: int
     converged: bool
+    parts: tuple[float, ...] = ()
 
 
 def mean(samples: list[float], head: float, error: float) -> Mean:
@@ -38,20 +42,30 @@ def trace(products: Products, draw: Draw, known: Eigen, *, error: float, most: i
     """Return the trace: that of the ``known`` eigenvectors, and of the rest the mean of z' H z (Hutchinson 1990).
 
     With the orthonormal rows V of ``known``, tr H = sum v' H v + tr (I - V'V) H (I - V'V) whether or not V has
-    converged; without the largest eigenvalues the second part varies far less. Ends when the standard error is at most
-    ``error`` of the trace, after ``FEWEST`` vectors or more, and at the latest after ``most``.
+    converged, and so of every part's Hessian; without the largest eigenvalues the second part varies far less. Ends
+    when the standard error is at most ``error`` of the trace, after ``FEWEST`` vectors or more, and at the latest after
+    ``most``.
     """
     head, samples = float(known.values.double().sum()), []
+    by_part: list[np.ndarray] = []  # (parts, vectors) of each block
     while len(samples) < most:
         count = min(products.block, most - len(samples))
         z = torch.stack([draw(len(samples) + i) for i in range(count)])
         for _ in range(2):
             z -= (z @ known.vectors.T) @ known.vectors
-        samples += torch.linalg.vecdot(z, products(z)).double().tolist()
+        images, forms = products.apart(z)
+        samples += torch.linalg.vecdot(z, images).double().tolist()
+        by_part.append(_diagonals(forms))
         found = mean(samples, head, error)
         if found.converged:
             break
-    return found
+    rest = np.concatenate(by_part, axis=1).mean(axis=1)
+    return replace(found, parts=tuple((_diagonals(known.forms).sum(axis=1) + rest).tolist()))
+
+
+def _diagonals(forms: Tensor) -> np.ndarray:
+    """Return the diagonals (parts, n) of ``forms`` (parts, n, n)."""
+    return forms.diagonal(dim1=1, dim2=2).cpu().numpy()
 
 
 def density(products: Products, draw: Draw, *, steps: int, vectors: int) -> tuple[list[list[float]], list[list[float]]]:

@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from flatfed.analysis.hessian_eigen import Eigen
+from flatfed.analysis.hessian_eigen import TENSORS, Eigen
 from flatfed.analysis.hessian_estimates import Mean
 from flatfed.files import digest_json, write_whole
 
@@ -56,7 +56,7 @@ class Stages:
 def _packed(value: Any) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """Return ``value`` as JSON with its kind, and the tensors of eigenvectors, which JSON would take too much for."""
     if isinstance(value, Eigen):
-        tensors = {name: getattr(value, name).cpu().contiguous() for name in ("values", "vectors", "residuals")}
+        tensors = {name: getattr(value, name).cpu().contiguous() for name in TENSORS}
         return {"kind": "eigen", "value": value.converged}, tensors
     if isinstance(value, Mean):
         return {"kind": "mean", "value": asdict(value)}, {}
@@ -67,4 +67,6 @@ def _unpacked(content: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Any:
     """Return what :func:`_packed` was given, tensors on the CPU."""
     if content["kind"] == "eigen":
         return Eigen(**tensors, converged=content["value"])
-    return Mean(**content["value"]) if content["kind"] == "mean" else content["value"]
+    if content["kind"] == "mean":
+        return Mean(**content["value"] | {"parts": tuple(content["value"]["parts"])})
+    return content["value"]

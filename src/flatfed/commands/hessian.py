@@ -13,16 +13,22 @@ from flatfed.errors import FlatFedError
 
 DETAIL = """\
 Writes JSON (fields: flatfed.analysis.records): of the Hessian H of the run's training loss, at its final model,
-  eigenvalues   the largest, by block Lanczos, each with its residual ||H v - lambda v||; the search ends when every
-                residual is below 1 % of its eigenvalue
+  eigenvalues   the largest, by block Lanczos, each with its residual ||H v - lambda v|| and whether its place is
+                certain; the search ends when every residual is below 1 % of its eigenvalue
   trace         by random vectors (Hutchinson), with its standard error; ends when that is below 5 % of the trace
-  density       of all eigenvalues, by stochastic Lanczos quadrature: nodes and weights of every random vector
+  scaled        both once more of diag(|w|) H diag(|w|), which no scaling of filters can change: H itself is smaller
+                where filters are longer, though the model be the same function
   pyhessian     PyHessian's top eigenvalue and trace on the same images, beside ours. A warning is stored and printed
                 where the two are further apart than their errors allow.
+  density       of all eigenvalues, by stochastic Lanczos quadrature: nodes and weights of every random vector; only
+                with --density-vectors, of which each costs --steps products
 
 The loss is the mean cross-entropy on 4,096 training images drawn by the seed (--images all: on all of them), without
-augmentation, dropout and weight decay. One product H v costs two to three gradients on all these images. Memory is
-bounded by --micro-batch, and by 2 k + 4 block vectors of the model's size while eigenvalues are sought.
+augmentation, dropout and weight decay. What another choice of images would have changed is estimated from the
+differences between --parts random parts of them, at no further product, and is in the intervals, which are of the
+Hessian on all training images. One product H v costs two to three gradients on all the images at hand. Memory is
+bounded by --micro-batch, and by 2 k + 4 block vectors of the model's size while eigenvalues are sought; where it runs
+out, fewer images and then fewer vectors share a graph.
 A call that was stopped goes on when it is made again, from the last estimate that was finished; the same call gives
 the same numbers on the same machine."""
 
@@ -49,13 +55,15 @@ def add(commands: Any) -> None:
         ("--top", 5, "K", "eigenvalues"),
         ("--products", 600, "N", "most products spent on eigenvalues"),
         ("--vectors", 256, "N", "most random vectors spent on the trace, and as many on PyHessian's"),
+        ("--parts", 8, "N", "parts of the images, for the error of their choice"),
         ("--steps", 30, "N", "Lanczos steps of the density"),
-        ("--density-vectors", 4, "N", "random vectors of the density"),
         ("--block", 4, "N", "vectors that share the graph of a micro-batch"),
         ("--micro-batch", 128, "N", "images of one graph: less takes less memory"),
     ):
         help_ = f"{meaning} (default: {default})"
         sub.add_argument(option, type=kinds.count, default=default, metavar=metavar, help=help_)
+    density = "random vectors of the density (default: none, and no density)"
+    sub.add_argument("--density-vectors", type=kinds.count, default=0, metavar="N", help=density)
     sub.add_argument("--residual", type=share, default=0.01, help="of an eigenvalue, that ends the search (0.01)")
     sub.add_argument("--trace-error", type=share, default=0.05, help="standard error / trace that is enough (0.05)")
     sub.add_argument("--precision", choices=("float32", "float64"), default="float32", help="(default: float32)")
@@ -91,8 +99,9 @@ def hessian(options: argparse.Namespace) -> None:
             products=options.products,
             trace_error=options.trace_error,
             vectors=options.vectors,
-            steps=options.steps,
+            parts=options.parts,
             density_vectors=options.density_vectors,
+            steps=options.steps,
             block=options.block,
             micro_batch=options.micro_batch,
             precision=options.precision,

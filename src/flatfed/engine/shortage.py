@@ -54,7 +54,7 @@ def told(device: torch.device, what: str, helps: str = "") -> Iterator[None]:
     except (RuntimeError, MemoryError) as error:
         if not is_shortage(error):
             raise
-        short = f"{what}: not enough memory on {_place(device)}{asked(error)}"
+        short = f"{what}: not enough memory on {place(device)}{asked(error)}"
         raise Shortage(f"{short}. {helps or remedies(device)}") from None
 
 
@@ -88,10 +88,10 @@ def spare(run: Simulation, rows: int, more: str) -> None:
         found = footprint.sizes_of(run)
         parts = sizes.listed(found.parts())
         raise Shortage(
-            f"round {run.round + 1}: not enough memory on {_place(run.device)} for one client at a time{more}. Wanted: "
+            f"round {run.round + 1}: not enough memory on {place(run.device)} for one client at a time{more}. Wanted: "
             f"{sizes.said(found.total)} ({parts}). {remedies(run.device)}"
         )
-    print(f"round {run.round + 1}: not enough memory on {_place(run.device)}{more}; {now}", file=sys.stderr)
+    print(f"round {run.round + 1}: not enough memory on {place(run.device)}{more}; {now}", file=sys.stderr)
 
 
 def fewer(images: int, device: torch.device, more: str) -> int:
@@ -101,9 +101,9 @@ def fewer(images: int, device: torch.device, more: str) -> int:
     """
     release()
     if images == 1:
-        raise Shortage(f"evaluation: not enough memory on {_place(device)} for one image{more}. {remedies(device)}")
+        raise Shortage(f"evaluation: not enough memory on {place(device)} for one image{more}. {remedies(device)}")
     now = f"{-(-images // 2)} images are evaluated at a time now, not {images}"
-    print(f"evaluation: not enough memory on {_place(device)}{more}; {now}", file=sys.stderr)
+    print(f"evaluation: not enough memory on {place(device)}{more}; {now}", file=sys.stderr)
     return -(-images // 2)
 
 
@@ -123,7 +123,7 @@ def remedies(device: torch.device) -> str:
     )
 
 
-def _place(device: torch.device) -> str:
+def place(device: torch.device) -> str:
     """Return the name of the device, with how much memory it has free."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)

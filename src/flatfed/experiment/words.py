@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from flatfed import algorithms as registry
+from flatfed.analysis import records
 from flatfed.experiment import analyses, cells, set_ups, settings, tables, tuning
 from flatfed.experiment.model import Column, Table
 from flatfed.tables.metrics import METRICS
@@ -62,6 +63,14 @@ def trained_in(experiment: Experiment, found: Table, columns: list[Column]) -> l
         for row in found.entries.values()
     ]
     return list(dict.fromkeys(pairs))
+
+
+#: What the Hessian scaled by the weights is, and what the other one cannot show.
+SCALED = (
+    "Scaled: of diag(|w|) H diag(|w|). Longer filters ahead of normalisation, or with shorter ones after them, leave a "
+    "model the same function, and H another matrix; this one they leave as it is. Where only H is smaller, the "
+    "lengths of filters may be all that differs."
+)
 
 
 def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:
@@ -141,11 +150,17 @@ def _lowered(words: str) -> str:
 
 
 def curvature(experiment: Experiment, scale: str, columns: list[Column]) -> list[str]:
-    """Return a line for every choice of loss and images that Hessians of a table's columns are of."""
+    """Return a line for every choice of loss and images that Hessians of a table's columns are of, and what they show.
+
+    The second is said where the table has the scaled Hessian, too.
+    """
     read = [column for column in columns if column.metric and METRICS[column.metric].source == "analysis"]
     images = {analyses.settings(experiment, "hessian", scale, column.protocol)["images"]: None for column in read}
     what = "Hessian: of the mean cross-entropy at the final model, in eval mode, without weight decay and augmentation"
-    return [f"{what}, on {each:,} training images drawn by the run's seed, or on all if fewer." for each in images]
+    said = [f"{what}, on {each:,} training images drawn by the run's seed, or on all if fewer." for each in images]
+    if any(records.METRICS[column.metric][0] for column in read):
+        said.append(SCALED)
+    return said
 
 
 def of_tuning(experiment: Experiment, scale: str, runs: list[Trained]) -> list[str]:

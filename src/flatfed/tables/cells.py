@@ -30,7 +30,7 @@ No runs (files, declarations) at all make the cell not_applicable: a combination
 Cell (JSON, ``results/<scale>/cells/<table>/<column>/<row>.json``): table, column, row, scale, metric, unit,
 printed_unit, relative, base, status, value, spread, spread_kind, n, values, base_values, best, reached, target, window,
 rounds, seeds, runs, base_runs, paper_value, paper_spread, paper_decimals, paper_note,
-difference, compare, problems, beside, warnings, timed, accuracy, without_sums, images. ``unit`` is the
+difference, compare, problems, beside, errors, warnings, timed, accuracy, without_sums, images. ``unit`` is the
 *stored* unit ("fraction" for what is printed in percent) and holds for value, spread, values, paper_value,
 paper_spread and difference alike; ``base_values`` are in the metric's own stored unit; ``best`` is each seed's best
 ``accuracy`` over all rounds, a fraction, an extra that no table prints as its value. ``values`` has null where a seed
@@ -45,10 +45,11 @@ not_applicable            the cell has no runs
 ========================  ==============================================================================================
 
 ``beside`` is another tool's estimate of the same number (``flatfed.analysis.records.beside``: PyHessian's of an
-eigenvalue or trace), null where there is none; ``warnings`` are what the makers of the numbers warn of, seed by seed;
-``timed``: on what, and by which executors, seconds were measured;
-``without_sums``: how many runs have a record that cannot tell whether their files are what was written; ``images``:
-{data set: {"train": images, "test": images}} that the runs were made from, empty where no record says.
+eigenvalue or trace), null where there is none; ``errors`` are those of one seed's estimate, as shares of it
+(``flatfed.analysis.records.errors``), null for what is no estimate; ``warnings`` are what the makers of the numbers
+warn of, seed by seed; ``timed``: on what, and by which executors, seconds were measured; ``without_sums``: how many
+runs have a record that cannot tell whether their files are what was written; ``images``: {data set: {"train": images,
+"test": images}} that the runs were made from, empty where no record says.
 
 ``difference`` is ours minus the paper's, null where either is missing and always null at preview scale: digits minus
 CIFAR-10 means nothing. The paper's spread is of whatever kind the paper's is; the table's notes say which.
@@ -131,6 +132,7 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
         "compare": spec.get("compare", "values"),
         "problems": list(dict.fromkeys(one.problem for one in every if one.problem)),
         "beside": records.beside(analysed, spec["metric"]) if analysed and not relative else None,
+        "errors": records.errors(analysed, spec["metric"]) if analysed else None,
         "warnings": [
             *(f"{record['run']}: {text}" for record in analysed for text in records.cautions(record, spec["metric"])),
             *dict.fromkeys(one.warning for one in every if one.warning),

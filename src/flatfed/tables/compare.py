@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flatfed.student import student
 from flatfed.tables.metrics import METRICS
 
 Cell = Mapping[str, Any]
@@ -47,28 +48,6 @@ def paired(a: Sequence[float], b: Sequence[float]) -> Interval:
     # Differences that agree to rounding have no width worth the name; a hair keeps a zero inside.
     half += 1e-12
     return Interval(mean, mean - half, mean + half)
-
-
-def student(freedom: int, probability: float = 0.975) -> float:
-    """Return the quantile of Student's t distribution with a whole number of degrees of freedom, by bisection."""
-    low, high = 0.0, 1e3
-    while high - low > 1e-9 * max(1.0, low):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _student_cdf(middle, freedom) < probability else (low, middle)
-    return (low + high) / 2
-
-
-def _student_cdf(t: float, freedom: int) -> float:
-    """Return P(T <= t) for t >= 0: the finite series for whole degrees of freedom (Abramowitz 26.7.3 and 4)."""
-    angle = math.atan(t / math.sqrt(freedom))
-    sine, cosine = math.sin(angle), math.cos(angle)
-    term = total = cosine if freedom % 2 else 1.0
-    for k in range(3 if freedom % 2 else 2, freedom - 1, 2):
-        term *= cosine * cosine * (k - 1) / k
-        total += term
-    if freedom % 2 == 0:
-        return 0.5 + sine * total / 2
-    return 0.5 + (angle + (sine * total if freedom > 1 else 0.0)) / math.pi
 
 
 def higher(cell: Cell) -> bool | None:

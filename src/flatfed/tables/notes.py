@@ -27,6 +27,7 @@ def gather(
     notes += symbols(present)
     notes += definitions(present)
     notes += timed(present)
+    notes += estimated(present)
     notes += compared(columns)
     notes += absences(counts, len(cells))
     notes += unsummed(present)
@@ -152,7 +153,8 @@ def beside(cells: list[dict | None]) -> list[str]:
     said = [
         f"{by}: its own estimate at the same models, on the same images{seeds}. {WARNED} where the means are further "
         f"apart than the errors of both allow ({far} of {len(there)} cells): the mean over seeds, for an eigenvalue λ "
-        f"of vector v, of the sum of both residuals ‖Hv − λv‖, for a trace of three standard errors of the difference."
+        f"of vector v, of the sum of both residuals ‖Hv − λv‖, for a trace of half of Student's interval of the "
+        "difference (99.73 %)."
     ]
     cautioned = sum(bool(cell.get("warnings")) for cell in there)
     if cautioned:
@@ -161,6 +163,20 @@ def beside(cells: list[dict | None]) -> list[str]:
             "at its limit of vectors; the .csv quotes it."
         )
     return said
+
+
+def estimated(cells: list[dict | None]) -> list[str]:
+    """Say how large the errors of estimates are, at most: how they are made, and which images they are made on."""
+    there = [cell for cell in cells if cell and cell.get("errors")]
+    if not there:
+        return []
+    said = []
+    for metric in dict.fromkeys(cell["metric"] for cell in there):
+        words = METRICS[metric].words
+        largest = [max(c["errors"][name] for c in there if c["metric"] == metric) for name in ("estimate", "images")]
+        own = "standard error of the random vectors" if metric.endswith("trace") else "residual"
+        said.append(f"{words}: {own} {100 * largest[0]:.2g} %, of the choice of images {100 * largest[1]:.2g} %")
+    return [f"Errors of one seed's estimate, at most, as shares of it. {'; '.join(said)}."]
 
 
 def warned(cell: dict | None) -> bool:

@@ -1,0 +1,269 @@
+"""Estimates, errors and intervals of a Hessian against Hessians of single images, taken whole by torch.func."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from test_hessian import MATRIX, SIZE, draw, exact, images, quadratic, seeded
+from torch import nn
+from torch.func import functional_call, vmap
+from torch.nn.functional import cross_entropy
+
+from flatfed.analysis import hessian_eigen, hessian_errors, hessian_estimates, hessian_numbers
+from flatfed.analysis.hessian_products import Products
+
+EVERY, DRAWN, PARTS = 96, 40, 8  # images there are, images of an analysis, parts of these
+REPEATS = 200
+#: Within two standard errors of a rate of 95 % over so many repetitions.
+NOMINAL = (0.95 - 2 * math.sqrt(0.95 * 0.05 / REPEATS), 0.95 + 2 * math.sqrt(0.95 * 0.05 / REPEATS))
+
+
+def cnn() -> nn.Module:
+    layers = nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.Tanh(), nn.MaxPool2d(2), nn.Flatten()
+    return seeded(nn.Sequential(*layers, nn.Linear(36, 5)))
+
+
+@pytest.fixture(scope="module")
+def single() -> torch.Tensor:
+    """Hessians (EVERY, 233, 233) of the loss of each image, in the order of the flat row."""
+    model = cnn()
+    x, y = (torch.cat(part) for part in zip(*images((1, 6, 6), 5, EVERY), strict=True))
+    names, values = zip(*model.named_parameters(), strict=True)
+    sizes = [value.numel() for value in values]
+
+    def loss(row, image, label):
+        parts = {n: p.view_as(v) for n, p, v in zip(names, row.split(sizes), values, strict=True)}
+        return cross_entropy(functional_call(model, parts, (image[None],)), label[None])
+
+    row = torch.cat([value.detach().reshape(-1) for value in values])
+    return vmap(torch.func.hessian(loss), (None, 0, 0))(row, x, y)
+
+
+class Known:
+    """What Products is to estimates, of Hessians (images, n, n) that are known, their images in ``parts``."""
+
+    def __init__(self, hessians: torch.Tensor, parts: int, block: int = 4):
+        self.forms = [part.mean(dim=0) for part in hessians.tensor_split(parts)]
+        self.whole, self.block, self.size, self.done = hessians.mean(dim=0), block, hessians.shape[1], 0
+        self.parameters = [hessians]
+
+    def __call__(self, vectors):
+        self.done += len(vectors)
+        return vectors @ self.whole
+
+    def apart(self, vectors):
+        return self(vectors), torch.stack([vectors @ form @ vectors.T for form in self.forms])
+
+
+def test_products_and_parts_are_those_of_the_single_images(single):
+    batches = images((1, 6, 6), 5, EVERY)  # of four images each
+    parts = [batches[start : start + 6] for start in range(0, 24, 6)]
+    products = Products(cnn(), cross_entropy, batches, 3, parts=parts)
+    torch.testing.assert_close(exact(products), single.mean(dim=0), rtol=1e-9, atol=1e-12)
+    vectors = torch.randn(5, products.size, dtype=torch.double, generator=torch.Generator().manual_seed(3))
+    found, forms = products.apart(vectors)
+    known = Known(single, 4)
+    torch.testing.assert_close(found, known(vectors), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(forms, known.apart(vectors)[1], rtol=1e-9, atol=1e-12)
+    assert products.done == 5
+
+
+def traced(products: Known, known: hessian_eigen.Eigen, seed: int, vectors: int) -> hessian_estimates.Mean:
+    return hessian_estimates.trace(products, draw(products, "trace", seed), known, error=1e-9, most=vectors)
+
+
+@pytest.fixture(scope="module")
+def analysed(single) -> dict[int, list[dict]]:
+    """What files say of images drawn and split at random, REPEATS times, by 8 and by 32 random vectors."""
+    found: dict[int, list[dict]] = {8: [], 32: []}
+    for seed in range(REPEATS):
+        products = Known(single[chosen(seed)], PARTS)
+        known = hessian_eigen.top(products, draw(products, "eigenvalues", seed), 2, tolerance=1e-3, most=600)
+        for vectors, files in found.items():
+            files.append(hessian_numbers.of(known, traced(products, known, seed, vectors), DRAWN / EVERY))
+    return found
+
+
+def chosen(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).choice(EVERY, DRAWN, replace=False)
+
+
+def held(files: list[dict], name: str, truth: float) -> float:
+    """The share of intervals that hold the truth."""
+    return np.mean([low <= truth <= high for low, high in (one[f"{name}_interval"] for one in files)])
+
+
+@pytest.mark.parametrize("vectors", [8, 32])
+def test_intervals_hold_the_numbers_of_all_images_as_often_as_they_say(single, analysed, vectors):
+    truth = torch.linalg.eigvalsh(single.mean(dim=0))
+    assert NOMINAL[0] <= held(analysed[vectors], "top_eigenvalue", float(truth[-1])) <= NOMINAL[1]
+    assert NOMINAL[0] <= held(analysed[vectors], "trace", float(truth.sum())) <= NOMINAL[1]
+
+
+def test_the_error_of_the_choice_of_images_is_what_numbers_vary_by(single, analysed):
+    """The traces of the images drawn, without random vectors, against the error that is stated of each choice."""
+    traces = single.diagonal(dim1=1, dim2=2).sum(dim=1).numpy()
+    varied = {
+        "trace": [traces[chosen(seed)].mean() for seed in range(REPEATS)],
+        "top_eigenvalue": [one["top_eigenvalue"] for one in analysed[32]],
+    }
+    for name, values in varied.items():
+        stated = math.sqrt(np.mean([one[f"{name}_images_error"] ** 2 for one in analysed[32]]))
+        assert stated == pytest.approx(np.std(values, ddof=1), rel=0.15)
+
+
+@pytest.mark.parametrize("vectors", [8, 32])
+def test_intervals_of_all_images_are_those_of_the_vectors(single, vectors):
+    products = Known(single, 1)
+    known = hessian_eigen.top(products, draw(products, "eigenvalues"), 2, tolerance=1e-3, most=600)
+    files = [hessian_numbers.of(known, traced(products, known, seed, vectors), 1.0) for seed in range(REPEATS)]
+    assert NOMINAL[0] <= held(files, "trace", float(products.whole.trace())) <= NOMINAL[1]
+    assert {one["trace_images_error"] for one in files} == {one["top_eigenvalue_images_error"] for one in files} == {0}
+
+
+def test_errors_of_parts_by_hand():
+    """Parts 1, 3, 5, 7: deviation sqrt(20 / 3), of their mean half of that; of all but a quarter drawn, sqrt(3/4)."""
+    parts = [1.0, 3.0, 5.0, 7.0]
+    assert hessian_errors.of_mean(parts, 0.25) == pytest.approx(math.sqrt(20 / 3) / 2 * math.sqrt(0.75))
+    forms = np.array(parts)[:, None, None] * np.diag([1.0, 0.5])
+    assert hessian_errors.of_largest(forms, 0.25) == pytest.approx(hessian_errors.of_mean(parts, 0.25))
+    assert hessian_errors.of_mean(parts, 1.0) == hessian_errors.of_largest(forms, 1.0) == 0
+    # Without one part the largest is 10/3, 10/3, 2 and 7/3, the last of the other vector.
+    forms = np.stack([np.diag(pair) for pair in [(0.0, 3.0), (0.0, 3.0), (4.0, 1.0), (6.0, 0.0)]])
+    without = np.array([10 / 3, 10 / 3, 2, 7 / 3])
+    assert hessian_errors.of_largest(forms, 0.0) == pytest.approx(
+        math.sqrt(3 / 4 * ((without - without.mean()) ** 2).sum())
+    )
+
+
+def test_the_density_is_that_of_the_whole_hessian(single):
+    """Moments of the spectrum of 233 eigenvalues, within the error of the random vectors."""
+    known = Known(single, 1, block=64)
+    nodes, weights = hessian_estimates.density(known, draw(known, "density"), steps=30, vectors=128)
+    values = torch.linalg.eigvalsh(known.whole)
+    for moment in range(1, 6):
+        each = [np.sum(np.array(w) * np.array(n) ** moment) for n, w in zip(nodes, weights, strict=True)]
+        error = np.std(each, ddof=1) / math.sqrt(len(each))
+        assert abs(np.mean(each) - float((values**moment).mean())) <= 3.5 * error
+
+
+# What scaling cannot change.
+
+
+class Plain(nn.Sequential):
+    """ReLU without normalisation."""
+
+    def __init__(self):
+        super().__init__(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Conv2d(3, 4, 2), nn.ReLU(), nn.Flatten(), nn.Linear(36, 3))
+
+    def rescaled(self):
+        """One filter with its bias is made 5 times as long, what reads its output a fifth; another a third."""
+        with torch.no_grad():
+            for number, factor in ((0, 5.0), (2, 1 / 3)):
+                self[0].weight[number] *= factor
+                self[0].bias[number] *= factor
+                self[2].weight[:, number] /= factor
+
+
+class Normalised(nn.Sequential):
+    """Filters ahead of a GroupNorm of two filters a group, and its scale and shift ahead of a ReLU."""
+
+    def __init__(self):
+        layers = nn.Conv2d(1, 4, 3, bias=False), nn.GroupNorm(2, 4, eps=0), nn.ReLU(), nn.Flatten()
+        super().__init__(*layers, nn.Linear(64, 3))
+
+    def rescaled(self):
+        with torch.no_grad():
+            self[0].weight[:2] *= 7
+            self[1].weight[3] *= 4
+            self[1].bias[3] *= 4
+            self[4].weight.view(3, 4, 16)[:, 3] /= 4
+
+
+@pytest.mark.parametrize("kind", [Plain, Normalised])
+def test_what_no_scaling_can_change(kind):
+    batches = images((1, 6, 6), 3)
+    model = seeded(kind())
+    other = copy.deepcopy(model)
+    other.rescaled()
+    x = torch.cat([part for part, _ in batches])
+    torch.testing.assert_close(other(x), model(x), rtol=1e-12, atol=1e-12)
+    spectra, estimates = [], []
+    for one in (model, other):
+        row = torch.cat([parameter.detach().reshape(-1) for parameter in one.parameters()]).abs()
+        assert len(row) <= 350
+        raw, scaled = (Products(one, cross_entropy, batches, 4, scale=scale) for scale in (None, row))
+        whole = row[:, None] * exact(raw) * row
+        torch.testing.assert_close(scaled(torch.eye(len(row)).double()), whole, rtol=1e-9, atol=1e-12)
+        spectra.append([torch.linalg.eigvalsh(matrix) for matrix in (whole, exact(raw))])
+        known = hessian_eigen.top(scaled, draw(scaled, "eigenvalues"), 3, tolerance=1e-6, most=600)
+        torch.testing.assert_close(known.values, spectra[-1][0].flip(0)[:3], rtol=1e-9, atol=1e-12)
+        traced = hessian_estimates.trace(scaled, draw(scaled, "trace"), known, error=0.01, most=64)
+        assert abs(traced.value - float(whole.trace())) <= 4 * traced.standard_error
+        estimates.append([*known.values.tolist(), traced.value, traced.standard_error])
+    (scaled, raw), (scaled_again, raw_again) = spectra
+    torch.testing.assert_close(scaled_again, scaled, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(estimates[1], estimates[0], rtol=1e-8)
+    assert abs(raw_again[-1] / raw[-1] - 1) > 0.2 and abs(raw_again.sum() / raw.sum() - 1) > 0.2
+
+
+# Eigenvalues that occur often, few parameters.
+
+
+def repeated(copies: int) -> Products:
+    spectrum = torch.cat([torch.full((copies,), 3.0), torch.linspace(1, -1, SIZE - copies)]).double()
+    rotation = torch.linalg.eigh(MATRIX)[1]
+    return quadratic(rotation @ spectrum.diag() @ rotation.T)
+
+
+@pytest.mark.parametrize(
+    ("copies", "certain"),
+    [(2, [True] * 5), (3, [True] * 5), (4, [True] * 4 + [False]), (6, [True] * 4 + [False])],
+)
+def test_copies_that_are_not_certain_are_said(copies, certain):
+    """A block of four finds four copies; whether there are more, and so what comes fifth, it cannot tell."""
+    products = repeated(copies)
+    found = hessian_eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=0.01, most=600)
+    assert found.converged and found.certain.tolist() == certain
+    truth = torch.tensor([3.0] * copies + [1.0] * 5).double()[:5]
+    sure = found.certain
+    torch.testing.assert_close(found.values[sure], truth[sure], rtol=0, atol=0.05)
+    assert copies != 6 or found.values[4] < 2, "the copy that is missed"
+
+
+def test_all_are_certain_where_the_whole_space_was_searched():
+    spectrum = torch.tensor([3.0] * 6 + [1.0] * 5 + [0.0]).double()
+    products = quadratic(spectrum.diag())
+    found = hessian_eigen.top(products, draw(products, "eigenvalues"), 12, tolerance=1e-6, most=600)
+    torch.testing.assert_close(found.values, spectrum)
+    assert found.certain.all()
+
+
+@pytest.mark.parametrize("size", [3, 4, 5, 8, 15])
+def test_models_of_few_parameters_have_no_eigenvalue_above_the_largest(size):
+    """Random signs depend on each other there: of four of three parameters each, always."""
+    generator = torch.Generator().manual_seed(size)
+    for seed in range(20):
+        matrix = torch.randn(size, size, dtype=torch.double, generator=generator)
+        matrix = matrix + matrix.T
+        products = quadratic(matrix)
+        count = min(size, 4)
+        found = hessian_eigen.top(products, draw(products, "eigenvalues", seed), count, tolerance=1e-8, most=600)
+        truth = torch.linalg.eigvalsh(matrix).flip(0)[:count]
+        torch.testing.assert_close(found.values, truth, rtol=0, atol=1e-9 * float(truth.abs().max()))
+        torch.testing.assert_close(found.vectors @ found.vectors.T, torch.eye(count).double(), rtol=0, atol=1e-12)
+
+
+def test_a_block_that_nearly_depends_on_itself_stays_orthonormal():
+    """Rows that differ by little more than rounding: what is left of the second is orthogonal to all the same."""
+    basis = torch.linalg.qr(torch.randn(30, 5, dtype=torch.double, generator=torch.Generator().manual_seed(0)))[0].T
+    rows = torch.ones(2, 30).double()
+    rows[1, 0] += 1e-11
+    rows -= (rows @ basis.T) @ basis
+    growing = hessian_eigen._Growing(lambda number: torch.arange(30).double() ** (number + 1), 0)
+    found = torch.cat([basis, growing.orthonormal(rows, basis, 2, 1.0)])
+    torch.testing.assert_close(found @ found.T, torch.eye(7).double(), rtol=0, atol=1e-12)
