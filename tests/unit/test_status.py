@@ -288,3 +288,10 @@ def test_a_broken_state_is_none(here, content):
     Path(run.path, progress.STATE).write_text(content)
     assert progress.read(Path(run.path)) is None
     assert status.state(run, time.time()).name == "waiting"
+
+
+def test_the_log_of_a_run_whose_results_were_taken_away_is_no_sign_of_one(here):
+    run = run_of(here, "fedcm")
+    for text in ("done in 3 h: training 95 %, evaluation 5 %", "diverged at round 3: {'round': 3}"):
+        logged(run, f"{PROTOCOL}/{SPLIT}/fedcm/seed1: {text}\n", 1)
+        assert status.state(run, time.time()).name == "waiting"

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from flatfed.commands.kinds import Parser, count, file, folder, json_or_file, picture, setting
+from flatfed.commands.kinds import CONFIG, Parser, count, file, folder, json_or_file, picture, setting
 
 RUN = "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1"
 PARTITION = "results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz"
@@ -72,8 +72,8 @@ def add_weights(sub: argparse.ArgumentParser) -> None:
 
 def _add_config(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
-        "--config",
-        nargs="+",
+        CONFIG,
+        action="append",
         type=setting,
         metavar="FILE|KEY=VALUE",
         help="the configuration (default: config/config.yaml), or values in place of its own, as Snakemake takes them",

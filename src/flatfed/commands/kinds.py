@@ -5,14 +5,25 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
 from flatfed.errors import instead
 
+CONFIG = "--config"
+
 
 class Parser(argparse.ArgumentParser):
-    """Names the nearest choice where none is what was written."""
+    """Names the nearest choice where none is what was written, and takes parts of a configuration as Snakemake does."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words: list[str] = []
+        for word in sys.argv[1:] if args is None else args:
+            # What stands behind a part of the configuration and can be one is one, too; tables that follow stay tables.
+            again = len(words) > 1 and words[-2] == CONFIG and _is_setting(word)
+            words += [CONFIG, word] if again else [word]
+        return super().parse_known_args(words, namespace)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -102,11 +113,11 @@ def picture(text: str) -> Path:
 
 def setting(text: str) -> str:
     """Read a part of the configuration: KEY=VALUE, or the path of a YAML file."""
-    key, given, _ = text.partition("=")
-    if given and key.isidentifier():
-        return text
-    if Path(text).suffix not in (".yaml", ".yml") and not Path(text).is_file():
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither KEY=VALUE nor a YAML file; other arguments stand before --config, or after --"
-        )
+    if not _is_setting(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither KEY=VALUE nor a YAML file")
     return text
+
+
+def _is_setting(text: str) -> bool:
+    key, given, _ = text.partition("=")
+    return bool(given and key.isidentifier()) or Path(text).suffix in (".yaml", ".yml") or Path(text).is_file()

@@ -42,6 +42,8 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
     }
     rows = dict.fromkeys(run.algorithm for run in runs.values())
     measured = measures.defined(experiment, scale, document)
+    if found.kind == "eigenvalues":
+        measured = [*measured, *words.of_hessians(experiment, scale, [run.protocol for run in runs.values()])]
     if caption := " ".join([*filter(None, [document.get("caption")]), *measured, *words.of_rows(experiment, rows)]):
         spec["caption"] = caption
     if trained:

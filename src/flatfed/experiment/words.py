@@ -155,12 +155,18 @@ def curvature(experiment: Experiment, scale: str, columns: list[Column]) -> list
     The second is said where the table has the scaled Hessian, too.
     """
     read = [column for column in columns if column.metric and METRICS[column.metric].source == "analysis"]
-    images = {analyses.settings(experiment, "hessian", scale, column.protocol)["images"]: None for column in read}
-    what = "Hessian: of the mean cross-entropy at the final model, in eval mode, without weight decay and augmentation"
-    said = [f"{what}, on {each:,} training images drawn by the run's seed, or on all if fewer." for each in images]
+    said = of_hessians(experiment, scale, [column.protocol for column in read])
     if any(records.METRICS[column.metric][0] for column in read):
         said.append(SCALED)
     return said
+
+
+def of_hessians(experiment: Experiment, scale: str, protocols: Iterable[str]) -> list[str]:
+    """Return a line for every choice of loss and images that Hessians in ``protocols`` are of."""
+    images = {analyses.settings(experiment, "hessian", scale, protocol)["images"]: None for protocol in protocols}
+    what = "Hessian: of the mean cross-entropy at the final model, in eval mode, without weight decay and augmentation"
+    where = "training images drawn by the run's seed, or on all if fewer; the papers name none of these"
+    return [f"{what}, on {each:,} {where}." for each in images]
 
 
 def of_tuning(experiment: Experiment, scale: str, runs: list[Trained]) -> list[str]:
