@@ -59,5 +59,6 @@ $(INSTALLED): pyproject.toml
 	@set -o pipefail; \
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -r .venv/requirements.txt \
 	    | awk '/^ *Downloading.* [MG]B/ {print "  " $$2, $$3, $$4; fflush()} /^Installing/ {print "  unpacking"; fflush()}'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@printf '%s\n' "#!$(CURDIR)/$(BIN)/python" "import sys" "" "sys.path.insert(0, '$(CURDIR)/src')" \
+	    "from flatfed.cli import main" "" "sys.exit(main())" > $(BIN)/flatfed && chmod +x $(BIN)/flatfed
 	@touch $@

@@ -10,17 +10,24 @@ from pathlib import Path
 
 MOST = 10  # jobs that are told; of more, their number
 
-#: A failed job's logs, as Snakemake's own log names them.
-LOGS = re.compile(r"^ +log: (?P<logs>.+?) \(check log file\(s\) for error details\)$", re.MULTILINE)
+#: A failed job and its logs, as Snakemake's own log names them, and one that finished, perhaps at another attempt.
+FAILED = re.compile(
+    r"^ +jobid: (?P<job>\d+)$(?:\n +.*$)*?\n +log: (?P<logs>.+?) \(check log file\(s\) for error details\)$",
+    re.MULTILINE,
+)
+FINISHED = re.compile(r"^Finished jobid: (?P<job>\d+)\b", re.MULTILINE)
 
 
 def failed(logs: Iterable[str]) -> list[str]:
-    """Return "log file: reason" of every job that failed, by Snakemake's own ``logs``, files.
+    """Return "log file: reason" of every job that failed and did not finish later, by Snakemake's own ``logs``, files.
 
     The reason is the last line of the job's log, which a refusal ends with.
     """
     texts = [Path(log).read_text(encoding="utf-8", errors="replace") for log in logs if Path(log).is_file()]
-    each = dict.fromkeys(name for found in LOGS.finditer("\n".join(texts)) for name in found["logs"].split(", "))
+    text = "\n".join(texts)
+    made = {found["job"] for found in FINISHED.finditer(text)}
+    lost = [found for found in FAILED.finditer(text) if found["job"] not in made]
+    each = dict.fromkeys(name for found in lost for name in found["logs"].split(", "))
     return [f"{name}: {_last(Path(name))}" for name in each]
 
 

@@ -25,7 +25,7 @@ REMEDIES = {
 
 
 #: Kinds of ids that hold the numbers of what they mean.
-NUMBERED = ("split", "algorithm")
+NUMBERED = ("split",)
 
 #: A number in an id.
 NUMBER = re.compile(r"\d+(?:\.\d+)?")

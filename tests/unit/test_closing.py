@@ -13,18 +13,27 @@ Error in rule train:
     shell:
         exec python -m flatfed train > {one} 2>&1
 Error in rule cell:
+    message: None
+    jobid: 4
+    input: a, b
     log: {two}, {three} (check log file(s) for error details)
 Error in rule train:
+    jobid: 3
     log: {one} (check log file(s) for error details)
+Error in rule train:
+    jobid: 5
+    log: {four} (check log file(s) for error details)
+Finished jobid: 5 (Rule: train)
 """
 
 
 def test_each_failed_job_is_told_once_with_the_last_line_of_its_log(tmp_path):
-    one, two, three = (tmp_path / name for name in ("one.log", "two.log", "three.log"))
+    one, two, three, four = (tmp_path / f"{name}.log" for name in ("one", "two", "three", "four"))
+    four.write_text("done in 3 h, at the second attempt\n")
     one.write_text("begun\n\nflatfed train: the disk is full\n\n")
     two.write_text("")
     own = tmp_path / "snakemake.log"
-    own.write_text(LOG.format(one=one, two=two, three=three))
+    own.write_text(LOG.format(one=one, two=two, three=three, four=four))
     killed = "it left no message: killed, or out of memory?"
     expected = [f"{one}: flatfed train: the disk is full", f"{two}: {killed}", f"{three}: {killed}"]
     assert closing.failed([str(own), str(tmp_path / "absent.log")]) == expected

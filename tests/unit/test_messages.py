@@ -103,9 +103,17 @@ RULES = ("all", "everything", "report")
 
 
 def test_targets_are_found_among_the_words_of_a_command_line():
-    words = ["--cores", "all", "-n", "everythin", "--config", "scale=paper", "results/preview/report.htm", "seeds=[1]"]
+    words = ["--cores", "all", "results/preview/report.htm", "-n", "everythin", "--config", "scale=paper", "results/x"]
     assert targets.written(words, "results", RULES) == ["results/preview/report.htm", "everythin"]
-    assert targets.written(["--cores", "all", "-n", "everything"], "results", RULES) == []
+    assert targets.written([*words, "--", "results/y"], "results", RULES)[2:] == ["results/y"]
+    for quiet in (
+        ["--cores", "all", "-n", "everything"],
+        ["--report", "results/preview/snake.html"],
+        ["--cores", "1", "--archive", "results/a.tar.gz"],
+        ["--cleanup-metadata", "results/a", "results/b"],
+        ["-R", "results/a", "results/b"],
+    ):
+        assert targets.written(quiet, "results", RULES) == [], "a value of an option, for all that is known"
 
 
 @pytest.mark.parametrize(

@@ -175,22 +175,22 @@ def test_nodes_of_dispfl_keep_two_masks_beside_their_model(experiment):
 
 
 def test_what_nodes_evaluate_of_their_own_counts(experiment):
-    """DFedSAM's Table 1, every fifth round: 10,000 test and 50,000 training images; nodes have their own images, too:
-    50,000, and 100 test images of each of 100.
-    """
+    """DFedSAM's Table 1: 10,000 test and 50,000 training images every fifth round, 50,000 more without a server."""
 
     def run(split, row):
         return experiment.run("paper", "dfedsam-cifar10", split, row, 1)
 
     server, peers = run("iid-100-norep", "fedavg"), run("iid-100-norep-clique", "dfedavg")
     found = [images_evaluated(one.description, 50_000, 10_000) for one in (server, peers)]
-    assert found == [60_000 / 5, 120_000 / 5]
+    dealt = {**peers.description, "partition": {**peers.description["partition"], "client_test": 100}}
+    assert images_evaluated(dealt, 50_000, 10_000) == 120_000 / 5, "100 test images of each of 100 nodes"
+    assert found == [60_000 / 5, 110_000 / 5]
     known = [Measured(server.description, 4.0, "cpu", "m", 1000, None, None, None, 0.25)]
     costs = Costs(known, "cpu", TRAINING, TEST)
     assert costs.seconds(server) == (4.0, "measured") and costs.evaluation(server) == 0.25
     seconds, how = costs.seconds(peers)
-    assert how == "scaled" and seconds == pytest.approx(10 * 3.0 + 120 / 60), "ten times the clients train"
-    assert costs.evaluation(peers) == pytest.approx(120 / 60 / seconds)
+    assert how == "scaled" and seconds == pytest.approx(10 * 3.0 + 110 / 60), "ten times the clients train"
+    assert costs.evaluation(peers) == pytest.approx(110 / 60 / seconds)
     clients = experiment.run("paper", "fedsam-cifar10", "iid-100-p20", "fedsam", 1).description
     assert images_evaluated(clients, 50_000, 10_000) == 60_000
     plain = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1).description
@@ -351,7 +351,7 @@ def test_tuning_runs_are_counted_each_once(here, capsys):
     assert sums["fedsam2022_T1"]["runs"] == 3 * each and sums["total"]["missing"] == sums["total"]["runs"] == 3 * each
     assert sums["fedsmoo2023_T1"]["runs"] == 0 and sums["total"]["models"] == 0
     assert f"fedsam2022_T1, paper scale, tuning: {3 * each} runs: 0 there" in capsys.readouterr().out
-    experiment = configuration.load(Path("config.yaml"))
+    experiment = configuration.load(["config.yaml"])
     found = tuning.search(experiment, "paper", "fedsam-cifar10", "dir0.6-100-p20", "fedavg")
     record(tuning.run(experiment, found, "learning_rate=0.1"), 2.0)
     sums = plan("--tuning", "fedsam2022_T1")

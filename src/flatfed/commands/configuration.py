@@ -48,7 +48,14 @@ def read(parts: Parts) -> dict[str, Any]:
         raise ConfigError(f"{path}: holds nothing; a configuration has `scale`, `tables` and `figures` at least")
     for key, _, text in (part.partition("=") for part in given):
         try:
-            content[key] = strict_yaml.as_in_a_file(yaml.safe_load(text))
+            value = strict_yaml.as_in_a_file(yaml.safe_load(text))
         except yaml.YAMLError as error:
             raise ConfigError(f"--config: {key}={text}: not YAML ({' '.join(str(error).split())})") from None
+        content = _merged(content, {key: value})
     return content
+
+
+def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with the values of ``over``; mappings are merged key by key, as Snakemake merges --config."""
+    both = {key for key in over if isinstance(base.get(key), dict) and isinstance(over[key], dict)}
+    return {**base, **over, **{key: _merged(base[key], over[key]) for key in both}}

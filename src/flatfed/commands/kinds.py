@@ -113,11 +113,11 @@ def picture(text: str) -> Path:
 
 def setting(text: str) -> str:
     """Read a part of the configuration: KEY=VALUE, or the path of a YAML file."""
-    if not _is_setting(text):
+    if not _is_setting(text) and not Path(text).is_file():
         raise argparse.ArgumentTypeError(f"{text!r} is neither KEY=VALUE nor a YAML file")
     return text
 
 
 def _is_setting(text: str) -> bool:
     key, given, _ = text.partition("=")
-    return bool(given and key.isidentifier()) or Path(text).suffix in (".yaml", ".yml") or Path(text).is_file()
+    return bool(given and key.isidentifier()) or Path(text).suffix in (".yaml", ".yml")

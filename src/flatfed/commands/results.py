@@ -7,6 +7,7 @@ import csv
 import json
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def results(options: argparse.Namespace) -> None:
     check_place(options.out)
     found = gathered(options.folders)
     described = published.described_for(found, options.config)
-    runs = once(trained(*one) for one in found.runs.values())
+    runs = [measured_by(described, run) for run in once(trained(*one) for one in found.runs.values())]
     made = outcomes(described, runs)
     smaller = at_a_smaller_setting(described, found)
     if not made and not smaller:
@@ -54,6 +55,13 @@ def results(options: argparse.Namespace) -> None:
     if picture:
         targets.make(panels, picture)
     print(f"{options.out}: {results_page.verdict(made)}")
+
+
+def measured_by(described: Experiment, run: Trained) -> Trained:
+    """Return ``run`` with the accuracy that its protocol reads, where the protocol is known and the run has it."""
+    protocol = described.catalog.protocols.get(run.ids[0])
+    name = described.accuracy("paper", protocol.id) if protocol else run.accuracy
+    return replace(run, accuracy=name) if name in run.history else run
 
 
 def gathered(folders: Iterable[Path]) -> published.Folder:

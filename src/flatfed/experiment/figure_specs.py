@@ -49,7 +49,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
     if trained:
         shown = _trained(experiment, scale, document)
         spec["tuning"] = words.of_tuning(experiment, scale, shown)
-        spec["unstated"] = words.left_open(experiment, scale, shown) if scale == "paper" else []
+        spec["unstated"] = words.left_open(experiment, scale, shown, _not_shown(found)) if scale == "paper" else []
     if "metric" in document:
         spec["metric"] = document["metric"]
     if found.kind == "curves":
@@ -60,6 +60,16 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
         spec["made_of"] = wanted.pack((run.description, run.partition) for run in shown)
         inputs += spec["made_of"]["partitions"]
     return {"kind": found.kind, "inputs": list(dict.fromkeys(inputs)), "runs": runs, "spec": spec}
+
+
+def _not_shown(found: Figure) -> set[str]:
+    """Return keys of ``unstated:`` whose lines are untrue of a figure: of seeds where it has one, of what it sweeps."""
+    swept = {
+        key
+        for panel in figures.panels(found.settings)
+        for key in figures.PARAMETERS.get(panel.get("parameter", ""), (None, "", ()))[2]
+    }
+    return swept | ({"seeds", "spread"} if found.kind in ("surface", "line") else set())
 
 
 def _trained(experiment: Experiment, scale: str, document: dict[str, Any]) -> list[words.Trained]:

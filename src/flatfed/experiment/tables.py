@@ -237,6 +237,11 @@ def _check_evaluated(names: list[str], protocol: settings.Protocol, where: str) 
         evaluated = values["evaluation"]["sets"]
         for name in names:
             for needed in dict.fromkeys(SETS[column] for column in METRICS[name].columns if column in SETS):
+                if name == "node_test_accuracy" and "client_test_images" not in values:
+                    raise ConfigError(
+                        f"{where}: metric {name!r} needs client_test_images in {protocol.id} ({scale} scale, "
+                        f"{protocol.file}): how many test images of its own labels each node has"
+                    )
                 if needed not in evaluated:
                     raise ConfigError(
                         f"{where}: metric {name!r} needs {needed!r} among evaluation.sets of {protocol.id} ({scale} "

@@ -15,6 +15,22 @@ if TYPE_CHECKING:
 SCALES = ("preview", "paper")
 TABLE = ("csv", "md", "tex", "html")
 
+#: Options of Snakemake's that take no value, and such that take one.
+FLAGS = (
+    "-n",
+    "--dry-run",
+    "--dryrun",
+    "-p",
+    "--printshellcmds",
+    "-k",
+    "--keep-going",
+    "-f",
+    "--force",
+    "-F",
+    "--forceall",
+)
+VALUED = ("-c", "--cores", "-j", "--jobs", "--profile", "--workflow-profile")
+
 #: Share of letters by which a word is taken for a rule's name with a slip.
 ALL_BUT = 0.8
 
@@ -32,14 +48,30 @@ def files(experiment: Experiment) -> list[str]:
 
 
 def written(words: Sequence[str], results: str, rules: Iterable[str]) -> list[str]:
-    """Return the ``words`` of a command line that are meant for targets: files under ``results``, and all but rules."""
-    rules = list(rules)
-    near = (word for word in words if word not in rules and difflib.get_close_matches(word, rules, cutoff=ALL_BUT))
-    return [*(word for word in words if word.startswith(f"{results}/")), *near]
+    """Return the ``words`` of a command line that are surely targets: files under ``results``, and all but ``rules``.
+
+    Snakemake tells its targets only after the rules are read. A word is one after ``--``, or where the option before it
+    takes no value, or one that it has; of other options it is not known how many they take.
+    """
+    rules, found, certain, wanted = list(rules), [], True, 0
+    for word in words:
+        if word == "--":
+            certain, wanted = True, 0
+        elif word.startswith("-"):
+            certain, wanted = word in FLAGS or word in VALUED or "=" in word, int(word in VALUED)
+        elif wanted:
+            wanted -= 1
+        elif certain and (word.startswith(f"{results}/") or _all_but(word, rules)):
+            found.append(word)
+    return found
+
+
+def _all_but(word: str, rules: Sequence[str]) -> bool:
+    return word not in rules and bool(difflib.get_close_matches(word, rules, cutoff=ALL_BUT))
 
 
 def refuse(experiment: Experiment, target: str, rules: Iterable[str]) -> None:
-    """Raise a ConfigError for ``target``, which no rule makes: the nearest rule or file, and what can be asked for."""
+    """Raise a ConfigError for ``target``, which no rule makes: the nearest rule or file, what can be asked for."""
     rules = sorted(rules)
     near = nearest(target, [*rules, *files(experiment)])
     meant = f"did you mean {near!r}? " if near else ""

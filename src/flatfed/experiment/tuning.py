@@ -25,6 +25,9 @@ from flatfed.tables.choice import OWN
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
 
+#: What choices of earlier versions, which do not say it, were made with.
+EARLIER = {"accuracy": "validation_accuracy"}
+
 #: Values of a key that are tried at preview scale: the first ones of its grid.
 PREVIEW_VALUES = 3
 
@@ -228,8 +231,9 @@ def choice(experiment: Experiment, found: Search) -> dict[str, float]:
     if not intact(recorded, OWN):
         raise ConfigError(f"{path}: was changed after it was made ({OWN}); {again}")
     for key in ("grid", "seed", "validation", "window", "accuracy"):
-        if recorded.get(key) != asked[key]:
-            was, now = json.dumps(recorded.get(key)), json.dumps(asked[key])
+        had = recorded.get(key, EARLIER.get(key))
+        if had != asked[key]:
+            was, now = json.dumps(had), json.dumps(asked[key])
             raise ConfigError(f"{path}: was chosen with {key} {was}, but the configuration has {now}; {again}")
     tried = [point.get("description_digest") for point in recorded.get("points", [])]
     if tried != [point["description_digest"] for point in asked["points"]]:

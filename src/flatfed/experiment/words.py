@@ -101,11 +101,11 @@ def rows_trained(experiment: Experiment, table: Table, columns: list[Column]) ->
     ]
 
 
-def left_open(experiment: Experiment, scale: str, runs: Iterable[Trained]) -> list[str]:
+def left_open(experiment: Experiment, scale: str, runs: Iterable[Trained], without: Iterable[str] = ()) -> list[str]:
     """Return "what: how, and why" of every choice that a paper leaves open and that one of ``runs`` makes.
 
     A line of ``unstated:`` is about the algorithm whose id is its key, about the ``rows`` and ``splits`` that it names,
-    or about all.
+    or about all. ``without``: keys of lines that are not of what is shown.
     """
     said: dict[str, None] = {}
     for protocol in dict.fromkeys(protocol for protocol, *_ in runs):
@@ -120,7 +120,7 @@ def left_open(experiment: Experiment, scale: str, runs: Iterable[Trained]) -> li
                 and settings.matching_any(of.get("splits", ["*"]), split)
                 for own, split, row, _ in runs
             )
-            if key not in settled and any(makes):
+            if key not in {*settled, *without} and any(makes):
                 said[f"{key.replace('_', ' ')}: {of['says']}"] = None
     return list(said)
 
@@ -209,11 +209,12 @@ def untuned(experiment: Experiment, scale: str, runs: Iterable[Trained]) -> list
         plain = experiment.catalog.protocols[search.protocol].scales[scale]
         values = experiment.catalog.protocols[protocol].scales[scale]
         training, parameters = settings.of_algorithm(values, row, experiment.catalog.algorithms[row])
+        name = experiment.catalog.algorithms[row.partition("~")[0]]["label"] if "~" in row else label
         for key in tuning.open_keys(experiment, search, protocol, row):
             used = {**training, **parameters}[key]
             tried = ", ".join(f"{value:.4g}" for value in plain["tune"]["grids"][search.row][key])
             line = f"{key.replace('_', ' ')} is {used:g}; the paper tried {tried} and does not say what it chose"
-            said.setdefault(line, {})[label] = None
+            said.setdefault(line, {})[name] = None
     return [f"Untuned, {', '.join(labels)}: {line}." for line, labels in said.items()]
 
 

@@ -18,7 +18,7 @@ from flatfed.files import digest_json
 from flatfed.runs import identity
 from flatfed.tables import compare, readings
 from flatfed.tables.metrics import METRICS
-from flatfed.tables.quantity import Metric, Reading
+from flatfed.tables.quantity import TEST, Metric, Reading
 from flatfed.tables.units import UNITS, as_printed, signed, written
 
 #: Keys of a description in which a run may differ from the one that a cell asks for.
@@ -30,11 +30,15 @@ UNKNOWN = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class Trained:
-    """A run as far as it is: its ``record``, its lines by column, and where they lie."""
+    """A run as far as it is: its ``record``, its lines by column, and where they lie.
+
+    ``accuracy``: the column that its protocol holds targets against, and that its last and best are of.
+    """
 
     record: dict[str, Any]
     history: Mapping[str, list[float]]
     folder: str = ""
+    accuracy: str = TEST
 
     @property
     def description(self) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def ordered(made: list[Outcome]) -> str:
 
 def about(run: Trained) -> list[str]:
     """Return the texts of a run: what it is, how far, how well, what it took, on what."""
-    of, accuracies, rounds = run.description, run.history["test_accuracy"], run.history["round"]
+    of, accuracies, rounds = run.description, run.history[run.accuracy], run.history["round"]
     best = max(range(len(accuracies)), key=accuracies.__getitem__, default=None)
     places = dict.fromkeys(map(_place, run.record.get("sessions") or [run.record]))
     return [

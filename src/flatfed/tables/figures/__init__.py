@@ -101,6 +101,10 @@ def make(spec: dict[str, Any], out_dir: str | Path) -> None:
         raise DataError(unknown("kind", spec["kind"], KINDS, name))
     if not spec["panels"]:
         raise DataError(f"{name}: no panels")
+    for key in ("tuning", "unstated"):
+        said = spec.get(key, [])
+        if not isinstance(said, list) or not all(isinstance(line, str) for line in said):
+            raise DataError(f"{name}: {key} is {said!r}; a list of texts is wanted")
     found = made_of.hold(spec)
     spec = as_read(spec, map(records.counted, found)) | {"without_sums": made_of.without_sums(found)}
     if spec["kind"] in PAGES:

@@ -18,13 +18,13 @@ from matplotlib.lines import Line2D
 from flatfed.files import write_whole
 from flatfed.tables.figures import FORMATS
 from flatfed.tables.figures.palette import rank, style
-from flatfed.tables.figures.paper import STYLE, WIDTH, caption, frame
+from flatfed.tables.figures.paper import QUANTITIES, STYLE, WIDTH, caption, frame
 from flatfed.tables.own_setting import Outcome, Trained
 
 FOOTNOTE = (
-    "Line: test accuracy as it was evaluated, unsmoothed, one line a run; pale where the same row has a line in "
-    "float32. Open circle: the printed round; filled: ours, where a run's line first touches the target. Rounds "
-    "printed beyond the frame stand beside it."
+    "Line: the accuracy that targets are of, as it was evaluated, unsmoothed, one line a run; pale where the same row "
+    "has a line in float32. Open circle: the printed round; filled: ours, where a run's line first touches the target. "
+    "Rounds printed beyond the frame stand beside it."
 )
 
 
@@ -60,7 +60,7 @@ def _panel(axis: Any, panel: Panel) -> None:
         pale = run.precision != "float32" and run.ids[2] in twice
         known = label in axis.get_legend_handles_labels()[1]
         look = {"color": colour, "linestyle": dashes, "linewidth": 1.1, "alpha": 0.45 if pale else 1.0}
-        accuracies = [100 * value for value in run.history["test_accuracy"]]
+        accuracies = [100 * value for value in run.history[run.accuracy]]
         axis.plot(run.history["round"], accuracies, label="_" if known else label, **look)
     for target in sorted({one.cell["target"] for one in panel.targets}):
         these = [one for one in panel.targets if one.cell["target"] == target]
@@ -82,7 +82,8 @@ def _panel(axis: Any, panel: Panel) -> None:
     axis.set_xlim(0, 1.02 * last)
     axis.set_title(panel.title)
     axis.set_xlabel("Communication round")
-    axis.set_ylabel("Test accuracy (%)")
+    names = dict.fromkeys(QUANTITIES[run.accuracy][0] for _, run in panel.runs)
+    axis.set_ylabel(" / ".join(names))
     handles, labels = axis.get_legend_handles_labels()
     marks = [
         Line2D([], [], marker="o", linestyle="", markerfacecolor=face, color="#444444", markersize=4.5)

@@ -32,10 +32,9 @@ TRAFFIC = ("download_bytes", "upload_bytes")
     needs_target=True,
     declares=True,
     defined=(
-        "Communication is counted as the papers do: twice the larger of an active client's two directions, so that "
-        "FedCM and MoFedSAM, two vectors down and one up, count as two each way, and of FedLESAM-D two vectors "
-        "(FedLESAM, Table 7), where one goes each way. FedAvg's printed gigabytes are some 4 % less than this comes "
-        "to, which is unexplained. What is really sent: the metrics download_to_target and upload_to_target."
+        "Communication is counted as the papers do: twice the larger of an active client's two directions, so that a "
+        "row with two vectors down and one up, FedCM or MoFedSAM, counts as two each way. What is really sent: the "
+        "metrics download_to_target and upload_to_target."
     ),
 )
 def communication_cost(reading: Reading) -> float | None:
