@@ -136,7 +136,7 @@ def check_targets(*asked_for):
     """
     if workflow.is_main_process and Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
         for target in experiment_targets.written(sys.argv[1:], RESULTS, asked_for):
-            if not Path(target).exists() and not any(rule.is_producer(target) for rule in workflow.rules):
+            if not Path(target).exists() and not any(each.is_producer(target) for each in workflow.rules):
                 experiment_targets.refuse(EXPERIMENT, target, asked_for)
 
 
