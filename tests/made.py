@@ -1,13 +1,17 @@
 """Folders of runs for tests, as the trainer leaves them: the record is written by the code that writes records."""
 
 import json
+import shutil
 from pathlib import Path
+
+import yaml
 
 from flatfed.analysis import records as hessians
 from flatfed.runs import identity
 from flatfed.runs import record as records
 
 DIGEST = "0" * 64
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def run(folder, columns, *, description=None, **record):
@@ -26,6 +30,17 @@ def run(folder, columns, *, description=None, **record):
     files = tuple(folder / name for name in (records.METRICS, records.MODEL) if (folder / name).exists())
     records.write(folder / records.RECORD, {"description": described, **about, **record}, files)
     return str(folder)
+
+
+def edited(folder, file, change):
+    """Copy config/ to ``folder``, unless it is there, apply ``change`` to a YAML ``file`` in it; return ``folder``."""
+    if not (folder / "config").exists():
+        shutil.copytree(ROOT / "config", folder / "config")
+    path = folder / "config" / file
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    change(document)
+    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    return folder
 
 
 def recorded(folder, change=lambda record: None):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+
+from flatfed.files import read_json
 
 MOST = 10  # jobs that are told; of more, their number
 
@@ -36,7 +37,7 @@ def diverged(records: Iterable[Path]) -> list[str]:
     said = []
     for path in records:
         try:
-            ended = json.loads(path.read_text(encoding="utf-8"))["diverged_at"]
+            ended = read_json(path)["diverged_at"]
         except (OSError, ValueError, KeyError, TypeError):
             continue  # it was not made, and why is told as a failure
         if ended is not None:
@@ -51,9 +52,14 @@ def say(title: str, lines: list[str]) -> None:
         print("\n".join([title, *(f"  {line}" for line in [*lines[:MOST], *rest])]), file=sys.stderr)
 
 
+def last_line(log: str) -> str:
+    """Return the last line of a ``log``'s text, "" of an empty one; what a bar wrote over itself counts as lines."""
+    return re.split(r"[\r\n]+", log.strip())[-1].strip()
+
+
 def _last(log: Path) -> str:
     try:
-        lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        lines = []
-    return lines[-1].strip() if lines else "it left no message: killed, or out of memory?"
+        text = ""
+    return last_line(text) or "it left no message: killed, or out of memory?"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 from test_tuning import CIFAR10, SPLIT, load, record
 
+import made
 from flatfed.errors import ConfigError
 from flatfed.experiment import tuning
 
@@ -28,12 +27,7 @@ def tuned(folder: Path, root: Path = ROOT):
 
 def edited(folder: Path, figure: str, change) -> Path:
     """Copy config/ to ``folder`` and apply ``change`` to a figure."""
-    shutil.copytree(ROOT / "config", folder / "config")
-    path = folder / "config/figures" / f"{figure}.yaml"
-    document = yaml.safe_load(path.read_text())
-    change(document)
-    path.write_text(yaml.safe_dump(document, sort_keys=False))
-    return folder
+    return made.edited(folder, f"figures/{figure}.yaml", change)
 
 
 def points(figure: dict, panel: int) -> dict[str, list[float]]:

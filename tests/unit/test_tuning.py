@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
+import made
 from flatfed import experiment
 from flatfed.errors import ConfigError
 from flatfed.experiment import tuning
@@ -32,13 +31,7 @@ def exp() -> experiment.Experiment:
 
 def edited(folder: Path, protocol: str, change) -> Path:
     """Copy config/ to ``folder`` and apply ``change`` to a protocol."""
-    if not (folder / "config").exists():
-        shutil.copytree(ROOT / "config", folder / "config")
-    path = folder / "config/protocols" / f"{protocol}.yaml"
-    document = yaml.safe_load(path.read_text())
-    change(document)
-    path.write_text(yaml.safe_dump(document, sort_keys=False))
-    return folder
+    return made.edited(folder, f"protocols/{protocol}.yaml", change)
 
 
 def record(exp: experiment.Experiment, ids: tuple, chosen: dict) -> Path:

@@ -103,7 +103,7 @@ def code(*modules):
 
 
 def table_files(scale, table):
-    return [f"{RESULTS}/{scale}/tables/{table}.{ending}" for ending in ("csv", "md", "tex", "html")]
+    return [f"{RESULTS}/{scale}/tables/{table}.{ending}" for ending in experiment_targets.TABLE]
 
 
 def figure_files(scale, figure):

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from flatfed import experiment
+from flatfed.commands.kinds import is_value
 from flatfed.errors import ConfigError
 from flatfed.experiment import strict_yaml
 
@@ -30,8 +31,8 @@ def load(parts: Parts) -> experiment.Experiment:
 
 def split(parts: Parts) -> tuple[list[str], list[str]]:
     """Return the files, and the KEY=VALUE, among ``parts``."""
-    given = [part for part in parts or () if "=" in part and part.partition("=")[0].isidentifier()]
-    return [part for part in parts or () if part not in given], given
+    parts = parts or ()
+    return [part for part in parts if not is_value(part)], [part for part in parts if is_value(part)]
 
 
 def read(parts: Parts) -> dict[str, Any]:

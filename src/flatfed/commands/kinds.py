@@ -118,6 +118,11 @@ def setting(text: str) -> str:
     return text
 
 
-def _is_setting(text: str) -> bool:
+def is_value(text: str) -> bool:
+    """Return whether ``text`` is KEY=VALUE."""
     key, given, _ = text.partition("=")
-    return bool(given and key.isidentifier()) or Path(text).suffix in (".yaml", ".yml")
+    return bool(given) and key.isidentifier()
+
+
+def _is_setting(text: str) -> bool:
+    return is_value(text) or Path(text).suffix in (".yaml", ".yml")

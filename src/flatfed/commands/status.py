@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flatfed.closing import last_line
 from flatfed.commands.arguments import _add, _add_config
 from flatfed.files import read_json
 
@@ -132,7 +133,7 @@ def state(run: Run, now: float) -> State:
             return State("running" if alive else "stopped", said, log, at["round"], at["pace"] if alive else None)
     if held:
         return State("running", said or f"{run.path}: begins", log, done)
-    if not log or (at is None and not held and ENDED.search(said)):  # the log of a run whose results were taken away
+    if not log or (at is None and ENDED.search(said)):  # the log of a run whose results were taken away
         return State("waiting")
     if ERROR.match(said) and not STOPPED.search(said):
         return State("failed", said, log, done)
@@ -152,7 +153,7 @@ def last(*logs: Path) -> tuple[str, str, float, int]:
         return "", "", 0.0, 0
     written, log, text = max(found)
     rounds = [int(match["done"]) for match in ROUND.finditer(text)]
-    return re.split(r"[\r\n]+", text.strip())[-1].strip(), str(log), written, rounds[-1] if rounds else 0
+    return last_line(text), str(log), written, rounds[-1] if rounds else 0
 
 
 def failure(*logs: Path) -> State | None:

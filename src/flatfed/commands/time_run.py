@@ -40,8 +40,8 @@ def write(
 
     All training and all test images are evaluated after every round, as inside the official code's clock. Clients that
     join by independent draws are here as many in every round as are expected, since a few rounds would not have their
-    mean. Other processes that keep the
-    machine busy are not waited for, but reported, in ``warning`` and under the tables that these seconds come to.
+    mean. Other processes that keep the machine busy are not waited for, but reported, in ``warning`` and under the
+    tables that these seconds come to.
 
     :raises DataError: data or partition do not fit the description.
     :raises FlatFedError: the run diverged, or the device is not there.

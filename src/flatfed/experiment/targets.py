@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from flatfed.errors import ConfigError, nearest
 from flatfed.experiment import figures
+from flatfed.experiment.model import SCALES
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
 
-SCALES = ("preview", "paper")
+#: Endings of the files that a table is made as.
 TABLE = ("csv", "md", "tex", "html")
 
 #: Options of Snakemake's that take no value, and such that take one.

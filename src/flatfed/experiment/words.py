@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
 
 #: What is trained: protocol, split, algorithm, and the label of its row.
-Trained = tuple[str, str, str, str]
+Trained = tuple[str, str, str | None, str]
 
 
 def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]) -> dict[str, Any]:
@@ -56,13 +55,7 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
 
 def trained_in(experiment: Experiment, found: Table, columns: list[Column]) -> list[tuple[str, str]]:
     """Return the (protocol, split) pairs that the rows of a table are trained in."""
-    pairs = [
-        (column.protocol, tables.split_of(column, split, row, experiment.catalog, found.file))
-        for column in columns
-        for split in column.splits
-        for row in found.entries.values()
-    ]
-    return list(dict.fromkeys(pairs))
+    return list(dict.fromkeys((protocol, split) for protocol, split, *_ in rows_trained(experiment, found, columns)))
 
 
 #: What the Hessian scaled by the weights is, and what the other one cannot show.
@@ -82,7 +75,7 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
         lines += experiment.errata.notes(table.reference)
     lines += peers(table, columns)
     lines += curvature(experiment, scale, columns)
-    runs = rows_trained(experiment, table, columns)
+    runs = [one for one in rows_trained(experiment, table, columns) if one[2]]
     lines += of_tuning(experiment, scale, runs)
     if scale == "paper":
         lines += [f"Not stated by the paper, {line}." for line in left_open(experiment, scale, runs)]
@@ -92,12 +85,12 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
 
 
 def rows_trained(experiment: Experiment, table: Table, columns: list[Column]) -> list[Trained]:
-    """Return all that the rows of a table are trained in, in the order of its columns."""
+    """Return all that the rows of a table are trained in, in the order of its columns; a row may have no algorithm."""
     return [
         (column.protocol, tables.split_of(column, split, row, experiment.catalog, table.file), row.algorithm, row.label)
-        for column, row in itertools.product(columns, table.entries.values())
+        for column in columns
         for split in column.splits
-        if row.algorithm
+        for row in table.entries.values()
     ]
 
 
