@@ -12,7 +12,7 @@ import yaml
 from flatfed import algorithms, experiment
 from flatfed.data import digits
 from flatfed.errors import ConfigError
-from flatfed.experiment import catalog
+from flatfed.experiment import checks
 
 ROOT = Path(__file__).parents[2]
 CIFAR10 = "protocols/fedsmoo-cifar10.yaml"
@@ -274,7 +274,7 @@ def test_a_run_that_does_not_exist_is_named(question: tuple, fragments: list[str
 
 
 def test_the_styles_that_the_catalog_knows_are_those_that_are_drawn() -> None:
-    assert set(catalog.STYLES) == set(digits.STYLES)
+    assert set(checks.STYLES) == set(digits.STYLES)
 
 
 @pytest.mark.parametrize(
