@@ -24,7 +24,7 @@ SCHEMES = {
 }
 
 #: What a dataset has to say of itself, unless its images are on disk to be counted.
-DECLARED = ("label", "classes", "shape", "train", "test", "mean", "std")
+DECLARED = ("classes", "shape", "train", "test", "mean", "std")
 
 #: Kind of table -> the keys that a group of its columns, and a row, cannot do without.
 TABLES = {
