@@ -58,14 +58,17 @@ def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: 
     whole = {"label": name, **entry}
     absent = [key for key in ("classes", "shape", "train", "test") if key not in entry]
     if absent:
-        instead = f"; or say {', '.join(absent)} in {where}"
+        keys = ", ".join(absent)
         if source["source"] not in COUNTS:
-            raise ConfigError(f"{where}: {', '.join(absent)} cannot be read of source {source['source']}{instead}")
+            raise ConfigError(f"{where}: {keys} cannot be read of source {source['source']}; say them here")
         try:
             sources.check_there(source, f"{where}.source")
+        except ConfigError as error:  # the images may be on another machine
+            raise ConfigError(f"{error}; or say {keys} in {where}") from None
+        try:
             found = COUNTS[source["source"]](sources.at_home(source), entry.get("domains"), where)
-        except (ConfigError, DataError) as error:
-            raise ConfigError(f"{error}{instead}") from None
+        except DataError as error:
+            raise ConfigError(str(error)) from None
         if found["classes"] < 2:
             raise ConfigError(f"{where}: {source['path']!r} holds {found['classes']} class; at least two are wanted")
         whole |= {key: found[key] for key in absent}
