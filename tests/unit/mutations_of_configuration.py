@@ -23,6 +23,11 @@ KINDS = {
     **{name: f"{name}/*.yaml" for name in ("protocols", "tables", "figures")},
 }
 
+#: A file of one's own: no shipped one, so that whoever wants mutants of it has to write it first.
+OWN = "own"
+
+FILES = {**KINDS, OWN: "tables/own.yaml"}
+
 #: Mutants of each kind of mistake in each kind of file.
 EACH = 10
 
@@ -279,7 +284,7 @@ def _is_name(place: Place) -> bool:
 
 def mutants(root: Path, kind: str) -> Iterator[Mutant]:
     """Yield the mutants of one kind of file under ``root``/config: EACH of every kind of mistake."""
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted((root / "config").glob(KINDS[kind]))}
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted((root / "config").glob(FILES[kind]))}
     spots = [(path, place) for path, text in texts.items() for place in places(text)]
     for mistake, operator in MISTAKES.items():
         found: dict[str, Mutant] = {}

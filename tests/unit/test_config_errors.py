@@ -12,7 +12,7 @@ import yaml
 from flatfed import algorithms, experiment
 from flatfed.data import digits
 from flatfed.errors import ConfigError
-from flatfed.experiment import catalog
+from flatfed.experiment import checks
 
 ROOT = Path(__file__).parents[2]
 CIFAR10 = "protocols/fedsmoo-cifar10.yaml"
@@ -98,7 +98,7 @@ MISTAKES = {
     "shape": ("datasets.yaml", "shape: [3, 32, 32]", "shape: [32, 32]", ["cifar10.shape", "at least 3"]),
     "source's key": ("datasets.yaml", "\n  source: {source: torchvision, dataset:", "\n  source: {source: torchvision, datset:", ["cifar10.source", "did you mean 'dataset'?"]),
     "another source's key": ("datasets.yaml", "  source: {source: sklearn, test: 500}\n", "  source: {source: sklearn, test: 500, path: x}\n", ["digits.source", "'path'"]),
-    "no class of torchvision": ("datasets.yaml", "\n  source: {source: torchvision, dataset: CIFAR10}", "\n  source: {source: torchvision, dataset: CIFAR}", ["cifar10.source: dataset", "did you mean 'CIFAR10'?"]),
+    "no class of torchvision": ("datasets.yaml", "\n  source: {source: torchvision, dataset: CIFAR10}", "\n  source: {source: torchvision, dataset: CIFAR}", ["cifar10.source.dataset", "did you mean 'CIFAR10'?"]),
     "figure's kind": (F7, "kind: curves", "kind: curve", [F7, "did you mean 'curves'?"]),
     "figure's row": (F7, "feddyn,", "fedyn,", [F7, "rows[4]", "did you mean 'feddyn'?"]),
     "figure's split": (F7, "path6-100", "path7-100", [F7, "splits", "did you mean 'path6-100'?"]),
@@ -275,7 +275,7 @@ def test_a_run_that_does_not_exist_is_named(question: tuple, fragments: list[str
 
 
 def test_the_styles_that_the_catalog_knows_are_those_that_are_drawn() -> None:
-    assert set(catalog.STYLES) == set(digits.STYLES)
+    assert set(checks.STYLES) == set(digits.STYLES)
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 import yaml
-from mutations_of_configuration import EACH, KINDS, MISTAKES, Mutant, mutants
+from mutations_of_configuration import EACH, KINDS, MISTAKES, OWN, Mutant, mutants
+from own_files import photos
 from snakemake.cli import parse_config
 
 from flatfed import experiment
 from flatfed.errors import ConfigError
 from flatfed.experiment import strict_yaml
+from flatfed.experiment.own import SECTIONS
 from flatfed.tables.errata import Errata
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +84,62 @@ def shortcomings(mutant: Mutant, message: str) -> list[str]:
     if f"config/{mutant.file}" not in message and not renamed:
         lacks.append(f"config/{mutant.file}")
     return [*lacks, *(["one line"] if "\n" in message else [])]
+
+
+#: A file with all that one's own can have.
+WHOLE = """
+title: Mine
+rows: [fedavg, fedsam~wide, fedsmoo]
+columns:
+  - {protocol: photos, splits: [skewed, even]}
+  - {protocol: photos~short, splits: [skewed], metric: rounds_to_target, unit: rounds, targets: [t1]}
+seeds: {paper: [1, 2, 3]}
+datasets:
+  photos:
+    label: Photos
+    mean: [0.4, 0.5, 0.6]
+    source: {source: imagefolder, path: photos, size: 32}
+protocols:
+  photos:
+    dataset: photos
+    model: {name: cnn, options: {dropout1: 0.1}}
+    rounds: 20
+    learning_rate: 0.05
+    evaluation: {every: 2}
+    algorithms: {fedsam: {rho: 0.02}}
+    targets: {skewed: {t1: 0.5}, even: {t1: 0.6}}
+    variants:
+      short: {rounds: 5, seeds: [4]}
+splits:
+  skewed: {scheme: dirichlet, alpha: 0.3, clients: 6, participation: 0.5}
+  even: {scheme: iid, balanced: true, clients: 3, participation: 1, sampling: all}
+algorithms:
+  fedsam~wide: {set: {rho: 0.5, local_epochs: 2}}
+"""
+
+
+def test_every_mutant_of_a_file_of_ones_own_is_refused(project: Path, tmp_path: Path, monkeypatch) -> None:
+    photos(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    path = project / "config/tables/own.yaml"
+    path.write_text(WHOLE)
+    try:
+        loaded = experiment.load(project)
+        assert len(loaded.cells("paper", "own")) == 9
+        refused = 0
+        for mutant in mutants(project, OWN):
+            path.write_text(mutant.text, encoding="utf-8")
+            told = f"{mutant.mistake}, {mutant.place}, {mutant.change[:80]!r}"
+            try:
+                experiment.load(project).cells("paper", "own")
+            except ConfigError as error:
+                assert not shortcomings(mutant, str(error)), f"{told}: {error}"
+                refused += 1
+            else:
+                assert mutant.mistake == "misspelt key" and mutant.path[0] in SECTIONS, f"accepted: {told}"
+        assert refused >= 0.9 * EACH * len(MISTAKES)
+    finally:
+        path.unlink()
 
 
 @pytest.mark.parametrize("kind", KINDS)

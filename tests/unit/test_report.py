@@ -202,3 +202,11 @@ def test_captions_tell_the_truth_about_the_scale_and_kind(scale, kind):
     assert ("curves over communication rounds" in said["figure"]) == (kind == "curves")
     assert ("the loss around the models" in said["figure"]) == (kind == "surface")
     assert "digits, 30 clients; turned." in said["figure"]
+
+
+def test_the_caption_of_a_table_of_ones_own_says_nothing_of_papers():
+    text = (ROOT / "workflow" / "report" / "table.rst").read_text()
+    about = Snakemake("paper", "results")
+    about.params.spec = json.dumps({"printed": False})
+    said = Environment(undefined=StrictUndefined).from_string(text).render(snakemake=about)
+    assert "paper" not in said and "mean ± sample standard deviation over seeds.\nIt was made from 2 cells" in said

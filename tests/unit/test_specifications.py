@@ -11,7 +11,7 @@ from flatfed import cli, experiment
 from flatfed.commands import arguments
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
-from flatfed.experiment import catalog
+from flatfed.experiment import needs
 
 ROOT = Path(__file__).parents[2]
 EXP = experiment.load(ROOT)
@@ -199,5 +199,5 @@ def test_what_the_configuration_asks_for_is_whole():
 
 
 def test_all_schemes_are_known_to_all_who_list_them():
-    assert set(keys.PARTITIONS) == set(catalog.SCHEMES) == {*SCHEMES, "domain"}
+    assert set(keys.PARTITIONS) == set(needs.SCHEMES) == {*SCHEMES, "domain"}
     assert set(keys.SOURCES) == set(sources.SOURCES)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy
 import pytest
+from PIL import Image
 from project import REPOSITORY, ROWS
 
 FILE = re.compile(
@@ -61,6 +62,29 @@ def test_add_a_table(project):
         assert name in text
 
 
+def test_your_own_data(project):
+    generator = numpy.random.default_rng(0)
+    for part, images in (("train", 40), ("test", 10)):
+        for label, name in enumerate(("barn", "fox", "owl", "pond")):
+            folder = project.root / "photos" / part / name
+            folder.mkdir(parents=True)
+            for number in range(images):
+                pixels = generator.integers(0, 90, (20 + number % 5, 24, 3), "uint8")
+                pixels[5 * label : 5 * label + 5] += 120
+                Image.fromarray(pixels).save(folder / f"{number}.png")
+    follow(project, "your-own-data.md")
+    text = (project.root / "results/paper/tables/photos.md").read_text()
+    for words in ("FedAvg", "FedSAM", "FedSMOO", "FedLESAM", "photos (200 images of 32x32), 10 clients, 50% active"):
+        assert words in text
+    for ending in ("md", "csv", "tex", "html"):
+        text = (project.root / f"results/paper/tables/photos.{ending}").read_text()
+        for known in ("results/paper/", "photos,paper,", "td.paper"):  # folders, the scale of the CSV, a style
+            text = text.replace(known, "")
+        assert "paper" not in text.lower(), ending
+    assert len((project.root / "config/tables/photos.yaml").read_text().splitlines()) <= 15
+    assert project.planned("results/paper/tables/photos.md") == {}
+
+
 def test_compare_with_a_paper(project):
     follow(project, "compare-with-a-paper.md")
     assert "five of the 48 generalization errors" in (project.root / "results/errata.md").read_text()
@@ -90,7 +114,7 @@ def test_use_as_a_module(project):
 
 RECIPES = [
     *("add-an-algorithm.md", "add-a-dataset.md", "add-a-table.md", "compare-with-a-paper.md"),
-    *("runs-from-elsewhere.md", "use-as-a-module.md"),
+    *("runs-from-elsewhere.md", "use-as-a-module.md", "your-own-data.md"),
 ]
 
 

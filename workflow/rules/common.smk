@@ -1,4 +1,5 @@
 import atexit
+import functools
 import json
 import os
 import re
@@ -12,7 +13,7 @@ from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
 from flatfed import algorithms, closing, experiment, files, folders, gpus, provenance, warm
-from flatfed.experiment import analyses, figures, requests, strict_yaml, tuning
+from flatfed.experiment import analyses, figures, requests, scales, strict_yaml, tuning
 from flatfed.experiment import targets as experiment_targets
 
 RESULTS = workflow.pathvars.apply("<results>")
@@ -125,7 +126,7 @@ def columns_of(table):
         for target in targets
     ):
         return None
-    return dict(EXPERIMENT.selected()).get(table)
+    return dict(EXPERIMENT.selected("paper")).get(table)
 
 
 @told
@@ -140,15 +141,27 @@ def check_targets(*asked_for):
                 experiment_targets.refuse(EXPERIMENT, target, asked_for)
 
 
-def selected_outputs():
+# What was left out is said once, where it would have been made.
+@functools.cache
+def say_left_out(every):
+    asked = [(table, None) for table in EXPERIMENT.tables], EXPERIMENT.figures
+    lines = scales.left_out(EXPERIMENT, EXPERIMENT.scale, *asked) if every else EXPERIMENT.left_out()
+    for line in lines if workflow.is_main_process else ():
+        logger.info(line)
+
+
+def selected_outputs(wildcards):
+    say_left_out(every=False)
     scale = EXPERIMENT.scale
     tables = [file for table, _ in EXPERIMENT.selected() for file in table_files(scale, table)]
     figures = [file for figure in EXPERIMENT.selected_figures() for file in figure_files(scale, figure)]
     return [*tables, *figures, f"{RESULTS}/{scale}/report.html", f"{RESULTS}/errata.html"]
 
 
-def every_output():
+def every_output(wildcards):
+    say_left_out(every=True)
     scale = EXPERIMENT.scale
-    tables = [file for table in EXPERIMENT.tables for file in table_files(scale, table)]
-    figures = [file for figure in EXPERIMENT.figures for file in figure_files(scale, figure)]
+    found, drawn = scales.every(EXPERIMENT, scale)
+    tables = [file for table, _ in found for file in table_files(scale, table)]
+    figures = [file for figure in drawn for file in figure_files(scale, figure)]
     return [*tables, *figures, f"{RESULTS}/errata.html"]

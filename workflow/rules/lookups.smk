@@ -140,8 +140,7 @@ def tuning_choices(wildcards):
 
 @told
 def every_tuning_choice(wildcards):
-    tables = [(table, None) for table in EXPERIMENT.tables]
-    found = tuning.wanted(EXPERIMENT, EXPERIMENT.scale, tables, EXPERIMENT.figures)
+    found = tuning.wanted(EXPERIMENT, EXPERIMENT.scale, *scales.every(EXPERIMENT, EXPERIMENT.scale))
     return [tuning.choice_path(EXPERIMENT, search) for search in found]
 
 
@@ -191,10 +190,9 @@ def figure_spec(wildcards):
 
 @told
 def report_inputs(wildcards):
-    tables = [file for table, _ in EXPERIMENT.selected() for file in table_files(wildcards.scale, table)]
-    figures = [
-        file for figure in EXPERIMENT.selected_figures() for file in figure_files(wildcards.scale, figure)
-    ]
+    scale = wildcards.scale
+    tables = [file for table, _ in EXPERIMENT.selected(scale) for file in table_files(scale, table)]
+    figures = [file for figure in EXPERIMENT.selected_figures(scale) for file in figure_files(scale, figure)]
     return [*tables, *figures]
 
 

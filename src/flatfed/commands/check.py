@@ -29,5 +29,7 @@ def check(config: configuration.Parts) -> None:
         cells = experiment.cells(scale, table, columns)
         print(f"{table}: {len(cells)} cells from {len(needed)} runs at {scale} scale")
         runs |= needed
+    for line in experiment.left_out():
+        print(line)
     print(f"all of these: {len(runs)} runs, each trained once")
     print(f"report: results/{scale}/report.html")

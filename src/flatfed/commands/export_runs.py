@@ -46,7 +46,7 @@ def wanted_runs(experiment: Experiment, wanted: list[str], scale: str) -> list[R
     """Return the runs of tables and run folders, each once."""
     tables = [(name, None) for name in wanted if "/" not in name]
     runs = [run_of(experiment, folder) for folder in wanted if "/" in folder]
-    for name, columns in tables if wanted else experiment.selected():
+    for name, columns in tables if wanted else experiment.selected(scale):
         runs += experiment.table_runs(scale, name, columns)
     return list({run.path: run for run in runs}.values())
 

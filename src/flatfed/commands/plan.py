@@ -17,7 +17,7 @@ from flatfed.commands.run_folder import run_of
 from flatfed.engine.sizes import SPARE, Sizes, listed
 from flatfed.engine.sizes import said as said_of
 from flatfed.errors import ConfigError, DataError, unknown
-from flatfed.experiment import Cell, Experiment, Run, tuning
+from flatfed.experiment import Cell, Experiment, Run, scales, tuning
 from flatfed.files import write_json
 from flatfed.runs import identity
 from flatfed.runs import record as records
@@ -128,7 +128,7 @@ def plan(
     """
     experiment = configuration.load(config)
     scale = scale or experiment.scale
-    asked, figures = wanted(experiment, tables, every)
+    asked, figures = wanted(experiment, scale, tables, every)
     if cells:
         for name, columns in asked:
             for cell in experiment.cells(scale, name, columns):
@@ -140,7 +140,7 @@ def plan(
     for need in needs.values():
         total.join(need)
     costs, left_out = known(experiment, scale)
-    for line in left_out:
+    for line in [*left_out, *([] if tables or every else experiment.left_out(scale))]:
         print(line, file=sys.stderr)
     if calibrate:
         from flatfed.commands.calibrate import calibrate as measure
@@ -198,9 +198,9 @@ def needs_of(
 
 
 def wanted(
-    experiment: Experiment, names: list[str], every: bool
+    experiment: Experiment, scale: str, names: list[str], every: bool
 ) -> tuple[list[tuple[str, list[str] | None]], list[str]]:
-    """Return (tables with their columns, figures) of the ``names``, of config.yaml, or ``every`` one.
+    """Return (tables with their columns, figures) of the ``names``, or, at ``scale``, of config.yaml or ``every`` one.
 
     :raises ConfigError: a name is neither a table's nor a figure's.
     """
@@ -209,10 +209,11 @@ def wanted(
             known_ids = [*experiment.tables, *experiment.figures]
             raise ConfigError(unknown("table or figure", name, known_ids, "plan"))
     if not names and not every:
-        return experiment.selected(), experiment.selected_figures()
-    chosen = names or [*experiment.tables, *experiment.figures]
-    tables = [(name, None) for name in dict.fromkeys(chosen) if name in experiment.tables]
-    return tables, [name for name in dict.fromkeys(chosen) if name in experiment.figures]
+        return experiment.selected(scale), experiment.selected_figures(scale)
+    if not names:
+        return scales.every(experiment, scale)
+    tables = [(name, None) for name in dict.fromkeys(names) if name in experiment.tables]
+    return tables, [name for name in dict.fromkeys(names) if name in experiment.figures]
 
 
 def known(experiment: Experiment, scale: str) -> tuple[Costs, list[str]]:

@@ -182,7 +182,7 @@ def at_a_smaller_setting(described: Experiment, found: published.Folder) -> list
     """
     made = []
     for name, table in described.tables.items():
-        if table.settings.get("compare") != "ordering":
+        if table.settings.get("compare") != "ordering" or table.reference is None:
             continue
         paths = {run.path for run in described.table_runs("paper", name)}
         there = [path for path in paths if path in found.runs and _finished(found.runs[path][1])]

@@ -34,14 +34,14 @@ CELL = {
 TABLE = {
     **dict.fromkeys(("table", "title", "metric", "cells"), str),
     **dict.fromkeys(("paper?", "setting?", "row_header?"), str),
-    "datasets?": dict,
+    **{"datasets?": dict, "printed?": bool},
     **{"scale": SCALE, "unit": UNIT, "notes?": TEXTS, "flags?": dict},
     "rows": Some({"id": str, "label": str}),
     "columns": Some({"id": str, "headers": Some(str), "part?": TEXT, "paper_target?": NUMBER}),
 }
 
 REPORT = {
-    **{"scale": SCALE, "tables": [TABLE], "runs": TEXTS, "made_of": MADE_OF, "configuration": dict},
+    **{"scale": SCALE, "tables": [TABLE], "runs": TEXTS, "made_of": MADE_OF, "configuration": dict, "left_out?": TEXTS},
     "figures": [{**dict.fromkeys(("figure", "title", "paper", "setting", "caption", "png"), str), "datasets?": dict}],
 }
 

@@ -85,7 +85,9 @@ def status(options: argparse.Namespace) -> None:
 
     experiment = configuration.load(options.config)
     scale = options.scale or experiment.scale
-    asked = [(name, None) for name in options.tables] or experiment.selected()
+    asked = [(name, None) for name in options.tables] or experiment.selected(scale)
+    for line in [] if options.tables else experiment.left_out(scale):
+        print(line, file=sys.stderr)
     tables = {name: experiment.cells(scale, name, columns) for name, columns in asked}
     runs = {run.path: run for cells in tables.values() for cell in cells for run in cell.runs}
     now = time.time()

@@ -34,7 +34,7 @@ def report(
     """
     experiment = configuration.load(config)
     scale = scale or experiment.scale
-    asked = [(name, None) for name in tables] or experiment.selected()
+    asked = [(name, None) for name in tables] or experiment.selected(scale)
     results = []
     for name, columns in asked:
         specs = [cell.spec for cell in experiment.cells(scale, name, columns)]

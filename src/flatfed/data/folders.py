@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from flatfed.data.counting import BY_DOMAIN, PLAIN, class_images, folders, held_out
 from flatfed.errors import DataError, absent
-
-IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}
-PLAIN, BY_DOMAIN = "train/<class>/<image> and test/<class>/<image>", "<domain>/<class>/<image>"
 
 
 class Pictures:
@@ -69,8 +67,8 @@ def _plain(
     root: Path, spec: dict[str, Any], source: dict[str, Any], where: str, expected: str
 ) -> tuple[Any, Any, None]:
     """Return the parts of folders train and test."""
-    names = _folders(root / "train", where, expected)
-    if _folders(root / "test", where, expected) != names:
+    names = folders(root / "train", where, expected)
+    if folders(root / "test", where, expected) != names:
         raise DataError(f"{where}: train and test do not hold the same class folders")
     channels, size = spec["shape"][0], int(source["size"])
     parts = []
@@ -82,22 +80,22 @@ def _plain(
 
 def _by_domain(root: Path, spec: dict[str, Any], source: dict[str, Any], where: str, expected: str) -> tuple:
     """Return the parts of one folder a domain, and every image's domain."""
-    present, declared = _folders(root, where, expected), spec.get("domains") or []
-    folders = source["domains"] if isinstance(source["domains"], list) else (declared or present)
-    domains = list(declared or folders)
-    if len(folders) != len(domains):
-        raise DataError(f"{where}: source.domains lists {len(folders)} folders for the {len(domains)} domains")
-    for folder in folders:
+    present, declared = folders(root, where, expected), spec.get("domains") or []
+    chosen = source["domains"] if isinstance(source["domains"], list) else (declared or present)
+    domains = list(declared or chosen)
+    if len(chosen) != len(domains):
+        raise DataError(f"{where}: source.domains lists {len(chosen)} folders for the {len(domains)} domains")
+    for folder in chosen:
         if folder not in present:
             raise DataError(f"{absent('domain folder', folder, present, where)}; expected the layout {expected}")
-    names = _folders(root / folders[0], where, expected)
+    names = folders(root / chosen[0], where, expected)
     paths: dict[bool, list[Path]] = {False: [], True: []}
     labels: dict[bool, list[int]] = {False: [], True: []}
     numbers: dict[bool, list[int]] = {False: [], True: []}
-    for number, folder in enumerate(folders):
-        _same_classes(root, folder, folders[0], names, where, expected)
+    for number, folder in enumerate(chosen):
+        _same_classes(root, folder, chosen[0], names, where, expected)
         files, classes = _files(root / folder, names, spec["classes"], where)
-        test = np.random.Generator(np.random.Philox(number)).permutation(len(files)) < len(files) // 5
+        test = np.random.Generator(np.random.Philox(number)).permutation(len(files)) < held_out(len(files))
         for path, label, flag in zip(files, classes.tolist(), test.tolist(), strict=True):
             paths[flag].append(path)
             labels[flag].append(label)
@@ -109,7 +107,7 @@ def _by_domain(root: Path, spec: dict[str, Any], source: dict[str, Any], where: 
 
 def _same_classes(root: Path, folder: str, first: str, names: list[str], where: str, expected: str) -> None:
     """Refuse domain ``folder`` if its classes are not ``names``, those of ``first``; the class is named."""
-    found = _folders(root / folder, where, expected)
+    found = folders(root / folder, where, expected)
     if found != names:
         odd = sorted(set(found) ^ set(names))[0]
         without, having = (first, folder) if odd in found else (folder, first)
@@ -119,26 +117,13 @@ def _same_classes(root: Path, folder: str, first: str, names: list[str], where: 
         )
 
 
-def _folders(root: Path, where: str, expected: str) -> list[str]:
-    """Return the names of the visible folders in ``root``, sorted; DataError when there are none."""
-    if not root.is_dir():
-        raise DataError(f"{where}: no folder {root}; expected the layout {expected}")
-    found = sorted(p.name for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
-    if not found:
-        raise DataError(f"{where}: folder {root} holds no folders; expected the layout {expected}")
-    return found
-
-
 def _files(root: Path, names: list[str], classes: int, where: str) -> tuple[list[Path], np.ndarray]:
     """Return all image files of the class folders ``names`` in ``root``, and their labels."""
     if len(names) != classes:
         raise DataError(f"{where}: {len(names)} class folders in {root}, but `classes: {classes}`")
     paths, labels = [], []
     for label, name in enumerate(names):
-        visible = (p for p in (root / name).iterdir() if not p.name.startswith("."))
-        files = sorted(p for p in visible if p.suffix.lower() in IMAGE_SUFFIXES)
-        if not files:
-            raise DataError(f"{where}: class folder {root / name} holds no image ({', '.join(sorted(IMAGE_SUFFIXES))})")
+        files = class_images(root / name, where)
         paths += files
         labels += [label] * len(files)
     return paths, np.array(labels, dtype=np.int64)

@@ -1,47 +1,29 @@
-"""The files under config/: read, checked against their schemas and against each other."""
+"""The files under config/, and those of one's own: read, checked against their schemas and against each other."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
-from flatfed import models
-from flatfed.data.keys import SOURCES
-from flatfed.engine import graphs
-from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import schemas, settings
+from flatfed.errors import ConfigError
+from flatfed.experiment import checks, defaults, needs, own, schemas, settings, sources
+from flatfed.experiment.checks import LABELLED, PLAIN, check_id
+from flatfed.experiment.own import Document
+from flatfed.experiment.schemas import Missing
 from flatfed.experiment.strict_yaml import read
-from flatfed.models import pretrained
-from flatfed.tables.quantity import ACCURACIES
-
-#: An id becomes part of paths and of shell commands.
-PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-LONGEST_ID = 64
-LABELLED = re.compile(rf"{PLAIN.pattern}(~{PLAIN.pattern})?")
-
-#: Partition scheme -> the keys of a split that it needs, and those it takes beside them.
-SCHEMES = {
-    "iid": (("clients",), ("balanced",)),
-    "dirichlet": (("clients", "alpha"), ("replacement",)),
-    "pathological": (("clients", "classes_per_client"), ()),
-    "shards": (("clients", "shards_per_client"), ("assignment",)),
-    "domain": (("domain", "clients_per_domain"), ()),
-    "central": (("clients",), ("steps_of", "images_of")),
-}
-COMMON = ("label", "scheme", "participation", "sampling", "sampler", "topology", "neighbours")
-
-#: The styles of ``expand: styles``, which flatfed.data.digits draws.
-STYLES = ("plain", "rotated", "inverted", "blurred", "shrunk", "shifted", "noisy")
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """All that config/ declares, by id, validated; protocols include their labelled variants, by scale."""
+    """All that is declared, by id, validated; protocols include their labelled variants, by scale.
+
+    ``places``: kind ("datasets", "splits", "algorithms") -> id -> file and key of the entry, for messages.
+    """
 
     datasets: dict[str, dict[str, Any]]
     splits: dict[str, dict[str, Any]]
@@ -50,222 +32,117 @@ class Catalog:
     tables: dict[str, dict[str, Any]]
     table_files: dict[str, str]
     figures: dict[str, dict[str, Any]]
+    places: dict[str, dict[str, str]]
 
 
-def load(root: Path, table_folders: Iterable[str] = (), where: str = "table_folders") -> Catalog:
-    """Read the catalog in ``root``/config, and the tables in ``table_folders``, which ``where`` names.
+def load(
+    root: Path,
+    table_folders: Iterable[str] = (),
+    data: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+    where: str = "config",
+) -> Catalog:
+    """Read the catalog in ``root``/config, and tables and what is declared with them in ``table_folders``.
+
+    ``data``: sources of datasets on this machine, in place of those declared; ``where`` both were asked for.
 
     :raises ConfigError: the first mistake, with file, key, value, what is allowed and the nearest match.
     """
-    datasets = _entries(root, "datasets", PLAIN)
-    for name, dataset in datasets.items():
-        check_dataset(name, dataset)
-    splits = _entries(root, "splits", PLAIN)
-    check_splits(splits)
-    algorithms = _entries(root, "algorithms", LABELLED)
+    documents = own.documents(root, table_folders, f"{where}: table_folders")
+    places: dict[str, dict[str, str]] = {}
+    datasets, places["datasets"] = _entries(root, "datasets", PLAIN, documents, needs.datasets)
+    for name, entry in datasets.items():
+        at = places["datasets"][name]
+        sources.check_source(entry["source"], f"{at}.source")
+        if name in data:
+            sources.check_source(data[name], f"{where}: data.{name}", also=("images",))
+        datasets[name] = defaults.dataset(name, entry, data.get(name, entry["source"]), at)
+        checks.check_dataset(datasets[name], at)
+    splits, places["splits"] = _entries(root, "splits", PLAIN, documents, needs.splits)
+    checks.check_splits(splits, places["splits"])
+    splits = {name: defaults.split(entry) for name, entry in splits.items()}
+    algorithms, places["algorithms"] = _entries(root, "algorithms", LABELLED, documents, needs.algorithms)
     for name in registry.names():
         check_id(name, PLAIN, "algorithm_folders: the file of an algorithm")
-        algorithms.setdefault(name, {"label": registry.load(name).__name__})  # a file alone is enough for a row
-    files = registry.names()
+        algorithms.setdefault(name, {})  # a file alone is enough for a row
+        places["algorithms"].setdefault(name, f"config/algorithms.yaml: {name}")
+    known = registry.names()
     for name, entry in algorithms.items():
-        check_algorithm(name, entry, algorithms, files)
+        checks.check_algorithm(name, entry, algorithms, known, places["algorithms"][name])
+    algorithms = {name: defaults.algorithm(name, entry, algorithms) for name, entry in algorithms.items()}
     protocols: dict[str, settings.Protocol] = {}
-    for name, document in _files(root / "config/protocols", "config/protocols", "protocol").items():
-        for label in document.get("variants", {}):
-            check_id(label, PLAIN, f"config/protocols/{name}.yaml: variants")
-        for protocol in settings.variants(name, document):
-            check_protocol(protocol, datasets, algorithms, splits)
-            protocols[protocol.id] = protocol
-    tables = _files(root / "config/tables", "config/tables", "table")
-    places = {name: f"config/tables/{name}.yaml" for name in tables}
-    for folder in table_folders:
-        if not Path(folder).is_dir():
-            raise ConfigError(f"{where}: {folder!r} is not a folder; wanted: a folder of tables, a YAML file each")
-        for name, document in _files(Path(folder), folder, "table").items():
-            if name in tables:
-                raise ConfigError(f"{where}: {folder}/{name}.yaml: there is a table {name!r} already, {places[name]}")
-            tables[name], places[name] = document, f"{folder}/{name}.yaml"
-    figures = _files(root / "config/figures", "config/figures", "figure")
-    return Catalog(datasets, splits, algorithms, protocols, tables, places, figures)
+    for protocol in _protocols(root, documents):
+        checks.check_protocol(protocol, datasets, algorithms, splits)
+        protocols[protocol.id] = protocol
+    tables, table_files = _tables(documents)
+    figures = dict(_files(root / "config/figures", "config/figures", "figure"))
+    return Catalog(datasets, splits, algorithms, protocols, tables, table_files, figures, places)
 
 
-def _entries(root: Path, name: str, form: re.Pattern[str]) -> dict[str, dict[str, Any]]:
-    """Return the entries of config/<name>.yaml by id."""
+def _entries(
+    root: Path,
+    name: str,
+    form: re.Pattern[str],
+    documents: list[Document],
+    lacking: Callable[[dict[str, Any]], Iterator[Missing]],
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Return the entries of config/<name>.yaml, and of the sections of this name, by id, and where each stands."""
     where = f"config/{name}.yaml"
     entries = read(root / where, where)
-    schemas.validate(entries, name, where)
+    schemas.refuse(own.mistakes(name, entries), where, (one for one in lacking(entries)))
+    places = {}
     for id_ in entries:
         check_id(id_, form, where)
-    return entries
+        places[id_] = f"{where}: {id_}"
+    for document in documents:
+        for id_, entry in document.sections.get(name, {}).items():
+            check_id(id_, form, f"{document.where}: {name}")
+            _refuse_again(id_, places, f"{document.where}: {name}")
+            entries[id_], places[id_] = entry, f"{document.where}: {name}.{id_}"
+    return entries, places
 
 
-def _files(folder: Path, place: str, schema: str) -> dict[str, dict[str, Any]]:
-    """Return the files of ``folder`` by id, their name without .yaml; ``place`` is its name in messages."""
-    documents = {}
-    for path in sorted(folder.glob("[!.]*.yaml")):  # not an editor's lock or swap file
+def _protocols(root: Path, documents: list[Document]) -> Iterator[settings.Protocol]:
+    """Yield the protocols of config/protocols and of the sections of this name, with their labelled variants."""
+    declared = {
+        name: (content, f"config/protocols/{name}.yaml", "")
+        for name, content in _files(root / "config/protocols", "config/protocols", "protocol")
+    }
+    for document in documents:
+        for name, content in document.sections.get("protocols", {}).items():
+            check_id(name, PLAIN, f"{document.where}: protocols")
+            _refuse_again(name, {one: file for one, (_, file, _) in declared.items()}, f"{document.where}: protocols")
+            declared[name] = (content, document.where, f"protocols.{name}.")
+    for name, (content, file, under) in declared.items():
+        for label in content.get("variants", {}):
+            check_id(label, PLAIN, f"{file}: {under}variants")
+        yield from settings.variants(name, content, file, under)
+
+
+def _refuse_again(name: str, places: Mapping[str, str], where: str) -> None:
+    """Refuse an id that is declared already."""
+    if name in places:
+        raise ConfigError(f"{where}: {name!r} is declared already, in {places[name]}; an id means one thing everywhere")
+
+
+def _tables(documents: list[Document]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Return the tables of all files by id, and the file of each."""
+    tables: dict[str, dict[str, Any]] = {}
+    files: dict[str, str] = {}
+    for document in documents:
+        name = document.name
+        if document.table is None:
+            continue
+        if name in tables:
+            raise ConfigError(f"{document.where}: there is a table {name!r} already, {files[name]}")
+        tables[name], files[name] = defaults.table(document.table), document.where
+    return tables, files
+
+
+def _files(folder: Path, place: str, schema: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield id, the name without .yaml, and content of the files of ``folder``; ``place`` is its name in messages."""
+    for path in own.files(folder):
         where = f"{place}/{path.name}"
         check_id(path.stem, PLAIN, where)
-        documents[path.stem] = read(path, where)
-        schemas.validate(documents[path.stem], schema, where)
-    return documents
-
-
-def check_id(name: str, form: re.Pattern[str], where: str) -> None:
-    """Refuse an id that cannot stand in a path and in a shell command."""
-    if form.fullmatch(name) is None or len(name) > LONGEST_ID:
-        label = ", and at most one ~ before a label" if form is LABELLED else ""
-        allowed = f"an id has at most {LONGEST_ID} letters, digits and . _ - only, begins with a letter or digit{label}"
-        raise ConfigError(f"{where}: id {name[: 2 * LONGEST_ID]!r} is not allowed; {allowed}")
-
-
-def check_keys(entry: dict[str, Any], needed: Any, known: Any, kind: str, where: str) -> None:
-    """Refuse an entry that lacks a key its kind needs, or has one that means nothing for it."""
-    for key in needed:
-        if key not in entry:
-            raise ConfigError(f"{where}: key {key!r} is missing; {kind} needs {', '.join(needed)}")
-    for key in entry:
-        if key not in known:
-            raise ConfigError(unknown("key", key, known, f"{where} ({kind})"))
-
-
-def check_dataset(name: str, dataset: dict[str, Any]) -> None:
-    """Refuse a dataset whose statistics do not fit its channels, or whose source is not one."""
-    where = f"config/datasets.yaml: {name}"
-    channels = dataset["shape"][0]
-    for key in ("mean", "std"):
-        if len(dataset[key]) != channels:
-            raise ConfigError(f"{where}.{key}: {len(dataset[key])} numbers for {channels} channels; one each is wanted")
-    check_source(dataset["source"], f"{where}.source")
-    if dataset["source"].get("expand") == "styles":
-        for domain in dataset.get("domains", []):
-            if domain not in STYLES:
-                raise ConfigError(unknown("style", domain, STYLES, f"{where}.domains"))
-
-
-def check_source(source: dict[str, Any], where: str, also: tuple[str, ...] = ()) -> None:
-    """Refuse a source with a key of another kind of source; ``also`` are keys that any kind may have there."""
-    schemas.validate(source, "source", where)
-    kind = source["source"]
-    needed, optional = SOURCES[kind]
-    check_keys(source, needed, ("source", *needed, *optional, *also), f"source {kind}", where)
-    if kind == "npz" and set("{}") & set(source["path"]):
-        raise ConfigError(f"{where}.path: {source['path']!r} is not allowed; to Snakemake, braces are wildcards")
-
-
-def check_splits(splits: dict[str, dict[str, Any]]) -> None:
-    """Refuse a split that lacks its scheme's keys, and two ids for the same split."""
-    seen: dict[str, str] = {}
-    for name, split in splits.items():
-        where = f"config/splits.yaml: {name}"
-        needed, optional = SCHEMES[split["scheme"]]
-        check_keys(split, needed, (*COMMON, *needed, *optional), f"scheme {split['scheme']}", where)
-        if split["scheme"] == "central" and split["clients"] != 1:
-            raise ConfigError(f"{where}.clients: {split['clients']} is not allowed; scheme central has 1")
-        for key, without in (("steps_of", ("central",)), ("images_of", ("central", "domain"))):
-            federated = [id_ for id_, other in splits.items() if other["scheme"] not in without]
-            if key in split and split[key] not in federated:
-                raise ConfigError(unknown("split", split[key], federated, f"{where}.{key}"))
-        if "neighbours" in split and "topology" not in split:
-            raise ConfigError(f"{where}.neighbours: means nothing without a topology")
-        if "topology" in split and "clients" in split:  # of a domain split they depend on the dataset
-            graphs.check(settings.topology_of(split, {}), split["clients"], f"{where}.topology")
-        if split.get("sampling") == "all" and split["participation"] != 1:
-            raise ConfigError(f"{where}.participation: {split['participation']} is not 1, but sampling is all")
-        if split.get("sampler") == "official":
-            scheme, replacement = split["scheme"], split.get("replacement", True)
-            if scheme in ("shards", "domain", "central") or split.get("balanced") or not replacement:
-                raise ConfigError(
-                    f"{where}.sampler: official is not allowed; the official code deals iid without balance, dirichlet "
-                    f"with replacement and pathological, nothing else: keyed"
-                )
-        content = {**settings.SPLIT_DEFAULTS, **split, "label": None}
-        same = json.dumps(content, sort_keys=True)
-        if same in seen:
-            raise ConfigError(
-                f"{where}: is split {seen[same]!r} under another id; a split has one id, so that its runs are made once"
-            )
-        seen[same] = name
-
-
-def check_algorithm(name: str, entry: dict[str, Any], algorithms: dict[str, dict[str, Any]], files: list[str]) -> None:
-    """Refuse an algorithm without one of ``files``, and a variant without a base or with a key that means nothing."""
-    where = f"config/algorithms.yaml: {name}"
-    base, _, label = name.partition("~")
-    if base not in files:
-        raise registry.unknown_algorithm(base, files, where)
-    if not label and "set" in entry:
-        raise ConfigError(f"{where}.set: only a variant ({name}~label) has this key; {name} has its file's defaults")
-    if label and base not in algorithms:
-        raise ConfigError(f"{where}: is a variant of {base!r}, which is not declared")
-    if label and not entry.get("set"):
-        raise ConfigError(f"{where}: key 'set' is missing; a variant says in it what differs from {base}")
-    settings.check_overrides(base, entry.get("set", {}), f"{where}.set")
-
-
-def check_protocol(
-    protocol: settings.Protocol,
-    datasets: dict[str, dict[str, Any]],
-    algorithms: dict[str, dict[str, Any]],
-    splits: dict[str, dict[str, Any]],
-) -> None:
-    """Refuse a protocol that names what does not exist, or whose model cannot take its images."""
-    for scale, values in protocol.scales.items():
-        where = f"{protocol.file}: {protocol.key(scale)}"
-        dataset = values["dataset"]
-        if dataset not in datasets:
-            raise ConfigError(unknown("dataset", dataset, datasets, f"{where}dataset"))
-        model = values["model"]
-        models.check_options(model["name"], model.get("options", {}), f"{where}model")
-        if "weights" in model:
-            pretrained.check(model["weights"], model["name"], f"{where}model.weights")
-        shape = tuple(datasets[dataset]["shape"])
-        models.check_shape(model["name"], shape, f"{where}model", options=model.get("options"))
-        for device in ("cpu", "cuda"):
-            if device not in values["executor"]:
-                raise ConfigError(f"{where}executor: key {device!r} is missing; each kind of device has one")
-        for name, overrides in values["algorithms"].items():
-            if name not in algorithms:
-                raise registry.unknown_algorithm(name, algorithms, f"{where}algorithms")
-            settings.check_overrides(name.partition("~")[0], overrides, f"{where}algorithms.{name}")
-        tried = (("searched", values.get("searched", {})), ("tune.grids", values.get("tune", {}).get("grids", {})))
-        for key, name, grids in [(key, name, grids) for key, all_ in tried for name, grids in all_.items()]:
-            if name not in algorithms:
-                raise registry.unknown_algorithm(name, algorithms, f"{where}{key}")
-            for parameter, values_tried in grids.items():
-                for value in values_tried:
-                    settings.check_overrides(name.partition("~")[0], {parameter: value}, f"{where}{key}.{name}")
-        for pattern in values.get("targets", {}):
-            if not settings.matching(pattern, splits):
-                raise ConfigError(unknown("split", pattern, splits, f"{where}targets"))
-        for name, entry in values["unstated"].items():
-            of = entry if isinstance(entry, dict) else {}
-            for key, known in (("rows", algorithms), ("splits", splits)):
-                for pattern in of.get(key, []):
-                    if not settings.matching(pattern, known):
-                        raise ConfigError(unknown(key[:-1], pattern, known, f"{where}unstated.{name}.{key}"))
-        for key in ("every", "sets", "batch_size", "window"):
-            if key not in values["evaluation"]:
-                raise ConfigError(f"{where}evaluation: key {key!r} is missing")
-        check_client_test(values, datasets[dataset], where)
-        if (needed := ACCURACIES[values["accuracy"]]) not in (evaluated := values["evaluation"]["sets"]):
-            raise ConfigError(
-                f"{where}accuracy: {values['accuracy']} needs {needed!r} among evaluation.sets, which are "
-                f"{', '.join(evaluated)}"
-            )
-
-
-def check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
-    """Refuse a number of test images of each client that nobody asks for, or that the ``dataset`` does not have."""
-    key, sets = "client_test_images", values["evaluation"]["sets"]
-    asked = "clients" in sets or ("nodes" in sets and key in values)
-    if asked and key not in values:
-        raise ConfigError(f"{where}{key}: is missing; evaluation.sets has clients, each with test images of its own")
-    if key in values and not asked:
-        raise ConfigError(f"{where}{key}: means nothing without clients or nodes among evaluation.sets")
-    # Splits that leave a domain out test on images of both parts.
-    most = dataset["test"] + (dataset["train"] if "domains" in dataset else 0)
-    if asked and values[key] > most:
-        raise ConfigError(
-            f"{where}{key}: {values[key]} is not allowed; at most {most}, the test images of dataset "
-            f"{values['dataset']!r}, are wanted"
-        )
+        content = read(path, where)
+        schemas.validate(content, schema, where)
+        yield path.stem, content

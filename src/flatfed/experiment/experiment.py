@@ -11,11 +11,10 @@ from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import catalog as catalogs
-from flatfed.experiment import cells, figure_specs, figures, fit, selection, settings, tables, tuning, words
-from flatfed.experiment.model import Cell, Figure, Run, Table
+from flatfed.experiment import cells, figure_specs, figures, fit, scales, selection, settings, tables, tuning, words
+from flatfed.experiment.model import Cell, Column, Figure, Run, Table
 from flatfed.experiment.strict_yaml import read
 from flatfed.models import pretrained
-from flatfed.runs import wanted
 from flatfed.tables.errata import Errata
 
 #: The largest seed, here and in the schemas.
@@ -49,7 +48,8 @@ class Experiment:
             config.get("algorithm_folders", []), f"{selection.WHERE}: algorithm_folders"
         )
         self.scale: str = config["scale"]
-        self.catalog = catalogs.load(root, config.get("table_folders", []), f"{selection.WHERE}: table_folders")
+        data = config.get("data", {})
+        self.catalog = catalogs.load(root, config.get("table_folders", []), data, selection.WHERE)
         self.references = tables.references(root)
         self.sources = selection.sources(config, self.catalog)
         self.tables: dict[str, Table] = {
@@ -61,7 +61,7 @@ class Experiment:
         }
         for protocol in self.catalog.protocols.values():
             tuning.check(protocol, self.catalog)
-        #: Images of the datasets as config/datasets.yaml declares them, which all tables fit.
+        #: Images of the datasets as they are declared, which all tables fit.
         self.whole = {name: entry["train"] + entry["test"] for name, entry in self.catalog.datasets.items()}
         # From here on those of this machine: a part of a dataset need only do for what is asked for.
         self.catalog = selection.counted(config, self.catalog)
@@ -98,13 +98,17 @@ class Experiment:
         """The papers' contradictions: config/errata.yaml."""
         return Errata(self.root)
 
-    def selected(self) -> list[tuple[str, list[str]]]:
-        """Return the tables that config.yaml asks for, each with the ids of its columns."""
-        return list(self._selected)
+    def selected(self, scale: str | None = None) -> list[tuple[str, list[str]]]:
+        """Return the tables that config.yaml asks for and that are there at ``scale``, with ids of their columns."""
+        return scales.tables(self, scale or self.scale, self._selected)
 
-    def selected_figures(self) -> list[str]:
-        """Return the figures that config.yaml asks for."""
-        return list(self._selected_figures)
+    def selected_figures(self, scale: str | None = None) -> list[str]:
+        """Return the figures that config.yaml asks for and that there are at ``scale``."""
+        return scales.figures(self, scale or self.scale, self._selected_figures)
+
+    def left_out(self, scale: str | None = None) -> list[str]:
+        """Return a line for each table and figure that config.yaml asks for and that there is not at ``scale``."""
+        return scales.left_out(self, scale or self.scale, self._selected, self._selected_figures)
 
     def dataset_spec(self, name: str) -> dict[str, Any]:
         """Return what makes resources/<name>: name, classes, shape, numbers of images, source and any domains.
@@ -128,6 +132,7 @@ class Experiment:
         """Return what makes a partition; labelled variants of a protocol share the partitions of the plain one."""
         if not 1 <= seed <= LARGEST_SEED:
             raise ConfigError(f"results: seed {seed} is not allowed; 1 to {LARGEST_SEED} is wanted")
+        self._values(scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
         return {"seed": seed, **self._deal(scale, protocol, split)[0]}
 
     def sampling(self, scale: str, protocol: str, split: str) -> dict[str, Any]:
@@ -142,7 +147,7 @@ class Experiment:
         """Return the run of these ids; ConfigError for one that does not exist, or a split that does not fit."""
         key = (scale, protocol, split, algorithm, seed)
         if key not in self._runs:
-            self._values(scale, protocol)
+            self._values(scale, protocol, f"runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json")
             self._algorithm(algorithm)
             self.partition_spec(scale, protocol, split, seed)
             chosen = tuning.chosen(self, *key[:-1]) if self.tune else {}
@@ -227,8 +232,7 @@ class Experiment:
 
     def cells(self, scale: str, table: str, columns: list[str] | None = None) -> list[Cell]:
         """Return the cells of a table, or of some of its columns, row by row."""
-        found = self._table(table)
-        chosen = [_get(found.columns, column, "column", f"table {table}") for column in columns or found.columns]
+        found, chosen = self._columns(scale, table, columns)
         return [cells.cell(self, scale, found, column, row) for row in found.entries.values() for column in chosen]
 
     def cell(self, scale: str, table: str, column: str, row: str) -> Cell:
@@ -239,50 +243,41 @@ class Experiment:
         found = self._table(table)
         place = f"table {table}"
         col = _get(found.columns, column, "column", place)
+        scales.refuse(self, scale, scales.of_table(found, [column]), f"cells/{table}/{column}/{row}.json")
         return cells.cell(self, scale, found, col, _get(found.entries, row, "row", place))
 
     def table_spec(self, scale: str, table: str, columns: list[str] | None = None) -> dict[str, Any]:
         """Return what ``flatfed table`` takes: layout, titles, notes and the folder of the cells."""
-        found = self._table(table)
-        chosen = [_get(found.columns, column, "column", f"table {table}") for column in columns or found.columns]
-        return words.table(self, scale, found, chosen)
+        return words.table(self, scale, *self._columns(scale, table, columns))
 
     def figure(self, scale: str, figure: str) -> dict[str, Any]:
         """Return {"kind", "inputs": paths, "spec": what ``flatfed figure`` takes}; ConfigError if there is none."""
-        return figure_specs.specification(self, scale, _get(self.figures, figure, "figure", "config/figures"))
+        found = _get(self.figures, figure, "figure", "config/figures")
+        scales.refuse(self, scale, scales.of_figure(found), f"figures/{figure}.png")
+        return figure_specs.specification(self, scale, found)
 
     def report_spec(self, scale: str) -> dict[str, Any]:
         """Return what ``flatfed report`` takes: the tables and figures that config.yaml asks for, and their runs."""
-        tabled = [run for name, columns in self._selected for run in self.table_runs(scale, name, columns)]
-        runs = {run.path: run for run in tabled}
-        drawn = []
-        for name in self._selected_figures:
-            found = self.figure(scale, name)
-            runs |= found["runs"]
-            said = {key: found["spec"][key] for key in ("title", "paper", "setting", "datasets")}
-            png = f"{self.results}/{scale}/figures/{name}.png"
-            drawn.append({"figure": name, **said, "caption": found["spec"].get("caption", ""), "png": png})
-        return {
-            "scale": scale,
-            "tables": [self.table_spec(scale, name, columns) for name, columns in self._selected],
-            "figures": drawn,
-            # Of its runs the report says what they cost and how they ended; what their numbers are, tables and figures.
-            "runs": list(runs),
-            "made_of": wanted.pack((run.description, None) for run in runs.values()),
-            "configuration": self.config,
-        }
+        return selection.report(self, scale)
 
     def _algorithm(self, name: str) -> dict[str, Any]:
         if name not in self.catalog.algorithms:
             raise registry.unknown_algorithm(name, self.catalog.algorithms, "config/algorithms.yaml")
         return self.catalog.algorithms[name]
 
+    def _columns(self, scale: str, table: str, columns: list[str] | None) -> tuple[Table, list[Column]]:
+        found = self._table(table)
+        chosen = [_get(found.columns, column, "column", f"table {table}") for column in columns or found.columns]
+        scales.refuse(self, scale, scales.of_table(found, columns), f"tables/{table}.md")
+        return found, chosen
+
     def _table(self, table: str) -> Table:
         return _get(self.tables, table, "table", "config/tables")
 
-    def _values(self, scale: str, protocol: str) -> dict[str, Any]:
-        """Return all settings of ``protocol`` at ``scale``; ConfigError if either does not exist."""
+    def _values(self, scale: str, protocol: str, target: str = "") -> dict[str, Any]:
+        """Return all settings of ``protocol`` at ``scale``; ConfigError if either does not exist, for ``target``."""
         found = _get(self.catalog.protocols, protocol, "protocol", "config/protocols")
+        scales.refuse(self, scale, [protocol], target or f"runs/{protocol}")
         return _get(found.scales, scale, "scale", "results")
 
     def _deal(self, scale: str, protocol: str, split: str) -> tuple[dict[str, Any], dict[str, Any]]:

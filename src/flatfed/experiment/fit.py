@@ -36,18 +36,18 @@ def deal_of(
 
 
 def check(protocol: settings.Protocol, split: str, catalog: Catalog, where: str) -> None:
-    """Refuse a split that the protocol's dataset cannot be dealt by, at either scale; ``where`` asked for it."""
+    """Refuse a split that the protocol's dataset cannot be dealt by, at any scale it has; ``where`` asked for it."""
     declared = catalog.splits[split]
     if "images_of" in declared:
         check(protocol, declared["images_of"], catalog, where)
-    place = f"config/splits.yaml: {split}"
+    place = catalog.places["splits"][split]
     if declared["scheme"] == "domain":
         name = protocol.scales["paper"]["dataset"]
         domains = catalog.datasets[name].get("domains", [])
         if declared["domain"] not in domains:
             there = f"{place}.domain (dataset {name!r}, {protocol.id}; asked for in {where})"
             raise ConfigError(unknown("domain", declared["domain"], domains, there))
-    for scale in ("paper", "preview"):
+    for scale in protocol.scales:
         dataset = catalog.datasets[protocol.scales[scale]["dataset"]]
         there = f"of dataset {protocol.scales[scale]['dataset']!r} ({protocol.id}, {scale} scale; asked for in {where})"
         if declared["scheme"] == "domain":
@@ -77,7 +77,7 @@ def check(protocol: settings.Protocol, split: str, catalog: Catalog, where: str)
 
 
 def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, where: str) -> None:
-    """Refuse an algorithm that cannot be trained on a split in a protocol, at either scale."""
+    """Refuse an algorithm that cannot be trained on a split in a protocol, at any scale it has."""
     for scale, values in catalog.protocols[protocol].scales.items():
         _, parameters = settings.of_algorithm(values, algorithm, catalog.algorithms[algorithm])
         content = catalog.splits[split]

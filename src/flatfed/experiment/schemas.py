@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,15 @@ BOUNDS = {
 }
 
 
+@dataclass(frozen=True)
+class Missing:
+    """A key that is not there: the keys and indices that lead to where it should be, and what it means."""
+
+    at: tuple[str | int, ...]
+    key: str
+    meaning: str
+
+
 def _whole(checker: Any, value: Any) -> bool:
     """JSON Schema takes 40.0 for an integer; here it would reach range() as a float."""
     return isinstance(value, int) and not isinstance(value, bool)
@@ -58,22 +69,71 @@ def _property_validator(name: str, key: str) -> Any:
 def validate(value: Any, schema: str, where: str) -> None:
     """Check ``value``, the content of the file called ``where``, against ``workflow/schemas/<schema>.schema.yaml``.
 
-    :raises ConfigError: the mistake nearest to what was meant.
+    :raises ConfigError: the mistake nearest to what was meant; of keys that are missing, all of them.
     """
-    _first_error(_validator(schema), value, where)
+    refuse(mistakes(value, schema), where)
 
 
 def validate_property(value: Any, schema: str, key: str, where: str) -> None:
     """Check ``value`` against what ``schema`` says of its property ``key``; ConfigError as :func:`validate`."""
-    _first_error(_property_validator(schema, key), value, f"{where}.{key}")
+    refuse(_property_validator(schema, key).iter_errors(value), f"{where}.{key}")
 
 
-def _first_error(validator: Any, value: Any, where: str) -> None:
-    # A wrong key before a missing one: who misspells a key has both, and the first says so.
-    order = {"additionalProperties": 0, "required": 2}
-    errors = sorted(validator.iter_errors(value), key=lambda found: order.get(found.validator, 1))
-    if errors:
+def mistakes(value: Any, schema: str, under: Sequence[str] = ()) -> list[ValidationError]:
+    """Return where ``value``, which stands ``under`` these keys of its file, is not as ``schema`` has it."""
+    found = list(_validator(schema).iter_errors(value))
+    for error in found:
+        error.path.extendleft(reversed(under))
+    return found
+
+
+def refuse(errors: Iterable[ValidationError], where: str, missing: Iterable[Missing] = ()) -> None:
+    """Raise a ConfigError for the first of the ``errors``, or for all keys that are missing, ``missing`` too.
+
+    A wrong key goes before missing ones: who misspells a key has both, and the first says so.
+    """
+    order = {"additionalProperties": 0, "required": 2, "dependentRequired": 2}
+    errors = sorted(errors, key=lambda found: order.get(found.validator, 1))
+    if errors and errors[0].validator not in ("required", "dependentRequired"):
         raise ConfigError(_words(errors[0], where))
+    lacking = list(dict.fromkeys([*(one for error in errors for one in _missing(error)), *missing]))
+    if len(lacking) == 1:
+        (one,) = lacking
+        place = f"{where}: {_path(one.at)}" if one.at else where
+        raise ConfigError(f"{place}: key {one.key!r} is missing{_meaningless(errors)}; {one.meaning}")
+    if lacking:
+        said = "; ".join(f"{_path((*one.at, one.key))!r}, {one.meaning}" for one in lacking)
+        raise ConfigError(f"{where}: {len(lacking)} keys are missing{_meaningless(errors)}: {said}")
+
+
+def meaning(schema: str, *keys: str) -> str:
+    """Return what ``schema`` says of the property that ``keys`` lead to: * stands for any, [] for a list's part."""
+    found = _validator(schema).schema
+    for key in keys:
+        if key == "[]":
+            found = found["items"].get("anyOf", [found["items"]])[-1]
+        else:
+            found = found["additionalProperties"] if key == "*" else found["properties"][key]
+    return found["description"]
+
+
+def _missing(error: ValidationError) -> list[Missing]:
+    """Return the keys whose absence is the ``error``."""
+    wanted = error.validator_value
+    if error.validator == "dependentRequired":
+        wanted = [key for present, needed in wanted.items() if present in error.instance for key in needed]
+    absent = [key for key in wanted if key not in error.instance]
+    at = tuple(error.absolute_path)
+    return [Missing(at, key, error.schema["properties"][key]["description"]) for key in absent]
+
+
+def _meaningless(errors: Iterable[ValidationError]) -> str:
+    """Return what to say of keys beside a missing one that mean nothing, where any key is allowed."""
+    for error in errors:
+        others = [_shown(key) for key in error.instance if key not in error.schema["properties"]]
+        if others:
+            return f" ({', '.join(others)} is there, which means nothing)"
+    return ""
 
 
 def _words(error: ValidationError, where: str) -> str:
@@ -93,11 +153,8 @@ def _words(error: ValidationError, where: str) -> str:
             extra = sorted(str(key) for key in value if key not in known)
             return unknown("key", extra[0], known, place)
         case "required":
-            missing = next(key for key in wanted if key not in value)
-            meaning = error.schema["properties"][missing]["description"]
-            others = [_shown(key) for key in value if key not in error.schema["properties"]]
-            there = f" ({', '.join(others)} is there, which means nothing)" if others else ""
-            return f"{place}: key {missing!r} is missing{there}; {meaning}"
+            one = _missing(error)[0]
+            return f"{place}: key {one.key!r} is missing{_meaningless([error])}; {one.meaning}"
         case "enum":
             return unknown("value", value, wanted, place)
         case "const":

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flatfed.errors import ConfigError, absent, unknown
+from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import schemas, settings, strict_yaml
-from flatfed.experiment.catalog import Catalog, check_source
+from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Figure, Table
+from flatfed.experiment.sources import at_home, check_domains, check_source, check_there
+from flatfed.runs.wanted import pack
+
+if TYPE_CHECKING:
+    from flatfed.experiment.experiment import Experiment
 
 #: The configuration can come from the file, the command line or both; messages say so.
 FILE = "config/config.yaml"
 WHERE = f"{FILE} or --config"
-
-LAYOUT = "<domain>/<class>/<image>, with a folder for every domain"
-
-#: Kind of source -> what its ``path`` must be, and the test of it.
-ON_DISK = {
-    "npz": (
-        "a file with train_images, train_labels, test_images and test_labels, images uint8 (MedMNIST's layout)",
-        Path.is_file,
-    ),
-    "imagefolder": (
-        "a folder with train/<class>/<image> and test/<class>/<image>, or <domain>/<class>/<image> with domains: true",
-        Path.is_dir,
-    ),
-}
 
 
 def check(config: Any, where: str = WHERE) -> None:
@@ -90,32 +81,16 @@ def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any
             raise ConfigError(unknown("dataset", name, catalog.datasets, where))
         check_source(source, f"{where}.{name}", also=("images",))
         check_there(source, f"{where}.{name}")
-        _check_domains(_at_home(source), catalog.datasets[name], f"{where}.{name}")
+        check_domains(at_home(source), catalog.datasets[name], f"{where}.{name}")
     for name, entry in catalog.datasets.items():
         if name not in config.get("data", {}):
-            _check_domains(_at_home(entry["source"]), entry, f"config/datasets.yaml: {name}.source")
+            check_domains(at_home(entry["source"]), entry, f"{catalog.places['datasets'][name]}.source")
     own = {
         name: {key: value for key, value in source.items() if key != "images"}
         for name, source in config.get("data", {}).items()
     }
     every = {name: entry["source"] for name, entry in catalog.datasets.items()} | own
-    return {name: _at_home(source) for name, source in every.items()}
-
-
-def check_there(source: dict[str, Any], where: str) -> None:
-    """Refuse a ``source`` on disk, declared in ``where``, that is not there, or a file for a folder and the reverse."""
-    if source["source"] not in ON_DISK:
-        return
-    layout, exists = ON_DISK[source["source"]]
-    path = Path(_at_home(source)["path"])
-    if not exists(path):
-        found = "does not exist" if not path.exists() else f"is a {'folder' if path.is_dir() else 'file'}"
-        raise ConfigError(f"{where}.path: {source['path']!r} {found}; wanted: {layout}")
-
-
-def _at_home(source: dict[str, Any]) -> dict[str, Any]:
-    """Return ``source`` with the user's home in the place of a ``~`` that its path begins with."""
-    return {**source, "path": str(Path(source["path"]).expanduser())} if "path" in source else source
+    return {name: at_home(source) for name, source in every.items()}
 
 
 def counted(config: dict[str, Any], catalog: Catalog) -> Catalog:
@@ -124,24 +99,26 @@ def counted(config: dict[str, Any], catalog: Catalog) -> Catalog:
     return replace(catalog, datasets={name: {**entry, **own.get(name, {})} for name, entry in catalog.datasets.items()})
 
 
-def _check_domains(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
-    """Refuse a source by domains that lists others than ``dataset`` has, or whose folder, once there, lacks one."""
-    if not source.get("domains"):
-        return
-    if "domains" not in dataset:
-        raise ConfigError(f"{where}.domains: means nothing; the dataset has no `domains` in config/datasets.yaml")
-    domains, listed = dataset["domains"], source["domains"]
-    wanted = listed if isinstance(listed, list) else domains
-    key = "path" if wanted is domains else "domains"
-    if len(wanted) != len(domains):
-        raise ConfigError(
-            f"{where}.domains: {len(wanted)} folders are listed; one for each of the {len(domains)} domains is wanted, "
-            f"in this order: {', '.join(domains)}"
-        )
-    root = Path(source["path"])
-    present = [each.name for each in root.iterdir() if each.is_dir()] if root.is_dir() else wanted
-    for folder in wanted:
-        if folder not in present:
-            hint = f". {source['obtain']}" if "obtain" in source else ""
-            place = f"{where}.{key}: {str(root)!r}"
-            raise ConfigError(f"{absent('domain folder', folder, present, place)}; wanted: {LAYOUT}{hint}")
+def report(experiment: Experiment, scale: str) -> dict[str, Any]:
+    """Return what ``flatfed report`` takes: what was asked for at ``scale``, its runs, and what was left out."""
+    selected = experiment.selected(scale)
+    tabled = [run for name, columns in selected for run in experiment.table_runs(scale, name, columns)]
+    runs = {run.path: run for run in tabled}
+    drawn = []
+    for name in experiment.selected_figures(scale):
+        found = experiment.figure(scale, name)
+        runs |= found["runs"]
+        said = {key: found["spec"][key] for key in ("title", "paper", "setting", "datasets")}
+        png = f"{experiment.results}/{scale}/figures/{name}.png"
+        drawn.append({"figure": name, **said, "caption": found["spec"].get("caption", ""), "png": png})
+    left_out = experiment.left_out(scale)
+    return {
+        "scale": scale,
+        "tables": [experiment.table_spec(scale, name, columns) for name, columns in selected],
+        "figures": drawn,
+        # Of its runs the report says what they cost and how they ended; what their numbers are, tables and figures.
+        "runs": list(runs),
+        "made_of": pack((run.description, None) for run in runs.values()),
+        "configuration": experiment.config,
+        **({"left_out": left_out} if left_out else {}),
+    }

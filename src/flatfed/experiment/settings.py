@@ -12,6 +12,7 @@ from flatfed import algorithms as registry
 from flatfed.engine import graphs
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import schemas
+from flatfed.experiment.defaults import PROTOCOL
 from flatfed.tables.quantity import TEST
 
 #: Training keys that an algorithm may have its own value of; the others are what all rows of a table share.
@@ -31,30 +32,41 @@ MERGED = ("evaluation", "probe", "analysis", "executor", "unstated")
 
 @dataclass(frozen=True)
 class Protocol:
-    """A protocol or labelled variant: ``scales`` holds all its settings at each scale."""
+    """A protocol or labelled variant: ``scales`` holds all its settings at each scale, paper and, if any, preview.
+
+    It is declared in ``file``, ``under`` the start of a key path, "" where the file is the protocol's alone.
+    """
 
     id: str
     file: str
     label: str
     scales: dict[str, dict[str, Any]]
+    under: str = ""
 
     def key(self, scale: str) -> str:
         """Return the start of the key path at which ``scale``'s settings are declared: "", "preview." and so on."""
         variant = self.id.partition("~")[2]
-        return (f"variants.{variant}." if variant else "") + ("preview." if scale == "preview" else "")
+        return self.under + (f"variants.{variant}." if variant else "") + ("preview." if scale == "preview" else "")
 
 
-def variants(name: str, document: dict[str, Any]) -> list[Protocol]:
-    """Return the protocol declared in the file config/protocols/<name>.yaml and its labelled variants."""
+def variants(name: str, document: dict[str, Any], file: str, under: str) -> list[Protocol]:
+    """Return the protocol ``name``, declared in ``file`` ``under`` the start of a key path, and its labelled variants.
+
+    :raises ConfigError: a variant has a preview, and the protocol none.
+    """
     plain = {key: value for key, value in document.items() if key not in ("variants", "preview")}
-    plain = {"unstated": {}, "algorithms": {}, "targets": {}, "accuracy": TEST, **plain}
+    plain = {"label": name, "unstated": {}, "algorithms": {}, "targets": {}, "accuracy": TEST, **plain}
+    if "paper" not in document:
+        plain = overlay(PROTOCOL, plain)
     found = []
     for label, variant in {"": {}, **document.get("variants", {})}.items():
         paper = overlay(plain, {key: value for key, value in variant.items() if key != "preview"})
-        preview = overlay(overlay(paper, document["preview"]), variant.get("preview", {}))
-        id_ = f"{name}~{label}" if label else name
-        scales = {"paper": paper, "preview": preview}  # in this order, a mistake is reported where it was written
-        found.append(Protocol(id_, f"config/protocols/{name}.yaml", paper["label"], scales))
+        scales = {"paper": paper}  # the first one, so that a mistake is reported where it was written
+        if "preview" in document:
+            scales["preview"] = overlay(overlay(paper, document["preview"]), variant.get("preview", {}))
+        elif "preview" in variant:
+            raise ConfigError(f"{file}: {under}variants.{label}.preview: means nothing; the protocol has no `preview`")
+        found.append(Protocol(f"{name}~{label}" if label else name, file, paper["label"], scales, under))
     return found
 
 

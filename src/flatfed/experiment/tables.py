@@ -20,12 +20,6 @@ KINDS = {
     "datasets": (("fact", "label", "split", "id"), ("protocol",)),
     "search": (("protocol", "algorithm", "id"), ("key", "metric", "reciprocal")),
 }
-#: Kind of table -> the keys that a group of its columns, and a row, cannot do without.
-NEEDED = {
-    "results": (("protocol",), ()),
-    "datasets": ((), ("protocol",)),
-    "search": (("protocol", "algorithm", "id", "reference"), ("key", "metric")),
-}
 EVERYWHERE = ("part", "header", "reference")
 ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
 
@@ -45,8 +39,6 @@ def table(name: str, document: dict[str, Any], catalog: Catalog, references: dic
             raise ConfigError(f"{where}: rows: {row.id!r} is given twice")
         rows[row.id] = row
     reference = None if document["reference"] == "none" else document["reference"]
-    if reference is None and "reason" not in document:
-        raise ConfigError(f"{where}: key 'reason' is missing; where reference is none, it says why")
     if reference is not None and reference not in references:
         raise ConfigError(unknown("reference", reference, ["none", *references], f"{where}: reference"))
     for algorithm, place in references[reference].algorithms.items() if reference else ():
@@ -58,7 +50,6 @@ def table(name: str, document: dict[str, Any], catalog: Catalog, references: dic
         for key in group:
             if key not in (*KINDS[kind][0], *EVERYWHERE, *(("metrics", *ONE_METRIC) if kind == "results" else ())):
                 raise ConfigError(unknown("key", key, (*KINDS[kind][0], *EVERYWHERE), f"{at} (kind {kind})"))
-        _check_needed(group, NEEDED[kind][0], kind, at)
         _check_reference(group.get("reference", {}), at)
         for column in _BUILDERS[kind](document, group, catalog, at):
             if column.id in columns:
@@ -78,7 +69,6 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
     for key in entry:
         if key not in ("row", "label", "reference", *KINDS[kind][1]):
             raise ConfigError(unknown("key", key, ("row", "label", "reference", *KINDS[kind][1]), where))
-    _check_needed(entry, NEEDED[kind][1], kind, where)
     _check_reference(entry.get("reference", {}), where)
     if kind == "results":
         if id_ not in catalog.algorithms:
@@ -90,12 +80,6 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
     elif entry["metric"] not in METRICS:
         raise ConfigError(unknown("metric", entry["metric"], METRICS, where))
     return Row(id_, entry.get("label", id_), None, entry.get("reference", {}), entry)
-
-
-def _check_needed(entry: dict[str, Any], needed: tuple[str, ...], kind: str, where: str) -> None:
-    for key in needed:
-        if key not in entry:
-            raise ConfigError(f"{where}: key {key!r} is missing; kind {kind} needs {', '.join(needed)}")
 
 
 def _check_reference(keys: dict[str, Any], where: str) -> None:
@@ -157,8 +141,6 @@ def _targets(one: dict[str, Any], protocol: settings.Protocol, splits: tuple[str
     if METRICS[metric].needs_target != bool(names):
         wanted = "needs `targets:`, names of the protocol's" if not names else "has no targets"
         raise ConfigError(f"{where}: metric {metric!r} {wanted}")
-    if METRICS[metric].source != "declared" and not splits:
-        raise ConfigError(f"{where}: key 'splits' is missing; metric {metric!r} is of runs, so on splits: their ids")
     for name in names:
         for scale, values in protocol.scales.items():
             for split in splits:

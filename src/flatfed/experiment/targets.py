@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from flatfed.errors import ConfigError, nearest
-from flatfed.experiment import figures
+from flatfed.experiment import figures, scales
 from flatfed.experiment.model import SCALES
 
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ def files(experiment: Experiment) -> list[str]:
     for scale in SCALES:
         place = f"{experiment.results}/{scale}"
         found.append(f"{place}/report.html")
-        found += [f"{place}/tables/{table}.{ending}" for table in experiment.tables for ending in TABLE]
-        for name, figure in experiment.figures.items():
-            found += [f"{place}/figures/{name}.{ending}" for ending in figures.endings(figure.kind)]
+        tables, drawn = scales.every(experiment, scale)
+        found += [f"{place}/tables/{table}.{ending}" for table, _ in tables for ending in TABLE]
+        for name in drawn:
+            found += [f"{place}/figures/{name}.{ending}" for ending in figures.endings(experiment.figures[name].kind)]
     return found
 
 

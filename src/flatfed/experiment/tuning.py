@@ -65,7 +65,7 @@ def check(protocol: settings.Protocol, catalog: Catalog) -> None:
     """
     tune = protocol.scales["paper"].get("tune", {})
     for row, grid in tune.get("grids", {}).items():
-        where = f"{protocol.file}: tune.grids.{row}"
+        where = f"{protocol.file}: {protocol.under}tune.grids.{row}"
         for key, tried in grid.items():
             names = [f"{value:g}" for value in tried]
             for name in names:
@@ -73,7 +73,7 @@ def check(protocol: settings.Protocol, catalog: Catalog) -> None:
                     raise ConfigError(f"{where}.{key}: {name} is given twice")
     if "split" not in tune:
         return
-    where = f"{protocol.file}: tune.split"
+    where = f"{protocol.file}: {protocol.under}tune.split"
     if tune["split"] not in catalog.splits:
         raise ConfigError(unknown("split", tune["split"], catalog.splits, where))
     fit.check(protocol, tune["split"], catalog, where)
@@ -91,8 +91,8 @@ def _check_share(protocol: settings.Protocol, split: str, scale: str, catalog: C
     share = values["tune"]["validation"]
     if share * images < 1:
         raise ConfigError(
-            f"{protocol.file}: tune.validation: {share:g} of the {images} images that a client of split {split!r} has "
-            f"at {scale} scale is less than one; at least {1 / images:.2g} is wanted"
+            f"{protocol.file}: {protocol.under}tune.validation: {share:g} of the {images} images that a client of "
+            f"split {split!r} has at {scale} scale is less than one; at least {1 / images:.2g} is wanted"
         )
 
 

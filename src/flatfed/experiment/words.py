@@ -27,11 +27,12 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
     return {
         "table": found.id,
         "scale": scale,
-        **{key: document[key] for key in ("title", "paper")},
+        **{key: document[key] for key in ("title", "paper") if key in document},
+        **({} if found.reference else {"printed": False}),
         "unit": document.get("unit", chosen[0].unit),
         "setting": set_ups.setting(experiment, scale, pairs),
         "datasets": set_ups.datasets(experiment, scale, pairs),
-        "metric": document.get("quantity", first.replace("_", " ")),
+        "metric": document.get("quantity", METRICS[first].words),
         "row_header": document.get("row_header", "Algorithm"),
         "rows": [{"id": row.id, "label": row.label} for row in found.entries.values()],
         "columns": [
@@ -67,17 +68,20 @@ SCALED = (
 
 
 def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column]) -> list[str]:
-    """Return the lines under a table: its own, why nothing is printed, and what the paper leaves open (paper scale)."""
+    """Return the lines under a table: its own, why nothing is printed, and what the paper leaves open (paper scale).
+
+    Under a table that no printed numbers stand beside, nothing is said of papers.
+    """
     lines = [*of_rows(experiment, table.entries), *table.settings.get("notes", [])]
-    if table.reference is None:
-        lines.append(f"Nothing printed to compare with: {table.settings['reason']}.")
-    else:
+    if table.reference is not None:
         lines += experiment.errata.notes(table.reference)
+    elif "reason" in table.settings:
+        lines.append(f"Nothing printed to compare with: {table.settings['reason']}.")
     lines += peers(table, columns)
-    lines += curvature(experiment, scale, columns)
+    lines += curvature(experiment, scale, columns, table.reference is not None)
     runs = [one for one in rows_trained(experiment, table, columns) if one[2]]
-    lines += of_tuning(experiment, scale, runs)
-    if scale == "paper":
+    lines += of_tuning(experiment, scale, runs, table.reference is not None)
+    if scale == "paper" and table.reference is not None:
         lines += [f"Not stated by the paper, {line}." for line in left_open(experiment, scale, runs)]
         algorithms = [row.algorithm for row in table.entries.values() if row.algorithm]
         lines += choices(experiment, scale, algorithms, dict.fromkeys(protocol for protocol, *_ in runs))
@@ -142,29 +146,32 @@ def _lowered(words: str) -> str:
     return words[0].lower() + words[1:]
 
 
-def curvature(experiment: Experiment, scale: str, columns: list[Column]) -> list[str]:
+def curvature(experiment: Experiment, scale: str, columns: list[Column], printed: bool) -> list[str]:
     """Return a line for every choice of loss and images that Hessians of a table's columns are of, and what they show.
 
-    The second is said where the table has the scaled Hessian, too.
+    The second is said where the table has the scaled Hessian, too; whose choice it is, where numbers are ``printed``.
     """
     read = [column for column in columns if column.metric and METRICS[column.metric].source == "analysis"]
-    said = of_hessians(experiment, scale, [column.protocol for column in read])
+    said = of_hessians(experiment, scale, [column.protocol for column in read], printed)
     if any(records.METRICS[column.metric][0] for column in read):
         said.append(SCALED)
     return said
 
 
-def of_hessians(experiment: Experiment, scale: str, protocols: Iterable[str]) -> list[str]:
-    """Return a line for every choice of loss and images that Hessians in ``protocols`` are of."""
+def of_hessians(experiment: Experiment, scale: str, protocols: Iterable[str], printed: bool = True) -> list[str]:
+    """Return a line for every choice of loss and images that Hessians in ``protocols`` are of.
+
+    It says that papers name none of them where numbers of theirs are ``printed`` beside ours.
+    """
     images = {analyses.settings(experiment, "hessian", scale, protocol)["images"]: None for protocol in protocols}
     what = "Hessian: of the mean cross-entropy at the final model, in eval mode, without weight decay and augmentation"
-    where = "training images drawn by the run's seed, or on all if fewer; the papers name none of these"
+    where = "training images drawn by the run's seed, or on all if fewer" + "; the papers name none of these" * printed
     return [f"{what}, on {each:,} {where}." for each in images]
 
 
-def of_tuning(experiment: Experiment, scale: str, runs: list[Trained]) -> list[str]:
-    """Return the lines on what a paper tuned: what was chosen here, or that nothing was."""
-    return (choices_of_tuning if experiment.tune else untuned)(experiment, scale, runs)
+def of_tuning(experiment: Experiment, scale: str, runs: list[Trained], printed: bool = True) -> list[str]:
+    """Return the lines on what was to be tuned: what was chosen here, or that nothing was."""
+    return choices_of_tuning(experiment, scale, runs) if experiment.tune else untuned(experiment, scale, runs, printed)
 
 
 def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[Trained]) -> list[str]:
@@ -192,8 +199,11 @@ def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[Trained
     return lines
 
 
-def untuned(experiment: Experiment, scale: str, runs: Iterable[Trained]) -> list[str]:
-    """Return a line for what a paper tuned without saying what it chose, and for which one value is taken here."""
+def untuned(experiment: Experiment, scale: str, runs: Iterable[Trained], printed: bool) -> list[str]:
+    """Return a line for what a paper tuned without saying what it chose, and for which one value is taken here.
+
+    Where no numbers of a paper's are ``printed``, it says of what values none was chosen.
+    """
     said: dict[str, dict[str, None]] = {}
     for protocol, split, row, label in dict.fromkeys(runs):
         search = tuning.search(experiment, scale, protocol, split, row)
@@ -206,7 +216,8 @@ def untuned(experiment: Experiment, scale: str, runs: Iterable[Trained]) -> list
         for key in tuning.open_keys(experiment, search, protocol, row):
             used = {**training, **parameters}[key]
             tried = ", ".join(f"{value:.4g}" for value in plain["tune"]["grids"][search.row][key])
-            line = f"{key.replace('_', ' ')} is {used:g}; the paper tried {tried} and does not say what it chose"
+            line = f"{key.replace('_', ' ')} is {used:g}"
+            line += f"; the paper tried {tried} and does not say what it chose" if printed else f", out of {tried}"
             said.setdefault(line, {})[name] = None
     return [f"Untuned, {', '.join(labels)}: {line}." for line, labels in said.items()]
 

@@ -87,7 +87,7 @@ class Table:
 
     ``name`` is the paper's title, ``title`` adds the scale; ``cells`` are (column, row, cell or None), row by row;
     ``marked`` are the notes, and ``warnings`` the warnings, of formats that mark best and second and set other tools'
-    estimates beside ours: all but LaTeX.
+    estimates beside ours: all but LaTeX. ``printed``: whether a paper's numbers stand beside ours.
     """
 
     id: str
@@ -102,7 +102,13 @@ class Table:
     warnings: tuple[str, ...]
     counts: dict[str, int]
     differences: bool
+    printed: bool
     cells: tuple[tuple[dict, dict, dict | None], ...]
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers a column has: ours; with ``printed`` ones the paper's and, where taken, the difference."""
+        return 1 + self.printed + self.differences
 
 
 def read(spec: dict[str, Any]) -> Table:
@@ -121,7 +127,8 @@ def read(spec: dict[str, Any]) -> Table:
     seeds = Counter(cell["n"] for cell in cells.values() if cell and cell["value"] is not None and cell["n"])
     usual = max(seeds, key=lambda n: (seeds[n], n), default=None)
     differences = any(cell and cell["difference"] is not None for cell in cells.values())
-    scale = "Preview scale, not the paper's data: " if spec["scale"] == "preview" else ""
+    printed = spec.get("printed", True)
+    scale = "Preview scale" + ", not the paper's data" * printed + ": " if spec["scale"] == "preview" else ""
     return Table(
         id=spec["table"],
         scale=spec["scale"],
@@ -130,13 +137,15 @@ def read(spec: dict[str, Any]) -> Table:
         subtitle=". ".join(f"{word}: {spec[key].rstrip('.')}" for word, key in SOURCES if spec.get(key)),
         row_header=spec.get("row_header", "Algorithm"),
         blocks=tuple(
-            _block(part, columns, spec["rows"], cells, usual, differences) for part, columns in split(spec["columns"])
+            _block(part, columns, spec["rows"], cells, usual, differences, printed)
+            for part, columns in split(spec["columns"])
         ),
         notes=tuple(gather(spec, list(cells.values()), counts, usual, differences)),
         marked=(*beside(list(cells.values())), *marked(by_column(spec, list(cells.values())))),
         warnings=tuple(warnings(spec, cells)),
         counts={"cells": len(cells), **counts},
         differences=differences,
+        printed=printed,
         cells=tuple(
             (column, row, cells[column["id"], row["id"]]) for row in spec["rows"] for column in spec["columns"]
         ),
@@ -211,14 +220,17 @@ def merge(columns: list[dict]) -> tuple[tuple[Header, ...], ...]:
     return tuple(rows)
 
 
-def _block(part, columns, rows, cells, usual, differences) -> Block:
+def _block(part, columns, rows, cells, usual, differences, printed) -> Block:
     """Set one block."""
     under, ranks = [], {}
     for column in columns:
         of_column = {row["id"]: cells[column["id"], row["id"]] for row in rows}
         ours, paper = targets(column, list(of_column.values()))
         seeded = usual and any(cell and cell["n"] for cell in of_column.values())
-        names = [f"ours{ours} (n = {usual})" if seeded else f"ours{ours}", f"paper{paper}"]
+        if printed:
+            names = [f"ours{ours} (n = {usual})" if seeded else f"ours{ours}", f"paper{paper}"]
+        else:
+            names = [", ".join(filter(None, [ours.strip(), f"n = {usual}" if seeded else ""]))]
         under.append((*names, "diff.") if differences else tuple(names))
         ranks[column["id"]] = compare.marks(of_column)
     body = tuple(

@@ -50,12 +50,14 @@ def reading(spec: dict[str, Any], cells: list[dict], usual: int | None, differen
     when = ""
     if windows:
         when = ", final round" if windows == {1} else f", mean over the last {max(windows)} evaluated rounds"
-    if usual is None:
-        spread = ""
-    elif usual == 1:
-        spread = " Ours: one seed, so no spread."
-    else:
-        spread = f" Ours: mean ± sample standard deviation over {usual} seeds; another number of seeds is in brackets."
+    printed = spec.get("printed", True)
+    spread = ""
+    if usual is not None:
+        text = f"mean ± sample standard deviation over {usual} seeds; another number of seeds is in brackets."
+        text = text if usual > 1 else "one seed, so no spread."
+        spread = f" Ours: {text}" if printed else f" {text[0].upper()}{text[1:]}"
+    if not printed:
+        return f"{quantities(spec, cells)}{when}.{spread}"
     paper = " Paper: as printed."
     if differences:
         points = {cell["printed_unit"] for cell in cells} <= {"percent", "pp"}

@@ -8,7 +8,8 @@ Report specification (JSON, from ``flatfed.experiment``)::
                   "datasets": {...}, "png": "results/....png"}, ...],    # setting: what was really trained or dealt
      "runs": ["results/preview/runs/.../seed1", ...],      # every run the tables and figures use, once
      "made_of": {...},                                     # which runs they are to be: runs.wanted.pack
-     "configuration": {...}}                               # the configuration used (config.yaml as merged)
+     "configuration": {...},                               # the configuration used (config.yaml as merged)
+     "left_out": ["...", ...]}                             # optional: what was asked for and is not made at this scale
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ STATUSES = ("ok", "not_reached", "diverged", "missing", "not_applicable")
 
 
 def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
-    """Write the report that ``spec`` describes to ``out``, whole, the papers' ``errata`` at its end.
+    """Write the report that ``spec`` describes to ``out``, whole, the papers' ``errata`` at its end if any is theirs.
 
     Cells, runs and pictures that are absent are counted and named, never an error: a report of half the work
     is a report.
@@ -50,12 +51,16 @@ def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
     tables = [layout.read(table) for table in spec["tables"]]
     made = runs.read(unpack(spec["made_of"], spec["runs"]).values())
     counted = [records.counted(run.about) for run in made if run.about]
+    # Of nobody's papers are tables alone that no printed numbers stand beside.
+    papers = bool(spec["figures"]) or not tables or any(table.printed for table in tables)
     counts = sum((Counter(table.counts) for table in tables), Counter())
     body = (
         html.environment()
         .get_template("report.html.j2")
         .render(
             scale=spec["scale"],
+            papers=papers,
+            left_out=spec.get("left_out", []),
             tables=[(table, html.fragment(table)) for table in tables],
             cells=[(status.replace("_", " "), counts[status]) for status in STATUSES if counts[status]],
             cell_count=counts["cells"],
@@ -77,12 +82,12 @@ def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
                     if run.about
                 }
             ),
-            errata=page.fragment(errata, level=2),
+            errata=page.fragment(errata, level=2) if papers else "",
             configuration=yaml.safe_dump(spec["configuration"], sort_keys=False, allow_unicode=True),
         )
     )
     frame = html.environment().get_template("page.html.j2")
-    title = f"FlatFed report, {spec['scale']} scale"
+    title = f"FlatFed report, {spec['scale']} scale" if papers else "FlatFed report"
     with write_whole(out, "w") as file:
         file.write(frame.render(title=title, style=html.style(), body=Markup(body)) + "\n")
 

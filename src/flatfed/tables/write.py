@@ -4,7 +4,8 @@ Table specification (JSON, from ``flatfed.experiment``)::
 
     {"table": "fedsmoo2023_T6", "scale": "preview" | "paper",
      "title": "Rounds to a target accuracy",        # what the table shows, in the paper's words
-     "paper": "Sun et al., ICML 2023, Table 6",     # where it is printed
+     "paper": "Sun et al., ICML 2023, Table 6",     # optional: where it is printed
+     "printed": false,                              # optional: no numbers of a paper's stand beside ours
      "setting": "digits {digits}, 30 clients, ...", # one line: data, clients, model, rounds, really used at this scale
      "datasets": {"digits": {...}},                 # optional: where they are counted, see flatfed.tables.trained_on
      "metric": "Test accuracy",                     # what a number is, in words; the unit is added

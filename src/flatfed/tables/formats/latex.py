@@ -26,7 +26,7 @@ BETWEEN, WITHIN = rf"@{{\hspace{{{GAP}}}}}", r"@{\hspace{.8em}}"
 
 def render(table: Table) -> str:
     """Return the tabular, with title and source as comments above it."""
-    per = 3 if table.differences else 2
+    per = table.numbers
     width = max(sum(header.span for header in block.headers[0]) for block in table.blocks) * per
     lines = [f"% {table.title}", f"% {table.subtitle}", r"% Needs \usepackage{booktabs}."]
     group = WITHIN.join("r" * per)
@@ -55,7 +55,7 @@ def _characters(table: Table) -> int:
     for block in table.blocks:
         label = max(len(table.row_header), *(len(name) for name, _ in block.rows))
         for place, under in enumerate(block.under):
-            texts = [_texts(entries[place], table.differences, str) for _, entries in block.rows]
+            texts = [_texts(entries[place], table.numbers, str) for _, entries in block.rows]
             label += sum(max(len(line[i]) for line in [under, *texts]) + 2 for i in range(len(under)))
         widest = max(widest, label)
     return max(60, widest)
@@ -78,7 +78,7 @@ def _block(block: Block, table: Table, per: int, width: int) -> list[str]:
     )
     lines.append(r"\midrule")
     for label, entries in block.rows:
-        texts = [text for entry in entries for text in _texts(entry, table.differences, escape)]
+        texts = [text for entry in entries for text in _texts(entry, table.numbers, escape)]
         lines.append(" & ".join([escape(label), *texts, *fill]) + r" \\")
     return lines
 
@@ -102,8 +102,7 @@ def _rules(spans: list[int], width: int) -> str:
     return " ".join(rules)
 
 
-def _texts(entry: Entry, differences: bool, escape) -> list[str]:
-    """Return a cell's two or three texts."""
+def _texts(entry: Entry, numbers: int, escape) -> list[str]:
+    """Return a cell's one, two or three texts."""
     marks = rf"\textsuperscript{{{','.join(entry.marks)}}}" if entry.marks else ""
-    texts = [escape(entry.ours), escape(entry.paper) + marks]
-    return [*texts, escape(entry.difference)] if differences else texts
+    return [escape(entry.ours), escape(entry.paper) + marks, escape(entry.difference)][:numbers]

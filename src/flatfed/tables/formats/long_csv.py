@@ -15,22 +15,29 @@ FIELDS = (
     "accuracy", "seeds", "runs", "base_runs", "paper_note", "problems", "warnings", "timed",
 )  # fmt: skip
 
+#: Those of them that are about the paper's numbers: none where none are printed.
+PAPER = ("paper_value", "paper_spread", "difference", "compare", "paper_note")
+
 #: Fields of another tool's estimate, as columns ``beside_by`` and so on.
 BESIDE = ("by", "value", "spread", "values", "difference", "error", "within")
 
 
 def render(table: Table) -> str:
-    """Return the table as CSV: table, scale, row, label, column, headers, part, ``FIELDS``, ``BESIDE``, agreement."""
+    """Return the table as CSV: table, scale, row, label, column, headers, part, ``FIELDS``, ``BESIDE``, agreement.
+
+    Where no paper's numbers are printed, what is about them is left out.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
+    own = [field for field in FIELDS if table.printed or field not in PAPER]
     head = ["table", "scale", "row", "label", "column", "headers", "part"]
-    writer.writerow([*head, *FIELDS, *(f"beside_{name}" for name in BESIDE), "agreement"])
+    writer.writerow([*head, *own, *(f"beside_{name}" for name in BESIDE), *["agreement"] * table.printed])
     for column, row, cell in table.cells:
         name = [table.id, table.scale, row["id"], row["label"], column["id"]]
         name += [" / ".join(column["headers"]), column.get("part") or ""]
-        fields = [_field((cell or {"status": "missing"}).get(field)) for field in FIELDS]
+        fields = [_field((cell or {"status": "missing"}).get(field)) for field in own]
         fields += [_field(((cell or {}).get("beside") or {}).get(field)) for field in BESIDE]
-        writer.writerow([*name, *fields, agreement(cell)])
+        writer.writerow([*name, *fields, *[agreement(cell)] * table.printed])
     return out.getvalue()
 
 

@@ -40,10 +40,10 @@ def _grid(table: Table, block: Block) -> str:
     for number, (under, beside) in enumerate(zip(block.under, block.beside, strict=True)):
         title = ", ".join(level[number] for level in names if level[number])
         words = [*([beside] if beside else []), *under[1:]]
-        head += [f"{escape(title)}<br>{escape(under[0])}", *map(escape, words)]
+        head += ["<br>".join(filter(None, map(escape, (title, under[0])))), *map(escape, words)]
     lines = [head]
     for label, entries in block.rows:
-        texts = [_texts(entry, beside, table.differences) for entry, beside in zip(entries, block.beside, strict=True)]
+        texts = [_texts(entry, beside, table.numbers) for entry, beside in zip(entries, block.beside, strict=True)]
         lines.append([escape(label), *[text for few in texts for text in few]])
     widths = [max(3, *(len(line[place]) for line in lines)) for place in range(len(head))]
     rule = ["-" * widths[0], *["-" * (width - 1) + ":" for width in widths[1:]]]
@@ -53,10 +53,9 @@ def _grid(table: Table, block: Block) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in [aligned[0], rule, *aligned[1:]])
 
 
-def _texts(entry: Entry, beside: str, differences: bool) -> list[str]:
-    """Return a cell's two to four texts; the best of a column is bold, the second italic."""
+def _texts(entry: Entry, beside: str, numbers: int) -> list[str]:
+    """Return a cell's one to four texts; the best of a column is bold, the second italic."""
     marks = f" <sup>{','.join(entry.marks)}</sup>" if entry.marks else ""
     around = MARKS.get(entry.rank, "")
-    texts = [f"{around}{escape(entry.ours)}{around}", *([escape(entry.beside)] if beside else [])]
-    texts.append(escape(entry.paper) + marks)
-    return [*texts, escape(entry.difference)] if differences else texts
+    texts = [f"{around}{escape(entry.ours)}{around}", escape(entry.paper) + marks, escape(entry.difference)][:numbers]
+    return [texts[0], *([escape(entry.beside)] if beside else []), *texts[1:]]

@@ -1,0 +1,111 @@
+"""How many images and classes data on disk have, from a listing of folders or the header of a file, no image opened.
+
+The loading of folders goes by the same lists. Importing this imports no NumPy: the configuration is read with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flatfed.errors import DataError
+
+IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}
+PLAIN, BY_DOMAIN = "train/<class>/<image> and test/<class>/<image>", "<domain>/<class>/<image>"
+
+#: Of so many images of a domain one is held back for testing.
+ONE_IN = 5
+
+
+def held_out(images: int) -> int:
+    """Return how many of a domain's ``images`` are test images."""
+    return images // ONE_IN
+
+
+def folders(root: Path, where: str, expected: str) -> list[str]:
+    """Return the names of the visible folders in ``root``, sorted; DataError when there are none."""
+    if not root.is_dir():
+        raise DataError(f"{where}: no folder {root}; expected the layout {expected}")
+    with os.scandir(root) as found:
+        names = sorted(entry.name for entry in found if entry.is_dir() and not entry.name.startswith("."))
+    if not names:
+        raise DataError(f"{where}: folder {root} holds no folders; expected the layout {expected}")
+    return names
+
+
+def class_images(folder: Path, where: str) -> list[Path]:
+    """Return the visible image files of a class, in the order of their names; DataError when there are none."""
+    with os.scandir(folder) as found:
+        visible = (entry.name for entry in found if not entry.name.startswith("."))
+        names = sorted(name for name in visible if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES)
+    if not names:
+        raise DataError(f"{where}: class folder {folder} holds no image ({', '.join(sorted(IMAGE_SUFFIXES))})")
+    return [folder / name for name in names]
+
+
+def imagefolder(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, Any]:
+    """Return ``classes``, ``shape`` (of colour images), ``train`` and ``test`` of a folder of images.
+
+    ``domains``: the names of the dataset's domains, which are its folders where ``source`` lists no others.
+
+    :raises DataError: the layout is not there, the parts have other classes, or a class has no image.
+    """
+    root, by_domain = Path(source["path"]), source.get("domains")
+    expected = BY_DOMAIN if by_domain else PLAIN
+    if by_domain:
+        parts = by_domain if isinstance(by_domain, list) else (domains or folders(root, where, expected))
+    else:
+        parts = ["train", "test"]
+    classes = folders(root / parts[0], where, expected)
+    counts = []
+    for part in parts:
+        found = folders(root / part, where, expected)
+        if found != classes:
+            odd = sorted({*found} ^ {*classes})[0]
+            raise DataError(f"{where}: {root}: class folder {odd!r} is not in both {parts[0]!r} and {part!r}")
+        counts.append(sum(len(class_images(root / part / name, where)) for name in classes))
+    test = sum(map(held_out, counts)) if by_domain else counts[1]
+    return {
+        "classes": len(classes),
+        "shape": [3, source["size"], source["size"]],
+        "train": sum(counts) - test if by_domain else counts[0],
+        "test": test,
+    }
+
+
+def npz(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, Any]:
+    """Return ``classes``, ``shape``, ``train`` and ``test`` of an .npz file in MedMNIST's layout; its labels are read.
+
+    :raises DataError: it is no such file.
+    """
+    import zipfile
+    import zlib
+
+    import numpy as np
+
+    path, lengths, shapes, largest = source["path"], {}, [], 0
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for part in ("train", "test"):
+                with archive.open(f"{part}_images.npy") as file:
+                    np.lib.format.read_magic(file)
+                    shape, _, _ = np.lib.format.read_array_header_1_0(file)
+                with archive.open(f"{part}_labels.npy") as file:
+                    labels = np.lib.format.read_array(file, allow_pickle=False)
+                if len(shape) not in (3, 4) or not labels.size or not np.issubdtype(labels.dtype, np.integer):
+                    raise ValueError(f"{part}_images has shape {shape}, {part}_labels {labels.shape} of {labels.dtype}")
+                lengths[part], largest = shape[0], max(largest, int(labels.max()))
+                shapes.append([shape[3] if len(shape) == 4 else 1, *shape[1:3]])
+    except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        wanted = "train_images (n, h, w[, c]), train_labels, test_images and test_labels are wanted"
+        raise DataError(f"{where}: {path} cannot be read as .npz ({error}); {wanted}") from None
+    return {"classes": largest + 1, "shape": shapes[0], "train": lengths["train"], "test": lengths["test"]}
+
+
+#: Kind of source on disk -> how it is counted.
+COUNTS: dict[str, Callable[[dict[str, Any], list[str] | None, str], dict[str, Any]]] = {
+    "npz": npz,
+    "imagefolder": imagefolder,
+}

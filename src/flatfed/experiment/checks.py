@@ -1,0 +1,169 @@
+"""What entries of the configuration must be beside what their schemas say: each by itself, and against each other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from flatfed import algorithms as registry
+from flatfed import models
+from flatfed.engine import graphs
+from flatfed.errors import ConfigError, unknown
+from flatfed.experiment import settings, sources
+from flatfed.experiment.needs import SCHEMES
+from flatfed.models import pretrained
+from flatfed.tables.quantity import ACCURACIES
+
+#: An id becomes part of paths and of shell commands.
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+LONGEST_ID = 64
+LABELLED = re.compile(rf"{PLAIN.pattern}(~{PLAIN.pattern})?")
+
+#: Keys that a split of any scheme may have.
+COMMON = ("label", "scheme", "participation", "sampling", "sampler", "topology", "neighbours")
+
+#: The styles of ``expand: styles``, which flatfed.data.digits draws.
+STYLES = ("plain", "rotated", "inverted", "blurred", "shrunk", "shifted", "noisy")
+
+
+def check_id(name: str, form: re.Pattern[str], where: str) -> None:
+    """Refuse an id that cannot stand in a path and in a shell command."""
+    if form.fullmatch(name) is None or len(name) > LONGEST_ID:
+        label = ", and at most one ~ before a label" if form is LABELLED else ""
+        allowed = f"an id has at most {LONGEST_ID} letters, digits and . _ - only, begins with a letter or digit{label}"
+        raise ConfigError(f"{where}: id {name[: 2 * LONGEST_ID]!r} is not allowed; {allowed}")
+
+
+def check_dataset(dataset: dict[str, Any], where: str) -> None:
+    """Refuse a dataset, declared in ``where``, whose statistics do not fit its channels; its source is one."""
+    channels = dataset["shape"][0]
+    for key in ("mean", "std"):
+        if len(dataset[key]) != channels:
+            raise ConfigError(f"{where}.{key}: {len(dataset[key])} numbers for {channels} channels; one each is wanted")
+    if dataset["source"].get("expand") == "styles":
+        for domain in dataset.get("domains", []):
+            if domain not in STYLES:
+                raise ConfigError(unknown("style", domain, STYLES, f"{where}.domains"))
+
+
+def check_splits(splits: dict[str, dict[str, Any]], places: Mapping[str, str]) -> None:
+    """Refuse a split with keys that mean nothing in its scheme, and two ids for the same split."""
+    seen: dict[str, str] = {}
+    for name, split in splits.items():
+        where = places[name]
+        needed, optional = SCHEMES[split["scheme"]]
+        sources.check_keys(split, needed, (*COMMON, *needed, *optional), f"scheme {split['scheme']}", where)
+        if split["scheme"] == "central" and split["clients"] != 1:
+            raise ConfigError(f"{where}.clients: {split['clients']} is not allowed; scheme central has 1")
+        for key, without in (("steps_of", ("central",)), ("images_of", ("central", "domain"))):
+            federated = [id_ for id_, other in splits.items() if other["scheme"] not in without]
+            if key in split and split[key] not in federated:
+                raise ConfigError(unknown("split", split[key], federated, f"{where}.{key}"))
+        if "neighbours" in split and "topology" not in split:
+            raise ConfigError(f"{where}.neighbours: means nothing without a topology")
+        if "topology" in split and "clients" in split:  # of a domain split they depend on the dataset
+            graphs.check(settings.topology_of(split, {}), split["clients"], f"{where}.topology")
+        if split.get("sampling") == "all" and split["participation"] != 1:
+            raise ConfigError(f"{where}.participation: {split['participation']} is not 1, but sampling is all")
+        if split.get("sampler") == "official":
+            scheme, replacement = split["scheme"], split.get("replacement", True)
+            if scheme in ("shards", "domain", "central") or split.get("balanced") or not replacement:
+                raise ConfigError(
+                    f"{where}.sampler: official is not allowed; the official code deals iid without balance, dirichlet "
+                    f"with replacement and pathological, nothing else: keyed"
+                )
+        content = {**settings.SPLIT_DEFAULTS, **split, "label": None}
+        same = json.dumps(content, sort_keys=True)
+        if same in seen:
+            raise ConfigError(
+                f"{where}: is split {seen[same]!r} under another id ({places[seen[same]]}); a split has one id, so "
+                f"that its runs are made once"
+            )
+        seen[same] = name
+
+
+def check_algorithm(
+    name: str, entry: dict[str, Any], algorithms: dict[str, dict[str, Any]], files: list[str], where: str
+) -> None:
+    """Refuse an algorithm without one of ``files``, and a variant without a base or with a key that means nothing."""
+    base, _, label = name.partition("~")
+    if base not in files:
+        raise registry.unknown_algorithm(base, files, where)
+    if not label and "set" in entry:
+        raise ConfigError(f"{where}.set: only a variant ({name}~label) has this key; {name} has its file's defaults")
+    if label and base not in algorithms:
+        raise ConfigError(f"{where}: is a variant of {base!r}, which is not declared")
+    if label and not entry.get("set"):
+        raise ConfigError(f"{where}: key 'set' is missing; a variant says in it what differs from {base}")
+    settings.check_overrides(base, entry.get("set", {}), f"{where}.set")
+
+
+def check_protocol(
+    protocol: settings.Protocol,
+    datasets: dict[str, dict[str, Any]],
+    algorithms: dict[str, dict[str, Any]],
+    splits: dict[str, dict[str, Any]],
+) -> None:
+    """Refuse a protocol that names what does not exist, or whose model cannot take its images."""
+    for scale, values in protocol.scales.items():
+        where = f"{protocol.file}: {protocol.key(scale)}"
+        dataset = values["dataset"]
+        if dataset not in datasets:
+            raise ConfigError(unknown("dataset", dataset, datasets, f"{where}dataset"))
+        model = values["model"]
+        models.check_options(model["name"], model.get("options", {}), f"{where}model")
+        if "weights" in model:
+            pretrained.check(model["weights"], model["name"], f"{where}model.weights")
+        shape = tuple(datasets[dataset]["shape"])
+        models.check_shape(model["name"], shape, f"{where}model", options=model.get("options"))
+        for device in ("cpu", "cuda"):
+            if device not in values["executor"]:
+                raise ConfigError(f"{where}executor: key {device!r} is missing; each kind of device has one")
+        for name, overrides in values["algorithms"].items():
+            if name not in algorithms:
+                raise registry.unknown_algorithm(name, algorithms, f"{where}algorithms")
+            settings.check_overrides(name.partition("~")[0], overrides, f"{where}algorithms.{name}")
+        tried = (("searched", values.get("searched", {})), ("tune.grids", values.get("tune", {}).get("grids", {})))
+        for key, name, grids in [(key, name, grids) for key, all_ in tried for name, grids in all_.items()]:
+            if name not in algorithms:
+                raise registry.unknown_algorithm(name, algorithms, f"{where}{key}")
+            for parameter, values_tried in grids.items():
+                for value in values_tried:
+                    settings.check_overrides(name.partition("~")[0], {parameter: value}, f"{where}{key}.{name}")
+        for pattern in values.get("targets", {}):
+            if not settings.matching(pattern, splits):
+                raise ConfigError(unknown("split", pattern, splits, f"{where}targets"))
+        for name, entry in values["unstated"].items():
+            of = entry if isinstance(entry, dict) else {}
+            for key, known in (("rows", algorithms), ("splits", splits)):
+                for pattern in of.get(key, []):
+                    if not settings.matching(pattern, known):
+                        raise ConfigError(unknown(key[:-1], pattern, known, f"{where}unstated.{name}.{key}"))
+        for key in ("every", "sets", "batch_size", "window"):
+            if key not in values["evaluation"]:
+                raise ConfigError(f"{where}evaluation: key {key!r} is missing")
+        check_client_test(values, datasets[dataset], where)
+        if (needed := ACCURACIES[values["accuracy"]]) not in (evaluated := values["evaluation"]["sets"]):
+            raise ConfigError(
+                f"{where}accuracy: {values['accuracy']} needs {needed!r} among evaluation.sets, which are "
+                f"{', '.join(evaluated)}"
+            )
+
+
+def check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
+    """Refuse a number of test images of each client that nobody asks for, or that the ``dataset`` does not have."""
+    key, sets = "client_test_images", values["evaluation"]["sets"]
+    asked = "clients" in sets or ("nodes" in sets and key in values)
+    if asked and key not in values:
+        raise ConfigError(f"{where}{key}: is missing; evaluation.sets has clients, each with test images of its own")
+    if key in values and not asked:
+        raise ConfigError(f"{where}{key}: means nothing without clients or nodes among evaluation.sets")
+    # Splits that leave a domain out test on images of both parts.
+    most = dataset["test"] + (dataset["train"] if "domains" in dataset else 0)
+    if asked and values[key] > most:
+        raise ConfigError(
+            f"{where}{key}: {values[key]} is not allowed; at most {most}, the test images of dataset "
+            f"{values['dataset']!r}, are wanted"
+        )

@@ -1,0 +1,97 @@
+"""What an entry need not say: filled in here, once, so that all others read whole entries.
+
+A protocol that names a paper leaves nothing to defaults, nor does a dataset that is not on disk to be counted
+(``required`` and ``dependentRequired`` of the schemas, :mod:`flatfed.experiment.needs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flatfed import algorithms as registry
+from flatfed.data.counting import COUNTS
+from flatfed.errors import ConfigError, DataError
+from flatfed.experiment import sources
+
+#: A protocol of one's own: FedSMOO's set-up (5.1 and official code) but for its augmentation, since cropped or flipped
+#: images are not of the same class in every data set.
+PROTOCOL: dict[str, Any] = {
+    "batch_size": 50,
+    "local_epochs": 5,
+    "learning_rate": 0.1,
+    "learning_rate_decay": 0.998,
+    "weight_decay": 0.001,
+    "clip_norm": 10.0,
+    "augmentation": "none",
+    "precision": "float32",
+    "executor": {"cpu": "sequential", "cuda": "stacked"},
+    "evaluation": {"every": 1, "sets": ["test"], "batch_size": 1000, "window": 1},
+    "checkpoint_every": 10,
+    "seeds": [1, 2],
+}
+
+#: What the numbers of a table are where neither it nor a group of its columns names a metric.
+NUMBERS = {"metric": "test_accuracy", "unit": "percent"}
+
+#: Mean and standard deviation of every channel, of pixels scaled to 0..1: what is between black and white is -2..2.
+MEAN, DEVIATION = 0.5, 0.25
+
+#: Scheme -> what a split of it is called; braces hold its keys.
+LABELS = {
+    "iid": "IID",
+    "dirichlet": "Dirichlet {alpha:g}",
+    "pathological": "{classes_per_client} classes a client",
+    "shards": "{shards_per_client} shards a client",
+    "domain": "{domain}",
+    "central": "Centralised",
+}
+
+
+def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the ``entry`` of dataset ``name``, declared in ``where``, whole: what it leaves out is read of ``source``.
+
+    ``source`` is the one that this machine reads. Nothing is read where numbers of images, classes and shape are given.
+
+    :raises ConfigError: it is not there, or cannot be counted.
+    """
+    whole = {"label": name, **entry}
+    absent = [key for key in ("classes", "shape", "train", "test") if key not in entry]
+    if absent:
+        keys = ", ".join(absent)
+        if source["source"] not in COUNTS:
+            raise ConfigError(f"{where}: {keys} cannot be read of source {source['source']}; say them here")
+        try:
+            sources.check_there(source, f"{where}.source")
+        except ConfigError as error:  # the images may be on another machine
+            raise ConfigError(f"{error}; or say {keys} in {where}") from None
+        try:
+            found = COUNTS[source["source"]](sources.at_home(source), entry.get("domains"), where)
+        except DataError as error:
+            raise ConfigError(str(error)) from None
+        if found["classes"] < 2:
+            raise ConfigError(f"{where}: {source['path']!r} holds {found['classes']} class; at least two are wanted")
+        whole |= {key: found[key] for key in absent}
+    channels = whole["shape"][0]
+    return {"mean": [MEAN] * channels, "std": [DEVIATION] * channels, **whole}
+
+
+def split(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return the ``entry`` of a split with a label that says what it is where it has none."""
+    return {"label": [LABELS[entry["scheme"]].format(**entry)], **entry}
+
+
+def algorithm(name: str, entry: dict[str, Any], entries: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the ``entry`` of a row with a label where it has none: its algorithm's, and what a variant sets."""
+    base = name.partition("~")[0]
+    label = entries[base].get("label", registry.load(base).__name__)
+    own = ", ".join(f"{key.replace('_', ' ')} = {value}" for key, value in entry.get("set", {}).items())
+    return {"label": ", ".join(filter(None, (label, own))), **entry}
+
+
+def table(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a table's ``document`` with what its numbers are, and that nothing is printed, where it does not say."""
+    named = any(key in document for key in ("metric", "metrics"))
+    everywhere = all(any(key in group for key in ("metric", "metrics")) for group in document["columns"])
+    of = {} if named or everywhere or document.get("kind", "results") != "results" else NUMBERS
+    return {"reference": "none", **of, **document}

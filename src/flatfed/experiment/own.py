@@ -1,0 +1,82 @@
+"""Files of tables: beside a table, or in its place, datasets, protocols, splits and labelled variants of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jsonschema import ValidationError
+
+from flatfed.errors import ConfigError
+from flatfed.experiment import needs, schemas
+from flatfed.experiment.checks import PLAIN, check_id
+from flatfed.experiment.schemas import Missing
+from flatfed.experiment.strict_yaml import read
+
+#: Keys of such a file that are no part of a table. Their entries are as those of the catalog's files of these names.
+SECTIONS = ("datasets", "protocols", "splits", "algorithms")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file called ``where``: its ``table`` of the id ``name``, None where it has none, and its sections by name."""
+
+    where: str
+    name: str
+    table: dict[str, Any] | None
+    sections: dict[str, dict[str, Any]]
+
+
+def documents(root: Path, folders: Iterable[str], asked: str) -> list[Document]:
+    """Return the files of ``root``/config/tables and of ``folders``, which ``asked`` names.
+
+    :raises ConfigError: a folder is none, or a file is not as its schemas have it: what is missing in it, all at once.
+    """
+    places = {"config/tables": root / "config/tables"}
+    for folder in folders:
+        places[folder] = Path(folder)
+        if not places[folder].is_dir():
+            raise ConfigError(f"{asked}: {folder!r} is not a folder; wanted: a folder of tables, a YAML file each")
+    return [document(path, f"{name}/{path.name}") for name, place in places.items() for path in files(place)]
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the YAML files of a folder, without an editor's lock or swap files."""
+    return sorted(folder.glob("[!.]*.yaml"))
+
+
+def document(path: Path, where: str) -> Document:
+    """Return the file at ``path``, called ``where``, checked against the schemas of all that it holds."""
+    check_id(path.stem, PLAIN, where)
+    content = read(path, where)
+    errors = schemas.mistakes(content, "table")
+    sections = {}
+    if isinstance(content, dict):
+        sections = {name: content[name] for name in SECTIONS if isinstance(content.get(name), dict)}
+    table = {key: value for key, value in content.items() if key not in sections} if sections else content
+    if sections and not table:  # declarations alone
+        errors = [error for error in errors if error.validator != "required"]
+    for name, entries in sections.items():
+        errors += mistakes(name, entries, (name,))
+    schemas.refuse(errors, where, _missing(table, sections))
+    return Document(where, path.stem, table or None, sections)
+
+
+def mistakes(name: str, entries: Any, under: tuple[str, ...] = ()) -> list[ValidationError]:
+    """Return where the ``entries`` of a section, which stand ``under`` these keys of their file, are not as wanted."""
+    if name == "protocols":
+        return [one for id_, entry in entries.items() for one in schemas.mistakes(entry, "protocol", (*under, id_))]
+    errors = schemas.mistakes(entries, name, under)
+    if name == "datasets" and isinstance(entries, dict):
+        for id_, entry in entries.items():
+            if isinstance(entry, dict) and isinstance(entry.get("source"), dict):
+                errors += schemas.mistakes(entry["source"], "source", (*under, id_, "source"))
+    return errors
+
+
+def _missing(table: dict[str, Any], sections: dict[str, dict[str, Any]]) -> Iterator[Missing]:
+    yield from needs.table(table) if table else ()
+    for name, of in (("datasets", needs.datasets), ("splits", needs.splits), ("algorithms", needs.algorithms)):
+        yield from of(sections.get(name, {}), (name,))

@@ -1,0 +1,84 @@
+"""What there is at a scale: a protocol without ``preview:`` has the paper scale alone, and so has all that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from flatfed.errors import ConfigError
+from flatfed.experiment import figures as drawn
+from flatfed.experiment.model import SCALES, Figure, Table
+
+if TYPE_CHECKING:
+    from flatfed.experiment.experiment import Experiment
+
+#: A table and the ids of its columns, None for all.
+Asked = tuple[str, list[str] | None]
+
+
+def of_table(table: Table, columns: Iterable[str] | None = None) -> list[str]:
+    """Return the protocols of a table, or of some of its columns."""
+    of_columns = [table.columns[name].protocol for name in columns or table.columns]
+    of_rows = [row.settings.get("protocol") for row in table.entries.values()]
+    return list(dict.fromkeys(filter(None, [*of_columns, *of_rows])))
+
+
+def of_figure(figure: Figure) -> list[str]:
+    """Return the protocols of a figure."""
+    panels = drawn.panels(figure.settings)
+    return list(dict.fromkeys(entry["protocol"] for panel in panels for entry in drawn.entries(panel)))
+
+
+def tables(experiment: Experiment, scale: str, asked: Iterable[Asked]) -> list[Asked]:
+    """Return those of the tables ``asked`` for that there are at ``scale``."""
+    return [each for each in asked if not _without(experiment, scale, of_table(experiment.tables[each[0]], each[1]))]
+
+
+def figures(experiment: Experiment, scale: str, asked: Iterable[str]) -> list[str]:
+    """Return those of the figures ``asked`` for that there are at ``scale``."""
+    return [name for name in asked if not _without(experiment, scale, of_figure(experiment.figures[name]))]
+
+
+def every(experiment: Experiment, scale: str) -> tuple[list[Asked], list[str]]:
+    """Return all tables and figures that there are at ``scale``."""
+    asked = [(name, None) for name in experiment.tables]
+    return tables(experiment, scale, asked), figures(experiment, scale, experiment.figures)
+
+
+def left_out(experiment: Experiment, scale: str, asked: Iterable[Asked], shown: Iterable[str]) -> list[str]:
+    """Return a line for each of the tables ``asked`` for and figures ``shown`` that is not there at ``scale``."""
+    asked, shown = list(asked), list(shown)
+    there = {name for name, _ in tables(experiment, scale, asked)}
+    lines = [
+        _said(experiment, f"tables/{name}.md", of_table(experiment.tables[name], columns), scale)
+        for name, columns in asked
+        if name not in there
+    ]
+    there = set(figures(experiment, scale, shown))
+    lines += [
+        _said(experiment, f"figures/{name}.png", of_figure(experiment.figures[name]), scale)
+        for name in shown
+        if name not in there
+    ]
+    return [f"Left out: {line}" for line in lines]
+
+
+def refuse(experiment: Experiment, scale: str, protocols: Iterable[str], target: str) -> None:
+    """Raise a ConfigError where one of ``protocols`` has no ``scale``; ``target`` is the path under it asked for."""
+    if scale in SCALES and _without(experiment, scale, protocols):
+        raise ConfigError(_said(experiment, target, protocols, scale))
+
+
+def _without(experiment: Experiment, scale: str, protocols: Iterable[str]) -> list[str]:
+    return [name for name in protocols if scale not in experiment.catalog.protocols[name].scales]
+
+
+def _said(experiment: Experiment, target: str, protocols: Iterable[str], scale: str) -> str:
+    """Say why ``target`` is not to be had at ``scale``, and what to ask for in its place."""
+    names = _without(experiment, scale, protocols)
+    where = " and ".join(f"{name} ({experiment.catalog.protocols[name].file})" for name in names)
+    has = "protocol {} has" if len(names) == 1 else "protocols {} have"
+    return (
+        f"{experiment.results}/{scale}/{target}: {has.format(where)} no `{scale}:`, so that there is none; ask for "
+        f"{experiment.results}/paper/{target}"
+    )

@@ -1,0 +1,237 @@
+"""Files of one's own: data sets, protocols, splits and variants beside a table, their defaults and what is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from own_files import PAGE, ROOT, TEXT, load, photos, put, refusal
+
+from flatfed.data import sources
+from flatfed.experiment import defaults
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """A folder with photos and one of tables."""
+    photos(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_eleven_lines_are_a_table_of_four_algorithms():
+    assert len(TEXT.splitlines()) <= 15
+    found = load()
+    cells = found.cells("paper", "photos")
+    assert [cell.spec["row"] for cell in cells] == ["fedavg", "fedsam", "fedsmoo", "fedlesam"]
+    assert {(cell.spec["metric"], cell.spec["unit"], cell.spec["paper"]) for cell in cells} == {
+        ("test_accuracy", "percent", None)
+    }
+    assert found.catalog.datasets["photos"] == {
+        **{"label": "photos", "classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6},
+        **{"mean": [0.5] * 3, "std": [0.25] * 3, "source": {"source": "imagefolder", "path": "photos", "size": 32}},
+    }
+    assert found.catalog.splits["skewed"]["label"] == ["Dirichlet 0.3"]
+    about = found.run("paper", "photos", "skewed", "fedavg", 1).description
+    assert about["partition"]["clients"] == 10 and about["dataset"]["classes"] == 3 and about["rounds"] == 10
+
+
+def test_what_a_protocol_leaves_out_is_fedsmoos_but_for_its_augmentation():
+    found = load(change=put("protocols", "photos", "evaluation", value={"every": 5}))
+    own, theirs = (found.catalog.protocols[name].scales["paper"] for name in ("photos", "fedsmoo-cifar10"))
+    assert {key for key in defaults.PROTOCOL if own[key] != theirs[key]} == {"augmentation", "evaluation"}
+    assert own["augmentation"] == "none" and own["evaluation"] == {**theirs["evaluation"], "every": 5}
+
+
+def test_the_page_and_the_manual_say_the_defaults():
+    prose, manual = " ".join(PAGE.split()), (ROOT / "config/README.md").read_text(encoding="utf-8")
+    of = defaults.PROTOCOL
+    for words in (
+        f"batches of {of['batch_size']}", f"{of['local_epochs']} local epochs", f"rate {of['learning_rate']} with",
+        f"decay of {of['learning_rate_decay']}", f"weight decay {of['weight_decay']}", f"clip norm {of['clip_norm']:g}",
+        f"seeds {of['seeds'][0]} and {of['seeds'][1]}", f"deviation are {defaults.MEAN} and {defaults.DEVIATION}",
+    ):  # fmt: skip
+        assert words in prose
+    for key, value in of.items():
+        said = f"{value:g}" if isinstance(value, float) else str(value).replace("'", "")
+        assert f"`{key}` {said}" in manual
+
+
+def test_counts_are_those_that_are_read(here):
+    spec = load().dataset_spec("photos")
+    assert (spec["train"], spec["test"]) == (12, 6)
+    sources.fetch(spec, here / "read")
+    assert np.load(here / "read/labels.npy").tolist() == [0] * 5 + [1] * 4 + [2] * 3 + [0, 0, 1, 1, 2, 2]
+
+
+def test_domains_are_counted_as_they_are_read(here):
+    (here / "photos").rename(here / "sites")
+
+    def change(content):
+        source = {"source": "imagefolder", "path": "sites", "size": 32, "domains": True}
+        content["datasets"]["photos"] = {"domains": ["train", "test"], "source": source}
+
+    spec = load(change=change).dataset_spec("photos")
+    assert (spec["train"], spec["test"], spec["classes"]) == (15, 3, 3)  # a fifth of 12 is 2, of 6 is 1
+    sources.fetch(spec, here / "read")
+
+
+@pytest.mark.parametrize(("shape", "wanted"), [((7, 10, 12), [1, 10, 12]), ((7, 10, 12, 3), [3, 10, 12])])
+def test_an_archive_is_counted(here, shape, wanted):
+    images, labels = np.zeros(shape, "uint8"), np.array([0, 1, 2, 3, 0, 1, 2])
+    np.savez_compressed(
+        "a.npz", train_images=images, train_labels=labels[:, None], test_images=images[:2], test_labels=labels[:2]
+    )
+    change = put("datasets", "photos", value={"source": {"source": "npz", "path": "a.npz"}})
+    spec = load(change=lambda content: (change(content), put("splits", "skewed", "clients", value=3)(content)))
+    spec = spec.dataset_spec("photos")
+    assert (spec["train"], spec["test"], spec["classes"], spec["shape"]) == (7, 2, 4, wanted)
+    sources.fetch(spec, here / "read")
+
+
+def test_what_this_machine_reads_is_counted(here):
+    (here / "photos").rename(here / "elsewhere")
+    data = {"photos": {"source": "imagefolder", "path": str(here / "elsewhere"), "size": 32}}
+    assert load(data=data).dataset_spec("photos")["train"] == 12
+
+
+def test_declared_numbers_need_no_images(here):
+    (here / "photos").rename(here / "elsewhere")
+    message = refusal()
+    for words in ("own/photos.yaml: datasets.photos", "'photos' does not exist", "or say classes, shape, train, test"):
+        assert words in message
+    whole = {"classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6}
+    source = {"source": "imagefolder", "path": "photos", "size": 32}
+    assert load(change=put("datasets", "photos", value={**whole, "source": source})).dataset_spec("photos")["test"] == 6
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda root: (root / "photos/test/a").rename(root / "photos/test/d"), ["'a'", "'train' and 'test'"]),
+        (lambda root: [file.unlink() for file in (root / "photos/train/b").glob("*.png")], ["train/b holds no image"]),
+        (lambda root: (root / "photos/train").rename(root / "photos/training"), ["no folder photos/train", "<class>"]),
+    ],
+)
+def test_a_folder_that_cannot_be_counted_is_refused(here, wrong, words):
+    wrong(here)
+    message = refusal()
+    for fragment in ("own/photos.yaml: datasets.photos", *words):
+        assert fragment in message
+
+
+def test_all_that_is_missing_is_in_one_message():
+    message = refusal(
+        """
+        columns: [{protocol: photos}]
+        datasets: {photos: {source: {source: imagefolder}}, more: {source: {source: torchvision}}}
+        protocols: {photos: {dataset: photos}}
+        splits: {skewed: {scheme: dirichlet}, plain: {}}
+        algorithms: {fedsam~wide: {}}
+        """
+    )
+    assert message.startswith("own/photos.yaml: ") and "\n" not in message
+    for key, meaning in {
+        "title": "what the table shows", "rows": "ids of algorithms", "columns[0].splits": "ids of splits",
+        "datasets.photos.source.path": "the file or folder", "datasets.photos.source.size": "resized",
+        "datasets.more.source.dataset": "torchvision", "datasets.more.train": "number of training images",
+        "protocols.photos.model": "the model", "protocols.photos.rounds": "communication rounds",
+        "splits.skewed.alpha": "concentration", "splits.skewed.clients": "number of clients",
+        "splits.skewed.participation": "share of the clients", "splits.plain.scheme": "how images are dealt",
+        "algorithms.fedsam~wide.set": "what differs",
+    }.items():  # fmt: skip
+        assert re.search(rf"'{re.escape(key)}', [^;]*{meaning}", message), key
+    assert f"{message.count(chr(39) + ', ')} keys are missing" in message
+
+
+def test_a_papers_protocol_leaves_nothing_to_defaults():
+    message = refusal(change=put("protocols", "photos", "paper", value="mine"))
+    for key in ("label", "preview", "clip_norm", "seeds"):
+        assert f"'protocols.photos.{key}'" in message
+    assert "own/photos.yaml: key 'reference' is missing" in refusal(change=put("paper", value="ours"))
+    assert "key 'paper' is missing" in refusal(change=put("reference", value="fedsmoo2023_T1"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (put("dataset", value={}), ["'dataset'", "did you mean 'datasets'"]),
+        (put("datasets", "photos", "clases", value=3), ["datasets.photos", "did you mean 'classes'"]),
+        (put("datasets", "photos", "source", "sise", value=3), ["datasets.photos.source", "did you mean 'size'"]),
+        (put("protocols", "photos", "rounds", value=0), ["protocols.photos.rounds", "at least 1"]),
+        (put("protocols", "photos", "dataset", value="photo"), ["protocols.photos.dataset", "did you mean 'photos'"]),
+        (put("protocols", "photos", "model", value={"name": "cn"}), ["protocols.photos.model", "'cn'"]),
+        (put("protocols", "photos", "algorithms", value={"fedsam": {"rh": 1}}), ["protocols.photos.algorithms", "rho"]),
+        (put("splits", "skewed", "alpha", value=0), ["splits.skewed.alpha", "greater than 0"]),
+        (put("splits", "skewed", "balanced", value=True), ["splits.skewed", "'balanced'"]),
+        (put("splits", "skewed", "clients", value=13), ["splits.skewed.clients", "13", "at most 12"]),
+        (put("splits", "a;x", value={"scheme": "iid", "clients": 2, "participation": 1}), ["splits: id 'a;x'"]),
+        (put("algorithms", value={"fedsan~x": {"set": {"rho": 1}}}), ["algorithms.fedsan~x", "did you mean 'fedsam'"]),
+        (put("algorithms", value={"fedsam~x": {"set": {"rh": 1}}}), ["algorithms.fedsam~x.set", "did you mean 'rho'"]),
+        (put("datasets", "photos", "mean", value=[0.5]), ["datasets.photos.mean", "1 numbers for 3 channels"]),
+        (
+            put("protocols", "photos", "variants", value={"short": {"preview": {"rounds": 1}}}),
+            ["protocols.photos.variants.short.preview", "no `preview`"],
+        ),
+    ],
+)
+def test_a_mistake_names_file_and_key(change, words):
+    message = refusal(change=change)
+    for fragment in ("own/photos.yaml", *words):
+        assert fragment in message
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "entry", "place"),
+    [
+        ("datasets", "digits", {"source": {"source": "npz", "path": "x"}}, "config/datasets.yaml: digits"),
+        ("splits", "dir0.6-100", {"scheme": "iid", "clients": 2, "participation": 1}, "config/splits.yaml: dir0.6-100"),
+        ("algorithms", "fedsam~rho0.2", {"set": {"rho": 3}}, "config/algorithms.yaml: fedsam~rho0.2"),
+        (
+            *("protocols", "fedsmoo-cifar10", {"dataset": "photos", "model": {"name": "cnn"}, "rounds": 1}),
+            "config/protocols/fedsmoo-cifar10.yaml",
+        ),
+    ],
+)
+def test_an_id_that_is_taken_is_refused_naming_both_places(section, name, entry, place):
+    message = refusal(change=lambda content: content.setdefault(section, {}).update({name: entry}))
+    assert f"own/photos.yaml: {section}: {name!r} is declared already, in {place}" in message
+
+
+def test_ids_of_another_own_file_are_taken_and_known():
+    Path("own/declared.yaml").write_text(yaml.safe_dump({"splits": yaml.safe_load(TEXT)["splits"]}))
+    assert "'skewed' is declared already, in own/declared.yaml: splits.skewed" in refusal()
+    found = load(change=put("splits", value=None))
+    assert "photos" in found.tables and "declared" not in found.tables
+    other = "{title: Others, rows: [fedavg], columns: [{protocol: photos, splits: [skewed]}]}"
+    assert len(load(other, name="more").cells("paper", "more")) == 1
+
+
+def test_a_split_that_is_there_under_another_id_is_named():
+    Path("own/declared.yaml").write_text("splits: {mine: {scheme: iid, clients: 5, participation: 1}}")
+    content = {"scheme": "iid", "label": ["IID of mine"], "clients": 5, "participation": 1}
+    message = refusal(change=put("splits", "skewed", value=content))
+    assert (
+        "own/photos.yaml: splits.skewed: is split 'mine' under another id (own/declared.yaml: splits.mine)" in message
+    )
+
+
+def test_labels_say_what_is_meant():
+    variants = {"fedsam~wide": {"set": {"rho": 0.5}}, "fedsam~named": {"label": "Mine", "set": {"rho": 0.7}}}
+    found = load(change=put("algorithms", value=variants)).catalog.algorithms
+    assert [found[name]["label"] for name in variants] == ["FedSAM, rho = 0.5", "Mine"]
+
+
+def test_nothing_of_it_imports_torch():
+    Path("own/photos.yaml").write_text(TEXT)
+    asked = {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["own"]}
+    code = f"import sys; from flatfed import experiment; experiment.load({str(ROOT)!r}, {asked}); "
+    code += "sys.exit('torch' in sys.modules)"
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    assert subprocess.run([sys.executable, "-c", code], check=False, env=env).returncode == 0

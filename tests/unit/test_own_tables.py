@@ -1,0 +1,122 @@
+"""Tables of one's own: without a preview, and without printed numbers beside them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from own_files import load, photos, put
+
+from flatfed.errors import ConfigError
+from flatfed.experiment import scales, targets
+from flatfed.tables import layout, report
+from flatfed.tables.errata import Errata
+from flatfed.tables.formats import FORMATS
+
+PAPER = "results/paper/tables/photos.md"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """A folder with photos and one of tables."""
+    photos(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_there_is_no_preview_and_whoever_asks_is_told_what_to_ask_for():
+    found = load(tables=["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}], figures=[])
+    for ask in (
+        lambda: found.cells("preview", "photos"),
+        lambda: found.table_spec("preview", "photos"),
+    ):
+        with pytest.raises(ConfigError, match=rf"results/preview/tables/photos\.md: .*own/photos.*ask for {PAPER}"):
+            ask()
+    run = "runs/photos/skewed/fedavg/seed1/run.json"
+    with pytest.raises(ConfigError, match=f"results/preview/{run}: .* ask for results/paper/{run}"):
+        found.run("preview", "photos", "skewed", "fedavg", 1)
+    with pytest.raises(ConfigError, match=r"ask for results/paper/partitions/photos/skewed/seed1\.npz"):
+        found.partition_spec("preview", "photos", "skewed", 1)
+    with pytest.raises(ConfigError, match=r"ask for results/paper/cells/photos/skewed/fedavg\.json"):
+        found.cell("preview", "photos", "skewed", "fedavg")
+
+
+def test_selections_and_everything_leave_it_out_and_say_so():
+    found = load(tables=["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}], figures=[])
+    assert [name for name, _ in found.selected()] == ["fedsmoo2023_T1"]
+    assert [name for name, _ in found.selected("paper")] == ["photos", "fedsmoo2023_T1"]
+    (line,) = found.left_out()
+    assert line.startswith("Left out: results/preview/tables/photos.md") and line.endswith(PAPER)
+    assert found.left_out("paper") == []
+    assert found.report_spec("preview")["left_out"] == [line]
+    assert {name for name, _ in scales.every(found, "paper")[0]} == {*found.tables}
+    assert {name for name, _ in scales.every(found, "preview")[0]} == {*found.tables} - {"photos"}
+    asked = targets.files(found)
+    assert PAPER in asked and PAPER.replace("paper", "preview") not in asked
+
+
+def test_a_protocol_with_a_preview_has_one():
+    preview = {"dataset": "digits", "clients_times": 1, "participation_times": 1, "rounds": 2}
+    preview["model"] = {"name": "cnn_tiny"}
+    found = load(change=put("protocols", "photos", "preview", value=preview), tables=["photos"])
+    assert found.left_out() == [] and len(found.cells("preview", "photos")) == 4
+    title = layout.read(found.table_spec("preview", "photos")).title
+    assert title == "Preview scale: Four algorithms on my photographs"
+
+
+def test_a_table_without_reference_says_nothing_of_papers(here):
+    found = load(change=put("rows", value=["fedavg", "fedcm", "fedlesam"]))
+    for cell in found.cells("paper", "photos"):
+        spec = cell.spec
+        kept = ("table", "column", "row", "scale", "metric", "unit", "window", "rounds", "seeds")
+        made = {
+            **{key: spec[key] for key in kept},
+            **{"printed_unit": "percent", "relative": None, "base": None, "compare": "values", "status": "ok"},
+            **{"value": 0.5, "spread": 0.1, "spread_kind": "seeds", "n": 2, "values": [0.4, 0.6], "best": [0.4, 0.6]},
+            **{"reached": None, "target": None, "runs": ["a", "b"], "base_runs": [], "paper_value": None},
+            **{"paper_spread": None, "paper_decimals": None, "paper_note": "", "difference": None, "problems": []},
+        }
+        Path(cell.path).parent.mkdir(parents=True, exist_ok=True)
+        Path(cell.path).write_text(json.dumps(made))
+    table = layout.read(found.table_spec("paper", "photos"))
+    assert table.blocks[0].under == (("n = 2",),)
+    for ending, render in FORMATS.items():
+        text = render(table).rpartition("</style>")[2].replace('class="ours', "")
+        if ending == "csv":
+            rows = list(csv.DictReader(io.StringIO(text)))
+            assert [row["value"] for row in rows] == ["0.5"] * 3
+            assert not {"paper_value", "difference", "compare", "agreement"} & {*rows[0]}
+            text = ",".join(rows[0]) + "".join(row["headers"] for row in rows)
+        assert "paper" not in text.lower() and "ours" not in text.lower(), ending
+        assert ending == "csv" or "50.00" in text
+
+
+def test_a_report_of_ones_own_tables_says_nothing_of_papers(here):
+    found = load(tables=["photos"], scale="paper")
+    report.make(found.report_spec("paper"), here / "report.html", Errata(found.root))
+    text = (here / "report.html").read_text().rpartition("</style>")[2]
+    shown, configuration = text.split('<h2 id="configuration">')
+    assert "paper" not in shown.replace("results/paper", "").lower() and "Errata" not in configuration
+    assert "Every protocol at its full size" in shown
+
+
+def test_a_report_names_what_was_left_out(here):
+    found = load(tables=["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}])
+    report.make(found.report_spec("preview"), here / "report.html", Errata(found.root))
+    text = (here / "report.html").read_text()
+    assert f"Left out: {PAPER.replace('paper', 'preview')}" in text and 'id="errata"' in text
+
+
+def test_what_is_not_chosen_of_a_grid_is_said_without_a_paper():
+    tune = {"seed": 1, "validation": 0.5, "grids": {"fedsam": {"rho": [0.01, 0.1]}}}
+    change = put("protocols", "photos", "tune", value=tune)
+
+    def fewer(content):
+        change(content)
+        content["splits"]["skewed"]["clients"] = 3
+
+    notes = load(change=fewer).table_spec("paper", "photos")["notes"]
+    assert len(notes) == 1 and notes[0].startswith("Untuned, FedSAM: rho is ") and "out of 0.01, 0.1" in notes[0]
