@@ -214,4 +214,19 @@ def test_eigenvalues_are_means_with_pyhessians_beside(tmp_path):
         assert axis.get_ylim()[0] == 0
     said = texts(figure)
     assert "1 runs diverged and are left out" in said
+    assert "earlier version" not in said
     assert "n = 2" in said and "1 Hessians are missing" in said and "PyHessian" in said and "eigenvalue" in said
+
+
+def test_a_hessian_of_an_earlier_version_is_on_the_left_alone(tmp_path):
+    today, earlier = made.hessian(4.0, 1.0), made.hessian(6.0, 1.0)
+    later = ("scaled", "certain", "parts", "at_once", "top_eigenvalue_images_error", "trace_images_error")
+    earlier = {key: value for key, value in earlier.items() if key not in later} | {"format": 1}
+    paths = [tmp_path / "1.json", tmp_path / "2.json"]
+    for path, record in zip(paths, (today, earlier), strict=True):
+        path.write_text(json.dumps(record))
+    bars = [{"algorithm": "dfedavg", "label": "DFedAvg", "hessians": list(map(str, paths))}]
+    spec = {"figure": "f", "kind": "eigenvalues", "scale": "paper", "title": "T"}
+    figure = eigenvalues.draw({**spec, "panels": [{"title": "Ring", "bars": bars}]})
+    assert [[patch.get_height() for patch in axis.patches] for axis in figure.axes] == [[5.0], [0.4]]
+    assert "1 Hessians of an earlier version are on the left alone" in texts(figure)

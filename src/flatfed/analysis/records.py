@@ -134,18 +134,22 @@ def model(record: dict[str, Any]) -> dict[str, Any]:
     return {"name": record.get("run"), "scale": record.get("scale"), "digests": record.get("digests")}
 
 
+def has(record: dict[str, Any], metric: str) -> bool:
+    """Return whether a record of a run that did not diverge has ``metric``: one of format 1 has nothing scaled."""
+    return not METRICS[metric][0] or record["scaled"] is not None
+
+
 def estimates(record: dict[str, Any], metric: str) -> dict[str, Any]:
     """Return the estimates that ``metric`` is one of: those of the Hessian, or of the scaled one.
 
     :raises DataError: there are none: the file is of format 1.
     """
-    scaled = METRICS[metric][0]
-    if scaled and record["scaled"] is None:
+    if not has(record, metric):
         raise DataError(
             f"{record['run']}: its hessian.json is of format 1, without the Hessian scaled by the weights; delete it "
             "to make it again"
         )
-    return record["scaled"] if scaled else record
+    return record["scaled"] if METRICS[metric][0] else record
 
 
 def value(record: dict[str, Any], metric: str) -> float:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
+
+from flatfed.data import keys
+from flatfed.errors import ConfigError
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
@@ -60,3 +64,28 @@ def options(experiment: Experiment, kind: str, scale: str, protocol: str, **own:
     """Return these settings, and the ``own`` in their place, as options of the command, words of a shell each."""
     found = {**settings(experiment, kind, scale, protocol), **own}
     return [word for name, value in found.items() for word in (f"--{name}", str(value))]
+
+
+def hold_images(experiment: Experiment, compared: Iterable[tuple[str, Run]], chosen: str | None, where: str) -> None:
+    """Refuse surfaces that are to be compared and would be of different images.
+
+    ``compared``: the title of its panel with each run. Those of one panel, or of one protocol, are compared; ``chosen``
+    is the set that the figure names. A draw of some of the training images is another one in every deal.
+
+    :raises ConfigError: two of them have different deals.
+    """
+    firsts: dict[str, tuple[Run, Any]] = {}
+    for panel, run in compared:
+        asked = settings(experiment, "surface", run.scale, run.protocol)
+        images = experiment.catalog.datasets[experiment.dataset_of(run.scale, run.protocol)]["train"]
+        if (chosen or asked["set"]) != "train" or asked["images"] >= images:
+            continue
+        spec = experiment.partition_spec(run.scale, run.protocol, run.split, run.seed)
+        deal = keys.pooled(spec) if "images_of" in spec else spec
+        for group in (f"panel {panel}", run.protocol.partition("~")[0]):
+            first, theirs = firsts.setdefault(group, (run, deal))
+            if deal != theirs:
+                raise ConfigError(
+                    f"{where}: surfaces of {first.split} seed {first.seed} and {run.split} seed {run.seed} are "
+                    "compared, but their training images are other ones; `set: test` takes images that all splits have"
+                )

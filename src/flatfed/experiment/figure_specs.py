@@ -18,16 +18,19 @@ if TYPE_CHECKING:
 def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str, Any]:
     """Return {"kind", "inputs": paths, "runs": by folder, "spec": what ``flatfed figure`` takes}."""
     document = found.settings
-    drawn, inputs, pairs = [], [], []
+    drawn, inputs, pairs, compared = [], [], [], []
     runs: dict[str, Run] = {}
     for panel in figures.panels(document):
         shown, files, panel_runs = _DRAWN[found.kind](experiment, scale, document, panel)
         drawn.append({"title": _title(experiment, panel), **shown})
         inputs += files
+        compared += [(drawn[-1]["title"], run) for run in panel_runs]
         runs |= {run.path: run for run in panel_runs}
         pairs += [(run.protocol, run.split) for run in panel_runs] or [
             (one["protocol"], split) for one in figures.entries(panel) for split in one.get("splits") or [one["split"]]
         ]
+    if found.kind == "surface":
+        analyses.hold_images(experiment, compared, document.get("set"), f"config/figures/{found.id}.yaml")
     trained = found.kind not in ("partition", "histogram")
     here = [
         set_ups.in_brief(experiment, scale, list(dict.fromkeys(pairs)), trained=trained),

@@ -8,7 +8,8 @@ Specification, beside the keys that every figure has::
     {"kind": "eigenvalues", "panels": [{"title": "With a server", "bars": [{"algorithm": "fedavg", "label": "FedAvg",
         "hessians": ["results/.../seed1/hessian.json", ...]}, ...]}, ...]}
 
-A bar is the mean over the seeds whose file is there; one that is absent, or of a run that diverged, is counted.
+A bar is the mean over the seeds whose file is there; one that is absent, of a run that diverged, or of an earlier
+version, which had nothing scaled, is counted.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ METRICS = {
 def draw(spec: dict[str, Any]) -> Figure:
     """Return the figure of a specification of kind "eigenvalues"; the axes begin at zero.
 
-    :raises DataError: a hessian.json is damaged, or of format 1, which has nothing scaled.
+    :raises DataError: a hessian.json is damaged.
     """
     with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
         figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.9), layout="constrained")
@@ -66,7 +67,7 @@ def _draw(
     for panel in panels:
         titles[middle + (len(panel["bars"]) - 1) / 2] = panel["title"]
         for bar in panel["bars"]:
-            found = next(rows)
+            found = [record for record in next(rows) if records.has(record, metric)]
             ours = [records.value(record, metric) for record in found]
             theirs = [other for other in (records.theirs(record, metric) for record in found) if other is not None]
             height = statistics.fmean(ours) if ours else 0.0
@@ -102,8 +103,9 @@ def _reading(bars: list[dict[str, Any]], read: list[list[dict[str, Any]]], finis
         " Scaled: of diag(|w|) H diag(|w|). Filters of other lengths can leave a model the same function and change H; "
         "this they leave as it is. Where only the left bar is lower, their lengths may be all that differs."
     )
-    errors = [records.errors(every, metric) for metric in METRICS]
-    if None not in errors:
+    old = sum(not records.has(record, metric) for record in every for metric in METRICS)
+    errors = [] if old else [records.errors(every, metric) for metric in METRICS]
+    if errors and None not in errors:
         shares = " and ".join(f"{100 * error['images']:.2g} %" for error in errors)
         said += f" Standard error of the choice of images, of one seed, at most {shares} (left and right)."
     absent = sum(len(bar["hessians"]) for bar in bars) - sum(map(len, read))
@@ -111,4 +113,9 @@ def _reading(bars: list[dict[str, Any]], read: list[list[dict[str, Any]]], finis
     warned = sum(bool(record["warnings"]) for record in every)
     said += f" {absent} Hessians are missing." if absent else ""
     said += f" {diverged} runs diverged and are left out." if diverged else ""
+    said += (
+        f" {old} Hessians of an earlier version are on the left alone; made again where they are deleted."
+        if old
+        else ""
+    )
     return said + (f" {warned} carry a warning: see hessian.json." if warned else "")
