@@ -183,6 +183,22 @@ def test_a_run_ended_between_its_last_file_and_the_end_of_its_checkpoint_is_not_
     assert (again / "model.safetensors").read_bytes() == whole
 
 
+def test_a_run_that_is_made_again_keeps_the_one_before_even_if_it_is_the_same(tmp_path, monkeypatch):
+    """Forced again by somebody who doubts it, and killed on the way there: what was doubted is there to compare."""
+    changes = dict(checkpoint_every=1)
+    folder = job(tmp_path, "fedavg", "run", **changes)
+    first = {path.name: path.read_bytes() for path in folder.iterdir()}
+    stopped_job(monkeypatch, [4], tmp_path, "fedavg", "run", **changes)
+    assert (folder / checkpoint.NAME).exists()
+    job(tmp_path, "fedavg", "run", **changes)
+    assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == first
+    again = json.loads((folder / "run.json").read_text())
+    assert (
+        len(again["sessions"]) == 2
+        and again["sessions"][0]["began"] > json.loads(first["run.json"])["sessions"][0]["began"]
+    )
+
+
 def test_told_to_stop_while_a_checkpoint_is_written(tmp_path, monkeypatch):
     """The write goes to its end; bringing together what is left of old files does not, and nothing is lost."""
     changes = dict(checkpoint_every=1, rounds=8)

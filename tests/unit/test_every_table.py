@@ -15,12 +15,12 @@ TABLES = sorted(path.stem for path in (ROOT / "config/tables").glob("*.yaml"))
 
 @pytest.fixture(scope="module")
 def experiment():
-    return configuration.load(None)
+    return configuration.load([f"tables={json.dumps(TABLES)}"])
 
 
 @pytest.fixture
 def here(experiment, tmp_path, monkeypatch):
-    """An empty folder, in which the commands see FlatFed's own configuration, read once.
+    """An empty folder, in which the commands see FlatFed's own configuration with all tables whole, read once.
 
     No model is built to work out its memory: that takes seconds a model, and test_plan does it.
     """

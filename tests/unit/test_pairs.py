@@ -232,6 +232,15 @@ def test_what_is_not_true_of_a_table_does_not_stand_under_it(table, lines):
         assert not [note for note in notes if note.startswith(f"Not stated by the paper, {line}:")]
 
 
+def test_a_part_of_a_table_says_that_it_is_one():
+    exp = experiment.load(ROOT)
+    four = [name for name in exp.tables["fedsmoo2023_T1"].columns if name.startswith("cifar10-")][:4]
+    for scale in ("preview", "paper"):
+        first, *_ = exp.table_spec(scale, "fedsmoo2023_T1", four)["notes"]
+        assert first.startswith("Shown: 4 of its 16 columns")
+        assert not any(note.startswith("Shown:") for note in exp.table_spec(scale, "fedsmoo2023_T1")["notes"])
+
+
 def test_figures_say_what_the_paper_does_not_as_tables_do():
     exp = experiment.load(ROOT)
     for figure, table in (("fedsmoo2023_F7", "fedsmoo2023_T1"), ("fedsam2022_F1", "fedsam2022_T1")):

@@ -12,9 +12,10 @@ import pytest
 
 import made
 from flatfed import cli
-from flatfed.commands import calibrate, configuration, plan_costs, time_run
+from flatfed.commands import calibrate, configuration, plan_costs, plan_counted, time_run
 from flatfed.commands import plan as plans
-from flatfed.commands.plan_costs import Costs, Measured, images_evaluated, images_seen
+from flatfed.commands.plan_costs import Costs, Measured
+from flatfed.commands.plan_counted import images_evaluated, images_seen
 from flatfed.experiment import tuning
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
@@ -209,16 +210,49 @@ def test_a_model_that_was_not_kept_is_missing_where_an_analysis_reads_it(here, e
 
 def test_runs_that_tables_share_count_once(here, capsys):
     both = plan("fedsmoo2023_T1", "fedsmoo2023_T6")
-    assert both["fedsmoo2023_T1"]["runs"] == both["total"]["runs"] == 256
-    assert both["total"]["cells"] == 256 and both["total"]["seconds"] == 0
-    said = capsys.readouterr().out
-    assert "time    unknown (256 unknown)" in said and "--calibrate" in said
+    assert both["fedsmoo2023_T1"]["runs"] == 32, "the columns that the configuration names"
+    assert both["fedsmoo2023_T6"]["runs"] == 128 and both["total"]["runs"] == 32 + 128, "other splits"
+    assert both["total"]["cells"] == 16 + 128 and both["total"]["counted"] == 32 + 128
+    assert "(160 counted)" in capsys.readouterr().out
+    whole = plan("fedsmoo2023_T1", "fedsmoo2023_T6", "--config", "tables=[fedsmoo2023_T1]")
+    assert whole["fedsmoo2023_T1"]["runs"] == whole["total"]["runs"] == 256, "all runs of Table 6 are Table 1's"
+
+
+def test_operations_of_a_model_by_hand():
+    """Kernels 3 x 3, 3 to 32 channels at 30 x 30 and 32 to 64 at 13 x 13, dense layers of 2304, 128 and 10."""
+    first = 2 * 27 * 32 * 30**2
+    forward = first + 2 * (288 * 64 * 13**2 + 2304 * 128 + 128 * 10)
+    options = json.dumps({"pooling": "each", "dropout1": 0.0, "dropout2": 0.0})
+    found = plan_counted.of_image("cnn", options, (3, 32, 32), 10)
+    assert found == (3 * forward - first, forward), "twice as many backwards, but none to the images"
+
+
+def test_hours_are_counted_where_nothing_like_it_was_measured(here, experiment, capsys):
+    """FedAvg's round of 25,000 images and an evaluation of 10,000 test images, at a nominal speed, then a known one."""
+    run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
+    model = run.description["model"]
+    gradient, forward = plan_counted.of_image(model["name"], json.dumps(model["options"]), (3, 32, 32), 10)
+    operations = 25_000 * gradient + 10_000 * forward
+    costs = Costs([], "cuda", TRAINING, TEST)
+    assert costs.seconds(run) == (None, "unknown") and costs.expected(run)[1] == "counted"
+    assert costs.expected(run)[0] == pytest.approx(operations / 10e12)
+    assert costs.evaluation(run) == pytest.approx(10_000 * forward / operations)
+    other = experiment.run("paper", "fedsmoo-cifar100", SPLIT, "fedavg", 1)
+    costs = Costs([Measured(other.description, 9.0, "cuda", "m", 1000, None, None)], "cuda", TRAINING, TEST)
+    speed = sum(costs.operations(other.description)) / 9.0
+    assert costs.expected(run)[0] == pytest.approx(operations / speed), "the speed of what was measured"
+    preview = experiment.run("preview", PROTOCOL, SPLIT, "fedavg", 1)
+    assert costs.expected(preview) == (None, "unknown"), "there it is not the operations that take the time"
+    total = plan()["total"]
+    assert (total["counted"], total["unknown"]) == (32, 0) and total["seconds"] > 0
+    assert "at 50 GFLOP/s, the least that they take" in capsys.readouterr().out
+    assert json.loads(Path("plan.json").read_text())["requests"] == {}, "no job asks a cluster for counted minutes"
 
 
 def test_figures_are_planned_too_and_an_unknown_name_is_neither(here, capsys):
     both = plan("fedsmoo2023_T1", "fedsmoo2023_F7")
     assert (both["fedsmoo2023_F7"]["cells"], both["fedsmoo2023_F7"]["runs"]) == (0, 64)
-    assert both["total"]["runs"] == 256, "Figure 7 is drawn from runs of Table 1"
+    assert both["total"]["runs"] == 32 + 64 - 16, "Figure 7 has runs of Table 1, those of dir0.6-100 too"
     surfaces = plan("fedlesam2024_F3", "--keep-models", "needed")["total"]
     assert surfaces["models"] == surfaces["runs"] > 0, "a loss surface needs the model"
     frame = "results/paper/analysis/p/dir0.1-100/fedavg/seed1/surface+path3-100+fedsmoo~rho0.1.npz"
@@ -237,7 +271,7 @@ def test_a_diverged_run_is_there_and_measures_nothing(here, experiment):
     run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
     record(run, 1.0, diverged_at=7, rounds_done=6)
     total = plan()["total"]
-    assert total["finished"] == 1 and total["unknown"] == 31
+    assert total["finished"] == 1 and total["counted"] == 31
 
 
 @pytest.mark.parametrize(
@@ -290,7 +324,7 @@ def test_runs_on_a_data_set_that_is_gone_tell_no_seconds(here, experiment):
     run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
     other = {**run.description, "dataset": {**run.description["dataset"], "name": "mine"}, "split": "old"}
     record(dataclasses.replace(run, path=run.path.replace(SPLIT, "old"), description=other), 1.0)
-    assert (plan()["total"]["unknown"], plan()["total"]["disk_unknown"]) == (32, 0)
+    assert (plan()["total"]["counted"], plan()["total"]["disk_unknown"]) == (32, 0)
 
 
 def test_cells_are_listed_by_id(here, capsys, experiment):
@@ -304,7 +338,7 @@ def test_cells_are_listed_by_id(here, capsys, experiment):
 
 
 def test_calibration_times_the_cheapest_run_of_each_unknown_kind(here, experiment, monkeypatch, capsys):
-    assert plan("--calibrate")["total"]["unknown"] == 32
+    assert plan("--calibrate")["total"]["counted"] == 32
     said = capsys.readouterr().err
     assert "dir0.6-200/fedavg/seed1 cannot be timed before its data are there: snakemake --cores 1 resources/" in said
     told = []
@@ -326,7 +360,7 @@ def test_calibration_times_the_cheapest_run_of_each_unknown_kind(here, experimen
         path.touch()
     total = plan("--calibrate")["total"]
     assert len(told) == 1 and told[0][0] == "dir0.6-200" and told[0][2] == 2
-    assert total["unknown"] == 0 and total["seconds"] > 0
+    assert total["counted"] == 0 and total["seconds"] > 0
     assert not list(Path("results").glob("**/timing.json")), "a table of times never reads a calibration"
     assert calibrate.chosen(Costs(plan_costs.measured(Path("results/paper"))[0], "cpu", TRAINING, TEST), []) == []
 

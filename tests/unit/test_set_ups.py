@@ -36,6 +36,26 @@ def test_the_foot_says_what_is_shared_once_and_then_what_differs(name: str) -> N
     assert EXP.figure("preview", name)["spec"]["setting"] == SAID[name]
 
 
+def test_titles_have_the_numbers_of_what_is_shown() -> None:
+    """At preview scale there are 30 or 60 clients, and 6 of 20 classes a client where the paper has 30 of 100."""
+
+    def titles(scale: str, name: str) -> list[str]:
+        spec = EXP.figure(scale, name)["spec"]
+        return [spec["title"], *(panel["title"] for panel in spec["panels"])]
+
+    assert titles("paper", "fedsmoo2023_F5")[1:] == ["Dirichlet, u = 0.6", "Pathological, c = 30"]
+    assert titles("preview", "fedsmoo2023_F5")[1:] == ["Dirichlet, u = 0.6", "Pathological, c = 6"]
+    assert titles("paper", "fedsmoo2023_F9")[0] == "Test accuracy on CIFAR-10, 5% of 200 clients"
+    assert titles("preview", "fedsmoo2023_F9")[0] == "Test accuracy on CIFAR-10, 10% of 60 clients"
+    first, *panels = titles("preview", "fedlesam2024_F5")
+    assert first.endswith("dealt to 30 and 60 clients") and panels[2] == "(c) CIFAR-10, 60 clients, Dirichlet 0.6"
+    assert titles("paper", "fedlesam2024_F5")[0].endswith("dealt to 100 and 200 clients")
+    other = [("fedsmoo-cifar10", "path3-100"), ("fedsmoo-cifar100", "path3-100")]
+    assert (
+        set_ups.title(EXP, "preview", "Pathological 3, 5% of 10 clients", other) == "Pathological 3, 5% of 10 clients"
+    )
+
+
 def test_the_lines_of_tables_say_every_set_up_whole() -> None:
     pairs = [("fedsam-cifar10", "dir0.6-100-p20"), ("fedsam-cifar10~K1", "dir0.6-100-p20")]
     common = "digits {digits}, 30 clients, 20% active, cnn_tiny, 16 rounds of"

@@ -198,7 +198,7 @@ def test_a_long_list_is_cut(here, capsys):
 
 
 def test_the_columns_of_a_map_are_named(here, capsys):
-    cli.main(["status", "--config", "config.yaml", TABLE])
+    cli.main(["status", "--config", "config.yaml", "--config", f"tables=[{TABLE}]"])
     said = capsys.readouterr().out.splitlines()
     row = next(line for line in said if line.startswith("  FedCM "))
     columns = list(here.tables[TABLE].columns)

@@ -5,8 +5,8 @@ from project import COLUMN, ROWS, TABLE, Project
 
 
 def shrink(config):
-    """One column of one table, one seed, no figures."""
-    config.update(tables=[{"table": TABLE, "columns": [COLUMN]}], figures=[], seeds=[1])
+    """One column of one table, one seed, no figures; all models stay."""
+    config.update(tables=[{"table": TABLE, "columns": [COLUMN]}], figures=[], seeds=[1], keep_models="all")
 
 
 @pytest.fixture(scope="session")

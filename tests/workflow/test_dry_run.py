@@ -36,6 +36,11 @@ def test_everything_is_every_table_and_figure(untouched):
     assert configured["figure"] <= everything["figure"]
 
 
+def test_a_table_has_the_same_columns_by_name(untouched):
+    configured, named = untouched.planned(), untouched.planned(f"results/preview/tables/{TABLE}.csv")
+    assert named["cell"] == {made for made in configured["cell"] if f"/{TABLE}/" in made}
+
+
 def test_analyses_of_two_runs_make_both(untouched):
     folder = f"results/preview/analysis/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
     frame, line = (f"{folder}/{kind}+path3-100+fedsam.npz" for kind in ("surface", "line"))
@@ -67,8 +72,8 @@ def test_the_hessian_of_a_seed_is_drawn_by_it(untouched):
     assert sorted(calls) == [(paths[0], "1"), (paths[1], "2")]
 
 
-def test_a_table_asked_for_by_name_is_whole(untouched):
-    jobs = untouched.planned(f"results/paper/tables/{TABLE}.md")
+def test_a_table_is_whole_where_the_configuration_names_none_of_its_columns(untouched):
+    jobs = untouched.planned("--config", f"tables=[{TABLE}]", "--", f"results/paper/tables/{TABLE}.md")
     assert jobs["fetch"] == {"resources/cifar10", "resources/cifar100"}
     assert len({made.split("/")[4] for made in jobs["cell"]}) == 16
 

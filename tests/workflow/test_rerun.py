@@ -80,7 +80,7 @@ def test_one_cell_can_be_forced(project):
 
 
 def test_models_that_nothing_reads_need_not_be_kept(project):
-    project.edit_yaml("config/config.yaml", lambda config: config.update(seeds=[1, 2], keep_models="needed"))
+    project.edit_yaml("config/config.yaml", lambda config: config.update(seeds=[1, 2]) or config.pop("keep_models"))
     project.make()
     files = {path.name for path in (project.root / RUNS / "fedavg/seed2").iterdir()}
     assert files == {"metrics.csv", "run.json"}
@@ -100,7 +100,7 @@ def test_a_run_that_is_made_again_keeps_the_one_before(project):
     table = project.root / "results/preview/tables/fedsmoo2023_T1.csv"
     project.edit(
         "src/flatfed/engine/outputs.py",
-        ("    keep(out, identity)\n", "    keep(out, identity)\n    raise SystemExit('broken')\n"),
+        ("    keep(out, identity, sessions)\n", "    keep(out, identity, sessions)\n    raise SystemExit('broken')\n"),
     )
     assert project.snakemake().returncode != 0
     assert (folder / "run.json").read_bytes() == before["run.json"], "a failure leaves what was there"
@@ -110,3 +110,9 @@ def test_a_run_that_is_made_again_keeps_the_one_before(project):
     assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == before
     assert (folder / "run.json").read_bytes() != before["run.json"]
     assert project.planned() == {}
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    project.make("-R", f"{RUNS}/fedsam/seed1/run.json")
+    assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == before, (
+        "forced, it is kept, too"
+    )
+    assert (folder / "run.json").read_bytes() != before["run.json"]

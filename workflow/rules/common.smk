@@ -13,7 +13,7 @@ from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
 from flatfed import algorithms, closing, experiment, files, folders, gpus, provenance, warm
-from flatfed.experiment import analyses, figures, requests, scales, strict_yaml, tuning
+from flatfed.experiment import analyses, figures, requests, scales, selection, strict_yaml, tuning
 from flatfed.experiment import targets as experiment_targets
 
 RESULTS = workflow.pathvars.apply("<results>")
@@ -32,7 +32,7 @@ REQUESTS = told(requests.read)(config.get("plan"))
 
 
 # How the rule declares the model of a training (keep_models in config.yaml).
-kept = temp if config.get("keep_models") == "needed" else update
+kept = update if config.get("keep_models") == "all" else temp
 
 
 # Run records that this call makes, for what the screen ends with.
@@ -119,14 +119,10 @@ def paged_figures():
 
 
 def columns_of(table):
-    """The columns of a table to make: config.yaml's choice, but all where a target names the table or is `everything`."""
-    targets = [Path(target) for target in workflow.dag_settings.targets]
-    if any(
-        target.name == "everything" or (target.parent.name, target.stem) == ("tables", table)
-        for target in targets
-    ):
+    """The columns of a table to make: config.yaml's choice, but all where `everything` is asked for."""
+    if any(target.endswith("everything") for target in workflow.dag_settings.targets):
         return None
-    return dict(EXPERIMENT.selected("paper")).get(table)
+    return selection.named(EXPERIMENT, [table])[0][1]
 
 
 @told

@@ -10,7 +10,7 @@ from flatfed.commands import bundle, configuration
 from flatfed.commands.plan import state
 from flatfed.commands.run_folder import run_of
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, Run
+from flatfed.experiment import Experiment, Run, selection
 from flatfed.files import digest_file, write_json, write_whole
 from flatfed.runs import record
 
@@ -44,7 +44,7 @@ def pack(wanted: list[str], config: configuration.Parts, out: Path, *, scale: st
 
 def wanted_runs(experiment: Experiment, wanted: list[str], scale: str) -> list[Run]:
     """Return the runs of tables and run folders, each once."""
-    tables = [(name, None) for name in wanted if "/" not in name]
+    tables = selection.named(experiment, [name for name in wanted if "/" not in name])
     runs = [run_of(experiment, folder) for folder in wanted if "/" in folder]
     for name, columns in tables if wanted else experiment.selected(scale):
         runs += experiment.table_runs(scale, name, columns)

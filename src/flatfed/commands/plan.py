@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import gpus
-from flatfed.commands import configuration
+from flatfed.commands import configuration, plan_counted
 from flatfed.commands.plan_costs import Costs, measured
 from flatfed.commands.run_folder import run_of
 from flatfed.engine.sizes import SPARE, Sizes, listed
 from flatfed.engine.sizes import said as said_of
 from flatfed.errors import ConfigError, DataError, unknown
-from flatfed.experiment import Cell, Experiment, Run, scales, tuning
+from flatfed.experiment import Cell, Experiment, Run, scales, selection, tuning
 from flatfed.files import write_json
 from flatfed.runs import identity
 from flatfed.runs import record as records
@@ -147,7 +147,7 @@ def plan(
 
         if measure(experiment, costs, [run for run in total.runs.values() if state(run) != "finished"]):
             costs, _ = known(experiment, scale)
-    keep_models = "needed" if tuned else keep_models or experiment.config.get("keep_models", "all")
+    keep_models = "needed" if tuned else keep_models or experiment.config.get("keep_models", "needed")
     states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
     sums = {name: summary(need, states, costs, keep_models) for name, need in needs.items()}
     sums["total"] = summary(total, states, costs, keep_models)
@@ -155,10 +155,10 @@ def plan(
         if name != "total" or len(needs) > 1:
             what = name if name == "total" else f"{name}, {scale} scale"
             print("\n".join(lines(f"{what}, tuning" if tuned else what, numbers, costs)))
+    if sums["total"]["counted"]:
+        print(plan_counted.explained(costs.rate()))
     if sums["total"]["unknown"]:
-        print(
-            "unknown: nothing like these runs was measured on this kind of device; --calibrate times one of each kind"
-        )
+        print("unknown: nothing like these runs was measured on this kind of device; --calibrate times one of each")
     if out is not None:
         about = {"scale": scale, "device": costs.device, "machines": costs.machines()}
         write_json(out, {**about, "requests": requests(total.runs.values(), costs), "plan": sums})
@@ -212,7 +212,7 @@ def wanted(
         return experiment.selected(scale), experiment.selected_figures(scale)
     if not names:
         return scales.every(experiment, scale)
-    tables = [(name, None) for name in dict.fromkeys(names) if name in experiment.tables]
+    tables = selection.named(experiment, [name for name in dict.fromkeys(names) if name in experiment.tables])
     return tables, [name for name in dict.fromkeys(names) if name in experiment.figures]
 
 
@@ -231,7 +231,7 @@ def summary(need: Need, states: dict[str, str], costs: Costs, keep_models: str) 
     timed = {path: run for path, run in need.timings.items() if not Path(path).exists()}
     seconds, evaluation, how = 0.0, 0.0, Counter()
     for run, rounds in [(run, run.description["rounds"]) for run in waiting] + [(run, 6) for run in timed.values()]:
-        each, kind = costs.seconds(run)
+        each, kind = costs.expected(run)
         seconds += rounds * (each or 0.0)
         evaluation += rounds * (each or 0.0) * (costs.evaluation(run) or 0.0)
         how[kind] += 1
@@ -247,7 +247,7 @@ def summary(need: Need, states: dict[str, str], costs: Costs, keep_models: str) 
         "timings": len(timed),
         "seconds": round(seconds, 1),
         "evaluation_seconds": round(evaluation, 1),
-        **{kind: how[kind] for kind in ("measured", "scaled", "unknown")},
+        **{kind: how[kind] for kind in plan_counted.WAYS},
         "disk_bytes": sum(size or 0 for size in sizes),
         "disk_unknown": sum(size is None for size in sizes),
         "models": len(kept),
@@ -267,8 +267,8 @@ def lines(name: str, numbers: dict[str, Any], costs: Costs) -> list[str]:
     said = [f"{name}: {cells}{numbers['runs']} runs: {there}, {waiting} to make"]
     if waiting or numbers["timings"]:
         unit = "GPU-hours" if costs.device == "cuda" else "hours of one job on the CPU"
-        parts = [f"{numbers[kind]} {kind}" for kind in ("measured", "scaled", "unknown") if numbers[kind]]
-        hours = f"{numbers['seconds'] / 3600:.2f} {unit}" if numbers["seconds"] else "unknown"
+        parts = [f"{numbers[kind]} {kind}" for kind in plan_counted.WAYS if numbers[kind]]
+        hours = f"{numbers['seconds'] / 3600:,.2f} {unit}" if numbers["seconds"] else "unknown"
         where = f"; on {', '.join(costs.machines())}" if costs.machines() else ""
         timings = f", {numbers['timings']} timings among them" if numbers["timings"] else ""
         share = numbers["evaluation_seconds"] / numbers["seconds"] if numbers["seconds"] else 0

@@ -3,7 +3,7 @@
 A run is measured where one of the same protocol, split and algorithm is finished or timed on the same kind of device.
 Else its seconds are scaled from runs of the same model, images and batch size: of the same algorithm if there is one.
 Those of training go with the images that a round's gradients see, those of evaluation with the images that are
-evaluated. Where nothing like it was measured, nothing is claimed.
+evaluated. Where nothing like it was measured, they are counted (:mod:`flatfed.commands.plan_counted`), and called so.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms
+from flatfed.commands import plan_counted
+from flatfed.commands.plan_counted import images_evaluated, images_seen
 from flatfed.engine import sizes
 from flatfed.engine.sizes import Footprint, Sizes
 from flatfed.experiment import Run
@@ -109,34 +111,6 @@ def _evaluation(about: dict[str, Any]) -> float | None:
     return None
 
 
-def images_seen(description: dict[str, Any], training: int) -> float:
-    """Return how many images the gradients of one round see, twice for two gradients a step; about, by expectation.
-
-    ``training``: images in the training set.
-    """
-    kind = algorithms.load(description["update"]["name"])
-    clients, sampling = description["partition"]["clients"], description["sampling"]
-    active = clients if sampling["scheme"] == "all" else max(1.0, clients * sampling["fraction"])
-    if "local_steps" in description:
-        seen = active * description["local_steps"] * description["batch_size"]
-    else:
-        seen = active * training / clients * description["local_epochs"]
-    return seen * kind.gradients_per_step + kind.full_passes * active * training / clients
-
-
-def images_evaluated(description: dict[str, Any], training: int, test: int) -> float:
-    """Return how many images an evaluation sees, over the rounds from one to the next; as if all images were dealt.
-
-    ``training`` and ``test``: images in these sets. Without a server, nodes see their own once more, by their models.
-    """
-    sets = description["evaluation"]["sets"]
-    each = test if "validation" not in sets else description["validation"] * training
-    each += training * ("train" in sets or "clients" in sets)
-    if "nodes" in sets and algorithms.load(description["update"]["name"]).decentralised:
-        each += training + description["partition"]["clients"] * description["partition"].get("client_test", 0)
-    return each / description["evaluation"]["every"]
-
-
 class Costs:
     """Estimates for runs on one kind of ``device`` ("cpu", "cuda"), from ``known`` measurements of any.
 
@@ -163,11 +137,36 @@ class Costs:
             return None, "unknown"
         return statistics.fmean(sum(self._scaled(one, run)) for one in near), how
 
+    def expected(self, run: Run) -> tuple[float | None, str]:
+        """Return what :meth:`seconds` does and, where it knows nothing, (those that are counted, "counted")."""
+        known = self.seconds(run)
+        if known[0] is not None or (operations := self.operations(run.description)) is None:
+            return known
+        return sum(operations) / self.rate(), "counted"
+
     def evaluation(self, run: Run) -> float | None:
         """Return the share of evaluation in the seconds of ``run``, None where none is known of what they are from."""
-        parts = [self._scaled(one, run) for one in self._near(run)[0] if one.evaluation is not None]
+        near, _ = self._near(run)
+        parts = [self._scaled(one, run) for one in near if one.evaluation is not None]
+        if not near and (operations := self.operations(run.description)):
+            parts = [operations]
         shares = [evaluation / (training + evaluation) for training, evaluation in parts]
         return statistics.fmean(shares) if shares else None
+
+    def operations(self, description: dict[str, Any]) -> tuple[float, float] | None:
+        """Return the operations of a round's gradients and of its evaluation, None where they do not tell the time."""
+        if description["scale"] == "preview":
+            return None
+        of_image = plan_counted.of_image(*_model(description))
+        if of_image is None:
+            return None
+        return of_image[0] * self._images(description), of_image[1] * self._evaluated(description)
+
+    def rate(self) -> float:
+        """Return operations a second: the median of what was measured on the device, or a nominal number."""
+        here = [(self.operations(one.description), one.seconds_per_round) for one in self.here]
+        found = [sum(operations) / seconds for operations, seconds in here if operations]
+        return statistics.median(found) if found else plan_counted.NOMINAL[self.device]
 
     def _near(self, run: Run) -> tuple[list[Measured], str]:
         """Return what the seconds of ``run`` are estimated from, and how."""

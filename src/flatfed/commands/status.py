@@ -70,7 +70,12 @@ def add(commands: Any) -> None:
         "and cells whose data, Hessian or own job failed. `watch python -m flatfed status` looks every two seconds.",
         "python -m flatfed status fedsmoo2023_T1 --scale paper",
     )
-    sub.add_argument("tables", nargs="*", metavar="TABLE", help="tables (default: those of config.yaml)")
+    sub.add_argument(
+        "tables",
+        nargs="*",
+        metavar="TABLE",
+        help="tables, of the columns that config.yaml names if any (default: its tables)",
+    )
     sub.add_argument("--scale", choices=("preview", "paper"), help="the scale (default: config.yaml's)")
     _add_config(sub)
 
@@ -82,10 +87,11 @@ def status(options: argparse.Namespace) -> None:
     A run whose record is damaged has failed; other records that are damaged are named on stderr.
     """
     from flatfed.commands import configuration, plan
+    from flatfed.experiment import selection
 
     experiment = configuration.load(options.config)
     scale = options.scale or experiment.scale
-    asked = [(name, None) for name in options.tables] or experiment.selected(scale)
+    asked = selection.named(experiment, options.tables) or experiment.selected(scale)
     for line in [] if options.tables else experiment.left_out(scale):
         print(line, file=sys.stderr)
     tables = {name: experiment.cells(scale, name, columns) for name, columns in asked}

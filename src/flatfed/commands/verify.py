@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flatfed.commands import configuration
+from flatfed.experiment import selection
 from flatfed.files import write_json
 from flatfed.tables import verify
 from flatfed.tables.verify import ColumnResult, TableResult
@@ -34,7 +35,7 @@ def report(
     """
     experiment = configuration.load(config)
     scale = scale or experiment.scale
-    asked = [(name, None) for name in tables] or experiment.selected(scale)
+    asked = selection.named(experiment, tables) or experiment.selected(scale)
     results = []
     for name, columns in asked:
         specs = [cell.spec for cell in experiment.cells(scale, name, columns)]

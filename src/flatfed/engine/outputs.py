@@ -43,7 +43,7 @@ def write(
     diverged: int | None,
 ) -> None:
     """Write metrics.csv, model.safetensors and, last, run.json; a run that they replace is kept in ``.previous``."""
-    keep(out, identity)
+    keep(out, identity, sessions)
     for left in [path for name in (*FILES, LINES_SO_FAR, RECORD_SO_FAR) for path in out.glob(f".{name}.*.part")]:
         left.unlink()  # what a process left that was killed while it wrote
     _write_lines(out / METRICS, simulation, lines)
@@ -54,7 +54,7 @@ def write(
     also = {}
     for name in list(models)[1:] if diverged is None else ():
         also[name] = simulation.evaluate(models[name][0])
-    told = {**_record(simulation, lines, identity, sessions, diverged), "also": also, "finished": _now()}
+    told = {**_record(simulation, lines, identity, sessions, diverged), "also": also, "finished": now()}
     records.write(out / RECORD, told, (out / METRICS, out / MODEL))
     forget_so_far(out)
 
@@ -77,7 +77,7 @@ def write_so_far(
     Lines may be ahead of the checkpoint: a run that is killed makes those rounds again, and writes them again.
     """
     _write_lines(out / LINES_SO_FAR, simulation, lines)
-    told = {**_record(simulation, lines, identity, sessions, None), "finished": None, "written": _now()}
+    told = {**_record(simulation, lines, identity, sessions, None), "finished": None, "written": now()}
     records.write(out / RECORD_SO_FAR, told, (out / LINES_SO_FAR,))
 
 
@@ -127,13 +127,14 @@ def _record(
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "peak_device_memory_bytes": torch.cuda.max_memory_allocated(place) if cuda else None,
         "client_state": simulation.state.home,
-        **{key: value for key, value in sessions[-1].items() if key != "from_round"},
+        **{key: value for key, value in sessions[-1].items() if key not in ("from_round", "began")},
         "sessions": sessions,
     }
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+def now(timespec: str = "seconds") -> str:
+    """Return the day and time in UTC, as records have them."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec=timespec)
 
 
 def finished(out: Path, identity: dict[str, str]) -> bool:
@@ -153,14 +154,20 @@ def touch(out: Path) -> None:
         os.utime(out / name)
 
 
-def keep(out: Path, identity: dict[str, str]) -> None:
+def _began(sessions: list[dict[str, Any]]) -> str | None:
+    """Return when a run began, None of one that an earlier version began."""
+    return sessions[0].get("began")
+
+
+def keep(out: Path, identity: dict[str, str], sessions: list[dict[str, Any]]) -> None:
     """Have ``.previous`` hold the finished run in folder ``out``, if there is one, without moving it away.
 
-    One of the same ``identity`` is this very run, ended after its last file and before its checkpoint was removed.
+    One of the same ``identity`` that began when ``sessions`` did is this very run, ended after its last file and before
+    its checkpoint was removed. One that was forced to be made again began later: it may differ, and is kept.
     """
     if not (out / RECORD).exists():
         return
-    if finished(out, identity):
+    if finished(out, identity) and _began(records.read(out / RECORD)["sessions"]) == _began(sessions):
         return
     staged, kept = out / f"{PREVIOUS}.part", out / PREVIOUS
     shutil.rmtree(staged, ignore_errors=True)

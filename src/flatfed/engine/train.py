@@ -133,7 +133,10 @@ def train(
     if not resumed:
         outputs.forget_so_far(out)
     lines = found["lines"]
-    sessions = [*found["sessions"], {"from_round": simulation.round, **machine(place, threads)}]
+    sessions = [
+        *found["sessions"],
+        {"from_round": simulation.round, "began": outputs.now("microseconds"), **machine(place, threads)},
+    ]
     if meeting is not None:
         meeting.join(simulation.local, sessions[-1])
     where = f"{sessions[-1]['host']['gpu'] or 'cpu'}, {threads} thread(s), {simulation.executor.name}"

@@ -22,13 +22,14 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
     runs: dict[str, Run] = {}
     for panel in figures.panels(document):
         shown, files, panel_runs = _DRAWN[found.kind](experiment, scale, document, panel)
-        drawn.append({"title": _title(experiment, panel), **shown})
+        shows = list(dict.fromkeys((run.protocol, run.split) for run in panel_runs)) or [
+            (one["protocol"], split) for one in figures.entries(panel) for split in one.get("splits") or [one["split"]]
+        ]
+        drawn.append({"title": set_ups.title(experiment, scale, _title(experiment, panel), shows), **shown})
         inputs += files
         compared += [(drawn[-1]["title"], run) for run in panel_runs]
         runs |= {run.path: run for run in panel_runs}
-        pairs += [(run.protocol, run.split) for run in panel_runs] or [
-            (one["protocol"], split) for one in figures.entries(panel) for split in one.get("splits") or [one["split"]]
-        ]
+        pairs += shows
     if found.kind == "surface":
         analyses.hold_images(experiment, compared, document.get("set"), f"config/figures/{found.id}.yaml")
     trained = found.kind not in ("partition", "histogram")
@@ -38,7 +39,8 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
     ]
     spec = {
         **{"figure": found.id, "kind": found.kind, "scale": scale},
-        **{key: document[key] for key in ("title", "paper")},
+        "title": set_ups.title(experiment, scale, document["title"], pairs),
+        "paper": document["paper"],
         "setting": "; ".join(filter(None, here)),
         "datasets": set_ups.datasets(experiment, scale, pairs),
         "panels": drawn,

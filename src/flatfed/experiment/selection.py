@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,12 @@ def tables(config: dict[str, Any], known: dict[str, Table]) -> list[tuple[str, l
             wanted.update(found)
         chosen[name] = [id_ for id_ in columns if id_ in wanted]
     return list(chosen.items())
+
+
+def named(experiment: Experiment, names: Iterable[str]) -> list[tuple[str, list[str] | None]]:
+    """Return tables that are asked for by name, with the columns that config.yaml names of them; None: all."""
+    chosen = dict(experiment.selected("paper"))
+    return [(name, chosen.get(name)) for name in names]
 
 
 def figures(config: dict[str, Any], known: dict[str, Figure]) -> list[str]:

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 REMARKS = ("label", "unstated", "targets", "accuracy", "client_test_images")
 
 
+#: What a title may say of a deal -> where its number stands.
+NUMBERS = {
+    "clients": r"\d+(?=( and \d+)* clients)",
+    "active": r"\d+(?=% of)",
+    "classes_per_client": r"(?<=c = )\d+|(?<=Pathological )\d+",
+}
+
+
 def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
     """Return one line on data, clients and, where something is ``trained``, model and rounds of (protocol, split)s.
 
@@ -32,6 +40,31 @@ def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], tr
         stands_for.setdefault(_joined(parts), {})[_dataset(experiment, "paper", protocol)] = None
     several = scale != "paper" and len({name for names in stands_for.values() for name in names}) > 1
     return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in stands_for.items())
+
+
+def title(experiment: Experiment, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
+    """Return a paper's title of (protocol, split)s with ``scale``'s own numbers in place of the paper's.
+
+    Those of clients, of the share that is active and of classes a client; what is not the same in all pairs stays.
+    """
+    if scale == "paper":
+        return text
+    here: dict[tuple[str, str], set[str]] = {}
+    for protocol, split in pairs:
+        paper, own = (_numbers(experiment, each, protocol, split) for each in ("paper", scale))
+        for key, number in paper.items():
+            here.setdefault((key, number), set()).add(own[key])
+    for key, place in NUMBERS.items():
+        one = {number: values for (of, number), values in here.items() if of == key and len(values) == 1}
+        text = re.sub(place, lambda found, one=one: next(iter(one.get(found[0], [found[0]]))), text)
+    return text
+
+
+def _numbers(experiment: Experiment, scale: str, protocol: str, split: str) -> dict[str, str]:
+    """Return what :data:`NUMBERS` names of a deal at a scale."""
+    deal = experiment.partition_spec(scale, protocol, split, 1)
+    active = f"{100 * experiment.sampling(scale, protocol, split)['fraction']:g}"
+    return {"active": active, **{key: str(deal[key]) for key in NUMBERS if key in deal}}
 
 
 def in_brief(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:

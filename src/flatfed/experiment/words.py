@@ -73,6 +73,10 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     Under a table that no printed numbers stand beside, nothing is said of papers.
     """
     lines = [*of_rows(experiment, table.entries), *table.settings.get("notes", [])]
+    if len(columns) < len(table.columns):
+        lines.insert(
+            0, f"Shown: {len(columns)} of its {len(table.columns)} columns, as `tables:` of the configuration says."
+        )
     if table.reference is not None:
         lines += experiment.errata.notes(table.reference)
     elif "reason" in table.settings:
