@@ -171,13 +171,11 @@ def specify(options: argparse.Namespace) -> None:
 
 def report(options: argparse.Namespace) -> None:
     from flatfed.commands import specifications
-    from flatfed.commands.configuration import HOME
 
     specifications.checked(options.spec, "report")
     from flatfed.tables import report as reports
-    from flatfed.tables.errata import Errata
 
-    reports.make(options.spec, options.out, Errata(HOME))
+    reports.make(options.spec, options.out)
 
 
 def describe(options: argparse.Namespace) -> None:

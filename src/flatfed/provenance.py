@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -30,6 +31,17 @@ def run_digest(description: dict[str, Any], src: Path = SRC) -> str:
     """Return the digest of the code that trains the run ``description``."""
     own = [f"{PACKAGE}.algorithms.{description['update']['name']}", f"{PACKAGE}.models.{description['model']['name']}"]
     return code_digest(src, [f"{PACKAGE}.engine.train", *own])
+
+
+def commit(root: Path = SRC.parent) -> str | None:
+    """Return the commit of the copy of FlatFed in ``root``, marked where it was changed; None where git knows none."""
+    if not (root / ".git").exists():
+        return None
+    asked = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        told = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+        return told.replace("-dirty", " and changes since")
+    return None
 
 
 def code_digest(src: Path, modules: Iterable[str]) -> str:

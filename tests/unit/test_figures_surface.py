@@ -17,7 +17,6 @@ import made
 from flatfed.analysis.landscape_file import Landscape, read, write
 from flatfed.errors import DataError
 from flatfed.tables import figures, report
-from flatfed.tables.errata import Errata
 from flatfed.tables.figures import contour, surface, surface_page
 
 ROOT = Path(__file__).parents[2]
@@ -351,7 +350,6 @@ def test_figure_and_report_have_the_page(spec, tmp_path):
     report.make(
         {"scale": "preview", "tables": [], "figures": entries, **made.made_of([]), "configuration": {}},
         tmp_path / "report.html",
-        Errata(ROOT),
     )
     (embedded,) = re.findall(r'srcdoc="([^"]*)"', (tmp_path / "report.html").read_text())
     assert html.unescape(embedded) == page

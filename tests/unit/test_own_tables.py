@@ -13,7 +13,6 @@ from own_files import load, photos, put
 from flatfed.errors import ConfigError
 from flatfed.experiment import scales, targets
 from flatfed.tables import layout, report
-from flatfed.tables.errata import Errata
 from flatfed.tables.formats import FORMATS
 
 PAPER = "results/paper/tables/photos.md"
@@ -96,7 +95,7 @@ def test_a_table_without_reference_says_nothing_of_papers(here):
 
 def test_a_report_of_ones_own_tables_says_nothing_of_papers(here):
     found = load(tables=["photos"], scale="paper")
-    report.make(found.report_spec("paper"), here / "report.html", Errata(found.root))
+    report.make(found.report_spec("paper"), here / "report.html")
     text = (here / "report.html").read_text().rpartition("</style>")[2]
     shown, configuration = text.split('<h2 id="configuration">')
     assert "paper" not in shown.replace("results/paper", "").lower() and "Errata" not in configuration
@@ -105,9 +104,9 @@ def test_a_report_of_ones_own_tables_says_nothing_of_papers(here):
 
 def test_a_report_names_what_was_left_out(here):
     found = load(tables=["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}])
-    report.make(found.report_spec("preview"), here / "report.html", Errata(found.root))
+    report.make(found.report_spec("preview"), here / "report.html")
     text = (here / "report.html").read_text()
-    assert f"Left out: {PAPER.replace('paper', 'preview')}" in text and 'id="errata"' in text
+    assert f"Left out: {PAPER.replace('paper', 'preview')}" in text and 'href="../errata.html"' in text
 
 
 def test_what_is_not_chosen_of_a_grid_is_said_without_a_paper():

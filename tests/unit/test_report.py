@@ -13,13 +13,12 @@ import torch
 from jinja2 import Environment, StrictUndefined
 
 import made
+from flatfed import __version__
 from flatfed.engine.train import machine
 from flatfed.errors import DataError
 from flatfed.tables import report, runs
-from flatfed.tables.errata import Errata
 
 ROOT = Path(__file__).parents[2]
-ERRATA = Errata(ROOT)
 
 #: As the trainer says it, of another CPU.
 OTHER = {"processor": "A <fast> CPU", "instructions": ["avx2", "amx_bf16"], "gpu": "unused GPU"}
@@ -38,7 +37,7 @@ def make_run(
     about = {
         "description": description, "dataset_digest": "d" * 64, "versions": {"torch": "2.14", "python": "3.11"},
         "device": "cpu", "executor": "stacked", "precision": "float32", "seconds": 6.0, "peak_memory_bytes": 3 * 2**20,
-        "rounds_done": done, "diverged_at": diverged, "host": HOST,
+        "rounds_done": done, "diverged_at": diverged, "host": HOST, "finished": "2026-11-22T10:00:00+00:00",
     }  # fmt: skip
     return made.run(folder, {"round": [done], "test_accuracy": [0.5]}, **about)
 
@@ -73,7 +72,7 @@ def page(tmp_path):
         make_run(tmp_path, "fedavg", 2, done=20),
         str(tmp_path / "runs/fedsmoo-cifar10/dir0.6-100/fedavg/seed3"),
     ]
-    report.make(specify(tmp_path, folders), tmp_path / "report.html", ERRATA)
+    report.make(specify(tmp_path, folders), tmp_path / "report.html")
     return (tmp_path / "report.html").read_text()
 
 
@@ -89,13 +88,57 @@ def test_scale_and_counts_stand_at_the_top(page):
     assert "1: 1 missing" in text
     assert "4: 1 finished, 1 diverged, 1 unfinished, 1 missing" in text
     assert "0.3 min, summed over runs" in text  # three runs of six seconds
+    assert f"Trained 2026-11-22, {HOST['processor']}" in text and f"FlatFed {__version__}" in text
 
 
-def test_runs_are_listed_with_their_cost(page):
+def test_runs_are_listed_with_their_cost_and_files(page):
     text = plain(page)
-    assert "fedsmoo-cifar10 dir0.6-100 fedavg 1 40 6.0 0.150 3 cpu stacked, float32 finished" in text
-    assert "fedsmoo-cifar10 dir0.6-100 fedcm 1 12 6.0 0.500 3 cpu stacked, float32 diverged in round 12" in text
-    assert "fedsmoo-cifar10 dir0.6-100 fedavg 3 missing" in text
+    assert "fedavg dir0.6-100, fedsmoo-cifar10: 3 seeds, 12.0 s" in text
+    assert "1 40 6.0 0.150 3 cpu stacked, float32 finished record , lines" in text
+    assert "1 12 6.0 0.500 3 cpu stacked, float32 diverged in round 12 record" in text
+    assert "3 missing" in text
+    folder = "runs/fedsmoo-cifar10/dir0.6-100/fedavg/seed1"
+    assert f'href="{folder}/run.json"' in page and f'href="{folder}/metrics.csv"' in page
+    assert "seed3/run.json" not in page, "there is none"
+
+
+def test_a_number_leads_to_its_run_and_shows_its_seeds(tmp_path):
+    """Two seeds of one row, evaluated twice: their curve, their lines, the settings and the files beside the table."""
+    folders = [make_run(tmp_path, "fedavg", seed) for seed in (1, 2)]
+    for folder, ends in zip(folders, (0.9, 0.93), strict=True):
+        made.run(
+            folder,
+            {"round": [20, 40], "test_accuracy": [0.5, ends]},
+            **json.loads(Path(folder, "run.json").read_text()),
+        )
+    cell = {
+        "table": "fedsmoo2023_T1", "column": "a", "row": "fedavg", "scale": "preview", "metric": "test_accuracy",
+        "unit": "fraction", "printed_unit": "percent", "relative": None, "base": None, "compare": "values",
+        "status": "ok", "value": 0.915, "spread": 0.02, "spread_kind": "seeds", "n": 2, "values": [0.9, 0.93],
+        "best": [0.9, 0.93], "reached": None, "target": None, "window": 1, "rounds": 40, "seeds": [1, 2],
+        "runs": folders, "base_runs": [], "paper_value": 0.7952, "paper_spread": None, "paper_decimals": 2,
+        "paper_note": "", "difference": None, "problems": [],
+    }  # fmt: skip
+    cells = tmp_path / "preview/cells/fedsmoo2023_T1"
+    (cells / "a").mkdir(parents=True)
+    (cells / "a/fedavg.json").write_text(json.dumps(cell))
+    spec = specify(tmp_path, folders)
+    spec["tables"][0]["cells"] = str(cells)
+    report.make(spec, tmp_path / "preview/report.html")
+    page = (tmp_path / "preview/report.html").read_text()
+    place = "run/fedsmoo-cifar10/dir0.6-100/fedavg"
+    assert f'title="seed 1: 90.00, seed 2: 93.00"><a href="#{place}">91.50 ± 2.00</a></td>' in " ".join(
+        page.split()
+    ).replace("> <", "><")
+    assert f'<details class="run" id="{place}">' in page and page.count("<polyline") == 2
+    assert '<polyline points="150.0,90.0 300.0,6.3"><title>seed 1</title>' in page, (
+        "from 50 % at the bottom to 93 % at the top"
+    )
+    assert "Last test accuracy, %" in page and "<td>90.00</td>" in page and "<td>93.00</td>" in page
+    assert 'href="#settings/fedsmoo-cifar10"' in page and 'href="../runs/fedsmoo-cifar10/' in page
+    for ending in ("csv", "tex", "md", "html"):
+        assert f'href="tables/fedsmoo2023_T1.{ending}"' in page
+    assert 'href="../f.pdf"' in page and 'href="../errata.html"' in page
 
 
 def test_settings_separate_what_is_common_from_what_is_an_algorithms_own(page):
@@ -117,18 +160,12 @@ def test_pictures_are_embedded_and_absent_ones_named(page):
     data = base64.b64encode(b"\x89PNG picture").decode()
     assert f'src="data:image/png;base64,{data}"' in page
     assert "absent.png has not been made" in page
-    assert not re.findall(r'(?:src|href)="(?!data:|#)', page), "the page fetches nothing"
+    assert not re.findall(r'src="(?!data:)|href="[a-z]+:', page), "the page fetches nothing"
 
 
 def test_a_figure_says_what_the_paper_shows_and_what_was_trained_here(page):
     assert "fedsmoo2023_F7: Curves. Rise & fall." in plain(page)
     assert 'alt="Curves. Paper: Sun et al., Figure 7. Here: digits, 30 clients."' in page
-
-
-def test_the_errata_are_in_it_under_headings_of_its_own(page):
-    assert page.count("<h1>") == 1 and '<h2 id="errata">Errata of the four papers</h2>' in page
-    identifiers = re.findall(r'id="([^"]+)"', page)
-    assert {one.id for one in ERRATA.entries()} < set(identifiers) and len(identifiers) == len(set(identifiers))
 
 
 def test_every_link_has_its_place(page):
@@ -156,7 +193,7 @@ def test_the_page_nests(page):
 
 def test_an_empty_report_is_a_report(tmp_path):
     spec = {"scale": "paper", "tables": [], "figures": [], **made.made_of([]), "configuration": {}}
-    report.make(spec, tmp_path / "report.html", ERRATA)
+    report.make(spec, tmp_path / "report.html")
     text = plain((tmp_path / "report.html").read_text())
     assert "No table was asked for" in text and "No run has been made" in text and "Preview" not in text
 
@@ -165,9 +202,9 @@ def test_damaged_runs_and_absent_keys_are_named(tmp_path):
     folder = Path(make_run(tmp_path, "fedavg", 1))
     (folder / "run.json").write_text("[]")
     with pytest.raises(DataError, match=r"run\.json: not the record of a run"):
-        report.make(specify(tmp_path, [str(folder)]), tmp_path / "report.html", ERRATA)
+        report.make(specify(tmp_path, [str(folder)]), tmp_path / "report.html")
     with pytest.raises(DataError, match="lacks runs, made_of, configuration"):
-        report.make({"scale": "paper", "tables": [], "figures": []}, tmp_path / "report.html", ERRATA)
+        report.make({"scale": "paper", "tables": [], "figures": []}, tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
 
 

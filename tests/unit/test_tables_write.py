@@ -175,9 +175,26 @@ def test_latex_is_one_bare_tabular_with_equal_rows(made):
     assert r"81.08 $\pm$ 0.12 & 79.52 $\pm$ 0.13 & +1.56" in text
 
 
+def test_quotes_of_latex_open_and_close(tmp_path):
+    make_cell(tmp_path / "cells", "c", "fedavg")
+    notes = ["Claims \"A beats B\" of 'paper', the papers' own ('x')."]
+    columns = [{"id": "c", "headers": ["C"], "part": None}]
+    write.make(specify(tmp_path / "cells", columns=columns, notes=notes), tmp_path)
+    assert "Claims ``A beats B'' of `paper', the papers' own (`x')." in (tmp_path / "fedsmoo2023_T1.tex").read_text()
+
+
+def test_csv_has_the_digits_that_are_meant(tmp_path):
+    make_cell(
+        tmp_path / "cells", "c", "fedavg", value=0.1 + 0.2, values=[0.1 + 0.2, 1 / 3], spread=None, difference=-2e-17
+    )
+    write.make(specify(tmp_path / "cells", columns=[{"id": "c", "headers": ["C"], "part": None}]), tmp_path)
+    line, *_ = csv.DictReader((tmp_path / "fedsmoo2023_T1.csv").read_text().splitlines())
+    assert (line["value"], line["values"], line["spread"]) == ("0.3", "0.3;0.333333333333", "")
+
+
 def test_latex_compiles(made, tmp_path):
     if not shutil.which("pdflatex"):
-        pytest.skip("no pdflatex here")
+        pytest.skip("no LaTeX on this machine (Debian: apt-get install texlive-latex-recommended)")
     (tmp_path / "table.tex").write_text(made["tex"])
     document = (
         r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{booktabs}\begin{document}\scriptsize\noindent"
@@ -299,7 +316,7 @@ def test_absent_keys_of_a_table_are_named(tmp_path):
         write.make(spec, tmp_path)
 
 
-def test_best_and_second_are_marked_in_html_and_markdown_and_latex_stays_clean(tmp_path):
+def test_best_and_second_are_marked(tmp_path):
     """Three rows over three seeds, each half a point below the one above it in every seed."""
     rows = [{"id": name, "label": name} for name in ("a", "b", "c")]
     for place, row in enumerate(rows):
@@ -310,8 +327,8 @@ def test_best_and_second_are_marked_in_html_and_markdown_and_latex_stays_clean(t
     made = {path.suffix[1:]: path.read_text() for path in (tmp_path / "tables").iterdir()}
     assert "**81.33 ± 0.12**" in made["md"] and "*80.83 ± 0.12* |" in made["md"] and "**80.83" not in made["md"]
     assert 'class="ours ok best">81.33' in made["html"] and 'class="ours ok second">80.83' in made["html"]
-    assert "textbf" not in made["tex"] and "underline" not in made["tex"] and "Bold" not in made["tex"]
-    assert all("Bold: best" in made[kind] for kind in ("md", "html"))
+    assert r" & \textbf{81.33 $\pm$ 0.12} & " in made["tex"] and r" & \underline{80.83 $\pm$ 0.12} & " in made["tex"]
+    assert all("Bold: best" in made[kind] for kind in ("md", "html", "tex"))
 
 
 def test_the_sum_under_a_table_of_paper_scale_says_what_agrees(tmp_path):

@@ -18,7 +18,6 @@ from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import set_ups
 from flatfed.runs import record as records
 from flatfed.tables import cells, figures, made_of, report, write
-from flatfed.tables.errata import Errata
 from flatfed.tables.figures import KINDS
 from flatfed.tables.trained_on import as_read
 
@@ -220,6 +219,6 @@ def test_tables_figures_and_the_report_say_it(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setitem(KINDS, "curves", lambda spec: drawn.append(spec["setting"]) or pyplot.figure())
     figures.make(exp.figure("preview", "fedsmoo2023_F7")["spec"], tmp_path)
     assert drawn[0].startswith(said[0])
-    report.make(spec, tmp_path / "report.html", Errata(ROOT))
+    report.make(spec, tmp_path / "report.html")
     page = Path("report.html").read_text()
     assert page.count(said[0]) >= 2 and "{digits" not in page

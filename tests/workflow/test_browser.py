@@ -30,12 +30,52 @@ function look() {
     tables: all("figure.table").map(one => [one.id, one.getBoundingClientRect().height]),
     cells: all("figure.table td.ours").filter(one => one.offsetWidth).map(one => one.innerText),
     images: Object.fromEntries(all("img").map(one => [one.closest("figure").id, [one.naturalWidth, one.width]])),
-    turned: all("iframe").map(one => [...one.contentDocument.querySelectorAll("canvas")].map(inks)),
-    broken: all("a[href^='#']").filter(one => !document.querySelector(one.hash)).length,
+    small: small(),
+    sorted: sorted(),
+    opened: opened(),
+    turned: all("figure iframe").map(one => [...one.contentDocument.querySelectorAll("canvas")].map(inks)),
+    broken: all("a[href^='#']").filter(one => !document.getElementById(decodeURIComponent(one.hash.slice(1)))).length,
     over: wide.scrollWidth - wide.clientWidth,
     text: document.body.innerText,
   };
   document.body.dataset.seen = JSON.stringify(seen);
+}
+// The page in a window of 400 pixels: what lies beyond it, and where the first column is when the rest is moved.
+function small() {
+  let frame = document.querySelector("#small");
+  if (!frame) {
+    frame = document.createElement("iframe");
+    frame.id = "small";
+    frame.style.cssText = "width: 400px; height: 800px; border: 0";
+    frame.srcdoc = document.documentElement.outerHTML.replace(/<script(?! type)[^]*?<[/]script>/g, "");
+    document.body.append(frame);
+    return null;
+  }
+  const page = frame.contentDocument, wide = page.documentElement, table = page.querySelector("figure.table .scroll");
+  if (!table) return null;
+  table.style.width = "150px"; // this table has one column; others are wider than the window
+  table.scrollLeft = 60;
+  const left = (selector) => table.querySelector(selector).getBoundingClientRect().left;
+  return [wide.scrollWidth - wide.clientWidth, table.scrollLeft, left("tbody th") - table.getBoundingClientRect().left];
+}
+// The first column of numbers before, and after its head is chosen once, twice, and after that of the first column.
+function sorted() {
+  const table = document.querySelector("figure.table table");
+  const read = () => [...table.tBodies[0].rows].map(row => parseFloat(row.cells[1].innerText));
+  const number = table.tHead.querySelector("th.under"), found = [read()];
+  for (const head of [number, number, table.tHead.querySelector("th.row-header")]) { head.click(); found.push(read()); }
+  number.removeAttribute("aria-sort");
+  return found;
+}
+// Whether the run that the first number leads to is there, and opens.
+function opened() {
+  const link = document.querySelector("figure.table td.ours a");
+  const run = document.getElementById(decodeURIComponent(link.hash.slice(1)));
+  run.open = false;
+  location.hash = "";
+  location.hash = link.hash;
+  dispatchEvent(new HashChangeEvent("hashchange"));
+  return [run.open, run.querySelectorAll("polyline").length, link.parentElement.title];
 }
 </script>"""
 
@@ -75,7 +115,7 @@ def test_tables_and_pictures_are_really_there(pictured, tmp_path):
         dom = chromium(tmp_path, "--dump-dom", f"file://{tmp_path}/seen.html")
         seen = json.loads(html.unescape(re.search(r'data-seen="([^"]*)"', dom)[1]))
         ((inks, *_),) = seen["turned"]
-        if inks > 1:
+        if inks > 1 and seen["small"]:
             break
     ((table, height),) = seen["tables"]
     assert table == TABLE and height > 100
@@ -86,8 +126,25 @@ def test_tables_and_pictures_are_really_there(pictured, tmp_path):
     assert all(natural > 800 and shown > 400 for natural, shown in seen["images"].values())
     assert inks > 20, "the surface that can be turned is drawn, in more colours than page and letters have"
     assert seen["broken"] == 0 and seen["over"] <= 0, "every link has its place, and nothing lies beyond the window"
-    for said in ("Preview scale.", "4 ok", "4 finished", "Errata of the four papers", "seeds:", "torch "):
+    for said in (
+        "Preview scale.",
+        "4 ok",
+        "4 finished",
+        "Errata of the four papers",
+        "seeds:",
+        "torch ",
+        "Trained",
+        "FlatFed",
+    ):
         assert said in seen["text"], said
+    over, moved, first = seen["small"]
+    assert over <= 0 and moved == 60 and abs(first) < 1, "at 400 pixels nothing is wider, and the first column stays"
+    printed, falling, rising, again = seen["sorted"]
+    assert falling == sorted(printed, reverse=True) and rising == sorted(printed) and again == printed
+    assert printed == [float(value) for value in values]
+    assert seen["opened"] == [True, 1, f"seed 1: {values[0]}"]
+    for address in set(re.findall(r'href="([^"#]+)"', page)):
+        assert (pictured.root / "results/preview" / address).resolve().is_file(), address
 
 
 def test_snakemakes_own_report_shows_its_categories(pictured, tmp_path):

@@ -21,6 +21,7 @@ rule report_spec:
 rule report:
     input:
         report_inputs,
+        errata="<results>/errata.html",
         spec="<results>/{scale}/report.json",
     output:
         report(
@@ -35,7 +36,6 @@ rule report:
     conda:
         "../../environment.yml"
     params:
-        errata=errata_digest,
         code=code("flatfed.tables.report"),
     message:
         "Report of the {wildcards.scale} scale"

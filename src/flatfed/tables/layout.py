@@ -36,6 +36,7 @@ class Entry:
 
     ``rank`` is "best", "second" or "": a lead over the next row that the seeds bear out. ``agreement`` is that of
     ``flatfed.tables.compare``. ``beside`` is another tool's estimate, ``warned`` whether it is too far from ours.
+    ``seeds`` is what every seed has, ``runs`` the folders of what ours is of.
     """
 
     ours: str
@@ -47,6 +48,8 @@ class Entry:
     agreement: str = ""
     beside: str = ""
     warned: bool = False
+    seeds: str = ""
+    runs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,8 @@ class Table:
     """A table ready for printing.
 
     ``name`` is the paper's title, ``title`` adds the scale; ``cells`` are (column, row, cell or None), row by row;
-    ``marked`` are the notes, and ``warnings`` the warnings, of formats that mark best and second and set other tools'
-    estimates beside ours: all but LaTeX. ``printed``: whether a paper's numbers stand beside ours.
+    ``marked`` are the notes on marks of best and second and on other tools' estimates beside ours, ``warnings`` those
+    of the latter. ``printed``: whether a paper's numbers stand beside ours.
     """
 
     id: str
@@ -285,4 +288,15 @@ def entry(cell: dict | None, usual: int | None, rank: str = "") -> Entry:
     other = cell.get("beside")
     beside = written(other["value"], other["spread"], unit, decimals) if other else ""
     beside += f" {WARNED}" if warned(cell) else ""
-    return Entry(ours, paper, difference, cell["status"], marks, rank, compare.agreement(cell), beside, warned(cell))
+    texts = ours, paper, difference, cell["status"], marks, rank, compare.agreement(cell), beside, warned(cell)
+    return Entry(*texts, seeds_of(cell), tuple(cell["runs"]))
+
+
+def seeds_of(cell: dict) -> str:
+    """Say what every seed of a cell has: "seed 1: 92.60, seed 2: 93.40"; "" where its values are not of seeds."""
+    values, seeds = cell["values"], cell["seeds"]
+    if not values or len(values) != len(seeds):
+        return ""
+    unit, decimals = cell["printed_unit"], cell["paper_decimals"]
+    said = ("–" if value is None else written(value, None, unit, decimals) for value in values)
+    return ", ".join(f"seed {seed}: {text}" for seed, text in zip(seeds, said, strict=True))

@@ -15,6 +15,7 @@ Report specification (JSON, from ``flatfed.experiment``)::
 from __future__ import annotations
 
 import base64
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,14 @@ from typing import Any
 import yaml
 from markupsafe import Markup
 
+from flatfed import __version__, provenance
 from flatfed.errors import DataError
 from flatfed.files import write_whole
 from flatfed.runs import record as records
 from flatfed.runs.wanted import unpack
 from flatfed.tables import layout, made_of, runs
-from flatfed.tables.errata import Errata, page
 from flatfed.tables.formats import html
+from flatfed.tables.layout import Entry
 from flatfed.tables.trained_on import as_read
 
 KEYS = ("scale", "tables", "figures", "runs", "made_of", "configuration")
@@ -37,11 +39,12 @@ KEYS = ("scale", "tables", "figures", "runs", "made_of", "configuration")
 STATUSES = ("ok", "not_reached", "diverged", "missing", "not_applicable")
 
 
-def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
-    """Write the report that ``spec`` describes to ``out``, whole, the papers' ``errata`` at its end if any is theirs.
+def make(spec: dict[str, Any], out: str | Path) -> None:
+    """Write the report that ``spec`` describes to ``out``, whole.
 
-    Cells, runs and pictures that are absent are counted and named, never an error: a report of half the work
-    is a report.
+    Files of tables, pictures and runs are linked to by their way from there; so are the papers' errata, in the folder
+    above, where any table or figure is a paper's. Cells, runs and pictures that are absent are counted and named, never
+    an error: a report of half the work is a report.
 
     :raises DataError: a key of ``spec`` is missing, or a file that is there is damaged.
     """
@@ -53,6 +56,16 @@ def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
     counted = [records.counted(run.about) for run in made if run.about]
     # Of nobody's papers are tables alone that no printed numbers stand beside.
     papers = bool(spec["figures"]) or not tables or any(table.printed for table in tables)
+    groups = {group.id: group for group in runs.groups(made)}
+    days, machines = runs.made(made)
+    settings, commit = runs.settings(made), provenance.commit()
+
+    def way(path: str | Path) -> str:
+        return Path(os.path.relpath(path, Path(out).parent)).as_posix()
+
+    def links(entry: Entry) -> list[str]:
+        return [place for place in dict.fromkeys(map(runs.place, entry.runs)) if place in groups]
+
     counts = sum((Counter(table.counts) for table in tables), Counter())
     body = (
         html.environment()
@@ -61,12 +74,22 @@ def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
             scale=spec["scale"],
             papers=papers,
             left_out=spec.get("left_out", []),
-            tables=[(table, html.fragment(table)) for table in tables],
+            tables=[
+                (table, html.fragment(table, links, files(way(Path(spec_["cells"]).parents[1] / "tables" / table.id))))
+                for table, spec_ in zip(tables, spec["tables"], strict=True)
+            ],
             cells=[(status.replace("_", " "), counts[status]) for status in STATUSES if counts[status]],
             cell_count=counts["cells"],
             warned=[table for table in tables if table.warnings],
             figures=[
-                {**as_read(figure, counted), "data": picture(figure["png"]), "page": beside(figure["png"])}
+                {
+                    **as_read(figure, counted),
+                    **{"data": picture(figure["png"]), "page": beside(figure["png"])},
+                    "files": [
+                        (ending.upper(), way(Path(figure["png"]).with_suffix(f".{ending}")))
+                        for ending in ("png", "pdf")
+                    ],
+                }
                 for figure in spec["figures"]
             ],
             runs=made,
@@ -74,7 +97,8 @@ def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
             states=Counter(run.state.split(" ")[0] for run in made),
             seconds=sum(run.about.get("seconds", 0) for run in made),
             environments=runs.environments(made),
-            settings=runs.settings(made),
+            settings=settings,
+            shown={protocol for protocol, *_ in settings},
             datasets=sorted(
                 {
                     (run.about["description"]["dataset"]["name"], run.about["dataset_digest"])
@@ -82,14 +106,25 @@ def make(spec: dict[str, Any], out: str | Path, errata: Errata) -> None:
                     if run.about
                 }
             ),
-            errata=page.fragment(errata, level=2) if papers else "",
+            groups=groups.values(),
+            way=way,
+            days=days,
+            machines=machines,
+            version=f"{__version__}{f', commit {commit}' if commit else ''}",
+            box=(runs.WIDE, runs.HIGH),
             configuration=yaml.safe_dump(spec["configuration"], sort_keys=False, allow_unicode=True),
         )
     )
     frame = html.environment().get_template("page.html.j2")
     title = f"FlatFed report, {spec['scale']} scale" if papers else "FlatFed report"
     with write_whole(out, "w") as file:
-        file.write(frame.render(title=title, style=html.style(), body=Markup(body)) + "\n")
+        scripts = html.script("table.js") + html.script("report.js")
+        file.write(frame.render(title=title, style=html.style(), body=Markup(body) + scripts) + "\n")
+
+
+def files(table: str) -> list[tuple[str, str]]:
+    """Return (name, address) of the files of a ``table``, its own path without an ending."""
+    return [("CSV", f"{table}.csv"), ("TeX", f"{table}.tex"), ("Markdown", f"{table}.md"), ("page", f"{table}.html")]
 
 
 def picture(path: str | Path) -> str | None:

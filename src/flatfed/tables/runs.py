@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -33,6 +35,86 @@ class Run:
         """Wall seconds per round, evaluation and neighbours included."""
         done = self.about.get("rounds_done")
         return self.about["seconds"] / done if done else None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Accuracy over the rounds as an SVG draws it: a line of points "x,y" for every seed, in a box ``WIDE`` x ``HIGH``.
+
+    ``name`` of the column; ``low`` and ``high`` the accuracies at the bottom and the top; ``rounds`` at the right;
+    ``ends`` the last accuracy of every seed.
+    """
+
+    name: str
+    low: float
+    high: float
+    rounds: int
+    lines: dict[str, str]
+    ends: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of one protocol, split and algorithm, seed by seed; ``id`` names their place on a page."""
+
+    id: str
+    runs: tuple[Run, ...]
+    curve: Curve | None
+
+    @property
+    def seconds(self) -> float:
+        """Wall seconds of all of them."""
+        return sum(run.about.get("seconds", 0) for run in self.runs)
+
+
+def place(folder: str) -> str:
+    """Return the id of the group that the run in ``folder`` is in."""
+    return "run/" + "/".join(Path(folder).parts[-4:-1])
+
+
+def groups(runs: Iterable[Run]) -> list[Group]:
+    """Return ``runs`` by protocol, split and algorithm, in their order."""
+    found: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        found[place(run.folder)].append(run)
+    return [Group(id_, tuple(those), curve(those)) for id_, those in found.items()]
+
+
+#: Size of a curve's box, points that a line has at most, and the columns that it may show, the first that is there.
+WIDE, HIGH, MOST = 300, 90, 150
+SHOWN = ("test_accuracy", "client_test_accuracy", "validation_accuracy", "train_accuracy")
+
+
+def curve(runs: list[Run]) -> Curve | None:
+    """Return the curve of some runs; None where no two evaluations of one are there."""
+    every = {run.seed: _evaluated(Path(run.folder, records.METRICS)) for run in runs if run.about}
+    name = next((name for name in SHOWN if any(name in lines[0] for lines in every.values() if lines)), None)
+    points = {
+        seed: [(int(line["round"]), float(line[name])) for line in lines if name and line.get(name)]
+        for seed, lines in every.items()
+    }
+    points = {seed: [one for one in found if math.isfinite(one[1])] for seed, found in points.items()}
+    points = {seed: found for seed, found in points.items() if len(found) > 1}
+    if name is None or not points:
+        return None
+    values = [value for found in points.values() for _, value in found]
+    rounds, low, high = max(found[-1][0] for found in points.values()), min(values), max(values)
+    lines = {}
+    for seed, found in points.items():
+        few = [*found[: -1 : 1 + len(found) // MOST], found[-1]]
+        at = ((WIDE * turn / rounds, HIGH * (1 - (value - low) / ((high - low) or 1))) for turn, value in few)
+        lines[seed] = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
+    return Curve(
+        name.replace("_", " "), low, high, rounds, lines, {seed: found[-1][1] for seed, found in points.items()}
+    )
+
+
+def _evaluated(path: Path) -> list[dict[str, str]]:
+    """Return the lines of a metrics.csv, [] where there is none: its record was held against it (:func:`read`)."""
+    if not path.is_file():
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def read(asked: Iterable[Wanted]) -> list[Run]:
@@ -70,6 +152,14 @@ def environments(runs: list[Run]) -> list[tuple[str, int]]:
             versions = [f"{name} {version}" for name, version in sorted((run.about.get("versions") or {}).items())]
             counts[", ".join([*[text for text in where if text], *versions])] += 1
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def made(runs: Iterable[Run]) -> tuple[str, str]:
+    """Return the days on which runs were finished, "2026-11-21 to 2026-11-22", and what they were computed on."""
+    done = [run.about for run in runs if run.about]
+    days = sorted({about["finished"][:10] for about in done if about.get("finished")})
+    places = [(about.get("host") or {}).get("gpu" if about.get("device") == "cuda" else "processor") for about in done]
+    return " to ".join(dict.fromkeys([*days[:1], *days[-1:]])), ", ".join(dict.fromkeys(filter(None, places)))
 
 
 def settings(runs: list[Run]) -> list[tuple[str, dict[str, str], list[tuple[str, dict[str, str]]]]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from flatfed.tables.layout import Table
+from flatfed.tables.layout import Entry, Table
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 
@@ -25,9 +26,20 @@ def environment() -> Environment:
     )
 
 
-def fragment(table: Table) -> Markup:
-    """Return the table as a ``<figure>``, without style."""
-    return Markup(environment().get_template("table.html.j2").render(table=table))
+def fragment(
+    table: Table, links: Callable[[Entry], list[str]] | None = None, files: Sequence[tuple[str, str]] = ()
+) -> Markup:
+    """Return the table as a ``<figure>``, without style.
+
+    ``links`` gives the ids of the places on the page that tell of a number's runs, none of a number that has none, and
+    ``beside`` are (name, address) of the table's other files: of a page that has them.
+    """
+    return Markup(environment().get_template("table.html.j2").render(table=table, links=links, files=files))
+
+
+def script(name: str) -> Markup:
+    """Return a script of the package's as an element of a page."""
+    return Markup("<script>\n{}</script>").format(Markup((TEMPLATES / name).read_text(encoding="utf-8")))
 
 
 def style() -> Markup:
@@ -38,4 +50,6 @@ def style() -> Markup:
 def render(table: Table) -> str:
     """Return the table as a page of its own."""
     page = environment().get_template("page.html.j2")
-    return page.render(title=f"{table.id}: {table.title}", style=style(), body=fragment(table)) + "\n"
+    return (
+        page.render(title=f"{table.id}: {table.title}", style=style(), body=fragment(table) + script("table.js")) + "\n"
+    )

@@ -6,6 +6,7 @@ that only the document knows.
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 from flatfed.tables.layout import Block, Entry, Table
@@ -13,11 +14,18 @@ from flatfed.tables.layout import Block, Entry, Table
 #: Character -> LaTeX that prints it in text, with any engine and no package.
 SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "|": r"$|$", '"': "''",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "|": r"$|$",
     "±": r"$\pm$", "−": r"$-$", "–": "--", "—": "---", "×": r"$\times$", "≥": r"$\ge$", "≤": r"$\le$", "ρ": r"$\rho$",
     "α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "η": r"$\eta$", "λ": r"$\lambda$", "…": r"\dots{}",
     "’": "'", "‘": "`", "“": "``", "”": "''", "\u00a0": "~", "√": r"$\surd$", "→": r"$\to$", "·": r"$\cdot$",
+    "⚠": r"\textbf{!}",
 }  # fmt: skip
+
+#: A straight quote that opens: at the start, or after a space, a bracket or another quote.
+OPENS = re.compile(r"""(^|[\s(\[{"'])(["'])(?=\S)""")
+
+#: How a marked number is set.
+MARKS = {"best": r"\textbf", "second": r"\underline"}
 
 #: Space between the paper's columns, and between the numbers that belong together in one.
 GAP = "1.6em"
@@ -26,7 +34,7 @@ BETWEEN, WITHIN = rf"@{{\hspace{{{GAP}}}}}", r"@{\hspace{.8em}}"
 
 def render(table: Table) -> str:
     """Return the tabular, with title and source as comments above it."""
-    per = table.numbers
+    per = table.numbers + _with_others(table)
     width = max(sum(header.span for header in block.headers[0]) for block in table.blocks) * per
     lines = [f"% {table.title}", f"% {table.subtitle}", r"% Needs \usepackage{booktabs}."]
     group = WITHIN.join("r" * per)
@@ -38,15 +46,24 @@ def render(table: Table) -> str:
     for number, block in enumerate(table.blocks):
         lines += [r"\midrule"] * bool(number) + _block(block, table, per, width)
     lines += [r"\bottomrule", r"\addlinespace"]
-    for note in table.notes:
+    for note in (*(f"Warning: {text}" for text in table.warnings), *table.notes, *table.marked):
         for text in textwrap.wrap(note, _characters(table)):
             lines.append(rf"\multicolumn{{{width + 1}}}{{@{{}}l@{{}}}}{{{escape(text)}}} \\")
     return "\n".join([*lines, r"\end{tabular}"]) + "\n"
 
 
 def escape(text: str) -> str:
-    """Escape text for LaTeX; a character with no entry above passes, UTF-8 being LaTeX's own input encoding."""
-    return "".join(SPECIAL.get(character, character) for character in text)
+    """Escape text for LaTeX; a character with no entry above passes, UTF-8 being LaTeX's own input encoding.
+
+    Straight quotes open or close by what stands before them.
+    """
+    quoted = OPENS.sub(lambda found: found[1] + {'"': "“", "'": "‘"}[found[2]], text).replace('"', "”")
+    return "".join(SPECIAL.get(character, character) for character in quoted)
+
+
+def _with_others(table: Table) -> bool:
+    """Return whether another tool's estimates stand beside ours, in a number of their own under every column."""
+    return any(name for block in table.blocks for name in block.beside)
 
 
 def _characters(table: Table) -> int:
@@ -55,8 +72,9 @@ def _characters(table: Table) -> int:
     for block in table.blocks:
         label = max(len(table.row_header), *(len(name) for name, _ in block.rows))
         for place, under in enumerate(block.under):
-            texts = [_texts(entries[place], table.numbers, str) for _, entries in block.rows]
-            label += sum(max(len(line[i]) for line in [under, *texts]) + 2 for i in range(len(under)))
+            texts = [_texts(entries[place], table) for _, entries in block.rows]
+            head = _beside(under, block.beside[place], table)
+            label += sum(max(len(line[i]) for line in [head, *texts]) + 2 for i in range(len(head)))
         widest = max(widest, label)
     return max(60, widest)
 
@@ -73,12 +91,13 @@ def _block(block: Block, table: Table, per: int, width: int) -> list[str]:
         lines.append(_merged([(header.text, header.span * per) for header in level], width) + r" \\")
         lines.append(_rules([header.span * per for header in level], width))
     fill = [""] * (width - per * len(block.under))
+    under = [_beside(words, name, table) for words, name in zip(block.under, block.beside, strict=True)]
     lines.append(
-        " & ".join([escape(word) for words in ((table.row_header,), *block.under) for word in words] + fill) + r" \\"
+        " & ".join([escape(word) for words in ((table.row_header,), *under) for word in words] + fill) + r" \\"
     )
     lines.append(r"\midrule")
     for label, entries in block.rows:
-        texts = [text for entry in entries for text in _texts(entry, table.numbers, escape)]
+        texts = [text for entry in entries for text in _set(entry, table)]
         lines.append(" & ".join([escape(label), *texts, *fill]) + r" \\")
     return lines
 
@@ -102,7 +121,19 @@ def _rules(spans: list[int], width: int) -> str:
     return " ".join(rules)
 
 
-def _texts(entry: Entry, numbers: int, escape) -> list[str]:
-    """Return a cell's one, two or three texts."""
-    marks = rf"\textsuperscript{{{','.join(entry.marks)}}}" if entry.marks else ""
-    return [escape(entry.ours), escape(entry.paper) + marks, escape(entry.difference)][:numbers]
+def _beside(words: tuple[str, ...], name: str, table: Table) -> tuple[str, ...]:
+    """Return the words under a column, the ``name`` of who estimated beside us behind ours where the table has any."""
+    return (words[0], name, *words[1:]) if _with_others(table) else words
+
+
+def _texts(entry: Entry, table: Table) -> tuple[str, ...]:
+    """Return a cell's texts, one to four: ours, another tool's, the paper's, the difference."""
+    return _beside((entry.ours, entry.paper, entry.difference)[: table.numbers], entry.beside, table)
+
+
+def _set(entry: Entry, table: Table) -> list[str]:
+    """Return a cell's texts in LaTeX: ours as best or second of its column, the paper's with its errata."""
+    ours, *others = map(escape, _texts(entry, table))
+    if entry.marks:
+        others[_with_others(table)] += rf"\textsuperscript{{{','.join(entry.marks)}}}"
+    return [f"{MARKS[entry.rank]}{{{ours}}}" if entry.rank else ours, *others]

@@ -15,6 +15,9 @@ FIELDS = (
     "accuracy", "seeds", "runs", "base_runs", "paper_note", "problems", "warnings", "timed",
 )  # fmt: skip
 
+#: Significant digits of a number: means of float64 have fifteen, the last of them of rounding.
+DIGITS = 12
+
 #: Those of them that are about the paper's numbers: none where none are printed.
 PAPER = ("paper_value", "paper_spread", "difference", "compare", "paper_note")
 
@@ -42,7 +45,9 @@ def render(table: Table) -> str:
 
 
 def _field(value: object) -> object:
-    """Write None as nothing and a list as one field."""
+    """Write None as nothing, a list as one field, and a number with the digits that are meant: no rounding of sums."""
     if isinstance(value, list):
-        return ";".join("" if item is None else str(item) for item in value)
+        return ";".join(str(_field(item)) for item in value)
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
     return "" if value is None else value
