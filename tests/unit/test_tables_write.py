@@ -326,7 +326,9 @@ def test_best_and_second_are_marked(tmp_path):
     write.make(specify(tmp_path / "cells", rows=rows, columns=columns), tmp_path / "tables")
     made = {path.suffix[1:]: path.read_text() for path in (tmp_path / "tables").iterdir()}
     assert "**81.33 ± 0.12**" in made["md"] and "*80.83 ± 0.12* |" in made["md"] and "**80.83" not in made["md"]
-    assert 'class="ours ok best">81.33' in made["html"] and 'class="ours ok second">80.83' in made["html"]
+    shown = dict(re.findall(r'<td class="ours ok (\w+)"[^>]*>([\d.]+)', made["html"]))
+    assert shown == {"best": "81.33", "second": "80.83"}
+    assert 'title="seed 1: 80.00, seed 2: 83.00, seed 3: 81.00">81.33' in made["html"]
     assert r" & \textbf{81.33 $\pm$ 0.12} & " in made["tex"] and r" & \underline{80.83 $\pm$ 0.12} & " in made["tex"]
     assert all("Bold: best" in made[kind] for kind in ("md", "html", "tex"))
 

@@ -22,14 +22,16 @@ rule fetch:
         "python -m flatfed fetch --spec {params.spec:q} --out {params.folder:q} > {log:q} 2>&1"
 
 
-# Downloaded by torchvision and checked by hash, then kept as plain tensors.
+# Downloaded by torchvision and checked by hash, then kept as plain tensors. `--cache` keeps them for other workflows; data sets
+# it does not, since one's own images may change under their path.
 rule weights:
     output:
-        "<resources>/weights/{weights}.safetensors",
+        ensure("<resources>/weights/{weights}.safetensors", non_empty=True),
     log:
         "<logs>/weights/{weights}.log",
     benchmark:
         "<benchmarks>/weights/{weights}.tsv"
+    cache: True
     conda:
         "../../environment.yml"
     params:

@@ -20,7 +20,7 @@ from flatfed.tables import compare
 from flatfed.tables.cells import OWN
 from flatfed.tables.notes import WARNED, beside, by_column, flags, gather, marked, warned, warnings
 from flatfed.tables.trained_on import as_read
-from flatfed.tables.units import as_printed, signed, written
+from flatfed.tables.units import as_printed, of_seeds, signed, written
 
 #: A block with more columns than this is cut at the paper's first header level: three numbers a column fill
 #: a page. What is then still wider than the second is cut between metrics.
@@ -289,14 +289,5 @@ def entry(cell: dict | None, usual: int | None, rank: str = "") -> Entry:
     beside = written(other["value"], other["spread"], unit, decimals) if other else ""
     beside += f" {WARNED}" if warned(cell) else ""
     texts = ours, paper, difference, cell["status"], marks, rank, compare.agreement(cell), beside, warned(cell)
-    return Entry(*texts, seeds_of(cell), tuple(cell["runs"]))
-
-
-def seeds_of(cell: dict) -> str:
-    """Say what every seed of a cell has: "seed 1: 92.60, seed 2: 93.40"; "" where its values are not of seeds."""
-    values, seeds = cell["values"], cell["seeds"]
-    if not values or len(values) != len(seeds):
-        return ""
-    unit, decimals = cell["printed_unit"], cell["paper_decimals"]
-    said = ("–" if value is None else written(value, None, unit, decimals) for value in values)
-    return ", ".join(f"seed {seed}: {text}" for seed, text in zip(seeds, said, strict=True))
+    seeds = of_seeds(cell["values"], cell["seeds"], unit, decimals)
+    return Entry(*texts, seeds, tuple(cell["runs"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -68,6 +69,14 @@ def as_printed(value: float | None, spread: float | None, unit: str, decimals: i
         return written(value, spread, unit)
     factor = PRINTED[unit].factor
     return " ± ".join(f"{number * factor:.{decimals}f}" for number in (value, spread) if number is not None)
+
+
+def of_seeds(values: Sequence[float | None], seeds: Sequence[int], unit: str, decimals: int | None = None) -> str:
+    """Say what every seed has: "seed 1: 92.60, seed 2: –"; "" where the values are not one for each."""
+    if not values or len(values) != len(seeds):
+        return ""
+    texts = ("–" if value is None else written(value, None, unit, decimals) for value in values)
+    return ", ".join(f"seed {seed}: {text}" for seed, text in zip(seeds, texts, strict=True))
 
 
 def signed(value: float, unit: str, decimals: int | None = None) -> str:
