@@ -29,8 +29,6 @@ rule weights:
         ensure("<resources>/weights/{weights}.safetensors", non_empty=True),
     log:
         "<logs>/weights/{weights}.log",
-    benchmark:
-        "<benchmarks>/weights/{weights}.tsv"
     cache: True
     conda:
         "../../environment.yml"
