@@ -3,7 +3,7 @@
 
 SHELL := bash
 .DEFAULT_GOAL := quickstart
-.PHONY: quickstart test lint mutants figures-page results-page
+.PHONY: quickstart test lint mutants figures-page report-page results-page
 
 CORES ?= all
 CANDIDATES := $(or $(PYTHON),python3.12 python3.11 python3 python)
@@ -30,6 +30,10 @@ SCALE ?= preview
 figures-page: $(INSTALLED)
 	$(BIN)/python -m flatfed gallery results/$(SCALE)/figures --out docs/figures.png \
 	    --head "FlatFed, $(SCALE) scale, drawn at commit $$(git rev-parse --short HEAD); seeds and what is missing as each foot says"
+
+# What results/preview/report.html looks like, in Chromium, as it is kept in docs.
+report-page: $(INSTALLED)
+	$(BIN)/python docs/picture_of_report.py
 
 # What the runs under results/published come to at the papers' own settings: docs/results.md and its picture.
 results-page: $(INSTALLED)

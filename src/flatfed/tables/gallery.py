@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import matplotlib.font_manager
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 
 from flatfed.errors import DataError
 from flatfed.files import write_whole
 
 #: Pixels: the width of a figure, the space around it, and the heights of its name and of the head line.
 WIDTH, SPACE, NAME, HEAD = 760, 26, 30, 60
+
+#: Key of the text in a picture that holds the digest of the specification that it was drawn from; in the page of all,
+#: of JSON: name -> digest.
+MADE_OF = "flatfed"
 
 COLUMNS = 3
 COLOURS = 160  # of the palette: lines and letters keep their colours, and 28 figures fit into 2 MB
@@ -20,7 +25,8 @@ COLOURS = 160  # of the palette: lines and letters keep their colours, and 28 fi
 def make(folder: str | Path, out: str | Path, head: str = "") -> None:
     """Write one PNG with every PNG of ``folder``, in the order of their names, to ``out``, whole.
 
-    Each figure goes under the shortest column so far; ``head`` is a line of text above all of them.
+    It holds what its figures are drawn from (:data:`MADE_OF`), so that it can be told when it is older. Each figure
+    goes under the shortest column so far; ``head`` is a line of text above all of them.
 
     :raises DataError: the folder holds no PNG, or one that cannot be read.
     """
@@ -29,9 +35,9 @@ def make(folder: str | Path, out: str | Path, head: str = "") -> None:
         raise DataError(f"{folder}: no figures (*.png); `snakemake --cores all everything` makes them")
     top = HEAD if head else SPACE
     heights = [top] * COLUMNS
-    placed = []
+    placed, drawn = [], {}
     for path in paths:
-        picture = _read(path)
+        picture, drawn[path.stem] = _read(path)
         column = heights.index(min(heights))
         placed.append((path.stem, picture, SPACE + column * (WIDTH + SPACE), heights[column]))
         heights[column] += NAME + picture.height + SPACE
@@ -41,8 +47,16 @@ def make(folder: str | Path, out: str | Path, head: str = "") -> None:
     for name, picture, left, height in placed:
         draw.text((left, height), name, fill="black", font=_font("bold", 19))
         page.paste(picture, (left, height + NAME))
+    about = PngImagePlugin.PngInfo()
+    about.add_text(MADE_OF, json.dumps(drawn, sort_keys=True))
     with write_whole(out) as file:
-        page.quantize(COLOURS, dither=Image.Dither.NONE).save(file, format="png", optimize=True)
+        page.quantize(COLOURS, dither=Image.Dither.NONE).save(file, format="png", optimize=True, pnginfo=about)
+
+
+def drawn_from(path: str | Path) -> str | None:
+    """Return the text that a picture holds of what it was drawn from, None of one that holds none."""
+    with Image.open(path) as file:
+        return file.info.get(MADE_OF)
 
 
 def _order(path: Path) -> tuple[str, int, str]:
@@ -52,16 +66,17 @@ def _order(path: Path) -> tuple[str, int, str]:
     return paper, int(digits or 0), number
 
 
-def _read(path: Path) -> Image.Image:
-    """Return the picture on white, ``WIDTH`` wide."""
+def _read(path: Path) -> tuple[Image.Image, str | None]:
+    """Return the picture on white, ``WIDTH`` wide, and what it was drawn from."""
     try:
         with Image.open(path) as file:
-            picture = file.convert("RGBA")
+            picture, made_of = file.convert("RGBA"), file.info.get(MADE_OF)
     except (OSError, SyntaxError) as problem:
         raise DataError(f"{path}: not a picture ({problem})") from None
     white = Image.new("RGBA", picture.size, "white")
     height = round(picture.height * WIDTH / picture.width)
-    return Image.alpha_composite(white, picture).convert("RGB").resize((WIDTH, height), Image.Resampling.LANCZOS)
+    page = Image.alpha_composite(white, picture).convert("RGB")
+    return page.resize((WIDTH, height), Image.Resampling.LANCZOS), made_of
 
 
 def _font(weight: str, size: int) -> ImageFont.FreeTypeFont:

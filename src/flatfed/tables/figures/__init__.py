@@ -29,8 +29,8 @@ RUNS is a list per seed of the run folders whose mean is that seed's number. Cur
 
     "kind": "surface", "contour", "line": see ``surface`` and ``contour`` in this folder
 
-``make`` writes ``<figure>.png`` (200 dpi) and ``<figure>.pdf``, and for kinds in ``PAGES`` ``<figure>.html``, a page to
-turn them; the same inputs give the same bytes.
+``make`` writes ``<figure>.png`` (200 dpi, with the digest of the specification in it) and ``<figure>.pdf``, and for
+kinds in ``PAGES`` ``<figure>.html``, a page to turn them; the same inputs give the same bytes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 
 from flatfed.errors import DataError, unknown
-from flatfed.files import write_whole
+from flatfed.files import digest_json, write_whole
 from flatfed.runs import record as records
 from flatfed.tables import made_of
 from flatfed.tables.figures import (
@@ -60,6 +60,7 @@ from flatfed.tables.figures import (
     sweep,
 )
 from flatfed.tables.figures.paper import DPI, STYLE, frame
+from flatfed.tables.gallery import MADE_OF
 from flatfed.tables.trained_on import as_read
 
 #: Kind -> function of the specification that returns a matplotlib figure.
@@ -105,6 +106,7 @@ def make(spec: dict[str, Any], out_dir: str | Path) -> None:
         said = spec.get(key, [])
         if not isinstance(said, list) or not all(isinstance(line, str) for line in said):
             raise DataError(f"{name}: {key} is {said!r}; a list of texts is wanted")
+    drawn_from = digest_json(spec)
     found = made_of.hold(spec)
     spec = as_read(spec, map(records.counted, found)) | {"without_sums": made_of.without_sums(found)}
     if spec["kind"] in PAGES:
@@ -116,6 +118,8 @@ def make(spec: dict[str, Any], out_dir: str | Path) -> None:
         try:
             shown = frame(figure)
             for suffix, options in FORMATS.items():
+                if suffix == "png":
+                    options = {**options, "metadata": {**options["metadata"], MADE_OF: drawn_from}}
                 with write_whole(Path(out_dir) / f"{spec['figure']}.{suffix}") as file:
                     figure.savefig(file, format=suffix, bbox_inches=shown, **options)
         finally:

@@ -1,0 +1,55 @@
+"""Makes docs/report.png: the report of the preview as Chromium shows it (`make report-page`).
+
+The picture holds the digest of what it shows, so that a test can tell when it is older.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image, PngImagePlugin
+
+from flatfed import experiment
+from flatfed.files import digest_json, write_whole
+from flatfed.tables.formats.html import TEMPLATES
+from flatfed.tables.gallery import MADE_OF
+
+ROOT = Path(__file__).resolve().parents[1]
+PICTURE = ROOT / "docs/report.png"
+REPORT = ROOT / "results/preview/report.html"
+
+#: Pixels: the window, and colours of the palette.
+WIDTH, HEIGHT, COLOURS = 1400, 2200, 200
+
+
+def shows() -> str:
+    """Return the digest of what the report of the preview shows: its specification and its templates."""
+    templates = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(TEMPLATES.glob("*"))]
+    return digest_json([experiment.load(ROOT).report_spec("preview"), templates])
+
+
+def main() -> None:
+    """Open the report in Chromium, take its picture."""
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None or not REPORT.is_file():
+        sys.exit(f"{REPORT.relative_to(ROOT)} and Chromium are needed: make quickstart; apt-get install chromium")
+    with tempfile.TemporaryDirectory() as folder:
+        shot = Path(folder, "shot.png")
+        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--screenshot={shot}"]
+        command += [f"--window-size={WIDTH},{HEIGHT}", f"--user-data-dir={folder}/profile", f"file://{REPORT}"]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        page = Image.open(io.BytesIO(shot.read_bytes())).convert("RGB")
+    about = PngImagePlugin.PngInfo()
+    about.add_text(MADE_OF, shows())
+    with write_whole(PICTURE) as file:
+        page.quantize(COLOURS, dither=Image.Dither.NONE).save(file, format="png", optimize=True, pnginfo=about)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Commands inside the sentences of README and docs name what is there: files, targets, sub-commands and their options.
+
+Those in blocks are run (tests/workflow/test_docs_commands.py and test_docs.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from flatfed import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "config/README.md", *(ROOT / "docs").glob("*.md")])
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.M))
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Return the words of each command inside the sentences of ``page``."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    found = []
+    for said in re.findall(r"(?<!`)`([^`]+)`(?!`)", text):
+        words = shlex.split(" ".join(said.split()), posix=True) if said.count("'") % 2 == 0 else []
+        while words and re.match(r"[A-Z_]+=", words[0]):
+            words = words[1:]
+        if (
+            len(words) > 1
+            and words[1] != "..."
+            and Path(words[0]).name in ("pytest", "make", "flatfed", "python", "bash")
+        ):
+            found.append(words)
+    return found
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each sub-command of flatfed."""
+    (choices,) = (action.choices for action in cli.parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return choices
+
+
+def wrong(words: list[str]) -> str:
+    """Return what a command names that is not there, "" if all is."""
+    program, *rest = [Path(words[0]).name, *words[1:]]
+    if program == "python" and rest[:2] == ["-m", "flatfed"]:
+        program, rest = "flatfed", rest[2:]
+    if program == "make":
+        absent = [word for word in rest if re.fullmatch(r"[a-z-]+", word) and word not in TARGETS]
+    elif program == "flatfed":
+        sub = parsers().get(rest[0])
+        if sub is None:
+            return rest[0]
+        options = {word.partition("=")[0] for word in rest[1:] if word.startswith("--") and len(word) > 2}
+        absent = sorted(options - set(sub._option_string_actions))
+    else:
+        files = [word.partition("::")[0] for word in rest if re.search(r"\.(py|sh)$|^(tests|benchmarks|\.ci)/", word)]
+        absent = [file for file in files if "*" not in file and not (ROOT / file).exists()]
+    return " ".join(absent)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_name_what_is_there(page):
+    assert {" ".join(words): absent for words in commands(page) if (absent := wrong(words))} == {}
+
+
+def test_wrong_commands_are_noticed():
+    for text, absent in (
+        ("make quickstrat", "quickstrat"),
+        ("python -m flatfed verfy", "verfy"),
+        ("flatfed plan --scales paper", "--scales"),
+        ("pytest tests/unit/none.py::test_x -k model", "tests/unit/none.py"),
+        ("python benchmarks/none.py --device cpu", "benchmarks/none.py"),
+        ("make test", ""),
+        ("flatfed plan fedsmoo2023_T1 --scale paper", ""),
+    ):
+        assert wrong(text.split()) == absent
+    assert sum(len(commands(page)) for page in PAGES) > 100
