@@ -3,7 +3,7 @@
 
 SHELL := bash
 .DEFAULT_GOAL := quickstart
-.PHONY: quickstart test lint mutants figures-page report-page results-page
+.PHONY: quickstart test lint mutants same-bytes figures-page report-page results-page
 
 CORES ?= all
 CANDIDATES := $(or $(PYTHON),python3.12 python3.11 python3 python)
@@ -24,6 +24,11 @@ test: $(INSTALLED)
 # `make mutants ALGORITHMS="fedsmoo feddyn"` tries those of two algorithms.
 mutants: $(INSTALLED)
 	$(BIN)/python tests/mutants $(ALGORITHMS)
+
+# Does the code here train the same bytes as that of a commit? `make same-bytes AGAINST=HEAD~1` tries, and records it, so that
+# runs that the commit finished are not made again. Minutes.
+same-bytes: $(INSTALLED)
+	$(BIN)/python tests/same_bytes.py $(AGAINST)
 
 # All figures that results/$(SCALE) holds on one page, as it is kept in docs.
 SCALE ?= preview

@@ -27,10 +27,24 @@ PACKAGE = "flatfed"
 SRC = Path(__file__).resolve().parents[1]
 
 
+#: What all trainings run, and the list of its digests that were shown to train the same bytes.
+SHARED = (f"{PACKAGE}.engine.train",)
+SAME_BYTES = Path(__file__).with_name("same_bytes.json")
+
+
 def run_digest(description: dict[str, Any], src: Path = SRC) -> str:
-    """Return the digest of the code that trains the run ``description``."""
+    """Return the digest of the code that trains the run ``description``.
+
+    Code that moves changes its digest and not what it trains. ``same_bytes.json`` lists digests of what all trainings
+    share that were shown to give the same bytes (``make same-bytes``). A group of them has one behaviour: ``digests``,
+    and the ``files`` of the first, by module, which stand for all. So finished runs are not made again.
+    """
     own = [f"{PACKAGE}.algorithms.{description['update']['name']}", f"{PACKAGE}.models.{description['model']['name']}"]
-    return code_digest(src, [f"{PACKAGE}.engine.train", *own])
+    shared = files(src, SHARED)
+    digest = _digest(shared)
+    groups = json.loads(SAME_BYTES.read_text(encoding="utf-8"))
+    first = next((group["files"] for group in groups if digest in group["digests"]), shared)
+    return _digest({**{name: known for name, known in files(src, own).items() if name not in shared}, **first})
 
 
 def commit(root: Path = SRC.parent) -> str | None:
@@ -56,14 +70,25 @@ def code_digest(src: Path, modules: Iterable[str]) -> str:
 
 @cache
 def _code_digest(src: Path, modules: tuple[str, ...]) -> str:
-    total = hashlib.sha256()
+    return _digest(files(src, modules))
+
+
+def files(src: Path, modules: Iterable[str]) -> dict[str, str]:
+    """Return the digests of ``modules`` and of all that they import by module, each with its templates'."""
+    found = {}
     for module in closure(src, modules):
         path = _file(src, module)
-        total.update(f"{module} {_known(path, module)['digest']}\n".encode())
+        found[module] = _known(path, module)["digest"]
         if path.name == "__init__.py":
             for template in sorted(path.parent.glob("templates/*")):
-                total.update(f"{template.name} {hashlib.sha256(template.read_bytes()).hexdigest()}\n".encode())
-    return total.hexdigest()
+                found[module] += f"\n{template.name} {hashlib.sha256(template.read_bytes()).hexdigest()}"
+    return found
+
+
+def _digest(found: dict[str, str]) -> str:
+    """Return the SHA-256 of the digests of files, in the order of their modules."""
+    lines = (f"{module} {found[module]}\n" for module in sorted(found))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def closure(src: Path, modules: Iterable[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import same_bytes
 from flatfed import algorithms, provenance
 
 SRC = Path(__file__).parents[2] / "src"
@@ -145,3 +147,38 @@ def test_what_was_read_is_kept_and_never_trusted_for_other_source(tmp_path: Path
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     assert digest() == first and not kept.parent.exists()
     forget()
+
+
+def test_code_that_was_shown_to_train_the_same_bytes_has_the_digest_of_the_first(tmp_path, monkeypatch, before) -> None:
+    """Shared code moves on, twice: the list keeps the runs' digests; what is an algorithm's own still counts."""
+    monkeypatch.setattr(provenance, "SAME_BYTES", tmp_path / "list.json")
+    (tmp_path / "list.json").write_text("[]")
+    first = digests(SRC)
+    listed: list = []
+    was = provenance.code_digest(SRC, provenance.SHARED)
+    for number in (1, 2):
+        after = tmp_path / str(number)
+        shutil.copytree(SRC / "flatfed", after / "flatfed", ignore=shutil.ignore_patterns("__pycache__"))
+        path = after / "flatfed/engine/simulation.py"
+        path.write_text(path.read_text() + f"MOVED = {number}\n")
+        assert not {name for name, digest in digests(after).items() if digest == first[name]}, "not shown yet"
+        now = provenance.code_digest(after, provenance.SHARED)
+        files = provenance.files(SRC if number == 1 else tmp_path / "1", provenance.SHARED)
+        listed = same_bytes.recorded(was, files, now, listed)
+        (tmp_path / "list.json").write_text(json.dumps(listed))
+        assert digests(after) == first == digests(SRC)
+        was = now
+    assert len(listed) == 1 and len(listed[0]["digests"]) == 3
+    own = tmp_path / "2/flatfed/algorithms/fedsmoo.py"
+    own.write_text(own.read_text() + "CHANGED = 1\n")
+    forget()
+    changed = digests(tmp_path / "2")
+    assert {name for name in changed if changed[name] != first[name]} == {"fedsmoo"}
+
+
+def test_the_list_of_same_bytes_is_whole() -> None:
+    groups = json.loads(provenance.SAME_BYTES.read_text())
+    every = [digest for group in groups for digest in group["digests"]]
+    assert len(every) == len(set(every)), "in one group each"
+    for group in groups:
+        assert provenance._digest(group["files"]) == group["digests"][0], "its files are those of the first"

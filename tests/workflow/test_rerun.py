@@ -1,7 +1,13 @@
 """What makes Snakemake train a run again: its algorithm, its hyper-parameters, its data; nothing else."""
 
+import json
+import shutil
+
 import pytest
 from project import ROWS
+
+import same_bytes
+from flatfed import provenance
 
 RUNS = "results/preview/runs/fedsmoo-cifar10/dir0.6-100"
 EVERY = set(ROWS)
@@ -116,3 +122,17 @@ def test_a_run_that_is_made_again_keeps_the_one_before(project):
         "forced, it is kept, too"
     )
     assert (folder / "run.json").read_bytes() != before["run.json"]
+
+
+def test_runs_that_were_finished_before_the_code_moved_are_not_made_again(project):
+    """Where `make same-bytes` has listed the new code beside the one that finished them; as it lists, made here."""
+    src, listed = project.root / "src", project.root / "src/flatfed/same_bytes.json"
+    files = provenance.files(src, provenance.SHARED)
+    was = provenance.code_digest(src, provenance.SHARED)
+    project.edit("src/flatfed/engine/simulation.py", ("class Simulation", "MOVED = True\n\n\nclass Simulation"))
+    assert algorithms(project.planned()) == EVERY
+    moved = project.root / "moved"
+    shutil.copytree(src, moved)
+    now = provenance.code_digest(moved, provenance.SHARED)
+    listed.write_text(json.dumps(same_bytes.recorded(was, files, now, json.loads(listed.read_text()))))
+    assert project.planned() == {}
