@@ -12,10 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import cli
+from flatfed import cli, experiment
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "config/README.md", *(ROOT / "docs").glob("*.md")])
+PROGRAMS = ("pytest", "make", "flatfed", "python", "bash", "snakemake")
+EXP = experiment.load(ROOT)
+RULES = {
+    rule
+    for file in ROOT.glob("workflow/**/*[ks][em][fk]*")
+    if file.is_file()
+    for rule in re.findall(r"^(?:use )?rule (\w+)", file.read_text(encoding="utf-8"), flags=re.M)
+}
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.M))
 
 
@@ -55,10 +63,25 @@ def wrong(words: list[str]) -> str:
             return rest[0]
         options = {word.partition("=")[0] for word in rest[1:] if word.startswith("--") and len(word) > 2}
         absent = sorted(options - set(sub._option_string_actions))
+    elif program == "snakemake":
+        absent = [word for word in rest if word.startswith("results/") and not made(word)]
+        absent += [
+            word
+            for word in rest
+            if re.fullmatch(r"[a-z_]{5,}", word) and word not in RULES and rest[rest.index(word) - 1] == "all"
+        ]
     else:
         files = [word.partition("::")[0] for word in rest if re.search(r"\.(py|sh)$|^(tests|benchmarks|\.ci)/", word)]
         absent = [file for file in files if "*" not in file and not (ROOT / file).exists()]
     return " ".join(absent)
+
+
+def made(target: str) -> bool:
+    """Return whether a file under results is named for a table, figure, protocol or split that there is."""
+    parts = re.sub(r"\{[^}]*\}|<[^>]*>|\*", "", target).split("/")
+    place, name = parts[2] if len(parts) > 2 else "", parts[3].partition(".")[0] if len(parts) > 3 else ""
+    known = {"tables": EXP.tables, "figures": EXP.figures, "cells": EXP.tables, "runs": EXP.protocols}
+    return place not in known or not name or name in known[place] or name in ("photos", "mine_T1")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -73,6 +96,9 @@ def test_wrong_commands_are_noticed():
         ("flatfed plan --scales paper", "--scales"),
         ("pytest tests/unit/none.py::test_x -k model", "tests/unit/none.py"),
         ("python benchmarks/none.py --device cpu", "benchmarks/none.py"),
+        ("snakemake --cores all results/paper/tables/fedsmoo2023_T77.md", "results/paper/tables/fedsmoo2023_T77.md"),
+        ("snakemake --cores all everythin", "everythin"),
+        ("snakemake --cores all everything", ""),
         ("make test", ""),
         ("flatfed plan fedsmoo2023_T1 --scale paper", ""),
     ):

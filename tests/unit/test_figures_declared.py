@@ -23,6 +23,7 @@ from flatfed import experiment
 from flatfed.analysis.landscape_file import Landscape, write
 from flatfed.errors import ConfigError
 from flatfed.experiment import figures as declared
+from flatfed.runs import identity, wanted
 from flatfed.runs.record import PROBE_FORMAT
 from flatfed.tables import figures
 from flatfed.tables.figures import histogram, palette
@@ -290,6 +291,17 @@ def test_a_frame_puts_both_models_into_one_file_by_the_filters_of_its_row(first:
     (file,) = {entry["surface"] for entry in framed["surfaces"]}
     assert places == {first: 0, other: 1} and file.endswith(f"/{first}/seed1/surface.test+dir0.1-100+{other}.npz")
     assert [entry["surface"].rpartition("/")[2] for entry in plain["surfaces"]] == ["surface.test.npz"] * 2
+
+
+def test_runs_are_told_apart_however_a_specification_is_written() -> None:
+    """Snakemake hands it on with sorted keys: the runs of a level line come before those of the series then."""
+    for name in EXP.figures:
+        found = EXP.figure("preview", name)
+        spec = json.loads(json.dumps(found["spec"], sort_keys=True))
+        if "made_of" in spec:
+            asked = wanted.unpack(spec["made_of"], wanted.folders(spec["panels"]))
+            marks = {path: identity.mark(run.description) for path, run in found["runs"].items()}
+            assert {path: one.mark for path, one in asked.items()} == marks, name
 
 
 def test_surfaces_that_are_compared_are_of_the_same_images() -> None:

@@ -106,6 +106,9 @@ def test_targets_are_found_among_the_words_of_a_command_line():
     words = ["--cores", "all", "results/preview/report.htm", "-n", "everythin", "--config", "scale=paper", "results/x"]
     assert targets.written(words, "results", RULES) == ["results/preview/report.htm", "everythin"]
     assert targets.written([*words, "--", "results/y"], "results", RULES)[2:] == ["results/y"]
+    names = {"fedsmoo2023_T1"}
+    asked = ["-n", "--", "fedsmoo2023_T1", "tables/fedsmoo2023_T1.md", "other"]
+    assert targets.written(asked, "results", RULES, names) == asked[2:4]
     for quiet in (
         ["--cores", "all", "-n", "everything"],
         ["--report", "results/preview/snake.html"],
@@ -123,6 +126,9 @@ def test_targets_are_found_among_the_words_of_a_command_line():
         ("results/preview/tables/fedsmoo2023_T1.mdd", "results/preview/tables/fedsmoo2023_T1.md"),
         ("results/paper/figure/fedsmoo2023_F7.png", "results/paper/figures/fedsmoo2023_F7.png"),
         ("results/preview/reprot.html", "results/preview/report.html"),
+        ("fedsmoo2023_T1", "results/preview/tables/fedsmoo2023_T1.csv"),
+        ("fedsmoo2023_F7.png", "results/preview/figures/fedsmoo2023_F7.png"),
+        ("tables/fedsmoo2023_T1.md", "results/paper/tables/fedsmoo2023_T1.md"),
     ],
 )
 def test_an_unknown_target_is_told_the_nearest(exp, target, near):

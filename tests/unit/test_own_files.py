@@ -13,7 +13,9 @@ import pytest
 import yaml
 from own_files import PAGE, ROOT, TEXT, load, photos, put, refusal
 
-from flatfed.data import sources
+from flatfed import cli, experiment
+from flatfed.data import counting, sources
+from flatfed.errors import ConfigError
 from flatfed.experiment import defaults
 
 
@@ -235,3 +237,55 @@ def test_nothing_of_it_imports_torch():
     code += "sys.exit('torch' in sys.modules)"
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     assert subprocess.run([sys.executable, "-c", code], check=False, env=env).returncode == 0
+
+
+def test_what_is_said_of_a_folder_is_held_against_it(here):
+    """Before the first job, and naming the file in which it is said."""
+    photos = ("datasets", "photos")
+    told = refusal(change=put(*photos, "shape", value=[3, 28, 28]))
+    assert told == "own/photos.yaml: datasets.photos.shape: [3, 28, 28] is not what its source makes with `size: 32`"
+    told = refusal(change=put(*photos, "classes", value=5))
+    assert told == "own/photos.yaml: datasets.photos.classes: 5, but photos/train has 3 folders"
+    assert load(change=put(*photos, "classes", value=3)).catalog.datasets["photos"]["train"] == 12
+
+
+def test_what_is_declared_nowhere_is_in_one_message(here):
+    def bare(content):
+        for section in ("datasets", "protocols", "splits"):
+            del content[section]
+
+    told = refusal(change=bare)
+    assert "columns[0]: declared nowhere: protocol 'photos', split 'skewed'" in told
+
+
+def test_another_document_is_refused_with_its_line(here):
+    Path("own/photos.yaml").write_text(TEXT + "---\n" + TEXT)
+    line = TEXT.count("\n") + 1
+    with pytest.raises(ConfigError, match=rf"own/photos\.yaml: line {line}: another document begins; a file holds one"):
+        load_asked()
+
+
+def load_asked():
+    return experiment.load(ROOT, {"scale": "preview", "tables": [], "figures": [], "table_folders": ["own"]})
+
+
+def test_an_image_that_is_exchanged_or_moved_changes_the_listing(here):
+    source = {"source": "imagefolder", "path": "photos", "size": 32}
+    first = counting.listing(source)
+    assert counting.listing(source) == first and counting.listing({"source": "npz", "path": "x.npz"}) is None
+    Path("photos/train/a/4.png").rename(Path("photos/train/b/9.png"))
+    moved = counting.listing(source)
+    Path("photos/train/b/9.png").rename(Path("photos/train/a/4.png"))
+    assert moved != first == counting.listing(source)
+    os.utime("photos/train/a/4.png", (1, 1))
+    assert counting.listing(source) != first
+    Path("photos/train/a/more.txt").touch()
+    assert counting.listing(source) == counting.listing(source)
+
+
+@pytest.mark.parametrize("command", ["plan", "status", "verify"])
+def test_a_table_without_a_preview_is_taken_at_its_own_scale_by_name(here, capsys, command):
+    load()
+    asked = ["--config", "table_folders=[own]", "--config", "tables=[photos]", "--config", "figures=[]"]
+    assert cli.main([command, *asked, "photos"]) == 0
+    assert "photos, paper scale" in capsys.readouterr().out

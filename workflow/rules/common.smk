@@ -13,6 +13,7 @@ from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
 from flatfed import algorithms, closing, experiment, files, folders, gpus, provenance, warm
+from flatfed.data import counting
 from flatfed.experiment import analyses, figures, requests, scales, selection, strict_yaml, tuning
 from flatfed.experiment import targets as experiment_targets
 
@@ -132,8 +133,9 @@ def check_targets(*asked_for):
     Snakemake tells its targets only after the rules are read, and then names no nearest: the words themselves are looked at.
     """
     if workflow.is_main_process and Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
-        for target in experiment_targets.written(sys.argv[1:], RESULTS, asked_for):
-            if not Path(target).exists() and not any(each.is_producer(target) for each in workflow.rules):
+        names = {*EXPERIMENT.tables, *EXPERIMENT.figures}
+        for target in experiment_targets.written(sys.argv[1:], RESULTS, asked_for, names):
+            if (target in names or not Path(target).exists()) and not any(each.is_producer(target) for each in workflow.rules):
                 experiment_targets.refuse(EXPERIMENT, target, asked_for)
 
 

@@ -14,6 +14,7 @@ rule fetch:
         "../../environment.yml"
     params:
         spec=dataset_spec,
+        images=source_images,
         code=code("flatfed.data.sources"),
         folder=subpath(output.manifest, parent=True),
     message:

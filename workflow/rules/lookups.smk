@@ -12,6 +12,12 @@ def source_file(wildcards):
 
 
 @told
+def source_images(wildcards):
+    """What images a folder has, so that exchanged ones are read again."""
+    return counting.listing(EXPERIMENT.dataset_spec(wildcards.dataset)["source"])
+
+
+@told
 def weights_name(wildcards):
     return EXPERIMENT.weights_name(wildcards.weights)
 

@@ -89,7 +89,7 @@ def _plan(commands: Any) -> None:
         "For each, and for all together (a run that several share counts once): runs to make and runs there;\n"
         "hours, from the seconds per round of finished runs and timings on this kind of device, scaled by the images\n"
         "a round sees where the very run was not measured; where nothing like it was, counted from its operations,\n"
-        "the least that it takes (paper scale); disk; memory. A table has the columns that config.yaml names of it,\n"
+        "at a speed that is named (paper scale); disk; memory. A table has the columns that config.yaml names of it,\n"
         "all where it names none, or with --all. Trains nothing without --calibrate.\n"
         "  there    finished        begun    has a checkpoint or an unfinished record, and goes on\n"
         "  stale    made from another description than the configuration's: it will be made again\n"

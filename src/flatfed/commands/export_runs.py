@@ -26,7 +26,7 @@ def pack(wanted: list[str], config: configuration.Parts, out: Path, *, scale: st
     experiment = configuration.load(config)
     if out.exists():
         raise DataError(f"{out}: exists already; an export goes to a new place")
-    runs = wanted_runs(experiment, wanted, scale or experiment.scale)
+    runs = wanted_runs(experiment, wanted, scale or selection.scale_of(experiment, wanted))
     finished = [run for run in runs if state(run) == "finished"]
     if not finished:
         raise DataError(f"none of {len(runs)} runs is finished as the configuration describes it; nothing to export")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -17,7 +16,7 @@ from flatfed.commands.run_folder import run_of
 from flatfed.engine.sizes import SPARE, Sizes, listed
 from flatfed.engine.sizes import said as said_of
 from flatfed.errors import ConfigError, DataError, unknown
-from flatfed.experiment import Cell, Experiment, Run, scales, selection, tuning
+from flatfed.experiment import Cell, Experiment, Run, analyses, scales, selection, tuning
 from flatfed.files import write_json
 from flatfed.runs import identity
 from flatfed.runs import record as records
@@ -49,7 +48,7 @@ class Need:
 
     def add_figure(self, figure: dict[str, Any], experiment: Experiment) -> None:
         """Add what a figure, as ``Experiment.figure`` returns it, reads."""
-        read = {folder for path in figure["inputs"] for folder in models_of(path)}
+        read = {folder for path in figure["inputs"] for folder in analyses.models_of(path)}
         self.analysed |= read
         self.runs |= {path: run_of(experiment, path) for path in {*figure["runs"], *read}}
 
@@ -65,22 +64,6 @@ class Need:
         self.runs |= other.runs
         self.analysed |= other.analysed
         self.timings |= other.timings
-
-
-def models_of(path: str) -> list[str]:
-    """Return the run folders whose models the analysis in ``path`` is of; none where it is no analysis of a run.
-
-    A file of two models in one frame names the other one's split and algorithm behind its own.
-    """
-    file = Path(path)
-    if "/analysis/" not in path or not file.parent.name.startswith("seed"):
-        return []
-    folder = str(file.parent).replace("/analysis/", "/runs/", 1)
-    found = [folder]
-    for split, algorithm in re.findall(r"\+([^+]+)\+([^+]+)", file.stem):
-        protocol, seed = Path(folder).parents[2], file.parent.name
-        found.append(f"{protocol}/{split}/{algorithm}/{seed}")
-    return found
 
 
 def state(run: Run, analysed: bool = False) -> str:
@@ -127,7 +110,7 @@ def plan(
     A record that is damaged is named on stderr; nothing is estimated from it, and its run counts as damaged.
     """
     experiment = configuration.load(config)
-    scale = scale or experiment.scale
+    scale = scale or selection.scale_of(experiment, tables)
     asked, figures = wanted(experiment, scale, tables, every)
     if cells:
         for name, columns in asked:
@@ -155,10 +138,8 @@ def plan(
         if name != "total" or len(needs) > 1:
             what = name if name == "total" else f"{name}, {scale} scale"
             print("\n".join(lines(f"{what}, tuning" if tuned else what, numbers, costs)))
-    if sums["total"]["counted"]:
-        print(plan_counted.explained(costs.rate()))
-    if sums["total"]["unknown"]:
-        print("unknown: nothing like these runs was measured on this kind of device; --calibrate times one of each")
+    for line in plan_counted.explained(sums["total"], costs.rate):
+        print(line)
     if out is not None:
         about = {"scale": scale, "device": costs.device, "machines": costs.machines()}
         write_json(out, {**about, "requests": requests(total.runs.values(), costs), "plan": sums})
@@ -263,24 +244,29 @@ def lines(name: str, numbers: dict[str, Any], costs: Costs) -> list[str]:
     there = f"{numbers['finished']} there"
     there += "".join(f", {numbers[key]} {key}" for key in ("begun", "stale", "damaged") if numbers[key])
     waiting = numbers["runs"] - numbers["finished"]
-    cells = f"{numbers['cells']} cells, " if numbers["cells"] else ""
+    cells = f"{numbers['cells']} cells, " * bool(numbers["cells"])
     said = [f"{name}: {cells}{numbers['runs']} runs: {there}, {waiting} to make"]
     if waiting or numbers["timings"]:
         unit = "GPU-hours" if costs.device == "cuda" else "hours of one job on the CPU"
         parts = [f"{numbers[kind]} {kind}" for kind in plan_counted.WAYS if numbers[kind]]
         hours = f"{numbers['seconds'] / 3600:,.2f} {unit}" if numbers["seconds"] else "unknown"
         where = f"; on {', '.join(costs.machines())}" if costs.machines() else ""
-        timings = f", {numbers['timings']} timings among them" if numbers["timings"] else ""
-        share = numbers["evaluation_seconds"] / numbers["seconds"] if numbers["seconds"] else 0
-        evaluated = f", {100 * share:.0f} % of it evaluation" if share else ""
+        timings = f", {numbers['timings']} timings among them" * bool(numbers["timings"])
+        share = numbers["evaluation_seconds"] / (numbers["seconds"] or 1)
+        evaluated = f", {100 * share:.0f} % of it evaluation" * bool(share)
         said.append(f"  time    {hours}{evaluated} ({', '.join(parts)}{where}){timings}")
-    disk = f"  disk    {said_of(numbers['disk_bytes'])}, {numbers['models']} models kept"
-    said.append(disk + (f"; {numbers['disk_unknown']} of unknown size" if numbers["disk_unknown"] else ""))
+    disk = [f"  disk    {said_of(numbers['disk_bytes'])} stay, {numbers['models']} models kept"]
+    if waiting and (of := numbers["largest"]):
+        disk.append(f"a checkpoint of up to {said_of(of['state'] + of['server'])} while a run trains")
+    disk += [f"{numbers['disk_unknown']} of unknown size"] * bool(numbers["disk_unknown"])
+    said.append("; ".join(disk))
     if waiting:
-        peaks = [("host", numbers["host_memory_bytes"]), ("device", numbers["device_memory_bytes"])]
-        taken = ", ".join(f"{word} {said_of(size)}" for word, size in peaks if size)
-        said += [f"  memory  of one run: {taken} measured"] * bool(taken)
-        said += memory_lines(numbers["largest"], costs.device)
+        peaks = {word: numbers[f"{word}_memory_bytes"] for word in ("host", "device")}
+        taken = ", ".join(f"{word} {said_of(size)}" for word, size in peaks.items() if size)
+        said += [
+            *[f"  memory  of one run: {taken} measured"] * bool(taken),
+            *memory_lines(numbers["largest"], costs.device),
+        ]
     return said
 
 

@@ -2,12 +2,13 @@
 
 Where nothing like a run was measured, its seconds are counted so: the operations of convolutions and matrix products,
 as torch counts them; a multiply-add is two. What else a step does, and that small operations leave a device waiting, is
-not counted: real seconds are rather more.
+not counted; nor are dead taps left out. It is an order of magnitude, at a speed that is named.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -74,10 +75,14 @@ def images_evaluated(description: dict[str, Any], training: int, test: int) -> f
     return each / description["evaluation"]["every"]
 
 
-def explained(rate: float) -> str:
-    """Say what counted hours are, at ``rate`` operations a second."""
-    speed = f"{rate / 1e12:.3g} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:.3g} GFLOP/s"
-    return (
-        "counted: nothing like these runs was measured on this kind of device; the operations of their convolutions "
-        f"and products at {speed}, the least that they take. --calibrate times one of each kind"
-    )
+def explained(numbers: dict[str, Any], rate: Callable[[], float]) -> Iterator[str]:
+    """Yield what hours are that are counted, at ``rate()`` operations a second, and why some are unknown."""
+    nothing = "nothing like these runs was measured on this kind of device"
+    if numbers["counted"]:
+        speed = f"{rate() / 1e12:.3g} TFLOP/s" if rate() >= 1e12 else f"{rate() / 1e9:.3g} GFLOP/s"
+        yield (
+            f"counted: {nothing}; the operations of their convolutions and products at {speed}; a device that reaches "
+            "another speed takes as much less or more. --calibrate times one of each kind"
+        )
+    if numbers["unknown"]:
+        yield f"unknown: {nothing}; --calibrate times one of each kind"

@@ -90,7 +90,7 @@ def status(options: argparse.Namespace) -> None:
     from flatfed.experiment import selection
 
     experiment = configuration.load(options.config)
-    scale = options.scale or experiment.scale
+    scale = options.scale or selection.scale_of(experiment, options.tables)
     asked = selection.named(experiment, options.tables) or experiment.selected(scale)
     for line in [] if options.tables else experiment.left_out(scale):
         print(line, file=sys.stderr)

@@ -34,7 +34,7 @@ def report(
     :raises DataError: a cell is damaged.
     """
     experiment = configuration.load(config)
-    scale = scale or experiment.scale
+    scale = scale or selection.scale_of(experiment, tables)
     asked = selection.named(experiment, tables) or experiment.selected(scale)
     results = []
     for name, columns in asked:

@@ -5,6 +5,7 @@ The loading of folders goes by the same lists. Importing this imports no NumPy: 
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -102,6 +103,23 @@ def npz(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[s
         wanted = "train_images (n, h, w[, c]), train_labels, test_images and test_labels are wanted"
         raise DataError(f"{where}: {path} cannot be read as .npz ({error}); {wanted}") from None
     return {"classes": largest + 1, "shape": shapes[0], "train": lengths["train"], "test": lengths["test"]}
+
+
+def listing(source: dict[str, Any]) -> str | None:
+    """Return a digest of what images a source on disk has: names, sizes, times; None of one that is no folder of them.
+
+    An image that is exchanged, or moved to another class, changes it, and no number of images.
+    """
+    if source["source"] != "imagefolder":
+        return None
+    found, root = [], source["path"]
+    for place, names, files in os.walk(root, followlinks=True):
+        names.sort()
+        for name in sorted(files):
+            if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES:
+                about = os.stat(os.path.join(place, name))
+                found.append(f"{os.path.relpath(place, root)}/{name} {about.st_size} {about.st_mtime_ns}")
+    return hashlib.sha256("\n".join(found).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 #: Kind of source on disk -> how it is counted.

@@ -16,7 +16,7 @@ from flatfed.data import keys
 from flatfed.data.digits import digits
 from flatfed.data.folders import Pictures, imagefolder
 from flatfed.errors import DataError, unknown
-from flatfed.files import check_place
+from flatfed.files import check_place, read_json, write_json
 
 Part = tuple[np.ndarray | Pictures, np.ndarray]
 Parts = tuple[Part, Part, tuple[np.ndarray, np.ndarray, list[str]] | None]
@@ -35,6 +35,10 @@ def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
     source = spec["source"]
     train, test, domains = SOURCES[source["source"]](spec, source)
     datasets.save(out, spec, train, test, _in_declared_order(spec, domains))
+    # Of the same images from another place nothing is trained again: the manifest tells of them, not of the place.
+    manifest = Path(out, "dataset.json")
+    about = read_json(manifest)
+    write_json(manifest, {**about, "source": {key: value for key, value in source.items() if key != "path"}})
 
 
 def _in_declared_order(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flatfed.data import keys
@@ -47,6 +49,22 @@ def line_path(run: Run, results: str, other: Run) -> str:
 def hessian_path(run: Run, results: str) -> str:
     """Return the path of the Hessian's estimates at the model of ``run``."""
     return f"{folder(run, results)}/hessian.json"
+
+
+def models_of(path: str) -> list[str]:
+    """Return the run folders whose models the analysis in ``path`` is of; none where it is no analysis of a run.
+
+    A file of two models in one frame names the other one's split and algorithm behind its own.
+    """
+    file = Path(path)
+    if "/analysis/" not in path or not file.parent.name.startswith("seed"):
+        return []
+    folder = str(file.parent).replace("/analysis/", "/runs/", 1)
+    found = [folder]
+    for split, algorithm in re.findall(r"\+([^+]+)\+([^+]+)", file.stem):
+        protocol, seed = Path(folder).parents[2], file.parent.name
+        found.append(f"{protocol}/{split}/{algorithm}/{seed}")
+    return found
 
 
 def settings(experiment: Experiment, kind: str, scale: str, protocol: str) -> dict[str, Any]:

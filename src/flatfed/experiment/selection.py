@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import schemas, settings, strict_yaml
+from flatfed.experiment import scales, schemas, settings, strict_yaml
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Figure, Table
-from flatfed.experiment.sources import at_home, check_domains, check_source, check_there
+from flatfed.experiment.sources import at_home, check_domains, check_said, check_source, check_there
 from flatfed.runs.wanted import pack
 
 if TYPE_CHECKING:
@@ -67,6 +67,13 @@ def named(experiment: Experiment, names: Iterable[str]) -> list[tuple[str, list[
     return [(name, chosen.get(name)) for name in names]
 
 
+def scale_of(experiment: Experiment, names: Iterable[str]) -> str:
+    """Return the configuration's scale, or "paper" where none of the tables ``names`` has that one."""
+    named_ = [(name, None) for name in names if name in experiment.tables]
+    there = not named_ or scales.tables(experiment, experiment.scale, named_)
+    return experiment.scale if there else "paper"
+
+
 def figures(config: dict[str, Any], known: dict[str, Figure]) -> list[str]:
     """Return the figures asked for; ConfigError if there is no such figure."""
     for place, name in enumerate(config["figures"]):
@@ -92,6 +99,7 @@ def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any
     for name, entry in catalog.datasets.items():
         if name not in config.get("data", {}):
             check_domains(at_home(entry["source"]), entry, f"{catalog.places['datasets'][name]}.source")
+            check_said(at_home(entry["source"]), entry, catalog.places["datasets"][name])
     own = {
         name: {key: value for key, value in source.items() if key != "images"}
         for name, source in config.get("data", {}).items()

@@ -60,6 +60,20 @@ def at_home(source: dict[str, Any]) -> dict[str, Any]:
     return {**source, "path": str(Path(source["path"]).expanduser())} if "path" in source else source
 
 
+def check_said(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
+    """Refuse a dataset, declared in ``where``, that says another shape or number of classes than its folder makes."""
+    if source["source"] != "imagefolder":
+        return
+    size = source["size"]
+    if list(dataset["shape"][1:]) != [size, size]:
+        raise ConfigError(f"{where}.shape: {dataset['shape']} is not what its source makes with `size: {size}`")
+    root = Path(source["path"])
+    if not source.get("domains") and (root / "train").is_dir():
+        there = [each.name for each in (root / "train").iterdir() if each.is_dir() and not each.name.startswith(".")]
+        if len(there) != dataset["classes"]:
+            raise ConfigError(f"{where}.classes: {dataset['classes']}, but {root / 'train'} has {len(there)} folders")
+
+
 def check_domains(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
     """Refuse a source by domains that lists others than ``dataset`` has, or whose folder, once there, lacks one."""
     if not source.get("domains"):

@@ -83,6 +83,11 @@ def read(path: Path, name: str) -> Any:
         value = yaml.load(text, _Loader)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
+    except yaml.composer.ComposerError as error:
+        if "single document" not in str(error):
+            raise ConfigError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
+        line = error.problem_mark.line + 1
+        raise ConfigError(f"{name}: line {line}: another document begins; a file holds one, without `---`") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
     check(value, name)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flatfed.errors import ConfigError, nearest
@@ -49,8 +50,10 @@ def files(experiment: Experiment) -> list[str]:
     return found
 
 
-def written(words: Sequence[str], results: str, rules: Iterable[str]) -> list[str]:
+def written(words: Sequence[str], results: str, rules: Iterable[str], names: Collection[str] = ()) -> list[str]:
     """Return the ``words`` of a command line that are surely targets: files under ``results``, and all but ``rules``.
+
+    Beside them ``names`` of tables and figures, and what ends in one: nothing that Snakemake makes, easily said.
 
     Snakemake tells its targets only after the rules are read. A word is one after ``--``, or where the option before it
     takes no value, or one that it has; of other options it is not known how many they take.
@@ -63,7 +66,7 @@ def written(words: Sequence[str], results: str, rules: Iterable[str]) -> list[st
             certain, wanted = word in FLAGS or word in VALUED or "=" in word, int(word in VALUED)
         elif wanted:
             wanted -= 1
-        elif certain and (word.startswith(f"{results}/") or _all_but(word, rules)):
+        elif certain and (word.startswith(f"{results}/") or _all_but(word, rules) or Path(word).stem in names):
             found.append(word)
     return found
 
@@ -75,7 +78,10 @@ def _all_but(word: str, rules: Sequence[str]) -> bool:
 def refuse(experiment: Experiment, target: str, rules: Iterable[str]) -> None:
     """Raise a ConfigError for ``target``, which no rule makes: the nearest rule or file, what can be asked for."""
     rules = sorted(rules)
-    near = nearest(target, [*rules, *files(experiment)])
+    known = files(experiment)
+    # Of a name alone, the first file of that name: preview before paper, where there are both.
+    named = next((file for file in known if Path(file).stem == Path(target).stem and not target.startswith("/")), None)
+    near = named if "/" not in target and named else nearest(target, [*rules, *known]) or named
     meant = f"did you mean {near!r}? " if near else ""
     raise ConfigError(
         f"target {target!r}: no rule makes it; {meant}Targets are rules ({', '.join(rules)}) and files, such as "

@@ -75,7 +75,7 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     lines = [*of_rows(experiment, table.entries), *table.settings.get("notes", [])]
     if len(columns) < len(table.columns):
         lines.insert(
-            0, f"Shown: {len(columns)} of its {len(table.columns)} columns, as `tables:` of the configuration says."
+            0, f"Shown: {len(columns)} of its {len(table.columns)} columns, those that the configuration names."
         )
     if table.reference is not None:
         lines += experiment.errata.notes(table.reference)

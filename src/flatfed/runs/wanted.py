@@ -99,13 +99,16 @@ def unpack(packed: dict[str, Any], folders: Iterable[str]) -> dict[str, Wanted]:
 
 
 def folders(panels: Any) -> list[str]:
-    """Return the folders of the runs that the panels of a figure name, each once: what stands under a key ``runs``."""
+    """Return the folders of the runs that the panels of a figure name, each once: what stands under a key ``runs``.
+
+    Keys are gone through in their order as texts, which a specification keeps whoever writes it.
+    """
     return list(dict.fromkeys(_folders(panels)))
 
 
 def _folders(value: Any, inside: bool = False) -> Iterator[str]:
     if isinstance(value, dict):
-        for key, each in value.items():
+        for key, each in sorted(value.items()):
             yield from _folders(each, key == "runs")
     elif isinstance(value, list):
         for each in value:

@@ -132,6 +132,7 @@ def read(spec: dict[str, Any]) -> Table:
     differences = any(cell and cell["difference"] is not None for cell in cells.values())
     printed = spec.get("printed", True)
     scale = "Preview scale" + ", not the paper's data" * printed + ": " if spec["scale"] == "preview" else ""
+    theirs = "In the paper: " if scale and printed else ""
     return Table(
         id=spec["table"],
         scale=spec["scale"],
@@ -140,7 +141,7 @@ def read(spec: dict[str, Any]) -> Table:
         subtitle=". ".join(f"{word}: {spec[key].rstrip('.')}" for word, key in SOURCES if spec.get(key)),
         row_header=spec.get("row_header", "Algorithm"),
         blocks=tuple(
-            _block(part, columns, spec["rows"], cells, usual, differences, printed)
+            _block(part and theirs + part, columns, spec["rows"], cells, usual, differences, printed)
             for part, columns in split(spec["columns"])
         ),
         notes=tuple(gather(spec, list(cells.values()), counts, usual, differences)),
