@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from flatfed import experiment
-from flatfed.files import digest_json
+from flatfed.files import digest_file, digest_json
 from flatfed.tables import gallery
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +32,11 @@ def test_the_picture_of_the_report_is_not_older_than_what_it_shows():
     spec.loader.exec_module(script)
     older = "docs/report.png is older than the report of the preview: make quickstart; make report-page"
     assert gallery.drawn_from(script.PICTURE) == script.shows(), older
+
+
+def test_the_picture_of_the_results_is_of_their_page():
+    page = digest_file(ROOT / "docs/results.md")
+    assert gallery.drawn_from(ROOT / "docs/results.png") == page, "docs/results.png is older: make results-page"
 
 
 def test_every_picture_of_the_docs_is_made_by_a_command():

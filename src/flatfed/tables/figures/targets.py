@@ -19,6 +19,7 @@ from flatfed.files import write_whole
 from flatfed.tables.figures import FORMATS
 from flatfed.tables.figures.palette import rank, style
 from flatfed.tables.figures.paper import QUANTITIES, STYLE, WIDTH, caption, frame
+from flatfed.tables.gallery import MADE_OF
 from flatfed.tables.own_setting import Outcome, Trained
 
 FOOTNOTE = (
@@ -101,12 +102,16 @@ def _circle(axis: Any, round_: float, target: float, one: Outcome, *, filled: bo
     axis.plot(round_, 100 * target, "o", color=style(one.cell["row"])[0], markersize=4.5, zorder=3, **look)
 
 
-def make(panels: list[Panel], path: Path) -> None:
-    """Draw ``panels`` into the PNG ``path``, whole: the same runs give the same bytes."""
+def make(panels: list[Panel], path: Path, page: str) -> None:
+    """Draw ``panels`` into the PNG ``path``, whole: the same runs give the same bytes.
+
+    ``page`` is the digest of the page that the picture stands on, which it holds so that it can be told when it is older.
+    """
+    options = {**FORMATS["png"], "metadata": {**FORMATS["png"]["metadata"], MADE_OF: page}}
     with pyplot.rc_context(STYLE):
         figure = draw(panels)
         try:
             with write_whole(path) as file:
-                figure.savefig(file, format="png", bbox_inches=frame(figure), **FORMATS["png"])
+                figure.savefig(file, format="png", bbox_inches=frame(figure), **options)
         finally:
             pyplot.close(figure)
