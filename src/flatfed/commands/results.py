@@ -15,7 +15,7 @@ from flatfed import forms
 from flatfed.commands import published, run_record
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import Experiment
-from flatfed.files import check_place, digest_file
+from flatfed.files import check_place, digest_json
 from flatfed.runs import identity
 from flatfed.runs import record as records
 from flatfed.tables import made_of, own_setting, results_page
@@ -53,7 +53,8 @@ def results(options: argparse.Namespace) -> None:
     sums = made_of.without_sums([record for record, _ in found.runs.values()])
     results_page.write(made, smaller, options.out, picture.name if picture else None, sums)
     if picture:
-        targets.make(panels, picture, digest_file(options.out))
+        text = options.out.read_text(encoding="utf-8").replace(f"({picture.name})", "()")
+        targets.make(panels, picture, digest_json(text))
     print(f"{options.out}: {results_page.verdict(made)}")
 
 

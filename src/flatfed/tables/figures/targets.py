@@ -105,7 +105,7 @@ def _circle(axis: Any, round_: float, target: float, one: Outcome, *, filled: bo
 def make(panels: list[Panel], path: Path, page: str) -> None:
     """Draw ``panels`` into the PNG ``path``, whole: the same runs give the same bytes.
 
-    ``page`` is the digest of the page that the picture stands on, which it holds so that it can be told when it is older.
+    ``page``: the digest of the page that the picture stands on, kept in it so that it can be told when it is older.
     """
     options = {**FORMATS["png"], "metadata": {**FORMATS["png"]["metadata"], MADE_OF: page}}
     with pyplot.rc_context(STYLE):
