@@ -135,7 +135,9 @@ def check_targets(*asked_for):
     if workflow.is_main_process and Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
         names = {*EXPERIMENT.tables, *EXPERIMENT.figures}
         for target in experiment_targets.written(sys.argv[1:], RESULTS, asked_for, names):
-            if (target in names or not Path(target).exists()) and not any(each.is_producer(target) for each in workflow.rules):
+            if (target in names or not Path(target).exists()) and not any(
+                each.is_producer(target) for each in workflow.rules
+            ):
                 experiment_targets.refuse(EXPERIMENT, target, asked_for)
 
 
