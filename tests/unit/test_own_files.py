@@ -255,7 +255,16 @@ def test_what_is_declared_nowhere_is_in_one_message(here):
             del content[section]
 
     told = refusal(change=bare)
-    assert "columns[0]: declared nowhere: protocol 'photos', split 'skewed'" in told
+    assert told.startswith(
+        "own/photos.yaml: declared nowhere: columns[0].protocol 'photos', columns[0].splits 'skewed'; "
+    )
+
+    def without_two(content):
+        for section in ("datasets", "splits"):
+            del content[section]
+
+    told = refusal(change=without_two)
+    assert "declared nowhere: protocols.photos.dataset 'photos', columns[0].splits 'skewed'; " in told
 
 
 def test_another_document_is_refused_with_its_line(here):

@@ -69,10 +69,10 @@ def load(
     for name, entry in algorithms.items():
         checks.check_algorithm(name, entry, algorithms, known, places["algorithms"][name])
     algorithms = {name: defaults.algorithm(name, entry, algorithms) for name, entry in algorithms.items()}
-    protocols: dict[str, settings.Protocol] = {}
-    for protocol in _protocols(root, documents):
+    protocols = {protocol.id: protocol for protocol in _protocols(root, documents)}
+    own.check_declared(documents, datasets, protocols, splits)
+    for protocol in protocols.values():
         checks.check_protocol(protocol, datasets, algorithms, splits)
-        protocols[protocol.id] = protocol
     tables, table_files = _tables(documents)
     figures = dict(_files(root / "config/figures", "config/figures", "figure"))
     return Catalog(datasets, splits, algorithms, protocols, tables, table_files, figures, places)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,3 +80,25 @@ def _missing(table: dict[str, Any], sections: dict[str, dict[str, Any]]) -> Iter
     yield from needs.table(table) if table else ()
     for name, of in (("datasets", needs.datasets), ("splits", needs.splits), ("algorithms", needs.algorithms)):
         yield from of(sections.get(name, {}), (name,))
+
+
+def check_declared(
+    documents: Iterable[Document], datasets: Container[str], protocols: Container[str], splits: Container[str]
+) -> None:
+    """Refuse a file in which several ids stand that are declared nowhere, all of them at once.
+
+    Of a single one more is said where it is used: the nearest that there is.
+    """
+    for each in documents:
+        absent = [
+            f"protocols.{name}.dataset {protocol['dataset']!r}"
+            for name, protocol in each.sections.get("protocols", {}).items()
+            if "dataset" in protocol and protocol["dataset"] not in datasets
+        ]
+        for place, group in enumerate((each.table or {}).get("columns", [])):
+            asked = [("protocol", group["protocol"], protocols)] if "protocol" in group else []
+            asked += [("splits", split, splits) for split in group.get("splits", [])]
+            absent += [f"columns[{place}].{key} {name!r}" for key, name, known in asked if name not in known]
+        if len(absent) > 1:
+            sections = "`datasets:`, `protocols:` and `splits:` of this file or another may declare them"
+            raise ConfigError(f"{each.where}: declared nowhere: {', '.join(absent)}; {sections}")

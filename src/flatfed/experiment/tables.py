@@ -88,20 +88,8 @@ def _check_reference(keys: dict[str, Any], where: str) -> None:
             raise ConfigError(unknown("key", key, KEYS, f"{where}: reference"))
 
 
-def _check_declared(group: dict[str, Any], catalog: Catalog, where: str) -> None:
-    """Refuse a group of columns of whose protocol and splits several are declared nowhere, all of them at once."""
-    asked = [("protocol", group["protocol"], catalog.protocols)]
-    asked += [("split", name, catalog.splits) for name in group.get("splits", [])]
-    absent = [f"{kind} {name!r}" for kind, name, known in asked if name not in known]
-    if len(absent) > 1:
-        raise ConfigError(
-            f"{where}: declared nowhere: {', '.join(absent)}; `protocols:` and `splits:` may stand beside"
-        )
-
-
 def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
     """Return the columns of one group: split by split, metric by metric, target by target."""
-    _check_declared(group, catalog, where)
     protocol = fit.protocol_of(group["protocol"], catalog, where)
     metrics = [{**_own(document), **one} for one in _own_metrics(group) or _own_metrics(document) or [{}]]
     splits = group.get("splits", [])
