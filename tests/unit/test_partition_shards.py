@@ -187,7 +187,8 @@ def test_more_shards_than_the_classes_of_the_preview_are_refused():
     protocol = EXP.catalog.protocols["dfedsam-cifar100"]
 
     def check(split):
-        fit.check(protocol, "mine", replace(EXP.catalog, splits={"mine": split}), "a table")
+        places = {**EXP.catalog.places, "splits": {"mine": "config/splits.yaml: mine"}}
+        fit.check(protocol, "mine", replace(EXP.catalog, splits={"mine": split}, places=places), "a table")
 
     with pytest.raises(ConfigError) as error:
         check(many)

@@ -41,7 +41,7 @@ REFUSED = {
     'a: "\\ud800"': "not YAML",
     "\ta: 1": "not YAML",
     "a: [1": "not YAML",
-    "a: 1\n---\na: 2": "not YAML: expected a single document",
+    "a: 1\n---\na: 2": "line 2: another document begins; a file holds one",
 }
 
 

@@ -75,7 +75,10 @@ def make(spec: dict[str, Any], out: str | Path) -> None:
             papers=papers,
             left_out=spec.get("left_out", []),
             tables=[
-                (table, html.fragment(table, links, files(way(Path(spec_["cells"]).parents[1] / "tables" / table.id))))
+                (
+                    table,
+                    html.fragment(table, links, files(way(Path(spec_["cells"]).parent.parent / "tables" / table.id))),
+                )
                 for table, spec_ in zip(tables, spec["tables"], strict=True)
             ],
             cells=[(status.replace("_", " "), counts[status]) for status in STATUSES if counts[status]],
