@@ -41,7 +41,7 @@ def test_a_path_and_a_title_are_taken_literally(place):
         "--config", f"data={source}", "--", "resources/digits/dataset.json", f"results/preview/tables/{TABLE}.csv"
     )
     manifest = json.loads((place.root / "resources/digits/dataset.json").read_text())
-    assert manifest["source"]["path"] == data.name
+    assert (manifest["source"], manifest["train"]) == ({"source": "npz"}, 20), "read from there"
     assert EVIL in html.unescape((place.root / f"results/preview/tables/{TABLE}.html").read_text())
     made = {path.relative_to(place.root).parts[0] for path in files(place) - before}
     assert made == {"results", "resources", "logs", "benchmarks"}
