@@ -13,12 +13,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from PIL import Image, PngImagePlugin
+from PIL import Image
 
 from flatfed import experiment
-from flatfed.files import digest_json, write_whole
+from flatfed.files import digest_json
+from flatfed.tables import gallery
 from flatfed.tables.formats.html import TEMPLATES
-from flatfed.tables.gallery import MADE_OF
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs/report.png"
@@ -45,10 +45,7 @@ def main() -> None:
         command += [f"--window-size={WIDTH},{HEIGHT}", f"--user-data-dir={folder}/profile", f"file://{REPORT}"]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         page = Image.open(io.BytesIO(shot.read_bytes())).convert("RGB")
-    about = PngImagePlugin.PngInfo()
-    about.add_text(MADE_OF, shows())
-    with write_whole(PICTURE) as file:
-        page.quantize(COLOURS, dither=Image.Dither.NONE).save(file, format="png", optimize=True, pnginfo=about)
+    gallery.save(page, PICTURE, shows(), COLOURS)
 
 
 if __name__ == "__main__":

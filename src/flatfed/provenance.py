@@ -39,12 +39,16 @@ def run_digest(description: dict[str, Any], src: Path = SRC) -> str:
     share that were shown to give the same bytes (``make same-bytes``). A group of them has one behaviour: ``digests``,
     and the ``files`` of the first, by module, which stand for all. So finished runs are not made again.
     """
-    own = [f"{PACKAGE}.algorithms.{description['update']['name']}", f"{PACKAGE}.models.{description['model']['name']}"]
+    return _run_digest(Path(src), SAME_BYTES, description["update"]["name"], description["model"]["name"])
+
+
+@cache
+def _run_digest(src: Path, same_bytes: Path, algorithm: str, model: str) -> str:
     shared = files(src, SHARED)
     digest = _digest(shared)
-    groups = json.loads(SAME_BYTES.read_text(encoding="utf-8"))
-    first = next((group["files"] for group in groups if digest in group["digests"]), shared)
-    return _digest({**{name: known for name, known in files(src, own).items() if name not in shared}, **first})
+    first = next((group["files"] for group in read_json(same_bytes) if digest in group["digests"]), shared)
+    own = files(src, [f"{PACKAGE}.algorithms.{algorithm}", f"{PACKAGE}.models.{model}"])
+    return _digest({**{name: known for name, known in own.items() if name not in shared}, **first})
 
 
 def commit(root: Path = SRC.parent) -> str | None:

@@ -165,6 +165,7 @@ def folder(tmp_path, monkeypatch):
     yield outside
     provenance._file.cache_clear()
     provenance._code_digest.cache_clear()
+    provenance._run_digest.cache_clear()
 
 
 def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(tmp_path, folder):
@@ -175,7 +176,7 @@ def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(tmp_path, folder)
     assert exp.catalog.algorithms["fedsign"]["label"] == "FedSign"
     before = provenance.run_digest(run.description)
     (folder / "fedsign.py").write_text(MINE.replace("alpha=self.size", "alpha=2 * self.size"))
-    for cached in (provenance._known, provenance._code_digest):
+    for cached in (provenance._known, provenance._code_digest, provenance._run_digest):
         cached.cache_clear()
     assert provenance.run_digest(run.description) != before
 

@@ -25,12 +25,17 @@ def held_out(images: int) -> int:
     return images // ONE_IN
 
 
+def subfolders(root: Path) -> list[str]:
+    """Return the names of the visible folders in the folder ``root``, sorted."""
+    with os.scandir(root) as found:
+        return sorted(entry.name for entry in found if entry.is_dir() and not entry.name.startswith("."))
+
+
 def folders(root: Path, where: str, expected: str) -> list[str]:
     """Return the names of the visible folders in ``root``, sorted; DataError when there are none."""
     if not root.is_dir():
         raise DataError(f"{where}: no folder {root}; expected the layout {expected}")
-    with os.scandir(root) as found:
-        names = sorted(entry.name for entry in found if entry.is_dir() and not entry.name.startswith("."))
+    names = subfolders(root)
     if not names:
         raise DataError(f"{where}: folder {root} holds no folders; expected the layout {expected}")
     return names

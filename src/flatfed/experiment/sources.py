@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from flatfed.data import counting
 from flatfed.data.keys import SOURCES
 from flatfed.errors import ConfigError, absent, unknown
 from flatfed.experiment import schemas
@@ -69,7 +70,7 @@ def check_said(source: dict[str, Any], dataset: dict[str, Any], where: str) -> N
         raise ConfigError(f"{where}.shape: {dataset['shape']} is not what its source makes with `size: {size}`")
     root = Path(source["path"])
     if not source.get("domains") and (root / "train").is_dir():
-        there = [each.name for each in (root / "train").iterdir() if each.is_dir() and not each.name.startswith(".")]
+        there = counting.subfolders(root / "train")
         if len(there) != dataset["classes"]:
             raise ConfigError(f"{where}.classes: {dataset['classes']}, but {root / 'train'} has {len(there)} folders")
 

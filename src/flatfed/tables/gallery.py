@@ -47,10 +47,15 @@ def make(folder: str | Path, out: str | Path, head: str = "") -> None:
     for name, picture, left, height in placed:
         draw.text((left, height), name, fill="black", font=_font("bold", 19))
         page.paste(picture, (left, height + NAME))
+    save(page, out, json.dumps(drawn, sort_keys=True), COLOURS)
+
+
+def save(page: Image.Image, out: str | Path, made_of: str, colours: int) -> None:
+    """Write a picture in so many ``colours`` to ``out``, whole, with the text of what it is ``made_of`` in it."""
     about = PngImagePlugin.PngInfo()
-    about.add_text(MADE_OF, json.dumps(drawn, sort_keys=True))
+    about.add_text(MADE_OF, made_of)
     with write_whole(out) as file:
-        page.quantize(COLOURS, dither=Image.Dither.NONE).save(file, format="png", optimize=True, pnginfo=about)
+        page.quantize(colours, dither=Image.Dither.NONE).save(file, format="png", optimize=True, pnginfo=about)
 
 
 def drawn_from(path: str | Path) -> str | None:

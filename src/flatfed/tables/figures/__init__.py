@@ -89,6 +89,11 @@ FORMATS: dict[str, dict[str, Any]] = {
 KEYS = ("figure", "kind", "scale", "title", "panels")
 
 
+def png(made_of: str) -> dict[str, Any]:
+    """Return how a PNG is saved that holds the digest of what it is ``made_of``."""
+    return {**FORMATS["png"], "metadata": {**FORMATS["png"]["metadata"], MADE_OF: made_of}}
+
+
 def make(spec: dict[str, Any], out_dir: str | Path) -> None:
     """Draw the figure that ``spec`` describes into ``out_dir`` as PNG and PDF, and as a page, each file whole.
 
@@ -119,7 +124,7 @@ def make(spec: dict[str, Any], out_dir: str | Path) -> None:
             shown = frame(figure)
             for suffix, options in FORMATS.items():
                 if suffix == "png":
-                    options = {**options, "metadata": {**options["metadata"], MADE_OF: drawn_from}}
+                    options = png(drawn_from)
                 with write_whole(Path(out_dir) / f"{spec['figure']}.{suffix}") as file:
                     figure.savefig(file, format=suffix, bbox_inches=shown, **options)
         finally:

@@ -16,10 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from flatfed.files import write_whole
-from flatfed.tables.figures import FORMATS
+from flatfed.tables.figures import png
 from flatfed.tables.figures.palette import rank, style
 from flatfed.tables.figures.paper import QUANTITIES, STYLE, WIDTH, caption, frame
-from flatfed.tables.gallery import MADE_OF
 from flatfed.tables.own_setting import Outcome, Trained
 
 FOOTNOTE = (
@@ -107,11 +106,10 @@ def make(panels: list[Panel], path: Path, page: str) -> None:
 
     ``page``: the digest of the page that the picture stands on, kept in it so that it can be told when it is older.
     """
-    options = {**FORMATS["png"], "metadata": {**FORMATS["png"]["metadata"], MADE_OF: page}}
     with pyplot.rc_context(STYLE):
         figure = draw(panels)
         try:
             with write_whole(path) as file:
-                figure.savefig(file, format="png", bbox_inches=frame(figure), **options)
+                figure.savefig(file, format="png", bbox_inches=frame(figure), **png(page))
         finally:
             pyplot.close(figure)
