@@ -281,16 +281,10 @@ def status(options: argparse.Namespace) -> None:
     states.status(options)
 
 
-def export(options: argparse.Namespace) -> None:
-    from flatfed.commands import export_runs as exports
-
-    exports.pack(options.wanted, options.config, options.out, scale=options.scale)
-
-
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     **{"fetch": fetch, "partition": partition, "weights": weights, "train": train, "evaluate": evaluate},
     **{"choose": choose, "hessian": hessian, "surface": surface, "cell": cell, "table": table},
-    **{"figure": figure, "specify": specify, "report": report, "describe": describe, "export": export},
+    **{"figure": figure, "specify": specify, "report": report, "describe": describe},
     **{"import": import_runs, "check": check, "errata": errata, "gallery": gallery, "verify": verify},
     **{"time": time, "plan": plan, "rerun": rerun, "published": published, "results": results, "status": status},
 }

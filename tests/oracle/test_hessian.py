@@ -246,12 +246,6 @@ def test_the_density_is_that_of_the_spectrum():
         each = [np.sum(np.array(w) * np.array(n) ** moment) for n, w in zip(nodes, weights, strict=True)]
         error = np.std(each, ddof=1) / math.sqrt(len(each))
         assert abs(np.mean(each) - float((SPECTRUM**moment).mean())) <= 4 * error + 1e-9
-    at = np.linspace(-60, 90, 3001)
-    smooth = records.smooth({"nodes": nodes, "weights": weights}, at, 2.0)
-    assert np.sum(smooth) * (at[1] - at[0]) == pytest.approx(1, abs=1e-6)
-    bells = torch.distributions.Normal(SPECTRUM, 2.0)
-    expected = bells.log_prob(torch.from_numpy(at)[:, None]).exp().mean(dim=1).numpy()
-    assert np.abs(smooth - expected).max() < 0.05 * expected.max()
 
 
 def test_a_density_of_few_eigenvalues_ends_early():
@@ -294,3 +288,13 @@ def test_agreement_is_measured_against_the_errors():
     few = records.agreement({**ours, "trace_vectors": 8}, exact)["trace"]
     assert few["error"] == pytest.approx(3 * 4.5299, abs=1e-3)
     assert not records.agreement(ours, {**theirs, "top_eigenvalue": 9.96})["top_eigenvalue"]["within"]
+
+
+def test_an_interval_of_two_estimates_has_the_degrees_of_freedom_of_welch_and_satterthwaite():
+    """Errors 3 and 4 of 2 and 8 degrees: (9 + 16)^2 / (81 / 2 + 256 / 8) is 8.6, rounded down 8, of quantile 2.3060."""
+    assert records.half_width([(3.0, 2), (4.0, 8)]) == pytest.approx(5 * 2.3060, abs=5e-4)
+    assert records.half_width([(1.0, 5), (1.0, 5)]) == pytest.approx(math.sqrt(2) * 2.2281, abs=1e-4), "ten, exactly"
+    assert records.half_width([(2.0, 9)]) == records.half_width([(2.0, 9), (0.0, 0)])
+    assert records.half_width([(2.0, 9)]) == pytest.approx(2 * 2.2622, abs=1e-4)
+    assert records.half_width([(0.0, 7), (0.0, 3)]) == 0
+    assert records.half_width([(math.inf, 0), (1.0, 3)]) == math.inf

@@ -32,7 +32,6 @@ CALLS = {
     "specify": "--configuration configuration.json --scale preview --out new.json",
     "report": "--spec report.json --out new.html",
     "describe": "--config config.yaml results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedavg/seed1",
-    "export": f"--config config.yaml --out new {TABLE}",
     "import": "--config config.yaml run",
     "check": "--config config.yaml",
     "errata": "--out new.html",

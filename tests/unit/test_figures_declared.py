@@ -263,11 +263,6 @@ def test_the_check_of_overlaps_finds_them() -> None:
     pyplot.close(figure)
 
 
-def test_pages_are_declared_for_the_kinds_that_have_them() -> None:
-    assert set(declared.PAGED) == set(figures.PAGES)
-    assert declared.endings("surface") == ("png", "pdf", "html") and declared.endings("bars") == ("png", "pdf")
-
-
 def test_the_mesh_of_fedsmoo_is_the_same_in_the_three_panels() -> None:
     """Each model is in a file of its own, by its own filters, FedSMOO's in one for all panels."""
     panels = EXP.figure("preview", "fedsmoo2023_F3")["spec"]["panels"]

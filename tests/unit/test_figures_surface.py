@@ -1,11 +1,8 @@
-"""Pictures of loss surfaces: what is drawn where, what is said, what is refused; pages that fetch nothing."""
+"""Pictures of loss surfaces: what is drawn where, what is said, what is refused."""
 
 from __future__ import annotations
 
-import html
 import io
-import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +13,8 @@ from matplotlib.text import Text
 import made
 from flatfed.analysis.landscape_file import Landscape, read, write
 from flatfed.errors import DataError
-from flatfed.tables import figures, report
-from flatfed.tables.figures import contour, surface, surface_page
+from flatfed.tables import figures
+from flatfed.tables.figures import line, surface
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,10 +75,6 @@ def texts(figure) -> str:
     return " ".join(t.get_text().replace("\n", " ") for t in figure.findobj(Text))
 
 
-def flat(spec, kind="contour", panel=0):
-    return {**spec, "kind": kind, "panels": [spec["panels"][panel]]}
-
-
 def corners(axis) -> np.ndarray:
     """Corners (faces, 4, 3) of what a panel shows."""
     (collection,) = axis.collections
@@ -114,7 +107,7 @@ def test_surface_says_what_it_is(spec):
     assert said.count("At x = 1, A is moved by 1.50 times its own length") == 1
     assert "the one with the shorter ones looks steeper so." in said
     alone = texts(surface.draw({**spec, "panels": spec["panels"][:1]}))
-    assert "mesh" not in alone and "Missing" not in alone and "Cut" not in alone
+    assert "mesh" not in alone and "Missing" not in alone
     assert "scaled to each model's own filters; biases" in alone and "is moved by" not in alone
     assert "On 1,290 of the clients' training images." in alone
 
@@ -167,16 +160,6 @@ def test_surfaces_on_another_data_set_are_refused(spec, files):
         surface.draw({**spec, "panels": [{"title": "P", "surfaces": entries}]})
 
 
-def test_a_surface_is_cut_where_it_is_asked_for(spec):
-    figure = surface.draw({**flat(spec, "surface"), "top": 1.0})
-    found = corners(figure.axes[0])
-    assert found[:, :, 2].max() == 1.0 and figure.axes[0].get_zlim()[1] == 1.0
-    assert len(found) == sum(
-        min(BOWL[i, j], BOWL[i + 1, j], BOWL[i, j + 1], BOWL[i + 1, j + 1]) < 1 for i in range(4) for j in range(4)
-    )
-    assert "Cut at 1." in texts(figure)
-
-
 def test_values_that_are_not_finite_are_left_out_and_counted(spec, files):
     entry = {"label": "A", "surface": str(files / "wild.npz")}
     figure = surface.draw({**spec, "panels": [{"title": "A", "surfaces": [entry]}]})
@@ -190,29 +173,10 @@ def test_accuracy_is_in_percent(spec):
     np.testing.assert_allclose(figure.axes[0].get_zlim(), (-2.5, 55))
 
 
-def test_contour_has_the_model_in_the_middle_and_one_scale(spec, files):
-    entries = [{"label": "A", "surface": str(files / "two.npz"), "model": m} for m in (0, 1)]
-    panels = [{"title": "A", "surfaces": [entry]} for entry in (*entries, spec["panels"][2]["surfaces"][0])]
-    figure = contour.draw({**spec, "kind": "contour", "panels": panels})
-    filled = [axis.collections[0] for axis in figure.axes[:2]]
-    np.testing.assert_allclose(filled[0].levels, np.linspace(-0.5, 11, 13))
-    np.testing.assert_array_equal(filled[0].levels, filled[1].levels)
-    middle = [line for line in figure.axes[0].get_lines() if line.get_marker() == "+"]
-    assert [np.asarray(line.get_data()).ravel().tolist() for line in middle] == [[0, 0]]
-    assert "Cross: the model." in texts(figure) and "not made" in texts(figure)
-
-
-def test_contours_of_a_loss_are_multiples(spec, files):
-    steep = np.exp(3 * BOWL)[None]
-    write(files / "one.npz", Landscape("surface", about(["a"]), AXIS, AXIS, steep, steep))
-    filled = contour.draw(flat(spec)).axes[0].collections[0]
-    np.testing.assert_allclose(np.diff(np.log(filled.levels)), np.log(steep.max() / steep.min()) / 12)
-
-
 def test_lines_between_models(files):
     lines = [{"label": "a to b", "line": str(files / "line.npz")}, {"label": "gone", "line": str(files / "no.npz")}]
     spec = {"figure": "f", "kind": "line", "scale": "paper", "title": "T", "metric": "accuracy"}
-    figure = contour.draw_line({**spec, "panels": [{"title": "P", "lines": lines}]})
+    figure = line.draw({**spec, "panels": [{"title": "P", "lines": lines}]})
     axis = figure.axes[0]
     x, y = axis.get_lines()[0].get_data()
     np.testing.assert_allclose(y, 100 - 50 * x**2)
@@ -239,16 +203,13 @@ def test_the_panel_of_a_run_that_diverged_is_empty_and_says_so(spec, files):
     assert [text.get_text() for text in figure.axes[1].texts] == ["a diverged in round 7"]
     assert "Without a surface: a diverged in round 7." in texts(figure) and "Missing surfaces: 1." in texts(figure)
     assert figure.axes[0].get_zlim() == (-0.5, 3.5), "of what is there"
-    page = surface_page.page(spec)
-    assert [len(panel["sheets"]) for panel in content(page)["panels"]] == [1, 0, 0]
-    assert "<p>a diverged in round 7.</p>" in page and "<p>This surface has not been made.</p>" in page
 
 
 @pytest.mark.parametrize("model", [0, 1])
-def test_a_contour_in_the_frame_of_a_run_that_diverged_is_empty(spec, files, model):
+def test_a_surface_in_the_frame_of_a_run_that_diverged_is_empty(spec, files, model):
     diverge(files, "two.npz", 0, 1)
     entry = {"label": "A", "surface": str(files / "two.npz"), "model": model}
-    figure = contour.draw({**spec, "kind": "contour", "panels": [{"title": "A", "surfaces": [entry]}]})
+    figure = surface.draw({**spec, "panels": [{"title": "A", "surfaces": [entry]}]})
     word = ["b diverged in round 7", "a diverged in round 7"][model]
     assert [text.get_text() for text in figure.axes[0].texts] == [word] and not figure.axes[0].collections
     figure.savefig(io.BytesIO(), format="png", dpi=20)
@@ -257,7 +218,7 @@ def test_a_contour_in_the_frame_of_a_run_that_diverged_is_empty(spec, files, mod
 def test_a_frame_without_a_scale_is_laid_to_the_run_that_lends_it(spec, files):
     diverge(files, "two.npz", 0)
     entry = {"label": "A", "surface": str(files / "two.npz"), "model": 1}
-    figure = contour.draw({**spec, "kind": "contour", "panels": [{"title": "A", "surfaces": [entry]}]})
+    figure = surface.draw({**spec, "panels": [{"title": "A", "surfaces": [entry]}]})
     assert [text.get_text() for text in figure.axes[0].texts] == ["b diverged in round 7"]
 
 
@@ -266,7 +227,7 @@ def test_a_line_from_or_to_a_run_that_diverged_is_named(files, model):
     diverge(files, "line.npz", model)
     lines = [{"label": "a to b", "line": str(files / "line.npz")}]
     spec = {"figure": "f", "kind": "line", "scale": "paper", "title": "T", "panels": [{"title": "P", "lines": lines}]}
-    figure = contour.draw_line(spec)
+    figure = line.draw(spec)
     assert len(figure.axes[0].get_lines()) == 2, "the two models alone"
     assert f"Without a line: {'ab'[model]} diverged in round 7." in texts(figure)
     assert [text.get_text() for text in figure.axes[0].texts] == [f"{'ab'[model]} diverged in round 7"]
@@ -275,10 +236,6 @@ def test_a_line_from_or_to_a_run_that_diverged_is_named(files, model):
 def test_what_cannot_be_drawn_is_refused_by_name(spec, files):
     with pytest.raises(DataError, match="figure f: unknown metric 'los'; did you mean 'loss'"):
         surface.draw({**spec, "metric": "los"})
-    with pytest.raises(DataError, match="figure f: top: -1 cuts everything"):
-        surface.draw({**spec, "top": -1})
-    with pytest.raises(DataError, match="A over B: 2 surfaces, not one surface"):
-        contour.draw(flat(spec, panel=1))
     with pytest.raises(DataError, match="A: 0 surfaces, not one or two"):
         surface.draw({**spec, "panels": [{"title": "A", "surfaces": []}]})
     for entry, message in (
@@ -289,12 +246,12 @@ def test_what_cannot_be_drawn_is_refused_by_name(spec, files):
             surface.draw({**spec, "panels": [{"title": "A", "surfaces": [{"label": "A", **entry}]}]})
 
 
-@pytest.mark.parametrize("kind", ["surface", "contour", "line"])
+@pytest.mark.parametrize("kind", ["surface", "line"])
 def test_the_same_inputs_give_the_same_bytes(kind, spec, files):
-    draw = {"surface": surface.draw, "contour": contour.draw, "line": contour.draw_line}[kind]
+    draw = {"surface": surface.draw, "line": line.draw}[kind]
     if kind != "surface":
-        spec = flat(spec, kind)
-        spec["panels"][0] = {**spec["panels"][0], "lines": [{"label": "L", "line": str(files / "line.npz")}]}
+        lines = [{"label": "L", "line": str(files / "line.npz")}]
+        spec = {**spec, "kind": "line", "panels": [{"title": "A", "lines": lines}]}
     for suffix, options in figures.FORMATS.items():
         written = []
         for _ in range(2):
@@ -303,53 +260,3 @@ def test_the_same_inputs_give_the_same_bytes(kind, spec, files):
             pyplot.close(figure)
             written.append(file.getvalue())
         assert written[0] == written[1] and len(written[0]) > 1000
-
-
-def content(page: str) -> dict:
-    return json.loads(re.search(r'<script type="application/json">(.*?)</script>', page, re.S)[1])
-
-
-def test_the_page_holds_the_numbers_and_fetches_nothing(spec):
-    page = surface_page.page(spec)
-    data = content(page)
-    np.testing.assert_allclose(data["panels"][0]["sheets"][0]["z"], BOWL.ravel(), rtol=1e-4)
-    assert data["limits"] == [-0.5, 11.0] and [len(panel["sheets"]) for panel in data["panels"]] == [1, 2, 0]
-    assert "f: Preview scale, not the paper&#39;s data: Surfaces" in page
-    assert "has not been made" in page and page.count("<canvas") == 2 and page.count('type="checkbox"') == 2
-    assert "A, 0.5 in the middle" in page and "surface: B, mesh: A" in page
-    assert not re.search(r"https?:|(src|href)=|import\b|fetch\(|url\(", page)
-    assert page == surface_page.page(spec)
-
-
-def test_a_label_cannot_break_the_page(spec, files):
-    spec["panels"][0]["title"] = spec["panels"][0]["surfaces"][0]["label"] = "</script><b>&"
-    page = surface_page.page(spec)
-    assert "</script><b>" not in page
-    assert content(page)["panels"][0]["title"] == "</script><b>&"
-
-
-def test_the_page_leaves_out_what_is_not_finite_and_survives_a_plain(spec, files):
-    entry = {"label": "A", "surface": str(files / "wild.npz")}
-    data = content(surface_page.page({**spec, "panels": [{"title": "A", "surfaces": [entry]}]}))
-    assert [place for place, z in enumerate(data["panels"][0]["sheets"][0]["z"]) if z is None] == [0, 24]
-    plain = np.ones((1, 5, 5))
-    write(files / "wild.npz", Landscape("surface", about(["a"]), AXIS, AXIS, plain, plain))
-    plain_spec = {**spec, "panels": [{"title": "A", "surfaces": [entry]}]}
-    assert content(surface_page.page(plain_spec))["limits"] == [1.0, 2.0]
-    for draw in (surface.draw, contour.draw):
-        figure = draw({**plain_spec, "kind": draw.__module__.rpartition(".")[2]})
-        figure.savefig(io.BytesIO(), format="png", dpi=20)
-
-
-def test_figure_and_report_have_the_page(spec, tmp_path):
-    figures.make(spec, tmp_path)
-    page = (tmp_path / "f.html").read_text()
-    assert page == surface_page.page(spec)
-    said = dict.fromkeys(("title", "caption", "paper", "setting"), "")
-    entries = [{**said, "figure": name, "png": str(tmp_path / f"{name}.png")} for name in ("f", "none")]
-    report.make(
-        {"scale": "preview", "tables": [], "figures": entries, **made.made_of([]), "configuration": {}},
-        tmp_path / "report.html",
-    )
-    (embedded,) = re.findall(r'srcdoc="([^"]*)"', (tmp_path / "report.html").read_text())
-    assert html.unescape(embedded) == page

@@ -115,7 +115,6 @@ def test_rank_correlation_by_hand():
     assert compare.rank_correlation({name: column[name] for name in "ab"}) is None
     late = {"a": rounds([10], 100), "b": rounds([20], 200), "c": rounds([None], None, "not reached")}
     assert compare.rank_correlation(late) == pytest.approx(1.0)
-    assert compare.ranks([3, 1, 3]) == [2.5, 1, 2.5]
 
 
 def test_claims_are_printed_leads_beyond_the_printed_spreads():

@@ -1,4 +1,4 @@
-"""Runs copied as they are published, or exported, make the table that Snakemake made of them, byte for byte."""
+"""Runs copied as they are published make the table that Snakemake made of them, byte for byte."""
 
 import os
 import shutil
@@ -17,18 +17,14 @@ def one_column(table):
     table.update(rows=ROWS, columns=[{**first, "splits": [SPLIT], "id": COLUMN}])
 
 
-@pytest.mark.parametrize("layout", ["published", "with its protocol", "export"])
+@pytest.mark.parametrize("layout", ["published", "with its protocol"])
 def test_the_table_of_published_runs_is_snakemakes(project, tmp_path, layout):
     project.edit_yaml(f"config/tables/{TABLE}.yaml", one_column)
     project.edit_yaml("config/config.yaml", lambda config: config.update(tables=[TABLE]))
     project.make(f"results/preview/tables/{TABLE}.md")
     folder = tmp_path / "there" / "runs"
-    if layout == "export":
-        done = project.flatfed("export", TABLE, "--scale", "preview", "--out", str(folder))
-        assert done.returncode == 0, done.text
-    else:
-        place = folder / "runs" / ("" if layout == "published" else "fedsmoo-cifar10") / SPLIT
-        shutil.copytree(project.root / RUNS, place, ignore=shutil.ignore_patterns("*.safetensors"))
+    place = folder / "runs" / ("" if layout == "published" else "fedsmoo-cifar10") / SPLIT
+    shutil.copytree(project.root / RUNS, place, ignore=shutil.ignore_patterns("*.safetensors"))
     done = subprocess.run(
         [sys.executable, "-m", "flatfed", "published", "runs", "--table", TABLE, "--out", "out"],
         cwd=tmp_path / "there",

@@ -2,7 +2,6 @@ import atexit
 import functools
 import json
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -14,7 +13,7 @@ from snakemake.settings.enums import Quietness
 
 from flatfed import algorithms, closing, experiment, files, folders, gpus, provenance, warm
 from flatfed.data import counting
-from flatfed.experiment import analyses, figures, requests, scales, selection, strict_yaml, tuning
+from flatfed.experiment import analyses, requests, scales, selection, strict_yaml, tuning
 from flatfed.experiment import targets as experiment_targets
 
 RESULTS = workflow.pathvars.apply("<results>")
@@ -109,14 +108,7 @@ def table_files(scale, table):
 
 
 def figure_files(scale, figure):
-    endings = figures.endings(EXPERIMENT.figures[figure].kind)
-    return [f"{RESULTS}/{scale}/figures/{figure}.{ending}" for ending in endings]
-
-
-def paged_figures():
-    """A regular expression for the figures that have a page beside the picture."""
-    kinds = {name: found.kind for name, found in EXPERIMENT.figures.items()}
-    return "|".join(re.escape(name) for name, kind in kinds.items() if kind in figures.PAGED)
+    return [f"{RESULTS}/{scale}/figures/{figure}.{ending}" for ending in experiment_targets.FIGURE]
 
 
 def columns_of(table):

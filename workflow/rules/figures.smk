@@ -23,26 +23,3 @@ rule figure:
         "Figure {wildcards.figure} at {wildcards.scale} scale"
     shell:
         "python -m flatfed figure --spec {params.spec:q} --out-dir {params.folder:q} > {log:q} 2>&1"
-
-
-# Loss surfaces have a page to turn them, too.
-use rule figure as figure_page with:
-    output:
-        png=report(
-            "<results>/{scale}/figures/{figure}.png",
-            caption="../report/figure.rst",
-            category="Figures",
-            labels={"figure": "{figure}", "scale": "{scale}"},
-        ),
-        pdf="<results>/{scale}/figures/{figure}.pdf",
-        html=report(
-            "<results>/{scale}/figures/{figure}.html",
-            caption="../report/figure.rst",
-            category="Figures",
-            labels={"figure": "{figure}, to turn", "scale": "{scale}"},
-        ),
-    wildcard_constraints:
-        figure=paged_figures(),
-
-
-ruleorder: figure_page > figure

@@ -8,7 +8,6 @@ from flatfed.analysis import records
 from flatfed.analysis.hessian_eigen import Eigen
 from flatfed.analysis.hessian_errors import of_largest, of_mean
 from flatfed.analysis.hessian_estimates import Mean
-from flatfed.student import half_width
 
 if TYPE_CHECKING:
     from flatfed.analysis.hessian import Settings
@@ -20,8 +19,8 @@ def of(known: Eigen, traced: Mean, taken: float) -> dict[str, Any]:
     errors = {"top_eigenvalue": of_largest(forms, taken), "trace": of_mean(traced.parts, taken)}
     images = {name: (error, len(forms) - 1) for name, error in errors.items()}
     half = {
-        "top_eigenvalue": float(known.residuals[0]) + half_width([images["top_eigenvalue"]]),
-        "trace": half_width([(traced.standard_error, traced.samples - 1), images["trace"]]),
+        "top_eigenvalue": float(known.residuals[0]) + records.half_width([images["top_eigenvalue"]]),
+        "trace": records.half_width([(traced.standard_error, traced.samples - 1), images["trace"]]),
     }
     return {
         "top_eigenvalue": top,

@@ -132,15 +132,8 @@ class Points:
         return map(self._batch, self.index.split(self.size)) if self.kept is None else self.kept
 
     def _batch(self, part: Tensor) -> tuple[Tensor, Tensor]:
-        """Return normalised images and labels at the positions ``part``.
-
-        Channels come last in memory, which is faster by up to a half; said in the strides as well, or torch takes
-        images of one channel for ordinary ones.
-        """
-        images = augment.channels_last(self.trained.data.batch(part))
-        _, channels, height, width = images.shape
-        strides = (height * width * channels, 1, width * channels, channels)
-        return images.as_strided(images.shape, strides), self.trained.data.labels[part]
+        """Return normalised images and labels at the positions ``part``."""
+        return augment.channels_last(self.trained.data.batch(part)), self.trained.data.labels[part]
 
 
 def choose(trained: Trained, index: Tensor) -> str:

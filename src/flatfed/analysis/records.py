@@ -51,13 +51,9 @@ import math
 import os
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flatfed.errors import DataError
-from flatfed.student import half_width
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FORMAT = 2
 #: Metric of a table -> whether it is of the scaled Hessian, and the field of its estimates (and of ``pyhessian``).
@@ -182,6 +178,22 @@ def agreement(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, dict[st
     return found
 
 
+def half_width(errors: Sequence[tuple[float, int]], probability: float = 0.975) -> float:
+    """Return half the width of the two-sided interval around a sum of independent estimates, by Student's t.
+
+    ``errors``: (standard error, degrees of freedom) of each; those of the sum are Welch's and Satterthwaite's, rounded
+    down. ``probability``: of lying below the upper bound. Infinite where an error is.
+    """
+    squares = [(error * error, freedom) for error, freedom in errors]
+    total = sum(square for square, _ in squares)
+    if not 0 < total < math.inf:
+        return math.sqrt(total)
+    from scipy.special import stdtrit
+
+    freedom = 1 / sum((square / total) ** 2 / freedom for square, freedom in squares if square)
+    return float(stdtrit(max(1, int(freedom + 1e-9)), probability)) * math.sqrt(total)
+
+
 def _within(difference: float, error: float, ours: float) -> bool:
     """Return whether an error covers a difference, but for rounding."""
     return abs(difference) <= error + 1e-6 * abs(ours)
@@ -237,15 +249,3 @@ def cautions(record: dict[str, Any], metric: str) -> list[str]:
     scaled, field = METRICS[metric]
     word = {"top_eigenvalue": "eigenvalue", "trace": "trace"}[field]
     return [said for said in record["warnings"] if word in said and said.startswith(SCALED) == scaled]
-
-
-def smooth(density: dict[str, Any], at: np.ndarray, width: float) -> np.ndarray:
-    """Return the spectral density at ``at`` (n,): the point masses of ``density`` as Gaussians of deviation ``width``.
-
-    Its integral is 1; the mean over the random vectors.
-    """
-    import numpy as np
-
-    nodes, weights = (np.concatenate(density[name]) for name in ("nodes", "weights"))
-    bells = np.exp(-0.5 * ((np.asarray(at)[:, None] - nodes) / width) ** 2) / (width * math.sqrt(2 * math.pi))
-    return bells @ weights / len(density["nodes"])

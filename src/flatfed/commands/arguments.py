@@ -220,16 +220,14 @@ def _elsewhere(commands: Any) -> None:
         "accept runs that were made elsewhere",
         "Checks that each run is finished and was made from the description, data, partition and code that the\n"
         "configuration asks for here, then moves its folder into results/, where Snakemake finds it done. Nothing\n"
-        "is moved unless every run passes. What `export` made, a folder or a .tar, is held against its digests first.\n"
+        "is moved unless every run passes.\n"
         "A run that is there already is counted and left alone. One in whose place another stands is named and left\n"
         "where it is; the others are moved, and the exit status is 2. A run without its model, as runs are published,\n"
         "is copied: tables and curves can be made of it, and Snakemake trains it again only for an analysis.\n"
         "`published` reads such runs in place, without their data.",
         "python -m flatfed import from-gpu-host/results/preview/runs",
     )
-    sub.add_argument(
-        "folders", nargs="+", type=Path, metavar="FOLDER", help="a run folder, one that holds some, or an export"
-    )
+    sub.add_argument("folders", nargs="+", type=folder, metavar="FOLDER", help="a run folder, or one that holds some")
     sub.add_argument("--replace", action="store_true", help="put them in place of runs that are already there")
     sub.add_argument(
         "--other-code",

@@ -14,7 +14,6 @@ def add(commands: Any) -> None:
     _compare(commands)
     _time(commands)
     _plan(commands)
-    _export(commands)
     _published(commands)
     _results(commands)
 
@@ -115,26 +114,6 @@ def _plan(commands: Any) -> None:
     _add_config(sub)
 
 
-def _export(commands: Any) -> None:
-    sub = _add(
-        commands,
-        "export",
-        "pack finished runs for another machine",
-        "Copies metrics, models and records of the finished runs into a new folder, or an archive if its name ends in\n"
-        ".tar, .tar.gz or .tgz, with the SHA-256 of every file. `import` checks them there and puts the runs in place.",
-        "python -m flatfed export fedsmoo2023_T1 --scale paper --out fedsmoo.tar",
-    )
-    sub.add_argument(
-        "wanted",
-        nargs="*",
-        metavar="TABLE|RUN_FOLDER",
-        help="tables or run folders (default: the configuration's tables)",
-    )
-    _add_path(sub, "--out", "FOLDER|FILE", "where to write; must not exist")
-    sub.add_argument("--scale", choices=("preview", "paper"), help="the scale of tables (default: the configuration's)")
-    _add_config(sub)
-
-
 def _results(commands: Any) -> None:
     sub = _add(
         commands,
@@ -156,8 +135,8 @@ def _published(commands: Any) -> None:
         commands,
         "published",
         "make table, curves and claims again from published runs",
-        "Reads a folder of runs as they are published, metrics.csv and run.json of each, in any of the layouts\n"
-        "runs/SPLIT/ALGORITHM/seedK, runs/PROTOCOL/SPLIT/ALGORITHM/seedK or what `export` makes. Nothing else is\n"
+        "Reads a folder of runs as they are published, metrics.csv and run.json of each, in either of the layouts\n"
+        "runs/SPLIT/ALGORITHM/seedK and runs/PROTOCOL/SPLIT/ALGORITHM/seedK. Nothing else is\n"
         "needed: no data, no partitions, no models, no Snakemake, no torch. Every record is held against the\n"
         "description that the configuration has of its run, and against its files where it has sums of them; all must\n"
         "have been trained on the same data and partitions. Writes the tables as .md, .csv, .tex and .html and the\n"

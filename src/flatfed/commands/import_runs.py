@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import shutil
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from flatfed import provenance
-from flatfed.commands import bundle, configuration
+from flatfed.commands import configuration
 from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, tuning
 from flatfed.files import digest_file, digest_json, read_json
@@ -35,19 +34,13 @@ WRITTEN = {"description", "description_digest", "completed", "renamed", records.
 def accept(folders: Iterable[Path], config: configuration.Parts, *, replace: bool, other_code: bool) -> None:
     """Check every finished run under ``folders`` against the configuration, then move all of them into results/.
 
-    A folder or archive that ``flatfed export`` made is held against its manifest first. Nothing is moved unless every
-    run passes. Then a run that is there already is left alone, and so is one in whose place another stands, unless
-    ``replace``. A run without its model, as runs are published, is copied.
+    Nothing is moved unless every run passes. Then a run that is there already is left alone, and so is one in whose
+    place another stands, unless ``replace``. A run without its model, as runs are published, is copied.
 
-    :raises DataError: none is found, a file is not the one of the manifest, a run is unfinished, or was made from
-        another description, data, partition or code; or, once the others are in place, another stood in a run's place.
+    :raises DataError: none is found, a file is not the one of its record, a run is unfinished, or was made from another
+        description, data, partition or code; or, once the others are in place, another stood in a run's place.
     """
-    with contextlib.ExitStack() as stack:
-        _accept([stack.enter_context(bundle.opened(path)) for path in folders], config, replace, other_code)
-
-
-def _accept(folders: list[Path], config: configuration.Parts, replace: bool, other_code: bool) -> None:
-    experiment = configuration.load(config)
+    folders, experiment = list(folders), configuration.load(config)
     files = [(folder, path) for folder in folders for path in sorted(folder.rglob("run.json"))]
     # What a rerun replaced lies in a hidden folder of its own run.
     found = [path.parent for folder, path in files if not path.parent.name.startswith(".") or path.parent == folder]

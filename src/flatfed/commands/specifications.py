@@ -70,7 +70,6 @@ PANELS: dict[str, dict[str, Any]] = {
     "surface": {"surfaces": Some({"label": str, "surface": str, "model?": Whole(0), "runs?": TEXTS})},
     "line": {"lines": Some({"label": str, "line": str, "runs?": TEXTS})},
 }
-PANELS["contour"] = PANELS["surface"]
 
 
 def checked(spec: dict[str, Any], command: str) -> dict[str, Any]:
@@ -124,5 +123,5 @@ def _figure(spec: dict[str, Any]) -> dict[str, Any]:
         **{"datasets?": dict, "made_of?": MADE_OF},
         "across?": Named("axis", ("rounds", "communications")),
         **({"metric": str} if kind in ("sweep", "bars", "curves") else {"metric?": str}),
-        **{"smooth?": Whole(0), "tuned?": TEXTS, "top?": float},
+        **{"smooth?": Whole(0), "tuned?": TEXTS},
     }

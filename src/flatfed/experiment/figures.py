@@ -26,8 +26,6 @@ KINDS = {
 }
 COMMON = ("kind", "title", "paper", "caption", "decentralised")
 
-#: Kinds that have a page to turn them, <figure>.html, beside the picture (``flatfed.tables.figures.PAGES``).
-PAGED = ("surface",)
 
 #: Measures of curves that a run has where its protocol has a ``probe``, in run.json.
 PROBES = ("perturbation_drift", "sharpness", "m_sharpness")
@@ -114,11 +112,6 @@ def figure(name: str, document: dict[str, Any], catalog: Catalog) -> Figure:
         at = f"{where}: panels[{place}]" if "panels" in document else where
         _check_panel(panel, document, catalog, at)
     return Figure(name, kind, document)
-
-
-def endings(kind: str) -> tuple[str, ...]:
-    """Return the endings of the files that a figure of ``kind`` is made as."""
-    return ("png", "pdf", "html") if kind in PAGED else ("png", "pdf")
 
 
 def panels(document: dict[str, Any]) -> list[dict[str, Any]]:

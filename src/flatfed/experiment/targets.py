@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flatfed.errors import ConfigError, nearest
-from flatfed.experiment import figures, scales
+from flatfed.experiment import scales
 from flatfed.experiment.model import SCALES
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
 
-#: Endings of the files that a table is made as.
-TABLE = ("csv", "md", "tex", "html")
+#: Endings of the files that a table and a figure are made as.
+TABLE, FIGURE = ("csv", "md", "tex", "html"), ("png", "pdf")
 
 #: Options of Snakemake's that take no value, and such that take one.
 FLAGS = (
@@ -45,8 +45,7 @@ def files(experiment: Experiment) -> list[str]:
         found.append(f"{place}/report.html")
         tables, drawn = scales.every(experiment, scale)
         found += [f"{place}/tables/{table}.{ending}" for table, _ in tables for ending in TABLE]
-        for name in drawn:
-            found += [f"{place}/figures/{name}.{ending}" for ending in figures.endings(experiment.figures[name].kind)]
+        found += [f"{place}/figures/{name}.{ending}" for name in drawn for ending in FIGURE]
     return found
 
 

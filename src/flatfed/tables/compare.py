@@ -1,4 +1,4 @@
-"""Ours against the paper's, and rows against each other: agreement, ordering, paired intervals. Standard library only.
+"""Ours against the paper's, and rows against each other: agreement, ordering, paired intervals.
 
 Cells are those of ``flatfed.tables.cells``. Numbers of one row are paired with another's seed by seed: all algorithms
 of a seed see the same clients and batches, so that the difference is known better than either number.
@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flatfed.student import student
 from flatfed.tables.metrics import METRICS
 
 Cell = Mapping[str, Any]
@@ -44,7 +43,9 @@ def paired(a: Sequence[float], b: Sequence[float]) -> Interval:
     mean = statistics.fmean(differences)
     if len(differences) < 2:
         return Interval(mean, -math.inf, math.inf)
-    half = student(len(differences) - 1) * statistics.stdev(differences) / math.sqrt(len(differences))
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(len(differences) - 1, 0.975)) * statistics.stdev(differences) / math.sqrt(len(differences))
     # Differences that agree to rounding have no width worth the name; a hair keeps a zero inside.
     half += 1e-12
     return Interval(mean, mean - half, mean + half)
@@ -155,17 +156,12 @@ def rank_correlation(cells: Mapping[str, Cell | None]) -> float | None:
     pairs = [pair for pair in pairs if None not in pair]
     if len(pairs) < 3:
         return None
-    ours, theirs = (ranks(side) for side in zip(*pairs, strict=True))
+    ours, theirs = zip(*pairs, strict=True)
     if len(set(ours)) == 1 or len(set(theirs)) == 1:
         return None
-    return statistics.correlation(ours, theirs)
+    from scipy.stats import spearmanr
 
-
-def ranks(values: Sequence[float]) -> list[float]:
-    """Return the rank of each value from 1 up; equal ones share the mean of theirs."""
-    return [
-        sum(other < value for other in values) + (sum(other == value for other in values) + 1) / 2 for value in values
-    ]
+    return float(spearmanr(ours, theirs).statistic)
 
 
 def _place(cell: Cell) -> float | None:

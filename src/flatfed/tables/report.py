@@ -87,7 +87,7 @@ def make(spec: dict[str, Any], out: str | Path) -> None:
             figures=[
                 {
                     **as_read(figure, counted),
-                    **{"data": picture(figure["png"]), "page": beside(figure["png"])},
+                    "data": picture(figure["png"]),
                     "files": [
                         (ending.upper(), way(Path(figure["png"]).with_suffix(f".{ending}")))
                         for ending in ("png", "pdf")
@@ -136,9 +136,3 @@ def picture(path: str | Path) -> str | None:
         return "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode("ascii")
     except FileNotFoundError:
         return None
-
-
-def beside(png: str | Path) -> str | None:
-    """Return the page that stands beside a picture (surfaces can be turned), None where there is none."""
-    path = Path(png).with_suffix(".html")
-    return path.read_text(encoding="utf-8") if path.is_file() else None

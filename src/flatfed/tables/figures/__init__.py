@@ -27,10 +27,10 @@ Figure specification (JSON, from ``flatfed.experiment``)::
 RUNS is a list per seed of the run folders whose mean is that seed's number. Curves may have ``"across":
 "communications"``, and then ``"steps"`` in each series, by which its rounds are multiplied.
 
-    "kind": "surface", "contour", "line": see ``surface`` and ``contour`` in this folder
+    "kind": "surface", "line": see ``surface`` and ``line`` in this folder
 
-``make`` writes ``<figure>.png`` (200 dpi, with the digest of the specification in it) and ``<figure>.pdf``, and for
-kinds in ``PAGES`` ``<figure>.html``, a page to turn them; the same inputs give the same bytes.
+``make`` writes ``<figure>.png`` (200 dpi, with the digest of the specification in it) and ``<figure>.pdf``; the
+same inputs give the same bytes.
 """
 
 from __future__ import annotations
@@ -50,13 +50,12 @@ from flatfed.runs import record as records
 from flatfed.tables import made_of
 from flatfed.tables.figures import (
     bars,
-    contour,
     curves,
     eigenvalues,
     histogram,
+    line,
     partition,
     surface,
-    surface_page,
     sweep,
 )
 from flatfed.tables.figures.paper import DPI, STYLE, frame
@@ -72,12 +71,8 @@ KINDS = {
     "partition": partition.draw,
     "histogram": histogram.draw,
     "surface": surface.draw,
-    "contour": contour.draw,
-    "line": contour.draw_line,
+    "line": line.draw,
 }
-
-#: Kind -> function of the specification that returns the text of a page.
-PAGES = {"surface": surface_page.page}
 
 #: Format -> what keeps the date and the library's version out of the file: the same inputs give the same
 #: bytes.
@@ -95,7 +90,7 @@ def png(made_of: str) -> dict[str, Any]:
 
 
 def make(spec: dict[str, Any], out_dir: str | Path) -> None:
-    """Draw the figure that ``spec`` describes into ``out_dir`` as PNG and PDF, and as a page, each file whole.
+    """Draw the figure that ``spec`` describes into ``out_dir`` as PNG and PDF, each file whole.
 
     :raises DataError: a key of ``spec`` is missing, its kind unknown, or a file it names is damaged.
     """
@@ -114,10 +109,6 @@ def make(spec: dict[str, Any], out_dir: str | Path) -> None:
     drawn_from = digest_json(spec)
     found = made_of.hold(spec)
     spec = as_read(spec, map(records.counted, found)) | {"without_sums": made_of.without_sums(found)}
-    if spec["kind"] in PAGES:
-        page = PAGES[spec["kind"]](spec)
-        with write_whole(Path(out_dir) / f"{spec['figure']}.html", "w") as file:
-            file.write(page)
     with pyplot.rc_context(STYLE):
         figure = KINDS[spec["kind"]](spec)
         try:

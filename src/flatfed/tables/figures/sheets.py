@@ -5,7 +5,6 @@ For the specification see ``surface`` in this folder.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,32 +69,23 @@ def diverged(about: dict[str, Any], model: int) -> str:
 
 
 def sheets(spec: dict[str, Any]) -> tuple[list[list[Sheet | None]], tuple[float, float]]:
-    """Return every panel's surfaces, None for those that are not made, and the common limits of z, ``top`` minded.
+    """Return every panel's surfaces, None for those that are not made, and the common limits of z.
 
     :raises DataError: the metric is unknown, a file is damaged, no surface, or has no such model, a panel has more
-        surfaces than it can show, surfaces to be compared are of different images, draws or grids, or nothing is below
-        ``top``.
+        surfaces than it can show, or surfaces to be compared are of different images, draws or grids.
     """
     factor = quantity(spec)[1]
-    most = 1 if spec["kind"] == "contour" else 2
     found = []
     for panel in spec["panels"]:
-        if not 1 <= len(panel["surfaces"]) <= most:
-            shown = "one surface" if most == 1 else "one or two surfaces"
-            raise DataError(
-                f"figure {spec['figure']}: {panel['title']}: {len(panel['surfaces'])} surfaces, not {shown}"
-            )
+        if not 1 <= len(panel["surfaces"]) <= 2:
+            count = len(panel["surfaces"])
+            raise DataError(f"figure {spec['figure']}: {panel['title']}: {count} surfaces, not one or two surfaces")
         found.append([_sheet(entry, spec.get("metric", "loss"), factor) for entry in panel["surfaces"]])
     _hold_alike(spec, found)
     values = [sheet.z[np.isfinite(sheet.z)] for panel in found for sheet in panel if sheet]
     values = np.concatenate(values) if values else np.zeros(0)
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
-    top = factor * spec.get("top", math.inf)
-    if top <= low:
-        raise DataError(
-            f"figure {spec['figure']}: top: {spec['top']} cuts everything, the lowest being {low / factor:g}"
-        )
-    return found, (low, min(high if high > low else low + 1.0, top))
+    return found, (low, high if high > low else low + 1.0)
 
 
 def _hold_alike(spec: dict[str, Any], found: list[list[Sheet | None]]) -> None:
@@ -123,8 +113,8 @@ def _compared(sheet: Sheet, key: str) -> Any:
     return sheet.about[key][:12] if key == "images_sha256" else sheet.about[key]
 
 
-def reading(spec: dict[str, Any], found: list[list[Sheet | None]], limits: tuple[float, float]) -> str:
-    """Say what the axes are, whose filters they are scaled to, on which images, what is cut and what is not there."""
+def reading(found: list[list[Sheet | None]]) -> str:
+    """Say what the axes are, whose filters they are scaled to, on which images, and what is not there."""
     there = [sheet for panel in found for sheet in panel if sheet and not sheet.diverged]
     absent = sum(sheet is None for panel in found for sheet in panel)
     said = []
@@ -142,8 +132,6 @@ def reading(spec: dict[str, Any], found: list[list[Sheet | None]], limits: tuple
     wild = sum(int((~np.isfinite(sheet.z)).sum()) for sheet in there)
     if wild:
         said.append(f"{wild} points without a finite value are left out.")
-    if any(np.nanmax(sheet.z, initial=-math.inf) > limits[1] for sheet in there):
-        said.append(f"Cut at {limits[1]:.3g}.")
     if absent:
         said.append(f"Missing surfaces: {absent}.")
     gone = dict.fromkeys(sheet.diverged for panel in found for sheet in panel if sheet and sheet.diverged)

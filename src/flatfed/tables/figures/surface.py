@@ -5,16 +5,15 @@ As in FedSAM, Figure 2 and FedLESAM, Figures 1, 3, 6 (one model a panel) and in 
 (Li et al. 2018), and its loss is of the same images: surfaces that are to be compared and differ in draw, grid or
 images are refused. Specification, beside the keys that every figure has::
 
-    {"kind": "surface" | "contour", "metric": "loss" | "accuracy",   # absent: loss
-     "top": 4.0,                                                      # cut what is higher; absent: nothing is cut
+    {"kind": "surface", "metric": "loss" | "accuracy",               # absent: loss
      "panels": [{"title": "FedSMOO over FedAvg",
                  "surfaces": [{"label": "FedAvg", "surface": "results/.../fedavg/seed1/surface.npz", "model": 0},
                               {"label": "FedSMOO", "surface": "results/.../fedsmoo/seed1/surface.npz"}]}]}
 
 ``surface`` is a file of ``flatfed surface`` (its form: ``flatfed.analysis.landscape_file``), ``model`` the place of the
 model in it, 0 where absent. In a file of several models all are moved by the filters of the first, which is said. The
-first surface of a panel is filled, a second is drawn as a mesh; a contour (``flatfed.tables.figures.contour``) takes
-one. All panels share their axes. A file that is absent, and a run that diverged, leaves its panel empty and is counted.
+first surface of a panel is filled, a second is drawn as a mesh. All panels share their axes. A file that is absent, and
+a run that diverged, leaves its panel empty and is counted.
 """
 
 from __future__ import annotations
@@ -70,10 +69,10 @@ def draw(spec: dict[str, Any]) -> Figure:
             axis.text2D(0.5, 0.5, why_empty(panel), transform=axis.transAxes, ha="center", color="#777777", fontsize=8)
             continue
         # One collection for both: the library sorts the faces of a collection by depth, never two of them.
-        parts = [_faces(panel[0], limits), *(_mesh(sheet, limits) for sheet in panel[1:])]
+        parts = [_faces(panel[0], limits), *(_mesh(sheet) for sheet in panel[1:])]
         corners, faces, edges = (np.concatenate(values) for values in zip(*parts, strict=True))
         axis.add_collection3d(Poly3DCollection(corners, facecolors=faces, edgecolors=edges, linewidths=0.35))
-    caption(figure, spec, reading(spec, found, limits))
+    caption(figure, spec, reading(found))
     return figure
 
 
@@ -114,22 +113,21 @@ def ticks(along: np.ndarray) -> np.ndarray:
     return np.linspace(along[0], along[-1], 5)
 
 
-def _quads(sheet: Sheet, limits: tuple[float, float], step: int) -> np.ndarray:
+def _quads(sheet: Sheet, step: int) -> np.ndarray:
     """Return the corners (faces, 4, 3) of the grid's cells, every ``step`` points.
 
-    Cells with a NaN are left out, and those that lie wholly at the upper limit or above it.
+    Cells with a NaN are left out.
     """
     keep = np.unique([*range(0, len(sheet.x), step), len(sheet.x) - 1])
     x, y = np.meshgrid(sheet.x[keep], sheet.y[keep], indexing="ij")
-    points = np.stack([x, y, np.minimum(sheet.z[np.ix_(keep, keep)], limits[1])], axis=-1)
+    points = np.stack([x, y, sheet.z[np.ix_(keep, keep)]], axis=-1)
     cells = np.stack([points[:-1, :-1], points[1:, :-1], points[1:, 1:], points[:-1, 1:]], axis=2).reshape(-1, 4, 3)
-    shown = np.isfinite(cells).all(axis=(1, 2)) & (cells[:, :, 2].min(axis=1) < limits[1])
-    return cells[shown]
+    return cells[np.isfinite(cells).all(axis=(1, 2))]
 
 
 def _faces(sheet: Sheet, limits: tuple[float, float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return corners, face and edge colours of a filled surface, coloured by height and lit from the side."""
-    corners = _quads(sheet, limits, 1)
+    corners = _quads(sheet, 1)
     # By the square root of the height: most of a bowl's faces are near its floor.
     colours = COLOURS(PowerNorm(0.5, *limits)(corners[:, :, 2].mean(axis=1)))
     spread = np.array([np.ptp(sheet.x), np.ptp(sheet.y), max(limits[1] - limits[0], 1e-12)])
@@ -139,8 +137,8 @@ def _faces(sheet: Sheet, limits: tuple[float, float]) -> tuple[np.ndarray, np.nd
     return corners, colours, colours
 
 
-def _mesh(sheet: Sheet, limits: tuple[float, float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _mesh(sheet: Sheet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return corners, (transparent) face and edge colours of a mesh."""
-    corners = _quads(sheet, limits, max(1, math.ceil((len(sheet.x) - 1) / MESH_LINES)))
+    corners = _quads(sheet, max(1, math.ceil((len(sheet.x) - 1) / MESH_LINES)))
     edges = np.tile(to_rgba(MESH, 0.85), (len(corners), 1))
     return corners, np.zeros_like(edges), edges

@@ -1,10 +1,9 @@
-"""Runs packed on one machine and taken on another: whole, by digest, or not at all."""
+"""Runs made on one machine and taken on another: whole, by digest, or not at all."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -70,44 +69,40 @@ def run_folder(row: str) -> str:
     return f"results/preview/runs/{PROTOCOL}/{SPLIT}/{row}/seed1"
 
 
-@pytest.mark.parametrize("name", ["bundle", "bundle.tar", "bundle.tar.gz"])
-def test_what_is_exported_is_imported(machines, monkeypatch, capsys, name):
+def brought(machines, name: str, *rows: str) -> None:
+    """Copy the runs of ``rows`` (none: all) into a folder of their own beside both machines, as tar would."""
     here, there = machines
-    assert flatfed("export", "fedsmoo2023_T1", "--out", f"../{name}") == 0
-    said = capsys.readouterr().out
-    assert "2 runs" in said and "are not finished" in said
+    for row in rows or ("fedavg", "fedsmoo"):
+        shutil.copytree(here / run_folder(row), there.parent / name / run_folder(row))
+
+
+def test_what_is_brought_is_taken(machines, monkeypatch, capsys):
+    here, there = machines
+    brought(machines, "brought")
     monkeypatch.chdir(there)
-    assert flatfed("import", f"../{name}") == 0
+    assert flatfed("import", "../brought") == 0
     for row in ("fedavg", "fedsmoo"):
         for file in ("metrics.csv", "model.safetensors", "run.json"):
             assert (there / run_folder(row) / file).read_bytes() == (here / run_folder(row) / file).read_bytes()
     before = (there / run_folder("fedsmoo") / "run.json").stat().st_mtime_ns
     capsys.readouterr()
-    flatfed("export", run_folder("fedavg"), "--out", "../again.tar")
-    assert flatfed("import", "../again.tar") == 0
+    brought(machines, "again", "fedavg")
+    assert flatfed("import", "../again") == 0
     assert "0 runs accepted; 1 were there already" in capsys.readouterr().out
     assert (there / run_folder("fedsmoo") / "run.json").stat().st_mtime_ns == before
-
-
-def test_single_runs_are_exported_by_their_folders(machines):
-    assert flatfed("export", run_folder("fedsmoo"), "--out", "one.tar") == 0
-    with tarfile.open("one.tar") as archive:
-        assert sorted(archive.getnames()) == [
-            "flatfed-export.json",
-            *(f"{run_folder('fedsmoo')}/{file}" for file in ("metrics.csv", "model.safetensors", "run.json")),
-        ]
 
 
 @pytest.mark.parametrize("file", ["metrics.csv", "model.safetensors", "run.json"])
 def test_a_file_that_changed_on_the_way_is_named_and_nothing_is_taken(machines, monkeypatch, capsys, file):
     _, there = machines
-    flatfed("export", "--out", "../bundle")
-    path = there.parent / "bundle" / run_folder("fedsmoo") / file
-    path.write_bytes(path.read_bytes()[:-1] + b" ")
+    brought(machines, "brought")
+    path = there.parent / "brought" / run_folder("fedsmoo") / file
+    content = path.read_bytes()
+    path.write_bytes(content[:-9].replace(b"1", b"2") + content[-9:-1] + b" ")
     monkeypatch.chdir(there)
-    assert flatfed("import", "../bundle") == 2
+    assert flatfed("import", "../brought") == 2
     said = capsys.readouterr().err
-    assert f"{run_folder('fedsmoo')}/{file}: SHA-256 is " in said and "copy it again" in said
+    assert f"{run_folder('fedsmoo')}/{file}: " in said and "take the file as it was" in said
     assert not (there / "results/preview/runs").exists() and path.exists()
 
 
@@ -133,51 +128,6 @@ def test_a_record_that_is_none_is_named(machines, capsys, record):
     assert "Traceback" not in said and (here / "other/run.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (
-            lambda root: (root / run_folder("fedavg") / "model.safetensors").unlink(),
-            "is missing, but flatfed-export.json",
-        ),
-        (lambda root: (root / "flatfed-export.json").write_text("{}"), "not the manifest of an export"),
-        (
-            lambda root: shutil.copytree(root / run_folder("fedavg"), root / "results/other/seed9"),
-            "flatfed-export.json does not list it",
-        ),
-    ],
-)
-def test_a_bundle_that_is_not_whole_is_refused(machines, monkeypatch, capsys, change, words):
-    _, there = machines
-    flatfed("export", "--out", "../bundle")
-    change(there.parent / "bundle")
-    monkeypatch.chdir(there)
-    assert flatfed("import", "../bundle") == 2
-    assert words in capsys.readouterr().err and not (there / "results/preview/runs").exists()
-
-
-def test_a_cut_archive_is_refused(machines, monkeypatch, capsys):
-    _, there = machines
-    flatfed("export", "--out", "../bundle.tar.gz")
-    path = there.parent / "bundle.tar.gz"
-    path.write_bytes(path.read_bytes()[:200])
-    monkeypatch.chdir(there)
-    assert flatfed("import", "../bundle.tar.gz") == 2
-    assert "cannot be read as an archive" in capsys.readouterr().err
-
-
-def test_exports_that_cannot_be_are_refused(machines, capsys):
-    Path("there").mkdir()
-    assert flatfed("export", "--out", "there") == 2
-    assert "exists already" in capsys.readouterr().err
-    assert flatfed("export", run_folder("fedcm"), "--out", "nothing") == 2
-    assert "none of 1 runs is finished" in capsys.readouterr().err
-    (Path(run_folder("fedavg")) / "metrics.csv").unlink()
-    assert flatfed("export", "--out", "half.tar") == 2
-    assert "metrics.csv is missing" in capsys.readouterr().err
-    assert not Path("half.tar").exists() and not Path("nothing").exists()
-
-
 def changed(folder, **record) -> None:
     """Write the record in ``folder`` anew, with other values."""
     path = Path(folder, "run.json")
@@ -186,19 +136,19 @@ def changed(folder, **record) -> None:
 
 def test_a_run_in_whose_place_another_stands_stays_and_the_others_are_taken(machines, monkeypatch, capsys):
     _, there = machines
-    flatfed("export", "--out", "../bundle")
-    flatfed("export", run_folder("fedsmoo"), "--out", "../other")
+    brought(machines, "brought")
+    brought(machines, "other", "fedsmoo")
     monkeypatch.chdir(there)
     assert flatfed("import", "../other") == 0
     changed(run_folder("fedsmoo"), seconds=1.5)
     ours = Path(run_folder("fedsmoo"), "run.json").read_bytes()
-    theirs = Path("../bundle", run_folder("fedsmoo"))
+    theirs = Path("../brought", run_folder("fedsmoo"))
     capsys.readouterr()
-    assert flatfed("import", "../bundle") == 2
+    assert flatfed("import", "../brought") == 2
     said = capsys.readouterr()
     assert "1 runs accepted" in said.out and f"{run_folder('fedsmoo')} exists already ({theirs})" in said.err
     assert "--replace" in said.err
-    assert Path(run_folder("fedavg"), "run.json").exists() and not Path("../bundle", run_folder("fedavg")).exists()
+    assert Path(run_folder("fedavg"), "run.json").exists() and not Path("../brought", run_folder("fedavg")).exists()
     assert Path(run_folder("fedsmoo"), "run.json").read_bytes() == ours and (theirs / "run.json").exists()
     shutil.copytree(theirs, "alone")
     assert flatfed("import", "--replace", "alone") == 0
@@ -207,14 +157,15 @@ def test_a_run_in_whose_place_another_stands_stays_and_the_others_are_taken(mach
 
 def test_a_damaged_run_is_another_and_stays(machines, monkeypatch, capsys):
     _, there = machines
-    flatfed("export", run_folder("fedsmoo"), "--out", "../one.tar")
+    brought(machines, "one", "fedsmoo")
     monkeypatch.chdir(there)
-    assert flatfed("import", "../one.tar") == 0
+    assert flatfed("import", "../one") == 0
     with Path(run_folder("fedsmoo"), "metrics.csv").open("a") as file:
         file.write("9,0.9\n")
-    assert flatfed("import", "../one.tar") == 2
+    brought(machines, "one", "fedsmoo")
+    assert flatfed("import", "../one") == 2
     assert "exists already" in capsys.readouterr().err
-    assert flatfed("import", "--replace", "../one.tar") == 0
+    assert flatfed("import", "--replace", "../one") == 0
     assert Path(run_folder("fedsmoo"), "metrics.csv").read_text().splitlines()[-1] != "9,0.9"
 
 
@@ -222,14 +173,13 @@ def test_a_run_without_its_model_is_copied_and_one_with_it_completes_it(machines
     here, there = machines
     shutil.copytree(here / run_folder("fedavg"), there.parent / "whole")
     Path(run_folder("fedavg"), "model.safetensors").unlink()
-    assert flatfed("export", "--out", "../bundle") == 0
-    assert "2 runs; 1 of them without their models" in capsys.readouterr().out
+    brought(machines, "brought")
     monkeypatch.chdir(there)
-    assert flatfed("import", "../bundle") == 0
+    assert flatfed("import", "../brought") == 0
     said = capsys.readouterr().out
     assert "2 runs accepted\n1 of them without their models: tables and curves can be made" in said
-    assert Path("../bundle", run_folder("fedavg"), "run.json").exists(), "a published run stays where it is"
-    assert not Path("../bundle", run_folder("fedsmoo")).exists()
+    assert Path("../brought", run_folder("fedavg"), "run.json").exists(), "a published run stays where it is"
+    assert not Path("../brought", run_folder("fedsmoo")).exists()
     assert flatfed("import", "../whole") == 0
     assert Path(run_folder("fedavg"), "model.safetensors").exists() and not Path("../whole").exists()
     shutil.copytree(there / run_folder("fedavg"), "bare")

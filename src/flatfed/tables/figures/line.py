@@ -1,6 +1,4 @@
-"""Loss surfaces from above, as lines of equal value, and the loss on lines between the models of two runs.
-
-Contours take the specification of a surface (``flatfed.tables.figures.surface``), one surface a panel. Lines::
+"""The loss on lines between the models of two runs. Specification, beside the keys that every figure has::
 
     {"kind": "line", "metric": "loss" | "accuracy",          # absent: loss
      "panels": [{"title": "From FedAvg", "lines": [{"label": "to FedSMOO", "line": "results/.../line.npz"}, ...]}]}
@@ -16,65 +14,13 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn
-from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
 
 from flatfed.tables.figures.paper import WIDTH, caption
-from flatfed.tables.figures.sheets import (
-    NOT_MADE,
-    diverged,
-    images,
-    landscape,
-    quantity,
-    reading,
-    sheets,
-    why_empty,
-)
-from flatfed.tables.figures.surface import COLOURS, ticks
+from flatfed.tables.figures.sheets import NOT_MADE, diverged, images, landscape, quantity
 
 
 def draw(spec: dict[str, Any]) -> Figure:
-    """Return the figure of a specification of kind "contour": lines of equal value, seen from above."""
-    found, (low, high) = sheets(spec)
-    across = min(3, len(found))
-    down = math.ceil(len(found) / across)
-    figure, axes = plt.subplots(
-        *(down, across), figsize=(WIDTH, down * WIDTH / across * 0.92 + 0.5), squeeze=False, layout="constrained"
-    )
-    label = quantity(spec)[0]
-    # Loss grows from the model outwards by multiples; equal steps would all lie at the rim.
-    multiples = spec.get("metric", "loss") == "loss" and 0 < low < high / 4
-    levels = np.geomspace(low, high, 13) if multiples else np.linspace(low, high, 13)
-    shade = BoundaryNorm(levels, COLOURS.N)
-    image = None
-    for place, axis in enumerate(axes.flat):
-        if place >= len(found):
-            axis.set_visible(False)
-            continue
-        axis.set_title(spec["panels"][place]["title"])
-        axis.set_xlabel("$x$")
-        axis.set_ylabel("$y$")
-        (sheet,) = found[place]
-        if why_empty([sheet]):
-            axis.text(0.5, 0.5, why_empty([sheet]), transform=axis.transAxes, ha="center", color="#777777")
-            continue
-        z = np.clip(sheet.z.T, low, high)
-        image = axis.contourf(sheet.x, sheet.y, z, levels=levels, cmap=COLOURS, norm=shade)
-        lines = axis.contour(sheet.x, sheet.y, z, levels=levels[1:-1], colors="white", linewidths=0.4)
-        axis.clabel(lines, lines.levels[::2], fmt=lambda value: f"{value:.3g}", fontsize=5.5)
-        axis.plot(0, 0, marker="+", color="white", markersize=6, markeredgewidth=1)
-        axis.set_xticks(ticks(sheet.x))
-        axis.set_yticks(ticks(sheet.y))
-        axis.set_aspect("equal")
-    if image is not None:
-        bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.015, aspect=30, format="%.3g", spacing="uniform")
-        bar.set_label(label)
-        bar.outline.set_linewidth(0.5)
-    caption(figure, spec, reading(spec, found, (low, high)) + " Cross: the model.")
-    return figure
-
-
-def draw_line(spec: dict[str, Any]) -> Figure:
     """Return the figure of a specification of kind "line": from one run's model to another's, and a little beyond.
 
     :raises DataError: the metric is unknown, or a file is damaged or no line.
