@@ -2,13 +2,18 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
+from flatfed import files, forms
 from flatfed.analysis import records as hessians
+from flatfed.files import digest_file, write_json
 from flatfed.runs import identity
 from flatfed.runs import record as records
+from flatfed.runs import timing as timings
+from flatfed.runs.record import RunRecord
 
 DIGEST = "0" * 64
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,8 +33,24 @@ def run(folder, columns, *, description=None, **record):
     about = {"rounds_done": rounds, "diverged_at": None, "dataset_digest": DIGEST, "partition_digest": DIGEST}
     described = {**ids(folder), "rounds": rounds, **(description or {})}
     files = tuple(folder / name for name in (records.METRICS, records.MODEL) if (folder / name).exists())
-    records.write(folder / records.RECORD, {"description": described, **about, **record}, files)
+    records.write(folder / records.RECORD, RunRecord(**{"description": described, **about, **record}), files)
     return str(folder)
+
+
+def timing(path, description, seconds, training=None, **changes):
+    """Write the timing of the run ``description``: so many ``seconds`` of a round, of them of ``training``."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    training = seconds if training is None else training
+    about = {
+        **{"rounds": 3, "warm_up": 1, "clients": 6, "evaluated": {"every": 1, "sets": ["test", "train"]}},
+        **{"device": "cpu", "threads": 2, "executor": "sequential", "precision": "float32", "parameters": 10},
+        **{"host": {"processor": "a CPU", "gpu": None}, "load_before": 0.0, "training_seconds": [training] * 3},
+    }
+    names = ("seconds_per_round", "training_seconds_per_round", "evaluation_seconds_per_round")
+    about |= zip(names, (seconds, training, seconds - training), strict=True)
+    timings.write(path, timings.Timing(**{**about, **changes}, description=description))
+    return str(path)
 
 
 def edited(folder, file, change):
@@ -48,15 +69,19 @@ def recorded(folder, change=lambda record: None):
     path = Path(folder, records.RECORD)
     record = json.loads(path.read_text(encoding="utf-8"))
     change(record)
-    files = tuple(path.with_name(name) for name in (records.METRICS, records.MODEL) if path.with_name(name).exists())
-    records.write(path, record, files)
+    names = [name for name in (records.METRICS, records.MODEL) if path.with_name(name).exists()]
+    sealed(path, {**record, "files": {name: digest_file(path.with_name(name)) for name in names}})
+
+
+def sealed(path, record):
+    """Write ``record``, whole or not, to ``path`` as if it had been made so: with a sum of itself."""
+    write_json(path, files.sealed(record, records.OWN))
 
 
 def forget_sums(folder):
     """Write the record of a run anew as versions did that took no sums: its files may then be anything."""
     path = Path(folder, records.RECORD)
-    about = {key: value for key, value in records.read(path).items() if key not in (records.SUMS, records.OWN)}
-    path.write_text(json.dumps(about), encoding="utf-8")
+    path.write_text(json.dumps(forms.plain(replace(records.read(path), files=None))), encoding="utf-8")
 
 
 def hessian(top, trace, theirs=None, **changes):
@@ -108,7 +133,7 @@ def asked(runs, whose=""):
     found = []
     for folder in runs:
         path = Path(folder, records.RECORD)
-        found.append(records.read(path)["description"] if path.exists() else ids(folder))
+        found.append(records.read(path).description if path.exists() else ids(folder))
     return {
         f"{whose}runs": list(runs),
         f"{whose}descriptions": identity.pack(found),
@@ -124,5 +149,5 @@ def so_far(folder, columns, *, description, **record):
     (path / records.RECORD).unlink()
     about = {"rounds_done": columns["round"][-1], "diverged_at": None, **record}
     whole = {"description": description, "dataset_digest": DIGEST, "partition_digest": DIGEST, **about}
-    records.write(path / records.RECORD_SO_FAR, whole, (lines,))
+    records.write(path / records.RECORD_SO_FAR, RunRecord(**whole), (lines,))
     return str(path)

@@ -187,7 +187,7 @@ def describe(options: argparse.Namespace) -> None:
 def import_runs(options: argparse.Namespace) -> None:
     from flatfed.commands import import_runs as imports
 
-    imports.accept(options.folders, options.config, replace=options.replace, other_code=options.other_code)
+    imports.accept(options.folders, options.config, over=options.replace, other_code=options.other_code)
 
 
 def check(options: argparse.Namespace) -> None:

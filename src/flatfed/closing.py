@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from flatfed.files import read_json
+from flatfed.errors import DataError
+from flatfed.runs import record as records
 
 MOST = 10  # jobs that are told; of more, their number
 
@@ -32,13 +33,13 @@ def failed(logs: Iterable[str]) -> list[str]:
     return [f"{name}: {_last(Path(name))}" for name in each]
 
 
-def diverged(records: Iterable[Path]) -> list[str]:
-    """Return "folder: diverged in round r" of the runs among ``records``, run.json files, that ended so."""
+def diverged(made: Iterable[Path]) -> list[str]:
+    """Return "folder: diverged in round r" of the runs among those ``made``, by their run.json, that ended so."""
     said = []
-    for path in records:
+    for path in made:
         try:
-            ended = read_json(path)["diverged_at"]
-        except (OSError, ValueError, KeyError, TypeError):
+            ended = records.read(path).diverged_at
+        except (OSError, DataError):
             continue  # it was not made, and why is told as a failure
         if ended is not None:
             said.append(f"{path.parent}: diverged in round {ended}; it is recorded, and tables say so")

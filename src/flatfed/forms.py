@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
-from typing import Any
+import types
+import typing
+from collections.abc import Sequence
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any, TypeVar
 
 from flatfed.errors import DataError, absent, unknown
 
@@ -21,6 +25,13 @@ class Whole:
     """A whole number that is at ``least`` so large."""
 
     least: int
+
+
+@dataclass(frozen=True)
+class Above:
+    """A number above ``low``."""
+
+    low: float
 
 
 @dataclass(frozen=True)
@@ -43,13 +54,82 @@ class Named:
     known: tuple[str, ...]
 
 
+Kind = TypeVar("Kind")
+
+
+def read(kind: type[Kind], value: Any, where: str) -> Kind:
+    """Return JSON as the dataclass ``kind``, those inside of it included; a key that it does not know is left out.
+
+    :raises DataError: the value is not of its form (:func:`form_of`); the message begins with ``where``.
+    """
+    check(value, form_of(kind), where)
+    return _made(kind, value)
+
+
+def plain(value: Any) -> Any:
+    """Return a dataclass as the JSON that :func:`read` takes: fields that are as their default are left out."""
+    if is_dataclass(value):
+        held = ((each, getattr(value, each.name)) for each in fields(value))
+        return {each.name: plain(content) for each, content in held if content != _default(each)}
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _default(field: Field[Any]) -> Any:
+    """Return what a field is where nothing is said of it, MISSING where something has to be."""
+    return field.default_factory() if field.default_factory is not MISSING else field.default
+
+
+@cache
+def form_of(kind: type) -> dict[str, Any]:
+    """Return the form of a dataclass's JSON: its fields; those with a default may be absent.
+
+    The type of a field says its form: one that :func:`check` knows, ``list[X]`` and ``tuple[X, ...]``, ``X | None``,
+    another dataclass, or ``Annotated[X, form]`` where the type does not say enough.
+    """
+    hints = typing.get_type_hints(kind, include_extras=True)
+    needed = {each.name: _default(each) is MISSING for each in fields(kind)}
+    return {name if must else f"{name}?": _form(hints[name]) for name, must in needed.items()}
+
+
+def _form(hint: Any) -> Any:
+    """Return the form that a type stands for."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return arguments[1]
+    if origin in (typing.Union, types.UnionType):
+        return tuple(None if each is type(None) else _form(each) for each in arguments)
+    if origin in (list, tuple, Sequence):
+        return [_form(arguments[0])]
+    if hint is Any:
+        return object
+    kind = origin or hint
+    return form_of(kind) if is_dataclass(kind) else kind
+
+
+def _made(hint: Any, value: Any) -> Any:
+    """Return a ``value`` of the form of a type as that type has it."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if is_dataclass(hint):
+        hints = typing.get_type_hints(hint, include_extras=True)
+        return hint(**{name: _made(inner, value[name]) for name, inner in hints.items() if name in value})
+    if origin is typing.Annotated:
+        return _made(arguments[0], value)
+    if origin in (typing.Union, types.UnionType):
+        whole = [each for each in arguments if is_dataclass(each) or typing.get_origin(each) in (list, tuple)]
+        return _made(whole[0], value) if whole and value is not None else value
+    if origin in (list, tuple):
+        return origin(_made(arguments[0], each) for each in value)
+    return value
+
+
 def check(value: Any, form: Any, where: str) -> None:
     """Refuse a ``value``, as read from JSON, that is not of the ``form``; messages begin with ``where``.
 
-    A form is a type (``object``: anything; ``float``: whole numbers too, but no truth values), None for null, a
-    :class:`Whole`, a :class:`Share`, a :class:`Named`, a :class:`Some`, a list of one form (any number of such), a
-    tuple of forms (any one of them), or a mapping of keys to forms: a key that ends in ``?`` may be absent, others of
-    the value are not looked at.
+    A form is a type (``object``: anything; ``float``: whole numbers too, but no truth values), None for null, one of
+    the classes above, a list of one form (any number of such), a tuple of forms (any one of them), or a mapping of keys
+    to forms: a key that ends in ``?`` may be absent, others of the value are not looked at.
 
     :raises DataError: naming the key as in ``evaluation.every``, the value, and what is wanted.
     """
@@ -79,6 +159,8 @@ def _is(value: Any, form: Any) -> bool:
         return value is None
     if isinstance(form, Whole):
         return _is(value, int) and value >= form.least
+    if isinstance(form, Above):
+        return _is(value, float) and value > form.low
     if isinstance(form, Share):
         return _is(value, float) and 0 < value <= 1
     if isinstance(form, Some):
@@ -103,6 +185,8 @@ def _words(form: Any) -> str:
         return " or ".join(map(_words, form))
     if isinstance(form, Whole):
         return f"a whole number from {form.least} up"
+    if isinstance(form, Above):
+        return f"a number above {form.low:g}"
     if isinstance(form, Share):
         return "a number above 0 and at most 1"
     if isinstance(form, Some):

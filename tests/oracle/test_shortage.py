@@ -14,6 +14,7 @@ from test_training_job import job, lines
 from flatfed import algorithms, cli
 from flatfed.engine import checkpoint, evaluate, executors, shortage
 from flatfed.engine.simulation import Simulation
+from flatfed.runs import record as records
 
 HOST = "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory: you tried to allocate 81920 bytes."
 ERRORS = {
@@ -124,7 +125,7 @@ def test_what_was_used_is_recorded_and_kept_on_resume(tmp_path, monkeypatch):
     assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     record = json.loads((parts / "run.json").read_text())
     assert record["rows"] == 3 and record["executor"] == "stacked" and len(record["sessions"]) == 2
-    assert json.loads((job(tmp_path, "fedavg", "free") / "run.json").read_text())["rows"] is None
+    assert records.of(job(tmp_path, "fedavg", "free")).rows is None
 
 
 def stopping(advance, number):

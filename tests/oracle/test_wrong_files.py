@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from harness import description, write_problem
 
+import made
 from flatfed import cli, experiment
-from flatfed.runs import record as records
 
 ROOT = Path(__file__).resolve().parents[2]
 DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "balanced": True, "seed": 3}
@@ -218,7 +218,7 @@ def test_a_record_that_is_not_whole_is_refused(place, capsys, command, key):
     record = json.loads((place / "run/run.json").read_text())
     holder = record["description"] if "." in key else record
     del holder[key.rpartition(".")[2]]
-    records.write(place / "run/run.json", record)
+    made.sealed(place / "run/run.json", record)
     status, said = called([command, *CALLS[command].split()], capsys)
     assert status == 2 and f"key {key.rpartition('.')[2]!r} is missing" in said[-1]
     assert said[-1].startswith(f"flatfed {command}: run/run.json: ")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+import made
 from flatfed import closing
 
 LOG = """
@@ -40,9 +39,9 @@ def test_each_failed_job_is_told_once_with_the_last_line_of_its_log(tmp_path):
 
 
 def test_runs_that_diverged_are_told_and_others_are_not(tmp_path):
-    for name, content in (("a", {"diverged_at": 7}), ("b", {"diverged_at": None}), ("c", [])):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "run.json").write_text(json.dumps(content))
+    for name, broke in (("a", 7), ("b", None), ("c", None)):
+        made.run(tmp_path / name, {"round": [6]}, diverged_at=broke)
+    (tmp_path / "c/run.json").write_text("[]")
     records = [tmp_path / name / "run.json" for name in ("a", "b", "c", "absent")]
     assert closing.diverged(records) == [f"{tmp_path}/a: diverged in round 7; it is recorded, and tables say so"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -131,7 +132,7 @@ def test_a_record_that_is_none_is_named(machines, capsys, record):
 def changed(folder, **record) -> None:
     """Write the record in ``folder`` anew, with other values."""
     path = Path(folder, "run.json")
-    records.write(path, {**records.read(path), **record})
+    records.write(path, replace(records.read(path), **record))
 
 
 def test_a_run_in_whose_place_another_stands_stays_and_the_others_are_taken(machines, monkeypatch, capsys):
@@ -152,7 +153,7 @@ def test_a_run_in_whose_place_another_stands_stays_and_the_others_are_taken(mach
     assert Path(run_folder("fedsmoo"), "run.json").read_bytes() == ours and (theirs / "run.json").exists()
     shutil.copytree(theirs, "alone")
     assert flatfed("import", "--replace", "alone") == 0
-    assert "seconds" not in records.read(Path(run_folder("fedsmoo"), "run.json"))
+    assert records.of(run_folder("fedsmoo")).seconds is None
 
 
 def test_a_damaged_run_is_another_and_stays(machines, monkeypatch, capsys):

@@ -22,12 +22,17 @@ DEAL = {"dataset": "data", "classes": 2, "scheme": "iid", "clients": 2, "sampler
 
 def model(run: str) -> dict:
     """Return what an analysis of ``run`` says of its model."""
-    record = records.read(f"{run}/run.json")
-    digests = {"dataset": record["dataset_digest"], "partition": record["partition_digest"]}
+    record = records.of(run)
+    digests = {"dataset": record.dataset_digest, "partition": record.partition_digest}
     digests["model"] = digest_file(f"{run}/model.safetensors")
-    ids = record["description"]
-    name = "/".join([ids["protocol"], ids["split"], ids["algorithm"], f"seed{ids['seed']}"])
-    return {"name": name, "algorithm": ids["algorithm"], "scale": ids["scale"], "digests": digests, "diverged_at": None}
+    ids = record.description
+    return {
+        "name": record.name,
+        "algorithm": ids["algorithm"],
+        "scale": ids["scale"],
+        "digests": digests,
+        "diverged_at": None,
+    }
 
 
 @pytest.fixture
@@ -110,7 +115,7 @@ def test_a_figure_holds_the_partitions_of_its_runs(tmp_path, runs):
         made.recorded(run, lambda record: record["description"].update(partition=DEAL))
     series = [{"algorithm": "fedavg", "label": "FedAvg", "runs": runs}]
     shown = {**spec("curves", {"series": series}), "metric": "test_accuracy", "smooth": 0}
-    described = [records.read(f"{run}/run.json")["description"] for run in runs]
+    described = [records.of(run).description for run in runs]
     for seed, refused in ((1, False), (2, True)):
         files = [str(tmp_path / f"{seed}.npz")] * 2
         asked = {**shown, "made_of": wanted.pack(zip(described, files, strict=True))}

@@ -155,9 +155,7 @@ def test_the_share_of_evaluation(here, experiment, capsys):
     assert f"hours of one job on the CPU, {share} % of it evaluation (1 measured, " in capsys.readouterr().out
     timing = Path(run.path.replace("/runs/", "/analysis/")).parent / "timing.json"
     timing.parent.mkdir(parents=True)
-    about = json.loads(Path(run.path, "run.json").read_text())
-    del about["seconds_evaluation"]
-    timing.write_text(json.dumps({**about, "seconds_per_round": 2.0, "evaluation_seconds_per_round": 1.5}))
+    made.timing(timing, run.description, 2.0, 0.5)
     Path(run.path, "run.json").unlink()
     (measured,), _ = plan_costs.measured(Path("results/paper"))
     assert measured.evaluation == pytest.approx(0.75)
@@ -345,10 +343,7 @@ def test_calibration_times_the_cheapest_run_of_each_unknown_kind(here, experimen
 
     def write(description, dataset, partition, out, **place):
         told.append((description["split"], description["update"]["name"], place["rounds"]))
-        timing = {"seconds_per_round": 0.5, "device": "cpu", "host": {"gpu": None, "processor": "m"}}
-        out.parent.mkdir(parents=True)
-        more = {"description": description, "parameters": 10, "peak_memory_bytes": 1}
-        out.write_text(json.dumps({**timing, **more}))
+        made.timing(out, description, 0.5)
 
     monkeypatch.setattr(time_run, "write", write)
     manifest, seed = (

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def make(*arguments: str) -> int:
 def change(folder: Path, **values) -> None:
     """Write a record anew with other values, with sums of itself and its files."""
     path = folder / records.RECORD
-    records.write(path, {**records.read(path), **values}, (folder / records.METRICS,))
+    records.write(path, replace(records.read(path), **values), (folder / records.METRICS,))
 
 
 def test_what_is_published_is_made_again_byte_for_byte(folder):
@@ -108,16 +109,16 @@ def twice(folder: Path) -> None:
 
 
 def described(folder: Path) -> None:
-    change(folder / ONE, description={**records.read(folder / ONE / "run.json")["description"], "learning_rate": 0.2})
+    change(folder / ONE, description={**records.of(folder / ONE).description, "learning_rate": 0.2})
 
 
 def unnamed(folder: Path) -> None:
-    about = records.read(folder / ONE / "run.json")["description"]
+    about = records.of(folder / ONE).description
     change(folder / ONE, description={**about, "seed": "1"})
 
 
 def preview(folder: Path) -> None:
-    change(folder / ONE, description={**records.read(folder / ONE / "run.json")["description"], "scale": "preview"})
+    change(folder / ONE, description={**records.of(folder / ONE).description, "scale": "preview"})
 
 
 @pytest.mark.parametrize(

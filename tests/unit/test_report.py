@@ -16,6 +16,7 @@ import made
 from flatfed import __version__
 from flatfed.engine.train import machine
 from flatfed.errors import DataError
+from flatfed.runs import record as records
 from flatfed.tables import report, runs
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +110,7 @@ def test_a_number_leads_to_its_run_and_shows_its_seeds(tmp_path):
         made.run(
             folder,
             {"round": [20, 40], "test_accuracy": [0.5, ends]},
-            **json.loads(Path(folder, "run.json").read_text()),
+            **vars(records.of(folder)),
         )
     cell = {
         "table": "fedsmoo2023_T1", "column": "a", "row": "fedavg", "scale": "preview", "metric": "test_accuracy",

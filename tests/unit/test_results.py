@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import shutil
 from pathlib import Path
@@ -131,7 +132,8 @@ def test_the_page_is_markdown(root, capsys):
 def trained(seed: int = 1, precision: str = "float32") -> Trained:
     about = {"precision": precision, "rounds": 800, "seed": seed, "protocol": "p", "split": "s", "algorithm": "a"}
     record = {"description": about, "rounds_done": 10, "diverged_at": None}
-    return Trained(record, {}, f"{next(COUNT)}")
+    digests = {"dataset_digest": made.DIGEST, "partition_digest": made.DIGEST}
+    return Trained(records.RunRecord(**record, **digests), {}, f"{next(COUNT)}")
 
 
 COUNT = itertools.count()
@@ -248,11 +250,11 @@ def test_runs_lie_at_any_depth_and_those_of_tuning_and_replaced_ones_are_none(ro
 
 def test_a_record_without_what_the_page_says_is_refused(root, capsys):
     path = place(Path("runs"), "fedcm") / records.RECORD_SO_FAR
-    record = records.read(path)
+    record = json.loads(path.read_text())
     del record["host"]
-    records.write(path, record)
+    made.sealed(path, record)
     assert page("runs") == 2
-    assert "run.so-far.json: key 'host' is missing" in capsys.readouterr().err
+    assert "run.so-far.json: not the record of a run (key 'host' is missing" in capsys.readouterr().err
 
 
 def test_the_page_in_docs_is_that_of_the_published_runs(tmp_path, capsys):

@@ -97,6 +97,6 @@ def test_import_writes_the_new_name_and_says_which_it_was(here):
 
 
 def test_a_run_with_an_old_name_can_be_made_again():
-    description = run_record.read(PUBLISHED / "run.json")["description"]
+    description = run_record.read(PUBLISHED / "run.json").description
     update = description["update"]
     assert algorithms.load(update["name"])(**update["params"]).first == "unperturbed"

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+import made
 from flatfed import cli
 from flatfed.commands import configuration, plan_costs
 from flatfed.engine import train as engine
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import DataError
+from flatfed.runs import record as records
+from flatfed.runs import timing as timings
 from flatfed.runs.identity import pack
 from flatfed.tables import cells
 from flatfed.tables.metrics import METRICS
@@ -35,10 +38,11 @@ def short(monkeypatch):
         Path(out, "metrics.csv").write_text("\n".join(["round,seconds,clients", *lines]) + "\n")
         record = {
             "diverged_at": told.get("break"), "seconds_evaluation": 0.5 * rounds, "device": device, "threads": threads,
-            "executor": "stacked", "precision": "float32", "host": HOST, "versions": {}, "parameters": 10, "row": 9,
-            "peak_memory_bytes": 1, "peak_device_memory_bytes": None,
+            "executor": "stacked", "precision": "float32", "host": HOST, "parameters": 10, "row": 9,
+            "peak_memory_bytes": 1, "rounds_done": rounds,
         }  # fmt: skip
-        Path(out, "run.json").write_text(json.dumps(record))
+        digests = {"dataset_digest": made.DIGEST, "partition_digest": made.DIGEST}
+        records.write(Path(out, "run.json"), records.RunRecord(description=description, **digests, **record))
 
     monkeypatch.setattr(engine, "train", train)
     return told
@@ -115,7 +119,7 @@ def test_a_busy_machine_is_told_in_the_file_and_in_the_cells(tmp_path, short, mo
     spec = {"window": 1, "target": None, "timing": str(tmp_path / "timing.json"), "descriptions": pack([RUN])}
     (one,) = found(METRICS["seconds_per_round"], spec)
     if busy is None:
-        assert one.warning == "" and json.loads((tmp_path / "timing.json").read_text())["warning"] is None
+        assert one.warning == "" and timings.read(tmp_path / "timing.json").warning is None
     else:
         assert one.warning.startswith(str(tmp_path)) and busy in one.warning and busy in capsys.readouterr().err
 
@@ -154,8 +158,8 @@ def test_seconds_of_two_machines_are_not_compared(tmp_path, short, other, said):
     ("other", "said"),
     [
         ({"format": 1}, "format 1, whose seconds hold something else; 2 is wanted"),
-        ({"host": None}, "what they were measured on"),
-        ({"seconds_per_round": 0}, "they are above 0"),
+        ({"host": None}, "host: null is not a mapping"),
+        ({"seconds_per_round": 0}, "seconds_per_round: 0 is not a number above 0"),
     ],
     ids=["an earlier version's", "no host", "no seconds"],
 )

@@ -16,7 +16,6 @@ from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import set_ups
-from flatfed.runs import record as records
 from flatfed.tables import cells, figures, made_of, report, write
 from flatfed.tables.figures import KINDS
 from flatfed.tables.trained_on import as_read
@@ -169,7 +168,7 @@ def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeyp
     drawn = here.figure("paper", "cifar10_cnn")["spec"]
     del drawn["made_of"]  # of other runs
     drawn["panels"] = [{"series": [{"runs": runs, "label": "x"}]}, {"bars": [{"runs": [runs]}]}]
-    counted = map(records.counted, made_of.hold(drawn))
+    counted = [record.counted for record in made_of.hold(drawn)]
     assert as_read(drawn, counted)["setting"].startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
 
 

@@ -4,10 +4,12 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 
 import pytest
 from project import SPLIT
 
+import made
 from flatfed.runs import record as records
 
 RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedsam/seed1"
@@ -80,9 +82,7 @@ def test_a_run_with_an_old_record_is_accepted_in_its_place(project, host):
 )
 def test_another_run_is_refused(project, tmp_path, change, words):
     shutil.copytree(project.root / RUN, tmp_path / "run")
-    record = records.read(tmp_path / "run/run.json")
-    change(record)
-    records.write(tmp_path / "run/run.json", record)
+    made.recorded(tmp_path / "run", change)
     done = project.flatfed("import", "--replace", str(tmp_path / "run"))
     assert done.returncode == 2
     assert "Traceback" not in done.text
@@ -94,11 +94,11 @@ def test_another_run_is_refused(project, tmp_path, change, words):
 
 def test_parameters_that_other_code_did_not_have_are_their_defaults(project, tmp_path):
     shutil.copytree(project.root / RUN, tmp_path / "run")
-    record = records.read(tmp_path / "run/run.json")
-    whole = json.loads(json.dumps(record["description"]))
-    assert record["description"]["update"]["params"].pop("server_learning_rate") == 1.0
-    record.update(code_digest="0" * 64, description_digest="0" * 64)
-    records.write(tmp_path / "run/run.json", record)
+    record = records.of(tmp_path / "run")
+    whole = json.loads(json.dumps(record.description))
+    assert record.description["update"]["params"].pop("server_learning_rate") == 1.0
+    other = replace(record, code_digest="0" * 64, description_digest="0" * 64)
+    records.write(tmp_path / "run/run.json", other)
     refused = project.flatfed("import", "--replace", str(tmp_path / "run"))
     assert "code_digest is 000000000000, but here it is" in refused.text and "--other-code accepts it" in refused.text
     done = project.flatfed("import", "--replace", "--other-code", str(tmp_path / "run"))

@@ -25,6 +25,7 @@ from flatfed.engine.precision import STATE
 from flatfed.engine.streams import stream
 from flatfed.errors import DataError, unknown
 from flatfed.runs import record as records
+from flatfed.runs.record import RunRecord
 
 SETS = ("train", "test")
 
@@ -38,7 +39,7 @@ class Trained:
     """
 
     folder: Path
-    record: dict[str, Any]
+    record: RunRecord
     model: nn.Module
     layout: Layout
     row: Tensor
@@ -49,7 +50,7 @@ class Trained:
     @property
     def description(self) -> dict[str, Any]:
         """The run description."""
-        return self.record["description"]
+        return self.record.description
 
     @property
     def name(self) -> str:
@@ -59,7 +60,7 @@ class Trained:
     @property
     def diverged_at(self) -> int | None:
         """The round in which the run diverged, whose weights need be no numbers; None for any other run."""
-        return self.record["diverged_at"]
+        return self.record.diverged_at
 
     def choose(self, which: str, count: int | None, seed: int) -> Tensor:
         """Return the positions (n,) of ``count`` images of the set ``which``, drawn without replacement, sorted.
@@ -99,14 +100,13 @@ def load(
     engine.set_up(threads)  # as in training, TF32 included: losses are those that the run saw
     run = Path(run)
     record = records.of(run)
-    description = record["description"]
+    description = record.description
     place = engine.pick_device(device)
     data, dealt = load_data(description, dataset, partition)
     for key, found, path in (("dataset", data.digest, dataset), ("partition", dealt.digest, partition)):
-        if record[f"{key}_digest"] != found:
+        if (wanted := getattr(record, f"{key}_digest")) != found:
             raise DataError(
-                f"{path}: not the {key} of {run} (digest {found[:12]}, but the run was made with "
-                f"{record[f'{key}_digest'][:12]})"
+                f"{path}: not the {key} of {run} (digest {found[:12]}, but the run was made with {wanted[:12]})"
             )
     dtype = STATE[precision or description["precision"]]
     spec, about = description["model"], description["dataset"]
@@ -114,7 +114,7 @@ def load(
     model = products.of(models.build(spec["name"], shape, about["classes"], spec["options"]), shape)
     model.to(place, dtype).eval().requires_grad_(False)
     layout = Layout.of(model)
-    records.hold(run, record, records.MODEL)
+    record.hold(run, records.MODEL)
     row, digest = weights(run, record, layout)
     resident = Resident(
         placed(data.images, place),
@@ -125,7 +125,7 @@ def load(
         "none",
     )
     digests = {
-        "run": record["description_digest"],
+        "run": record.description_digest,
         "model": digest,
         "dataset": data.digest,
         "partition": dealt.digest,
@@ -133,7 +133,7 @@ def load(
     return Trained(run, record, model, layout, row.to(place, dtype), resident, dealt, digests)
 
 
-def weights(run: str | os.PathLike[str], record: dict[str, Any], layout: Layout) -> tuple[Tensor, str]:
+def weights(run: str | os.PathLike[str], record: RunRecord, layout: Layout) -> tuple[Tensor, str]:
     """Return the flat row (parameters,) of the run's model file, on the CPU, and the file's SHA-256.
 
     Raises DataError where the file is absent or damaged, has other tensors than ``layout``, naming the first, or,
@@ -146,7 +146,7 @@ def weights(run: str | os.PathLike[str], record: dict[str, Any], layout: Layout)
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path}: cannot be read as a model ({error})") from error
     expected = dict(zip(layout.names, layout.shapes, strict=True))
-    model = record["description"]["model"]["name"]
+    model = record.description["model"]["name"]
     for name in sorted(expected.keys() ^ found.keys()):
         here, there = (path, f"model {model!r} of its run.json")
         lacks, has = (here, there) if name in expected else (there, here)
@@ -158,7 +158,7 @@ def weights(run: str | os.PathLike[str], record: dict[str, Any], layout: Layout)
                 f"model {model!r} of its run.json"
             )
         wrong = int((~found[name].isfinite()).sum())
-        if wrong and record["diverged_at"] is None:
+        if wrong and record.diverged_at is None:
             raise DataError(
                 f"{path}: {wrong} of {found[name].numel()} values of {name} are not finite, and yet the run has not "
                 "diverged; train it again"

@@ -31,6 +31,7 @@ from flatfed.engine.train import pick_device
 from flatfed.errors import DataError, FlatFedError
 from flatfed.files import digest_arrays
 from flatfed.runs import record as records
+from flatfed.runs.record import RunRecord
 
 SAVED = 1.0  # seconds between two writes of unfinished points; one that takes longer is written at once
 SAID = 15.0  # seconds between two lines on standard error
@@ -153,30 +154,30 @@ def _frame(runs: Sequence[str | os.PathLike[str]], dataset: Any, partition: Any,
     rows, models = [first.row], [_about(first.record, first.digests)]
     for run in runs[1:]:
         record = records.of(run)
-        if record["dataset_digest"] != first.digests["dataset"]:
+        if record.dataset_digest != first.digests["dataset"]:
             raise DataError(f"{run}: was trained on other data than {runs[0]}: their losses do not compare")
         for key in ("model", "dataset"):
-            ours, theirs = first.description[key], record["description"][key]
+            ours, theirs = first.description[key], record.description[key]
             if ours != theirs:
                 raise DataError(f"{run}: {key} is {theirs}, but {ours} in {runs[0]}: no common frame")
         row, digest = _model.weights(run, record, first.layout)
         rows.append(row.to(first.row))
-        own = {"run": record["description_digest"], "model": digest, "partition": record["partition_digest"]}
+        own = {"run": record.description_digest, "model": digest, "partition": record.partition_digest}
         models.append(_about(record, {**first.digests, **own}))
     for about, row in zip(models, rows, strict=True):
         about["filter_length"] = directions.length(first.layout, row)
     return Frame(first, torch.stack(rows), models)
 
 
-def _about(record: dict[str, Any], digests: dict[str, str]) -> dict[str, Any]:
+def _about(record: RunRecord, digests: dict[str, str]) -> dict[str, Any]:
     """Return what a file says of one of its models."""
-    description = record["description"]
+    description = record.description
     return {
-        "name": "{protocol}/{split}/{algorithm}/seed{seed}".format(**description),
+        "name": record.name,
         "algorithm": description["algorithm"],
         "scale": description["scale"],
         "digests": digests,
-        "diverged_at": record["diverged_at"],
+        "diverged_at": record.diverged_at,
     }
 
 

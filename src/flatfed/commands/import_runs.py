@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,15 +28,15 @@ NOT_RECORDED = "because the metadata was not present"
 #: Problems, or runs, that one message names at most.
 NAMED = 12
 
-#: What import writes to a record, and what changes with it.
-WRITTEN = {"description", "description_digest", "completed", "renamed", records.OWN}
+#: What import writes to a record, as it is where two are compared.
+WRITTEN: dict[str, Any] = {"description": {}, "description_digest": None, "completed": None, "renamed": None}
 
 
-def accept(folders: Iterable[Path], config: configuration.Parts, *, replace: bool, other_code: bool) -> None:
+def accept(folders: Iterable[Path], config: configuration.Parts, *, over: bool, other_code: bool) -> None:
     """Check every finished run under ``folders`` against the configuration, then move all of them into results/.
 
     Nothing is moved unless every run passes. Then a run that is there already is left alone, and so is one in whose
-    place another stands, unless ``replace``. A run without its model, as runs are published, is copied.
+    place another stands, unless ``over``. A run without its model, as runs are published, is copied.
 
     :raises DataError: none is found, a file is not the one of its record, a run is unfinished, or was made from another
         description, data, partition or code; or, once the others are in place, another stood in a run's place.
@@ -48,7 +49,7 @@ def accept(folders: Iterable[Path], config: configuration.Parts, *, replace: boo
         raise DataError(f"{', '.join(map(str, folders))}: no run.json in there, so no finished run")
     runs = _passed(experiment, found, config, other_code)
     states = {folder: standing(folder, Path(run.path)) for folder, run in runs.items()}
-    wanted = {"nothing", "its model lacks", *(["another"] if replace else [])}
+    wanted = {"nothing", "its model lacks", *(["another"] if over else [])}
     taken = {folder: run for folder, run in runs.items() if states[folder] in wanted}
     for folder, run in taken.items():
         move(folder, Path(run.path), run.description)
@@ -60,7 +61,7 @@ def accept(folders: Iterable[Path], config: configuration.Parts, *, replace: boo
     if bare := sum(not Path(run.path, MODEL).exists() for run in taken.values()):
         print(f"{bare} of them without their models: tables and curves can be made, an analysis has them trained again")
     kept = [f"{run.path} exists already ({folder})" for folder, run in runs.items() if states[folder] == "another"]
-    if kept and not replace:
+    if kept and not over:
         _refuse([*kept, f"{len(kept)} runs stay where they are; --replace puts them in place of those that exist"])
 
 
@@ -120,9 +121,9 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> tuple[
     record = records.read(folder / RECORD)
     # Published runs have no model, nor have those whose model no analysis was to read.
     model = [MODEL] if (folder / MODEL).is_file() else []
-    warning = records.hold(folder, record, METRICS, *model)
+    warning = record.hold(folder, METRICS, *model)
     try:
-        theirs = identity.today(record["description"])
+        theirs = identity.today(record.description)
         run = described(experiment, theirs)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{folder}/run.json: not the record of a run ({error!r})") from error
@@ -131,8 +132,8 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> tuple[
     if different := identity.told(theirs, run.description):
         raise DataError(f"{folder}/run.json: not the run that the configuration describes: {'; '.join(different)}")
     hold_rounds(folder, record, read_metrics(folder / METRICS, ("round",)))
-    if record["diverged_at"] is None and record["rounds_done"] < run.description["rounds"]:
-        raise DataError(f"{folder}: unfinished: {record['rounds_done']} of {run.description['rounds']} rounds are done")
+    if not record.ended:
+        raise DataError(f"{folder}: unfinished: {record.rounds_done} of {run.description['rounds']} rounds are done")
     return run, warning
 
 
@@ -144,13 +145,10 @@ def standing(folder: Path, place: Path) -> str:
     if not place.exists():
         return "nothing"
     try:
-        theirs, ours = ({**records.read(run / RECORD)} for run in (folder, place))
+        theirs, ours = (replace(records.read(run / RECORD), **WRITTEN) for run in (folder, place))
         same = digest_file(folder / METRICS) == digest_file(place / METRICS)
     except (OSError, DataError):
         return "another"
-    for record in (theirs, ours):
-        for key in WRITTEN & record.keys():
-            del record[key]
     models = [digest_file(path) if (path := run / MODEL).is_file() else None for run in (folder, place)]
     if not same or theirs != ours or (None not in models and models[0] != models[1]):
         return "another"
@@ -185,7 +183,7 @@ def hold_digests(folder: Path, run: Run, *, other_code: bool) -> list[str]:
         ours["code_digest"] = provenance.run_digest(run.description)
     record, problems = records.read(folder / RECORD), []
     for key, digest in ours.items():
-        if (found := record.get(key)) != digest:
+        if (found := getattr(record, key)) != digest:
             hint = "; --other-code accepts it" if key == "code_digest" else ""
             problems.append(f"{folder}/run.json: {key} is {str(found)[:12]}, but here it is {digest[:12]}{hint}")
     return problems
@@ -203,13 +201,13 @@ def move(folder: Path, target: Path, description: dict[str, Any]) -> None:
     staged = target.with_name(f".{target.name}.importing")
     shutil.rmtree(staged, ignore_errors=True)
     shutil.copytree(folder, staged)
-    record = read_json(staged / "run.json")
-    if record["description"] != description:
-        ours, theirs = description["update"]["params"], record["description"]["update"]["params"]
-        record |= {"description": description, "description_digest": digest_json(description)}
-        record["completed"] = sorted(ours.keys() - theirs.keys())
-        record["renamed"] = {name: value for name, value in theirs.items() if value != ours[name]}
-        records.write(staged / RECORD, record)
+    record = records.of(staged)
+    if record.description != description:
+        ours, theirs = description["update"]["params"], record.description["update"]["params"]
+        digest, completed = digest_json(description), sorted(ours.keys() - theirs.keys())
+        renamed = {name: value for name, value in theirs.items() if value != ours[name]}
+        about = {"description": description, "description_digest": digest, "completed": completed, "renamed": renamed}
+        records.write(staged / RECORD, replace(record, **about))
     for path in staged.iterdir():
         os.utime(path)
     replaced = target.with_name(f".{target.name}.replaced")

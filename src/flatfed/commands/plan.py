@@ -75,13 +75,12 @@ def state(run: Run, analysed: bool = False) -> str:
     folder = Path(run.path)
     try:
         about = records.read(folder / records.RECORD)
-        diverged = about["diverged_at"] is not None
-        same = identity.today(about["description"]) == run.description
+        same = identity.today(about.description) == run.description
         if analysed and not (folder / "model.safetensors").exists():
             return "missing"
         if not same:
             return "stale"
-        return "finished" if diverged or about["rounds_done"] >= run.description["rounds"] else "begun"
+        return "finished" if about.ended else "begun"
     except FileNotFoundError:
         return "begun" if folder.is_dir() and any(folder.iterdir()) else "missing"
     except DataError:

@@ -22,7 +22,12 @@ from flatfed.commands import plan_counted
 from flatfed.commands.plan_counted import images_evaluated, images_seen
 from flatfed.engine import sizes
 from flatfed.engine.sizes import Footprint, Sizes
+from flatfed.errors import DataError
 from flatfed.experiment import Run
+from flatfed.runs import record as records
+from flatfed.runs import timing as timings
+from flatfed.runs.record import RunRecord
+from flatfed.runs.timing import Timing
 
 #: Bytes of a number as it is kept and sent (float32).
 FLOAT = 4
@@ -66,22 +71,17 @@ def measured(folder: Path) -> tuple[list[Measured], list[str]]:
     found, left_out, gone, names = [], [], Counter(), algorithms.names()
     for path in [path for pattern in PLACES for path in folder.glob(pattern)]:
         try:
-            about = json.loads(path.read_text(encoding="utf-8"))
-            each = about.get("seconds_per_round") or _mean(about)
-            if each is None:
-                continue
-            evaluated = about.get("evaluated", {})  # by a timing: more than its run would
-            description = {**about["description"], "evaluation": about["description"]["evaluation"] | evaluated}
-            name = description["update"]["name"]
+            about = records.read(path) if path.name == records.RECORD else timings.read(path)
+            name = about.description["update"]["name"]
             if name not in names:
                 gone[name] += 1
                 continue
-            _check(description)
-            machine = about["host"]["gpu" if about["device"] == "cuda" else "processor"]
-            memory = about["peak_memory_bytes"], about.get("peak_device_memory_bytes")
-            run = description, each, about["device"], machine, about["parameters"]
-            found.append(Measured(*run, *memory, about.get("row"), _evaluation(about)))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as problem:
+            _check(about.description)
+            if (each := _seconds(about)) is not None:
+                found.append(_measured(about, *each))
+        except DataError as problem:
+            left_out.append(f"{problem}; left out. Delete it, and it is made again")
+        except (OSError, KeyError, TypeError, AttributeError, ZeroDivisionError) as problem:
             left_out.append(f"{path}: not the record of a run ({problem!r}); left out. Delete it, and it is made again")
     for name, count in sorted(gone.items()):
         left_out.append(f"{folder}: {count} of algorithm {name!r}, which has no file any more; left out")
@@ -95,20 +95,28 @@ def _check(description: dict[str, Any]) -> None:
     images_seen(description, 1)
 
 
-def _mean(about: dict[str, Any]) -> float | None:
-    """Return the seconds of a round of a finished run, None where it diverged: broken numbers may be slow ones."""
-    done = about["rounds_done"]
+def _seconds(about: RunRecord | Timing) -> tuple[float, float | None] | None:
+    """Return the seconds of a round, and the share of evaluation in them, None where that is not known.
+
+    None of a run that diverged, whose broken numbers may be slow ones, or that has no round yet.
+    """
+    if isinstance(about, Timing):
+        return about.seconds_per_round, about.evaluation_seconds_per_round / about.seconds_per_round
+    if about.diverged_at is not None or not about.rounds_done:
+        return None
     # Seeds that trained together took all their time together.
-    own = about["seconds"] / about.get("together", 1)
-    return own / done if done and about["diverged_at"] is None else None
+    each = about.seconds / (about.together or 1) / about.rounds_done
+    known = about.seconds and about.seconds_evaluation is not None
+    return each, about.seconds_evaluation / about.seconds if known else None
 
 
-def _evaluation(about: dict[str, Any]) -> float | None:
-    """Return the share of evaluation in the seconds of a finished or timed run, None where it is not known."""
-    for part, whole in (("seconds_evaluation", "seconds"), ("evaluation_seconds_per_round", "seconds_per_round")):
-        if about.get(whole) and part in about:
-            return about[part] / about[whole]
-    return None
+def _measured(about: RunRecord | Timing, each: float, evaluation: float | None) -> Measured:
+    """Return what a record, or a timing, says of a run's costs; a timing evaluates more than its run would."""
+    evaluated = about.evaluated if isinstance(about, Timing) else {}
+    description = {**about.description, "evaluation": about.description["evaluation"] | evaluated}
+    machine = about.host["gpu" if about.device == "cuda" else "processor"]
+    memory = about.peak_memory_bytes, about.peak_device_memory_bytes
+    return Measured(description, each, about.device, machine, about.parameters, *memory, about.row, evaluation)
 
 
 class Costs:

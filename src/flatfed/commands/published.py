@@ -19,6 +19,7 @@ from flatfed.experiment import Experiment, figures
 from flatfed.files import check_place
 from flatfed.runs import identity
 from flatfed.runs import record as records
+from flatfed.runs.record import RunRecord
 from flatfed.tables.verify import TableResult
 
 #: Where the configuration has its results; a published folder has them elsewhere, which :class:`Folder` knows.
@@ -35,7 +36,7 @@ class Folder:
 
     path: Path
     scale: str
-    runs: dict[str, tuple[dict[str, Any], Path]]
+    runs: dict[str, tuple[RunRecord, Path]]
 
     def place(self, path: str) -> Path:
         """Return where here lies what has ``path`` under results/: a run's folder, a file of it or of its analyses."""
@@ -88,7 +89,7 @@ def published(options: argparse.Namespace) -> None:
 
 def described_for(found: Folder, config: configuration.Parts) -> Experiment:
     """Return what the configuration describes, with the seeds of the runs ``found``."""
-    seeds = sorted({record["description"]["seed"] for record, _ in found.runs.values()})
+    seeds = sorted({record.description["seed"] for record, _ in found.runs.values()})
     asked = {key: value for key, value in configuration.read(config).items() if key != "seeds_together"}
     return experiment.load(configuration.HOME, {**asked, "seeds": seeds}, RESULTS)
 
@@ -104,20 +105,20 @@ def read(path: Path) -> Folder:
     return of(path, {file: known(file) for file in files})
 
 
-def known(file: Path) -> dict[str, Any]:
+def known(file: Path) -> RunRecord:
     """Return the record in ``file``; DataError where it is damaged, or not where its description says."""
     record = records.read(file)
-    forms.check(record["description"], IDS, f"{file}: description")
+    forms.check(record.description, IDS, f"{file}: description")
     identity.hold_place(file.parent, record)
     return record
 
 
-def of(path: Path, found: dict[Path, dict[str, Any]]) -> Folder:
+def of(path: Path, found: dict[Path, RunRecord]) -> Folder:
     """Return the runs whose records ``found`` are, by file; DataError where two do not belong together."""
-    runs: dict[str, tuple[dict[str, Any], Path]] = {}
+    runs: dict[str, tuple[RunRecord, Path]] = {}
     told: dict[tuple[str, ...], tuple[str, Path]] = {}
     for file, record in found.items():
-        about = record["description"]
+        about = record.description
         scale, *ids = (about[key] for key in ("scale", "protocol", "split", "algorithm"))
         protocol = ids[0].partition("~")[0]
         name = "/".join([RESULTS, scale, "runs", *ids, f"seed{about['seed']}"])
@@ -127,10 +128,10 @@ def of(path: Path, found: dict[Path, dict[str, Any]]) -> Folder:
         data = str(about["dataset"].get("name"))
         for what, key, said in (
             (("scale",), scale, "the two scales are published apart"),
-            (("dataset_digest", data), record["dataset_digest"], f"they were trained on different data, both {data}"),
+            (("dataset_digest", data), record.dataset_digest, f"they were trained on different data, both {data}"),
             (
                 ("partition_digest", data, protocol, ids[1], str(about["seed"])),
-                record["partition_digest"],
+                record.partition_digest,
                 f"they were trained on different partitions of {ids[1]}, seed {about['seed']}",
             ),
         ):
@@ -212,7 +213,7 @@ def _whole_figure(described: Experiment, found: Folder, name: str) -> bool:
 
 
 def _protocols(found: Folder) -> set[str | None]:
-    return {record["description"]["protocol"] for record, _ in found.runs.values()}
+    return {record.description["protocol"] for record, _ in found.runs.values()}
 
 
 def _held(found: Folder) -> str:

@@ -13,6 +13,7 @@ from flatfed.commands import arguments, kinds, run_record
 from flatfed.errors import DataError
 from flatfed.files import read_json
 from flatfed.runs import record as records
+from flatfed.runs.record import RunRecord
 
 #: Exit status where the metrics are not the same.
 DIFFERS = 1
@@ -54,7 +55,7 @@ def rerun(options: argparse.Namespace) -> int:
     :raises FlatFedError: the device is not there.
     """
     record = run_record.read(options.record)
-    description = record["description"]
+    description = record.description
     dataset = options.dataset or Path("resources", description["dataset"]["name"])
     weights = options.weights
     if "weights" in description["model"] and weights is None:
@@ -63,11 +64,11 @@ def rerun(options: argparse.Namespace) -> int:
         weights = Path(pretrained.path("resources", description["model"]["weights"]))
     algorithms.load(description["update"]["name"])
     models.card(description["model"]["name"])
-    device = gpus.demanded(options.device or record["device"])
-    place = {"device": device, "threads": options.threads or record["threads"]}
+    device = gpus.demanded(options.device or record.device)
+    place = {"device": device, "threads": options.threads or record.threads}
     refuse_place(options.record, options.out)
-    sums = record.get(records.SUMS) or {}
-    metrics = options.record.parent / next((name for name in sums if name.endswith(".csv")), records.METRICS)
+    lines = next((name for name in record.files or () if name.endswith(".csv")), records.METRICS)
+    metrics = options.record.parent / lines
     before = comparable(metrics, record, options.rounds)
     check(record, dataset, weights)
     for line in changed(record, place["device"]):
@@ -94,17 +95,17 @@ def refuse_place(record: Path, out: Path) -> None:
         raise DataError(f"--out {out}: a finished run lies there; give another folder, or remove it")
 
 
-def comparable(metrics: Path, record: dict[str, Any], rounds: int | None) -> list[dict[str, str]]:
+def comparable(metrics: Path, record: RunRecord, rounds: int | None) -> list[dict[str, str]]:
     """Return the lines of ``metrics`` to compare with, those of the first ``rounds`` where that is given.
 
     :raises DataError: they are not there, or fewer rounds than are to be made.
     """
-    whole, diverged = record["description"]["rounds"], record["diverged_at"]
+    whole, diverged = record.description["rounds"], record.diverged_at
     if not metrics.is_file():
         raise DataError(f"{metrics} is not there to compare with; it belongs beside the run.json")
     if rounds is not None and rounds > whole:
         raise DataError(f"--rounds {rounds}: the run has {whole}")
-    if warning := records.hold(metrics.parent, record, metrics.name):
+    if warning := record.hold(metrics.parent, metrics.name):
         print(warning, file=sys.stderr)
     lines = _lines(metrics)
     last = int(lines[-1]["round"]) if lines else 0
@@ -133,7 +134,7 @@ def _lines(metrics: Path) -> list[dict[str, str]]:
 
 def _train(
     options: argparse.Namespace,
-    record: dict[str, Any],
+    record: RunRecord,
     dataset: Path,
     weights: Path | None,
     place: dict[str, Any],
@@ -143,11 +144,11 @@ def _train(
     from flatfed.data import partition
     from flatfed.engine import train
 
-    description, dealt = record["description"], options.out / "partition.npz"
+    description, dealt = record.description, options.out / "partition.npz"
     partition.make({**description["partition"], "seed": description["seed"]}, dataset, dealt)
-    if partition.load(dealt).digest != record["partition_digest"]:
+    if partition.load(dealt).digest != record.partition_digest:
         raise DataError(f"{dealt}: not the partition of {options.record}: other code deals otherwise")
-    wanted = {**description, "executor": {**description["executor"], place["device"]: record["executor"]}}
+    wanted = {**description, "executor": {**description["executor"], place["device"]: record.executor}}
     code = provenance.run_digest(description)
     whole = train.train(
         wanted, dataset, dealt, options.out, code_digest=code, weights=weights, stop_after=options.rounds, **place
@@ -155,37 +156,37 @@ def _train(
     return _lines(options.out / (records.METRICS if whole else records.LINES_SO_FAR))
 
 
-def check(record: dict[str, Any], dataset: Path, weights: Path | None) -> None:
+def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
     """Raise DataError where the data set or the weights are not there, or not those of the ``record``."""
     manifest = dataset / "dataset.json"
     if not manifest.exists():
         raise DataError(f"{manifest} is not there; make it: snakemake --cores 1 resources/{dataset.name}/dataset.json")
-    if read_json(manifest)["digest"] != record["dataset_digest"]:
+    if read_json(manifest)["digest"] != record.dataset_digest:
         raise DataError(f"{dataset}: not the data set that the run was trained on (dataset_digest)")
     if weights is not None:
         from flatfed.models import pretrained
 
-        if pretrained.digest(weights) != record.get("weights_digest"):
+        if pretrained.digest(weights) != record.weights_digest:
             raise DataError(f"{weights}: not the weights that the run began with (weights_digest)")
 
 
-def changed(record: dict[str, Any], device: str) -> list[str]:
+def changed(record: RunRecord, device: str) -> list[str]:
     """Return a line for everything that is not as when the run was made, though it may decide the last digits."""
     from flatfed import provenance
     from flatfed.engine import train
 
     now = train.machine(train.pick_device(device), 1)
     lines = []
-    if provenance.run_digest(record["description"]) != record["code_digest"]:
+    if provenance.run_digest(record.description) != record.code_digest:
         lines.append("the code is another one than the run was made with")
-    for name, version in record["versions"].items():
+    for name, version in record.versions.items():
         if now["versions"].get(name) != version:
             lines.append(f"{name} is {now['versions'].get(name)}, the run was made with {version}")
     for name in ("processor", "gpu"):
-        if now["host"][name] != record["host"][name]:
-            lines.append(f"{name} is {now['host'][name]}, the run was made on {record['host'][name]}")
-    if device != record["device"]:
-        lines.append(f"device is {device}, the run was made on {record['device']}")
+        if now["host"][name] != record.host[name]:
+            lines.append(f"{name} is {now['host'][name]}, the run was made on {record.host[name]}")
+    if device != record.device:
+        lines.append(f"device is {device}, the run was made on {record.device}")
     return lines
 
 

@@ -11,20 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flatfed import forms
-from flatfed.commands import published, run_record
+from flatfed.commands import published
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import Experiment
 from flatfed.files import check_place, digest_json
 from flatfed.runs import identity
 from flatfed.runs import record as records
+from flatfed.runs.record import RunRecord
 from flatfed.tables import made_of, own_setting, results_page
 from flatfed.tables.figures import targets
 from flatfed.tables.own_setting import Outcome, Trained
 from flatfed.tables.readings import hold_rounds, read_metrics
-
-#: What the page says of every run, beside what every record has.
-FORM = {**{key: run_record.FORM[key] for key in ("device", "threads", "host")}, "seconds": float}
 
 #: Keys of a description that are no set-up of a table's, or its rows' own.
 NOT_SET_UP = ("protocol", "split", "algorithm", "seed", "update.", "evaluation.")
@@ -79,8 +76,8 @@ def gathered(folders: Iterable[Path]) -> published.Folder:
         if file.name == records.RECORD_SO_FAR and file.with_name(records.RECORD) in found:
             continue  # left over
         record = published.known(file)
-        forms.check(record, FORM, str(file))
-        if record["description"]["scale"] == "paper":
+        record.need(("device", "threads", "host", "seconds"), file)
+        if record.description["scale"] == "paper":
             found[file] = record
     where = Path(", ".join(map(str, folders)))
     if not found:
@@ -95,7 +92,7 @@ def _beside(file: Path, folder: Path) -> bool:
     return "tuning" in inner or any(part.startswith(".") for part in inner)
 
 
-def trained(record: dict[str, Any], folder: Path) -> Trained:
+def trained(record: RunRecord, folder: Path) -> Trained:
     """Return the run of ``record`` with its lines.
 
     :raises DataError: its lines are not those that the record was written with.
@@ -110,8 +107,8 @@ def trained(record: dict[str, Any], folder: Path) -> Trained:
     return _trained(records.read(folder / records.RECORD_SO_FAR), folder, name)
 
 
-def _trained(record: dict[str, Any], folder: Path, name: str) -> Trained:
-    records.hold(folder, record, name)
+def _trained(record: RunRecord, folder: Path, name: str) -> Trained:
+    record.hold(folder, name)
     with open(folder / name, newline="", encoding="utf-8") as file:
         columns = next(csv.reader(file), [])
     history = read_metrics(folder / name, tuple(dict.fromkeys(("round", "test_accuracy", *columns))))

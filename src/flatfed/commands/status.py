@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from flatfed.closing import last_line
 from flatfed.commands.arguments import _add, _add_config
-from flatfed.files import read_json
 
 if TYPE_CHECKING:
     from flatfed.commands.plan_costs import Costs
@@ -119,6 +118,7 @@ def state(run: Run, now: float) -> State:
     from flatfed import run_lock
     from flatfed.commands import plan
     from flatfed.engine import progress
+    from flatfed.runs import record as records
 
     folder, at = Path(run.path), progress.read(Path(run.path))
     held = run_lock.is_held(folder)
@@ -127,7 +127,7 @@ def state(run: Run, now: float) -> State:
         said = f"{folder / 'run.json'}: not the record of a run; delete it, and the run is made again"
         return State("failed", said, str(folder))
     if there == "finished":
-        broke = read_json(folder / "run.json")["diverged_at"]
+        broke = records.of(folder).diverged_at
         return State("done") if broke is None else State("diverged", f"{run.path}: in round {broke}", str(folder))
     place = Path("logs", run.scale, "train", *folder.parts[-4:])
     said, log, written, done = last(place.with_suffix(".log"), place.with_name("seeds.log"))

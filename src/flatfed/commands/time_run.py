@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import FlatFedError
-from flatfed.files import read_json, write_json
-from flatfed.tables.readings import TIMING_FORMAT
+from flatfed.runs import record as records
+from flatfed.runs import timing as timings
+from flatfed.runs.timing import Timing
 
 #: Rounds measured and rounds before them, unless said otherwise.
 ROUNDS, WARM_UP = 5, 1
@@ -66,34 +67,31 @@ def write(
         short["sampling"] = {**description["sampling"], "scheme": "fixed"}
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
         engine.train(short, dataset, partition, folder, **place, weights=weights)
-        record = read_json(Path(folder) / "run.json")
+        record = records.of(folder)
         with open(Path(folder) / "metrics.csv", newline="", encoding="utf-8") as file:
             lines = list(csv.DictReader(file))
-    if record["diverged_at"] is not None:
-        raise FlatFedError(f"the run diverged in round {record['diverged_at']}; seconds of a broken run say nothing")
+    if record.diverged_at is not None:
+        raise FlatFedError(f"the run diverged in round {record.diverged_at}; seconds of a broken run say nothing")
     clock = [0.0, *(float(line["seconds"]) for line in lines)]
     each = [after - before for before, after in pairwise(clock[warm_up:])]
     training = statistics.fmean(each)
-    evaluation = record["seconds_evaluation"] / total
-    write_json(
-        out,
-        {
-            "format": TIMING_FORMAT,
-            "description": description,
-            "rounds": len(each),
-            "warm_up": warm_up,
-            "clients": int(lines[-1]["clients"]),
-            "evaluated": evaluated,
-            "seconds_per_round": round(training + evaluation, 6),
-            "training_seconds_per_round": round(training, 6),
-            "evaluation_seconds_per_round": round(evaluation, 6),
-            "training_seconds": [round(seconds, 6) for seconds in each],
-            "load_before": round(load, 2),
-            "warning": busy,
-            "code_digest": provenance.run_digest(description),
-            **{key: record[key] for key in KEPT},
-        },
+    evaluation = record.seconds_evaluation / total
+    about = Timing(
+        description=description,
+        rounds=len(each),
+        warm_up=warm_up,
+        clients=int(lines[-1]["clients"]),
+        evaluated=evaluated,
+        seconds_per_round=round(training + evaluation, 6),
+        training_seconds_per_round=round(training, 6),
+        evaluation_seconds_per_round=round(evaluation, 6),
+        training_seconds=[round(seconds, 6) for seconds in each],
+        load_before=round(load, 2),
+        warning=busy,
+        code_digest=provenance.run_digest(description),
+        **{key: getattr(record, key) for key in KEPT},
     )
+    timings.write(out, about)
 
 
 #: What timing.json takes over from the run.json of the run that was thrown away.

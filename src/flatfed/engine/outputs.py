@@ -7,6 +7,7 @@ import datetime
 import os
 import resource
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError
 from flatfed.files import write_whole
 from flatfed.runs import record as records
-from flatfed.runs.record import FILES, LINES_SO_FAR, METRICS, MODEL, RECORD, RECORD_SO_FAR
+from flatfed.runs.record import FILES, LINES_SO_FAR, METRICS, MODEL, RECORD, RECORD_SO_FAR, RunRecord
 
 PREVIOUS = ".previous"  # folder in a run's, of the finished run that it replaced
 COLUMNS = (
@@ -54,8 +55,8 @@ def write(
     also = {}
     for name in list(models)[1:] if diverged is None else ():
         also[name] = simulation.evaluate(models[name][0])
-    told = {**_record(simulation, lines, identity, sessions, diverged), "also": also, "finished": now()}
-    records.write(out / RECORD, told, (out / METRICS, out / MODEL))
+    record = _record(simulation, lines, identity, sessions, diverged)
+    records.write(out / RECORD, replace(record, also=also, finished=now()), (out / METRICS, out / MODEL))
     forget_so_far(out)
 
 
@@ -77,8 +78,8 @@ def write_so_far(
     Lines may be ahead of the checkpoint: a run that is killed makes those rounds again, and writes them again.
     """
     _write_lines(out / LINES_SO_FAR, simulation, lines)
-    told = {**_record(simulation, lines, identity, sessions, None), "finished": None, "written": now()}
-    records.write(out / RECORD_SO_FAR, told, (out / LINES_SO_FAR,))
+    record = _record(simulation, lines, identity, sessions, None)
+    records.write(out / RECORD_SO_FAR, replace(record, written=now()), (out / LINES_SO_FAR,))
 
 
 def _write_lines(path: Path, simulation: Simulation, lines: list[dict[str, Any]]) -> None:
@@ -95,41 +96,41 @@ def _record(
     identity: dict[str, str],
     sessions: list[dict[str, Any]],
     diverged: int | None,
-) -> dict[str, Any]:
+) -> RunRecord:
     """Return what made the run, and what it took, as far as it is."""
     description, place = simulation.description, simulation.device
     cuda = place.type == "cuda"
-    return {
-        "description": description,
-        "description_digest": identity["description"],
-        "partition_digest": identity["partition"],
-        "dataset_digest": identity["dataset"],
-        records.IMAGES: simulation.counted,
-        "code_digest": identity["code"],
-        **({"weights_digest": identity["weights"]} if "weights" in identity else {}),
-        "rounds_done": lines[-1]["round"] if lines else 0,
-        "diverged_at": diverged,
-        "probes": simulation.probes,
-        "executor": simulation.executor.name,
-        "rows": simulation.rows,
-        "evaluated_together": simulation.images,
-        "row": simulation.layout.size,
-        **({"executor_trial": simulation.trial} if simulation.trial else {}),
-        "precision": description["precision"],
-        "parameters": simulation.weights.parameters,
-        "local_steps": simulation.cost.counts["local_steps"],
-        "gradient_evaluations": simulation.cost.counts["gradient_evaluations"],
-        "stored_vectors": simulation.algorithm.stored_vectors(),
-        "spectral_gap": simulation.topology.spectral_gap() if simulation.topology else None,
-        "seconds": round(sum(simulation.seconds.values()), 3),
-        "seconds_training": round(simulation.seconds["training"], 3),
-        "seconds_evaluation": round(simulation.seconds["evaluation"], 3),
-        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "peak_device_memory_bytes": torch.cuda.max_memory_allocated(place) if cuda else None,
-        "client_state": simulation.state.home,
+    return RunRecord(
+        description=description,
+        description_digest=identity["description"],
+        partition_digest=identity["partition"],
+        dataset_digest=identity["dataset"],
+        images=simulation.counted,
+        code_digest=identity["code"],
+        weights_digest=identity.get("weights"),
+        rounds_done=lines[-1]["round"] if lines else 0,
+        diverged_at=diverged,
+        probes=simulation.probes,
+        executor=simulation.executor.name,
+        rows=simulation.rows,
+        evaluated_together=simulation.images,
+        row=simulation.layout.size,
+        executor_trial=simulation.trial,
+        precision=description["precision"],
+        parameters=simulation.weights.parameters,
+        local_steps=simulation.cost.counts["local_steps"],
+        gradient_evaluations=simulation.cost.counts["gradient_evaluations"],
+        stored_vectors=simulation.algorithm.stored_vectors(),
+        spectral_gap=simulation.topology.spectral_gap() if simulation.topology else None,
+        seconds=round(sum(simulation.seconds.values()), 3),
+        seconds_training=round(simulation.seconds["training"], 3),
+        seconds_evaluation=round(simulation.seconds["evaluation"], 3),
+        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_device_memory_bytes=torch.cuda.max_memory_allocated(place) if cuda else None,
+        client_state=simulation.state.home,
         **{key: value for key, value in sessions[-1].items() if key not in ("from_round", "began")},
-        "sessions": sessions,
-    }
+        sessions=sessions,
+    )
 
 
 def now(timespec: str = "seconds") -> str:
@@ -141,11 +142,11 @@ def finished(out: Path, identity: dict[str, str]) -> bool:
     """Return whether folder ``out`` holds the finished run of this very ``identity``."""
     try:
         there = records.read(out / RECORD)
-        records.hold(out, there, METRICS, MODEL)
+        there.hold(out, METRICS, MODEL)
     except (OSError, DataError):  # none, or damaged: what lies beside it may still be of use
         return False
     whole = all((out / name).exists() for name in FILES)
-    return whole and all(there.get(f"{key}_digest") == value for key, value in identity.items())
+    return whole and all(getattr(there, f"{key}_digest") == value for key, value in identity.items())
 
 
 def touch(out: Path) -> None:
@@ -167,7 +168,7 @@ def keep(out: Path, identity: dict[str, str], sessions: list[dict[str, Any]]) ->
     """
     if not (out / RECORD).exists():
         return
-    if finished(out, identity) and _began(records.read(out / RECORD)["sessions"]) == _began(sessions):
+    if finished(out, identity) and _began(records.read(out / RECORD).sessions) == _began(sessions):
         return
     staged, kept = out / f"{PREVIOUS}.part", out / PREVIOUS
     shutil.rmtree(staged, ignore_errors=True)

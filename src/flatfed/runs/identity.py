@@ -14,6 +14,7 @@ from flatfed import algorithms
 from flatfed.data import keys
 from flatfed.errors import DataError
 from flatfed.files import digest_json
+from flatfed.runs.record import RunRecord
 
 #: Keys of a description that decide how a run is trained, not its numbers beyond rounding.
 HOW = frozenset({"format", "checkpoint_every", "executor", "evaluation.batch_size", "emulate_bfloat16"})
@@ -91,34 +92,34 @@ def mark(description: dict[str, Any]) -> str:
     return digest_json(decided(description))[:16]
 
 
-def hold_mark(where: str, record: dict[str, Any], wanted: str) -> None:
+def hold_mark(where: str, record: RunRecord, wanted: str) -> None:
     """Look whether ``record``, of the file ``where``, is of the run whose :func:`mark` is ``wanted``.
 
     :raises DataError: it is of another.
     """
-    found = mark(record["description"])
+    found = mark(record.description)
     if found != wanted:
         said = f"its description is another one (mark {found}, wanted {wanted})"
         raise DataError(f"{where}: not the run that is asked for: {said}; {MEND}")
 
 
-def hold(where: str, record: dict[str, Any], wanted: dict[str, Any]) -> None:
+def hold(where: str, record: RunRecord, wanted: dict[str, Any]) -> None:
     """Look whether ``record``, of the file ``where``, is of the run that the description ``wanted`` asks for.
 
     :raises DataError: it is of another; the message names every key that differs.
     """
-    if different := deciding(record["description"], wanted):
+    if different := deciding(record.description, wanted):
         raise DataError(f"{where}: not the run that is asked for: {'; '.join(different)}; {MEND}")
 
 
-def hold_place(folder: Path, record: dict[str, Any]) -> None:
+def hold_place(folder: Path, record: RunRecord) -> None:
     """Look whether a run lies where its description says: in ``<protocol>/<split>/<algorithm>/seed<k>``.
 
     Published runs may lie in ``runs/<split>/<algorithm>/seed<k>``: their records alone say which protocol's they are.
 
     :raises DataError: it is a run of other ids.
     """
-    about = record["description"]
+    about = record.description
     ids = [str(about.get(key)) for key in ("protocol", "split", "algorithm")] + [f"seed{about.get('seed')}"]
     here = ["", "", "", "", *folder.absolute().parts][-len(ids) :]
     if here[0] == "runs":
@@ -139,22 +140,22 @@ def hold_partition(where: str, spec: dict[str, Any], description: dict[str, Any]
         raise DataError(f"{where}: not the partition of the run: {'; '.join(words)}; delete the file to make it again")
 
 
-def hold_data(where: str, record: dict[str, Any], partition: str) -> None:
+def hold_data(where: str, record: RunRecord, partition: str) -> None:
     """Look whether ``record``, of the file ``where``, was trained on the data that the file ``partition`` deals.
 
     :raises DataError: it was not, or the partition cannot be read.
     """
     digest, spec = read_partition(partition)
-    hold_partition(partition, spec, record["description"])
-    if record["partition_digest"] != digest:
+    hold_partition(partition, spec, record.description)
+    if record.partition_digest != digest:
         raise DataError(
-            f"{where}: partition_digest is {str(record['partition_digest'])[:12]}, but {partition} has {digest[:12]}: "
+            f"{where}: partition_digest is {record.partition_digest[:12]}, but {partition} has {digest[:12]}: "
             f"the run was trained on another partition; {MEND}"
         )
-    dealt = spec.get("dataset_digest", record["dataset_digest"])
-    if record["dataset_digest"] != dealt:
+    dealt = spec.get("dataset_digest", record.dataset_digest)
+    if record.dataset_digest != dealt:
         raise DataError(
-            f"{where}: dataset_digest is {str(record['dataset_digest'])[:12]}, but {partition} deals {dealt[:12]}: "
+            f"{where}: dataset_digest is {record.dataset_digest[:12]}, but {partition} deals {dealt[:12]}: "
             f"the run was trained on other data; {MEND}"
         )
 

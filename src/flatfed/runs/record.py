@@ -1,4 +1,4 @@
-"""``run.json``, the record of a run: written here, and held here against what was written.
+"""``run.json``, the record of a run: one dataclass, written here and held here against what was written.
 
 ``files`` in it holds the SHA-256 of the files beside it, ``record_sha256`` that of everything else in it. They tell of
 slips (a file edited, cut, copied to the wrong place), not of forgery. Records made before 2026-11-22 have no sums.
@@ -7,11 +7,15 @@ slips (a file edited, cut, copied to the wrong place), not of forgery. Records m
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from flatfed.errors import DataError
+from flatfed import forms
+from flatfed.errors import DataError, NotJSON, absent
 from flatfed.files import digest_file, intact, read_json, sealed, write_json
+from flatfed.forms import Named, Whole
 
 METRICS = "metrics.csv"
 MODEL = "model.safetensors"
@@ -22,52 +26,153 @@ FILES = (METRICS, MODEL, RECORD)
 #: Lines and record of a run as far as it is, beside its checkpoint: gone when it is finished.
 LINES_SO_FAR, RECORD_SO_FAR = "metrics.so-far.csv", "run.so-far.json"
 
-SUMS, OWN = "files", "record_sha256"
-
-#: How many training and test images the data set had that the run was made from; not in records before 2026-11-22.
-IMAGES = "images"
+#: Key that holds the SHA-256 of all else in a record.
+OWN = "record_sha256"
 
 #: Format of an entry of ``probes`` (:mod:`flatfed.engine.probe`); those of earlier versions, which have none, hold
 #: other quantities under the same names.
 PROBE_FORMAT = 2
 
-#: What every record says, whoever wrote it.
-NEEDED = ("description", "rounds_done", "diverged_at", "dataset_digest", "partition_digest")
-
 AGAIN = "take the file as it was, or train the run again"
 
 
-def write(path: str | os.PathLike[str], record: dict[str, Any], files: tuple[Path, ...] = ()) -> None:
-    """Write the record of a run to ``path``, whole, with the sums of ``files`` (none: those it has) and its own."""
-    sums = {file.name: digest_file(file) for file in files} or record.get(SUMS)
-    write_json(path, sealed({**record, **({SUMS: sums} if sums else {})}, OWN))
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """What made a run, and what it took. None, and absent from the file: not known, or not so.
+
+    ``description`` is what was trained (:mod:`flatfed.runs.description`); ``images``: how many training and test images
+    the data set had; digests are SHA-256. ``diverged_at``: the round whose numbers were not finite. ``rows`` and
+    ``evaluated_together``: clients and images at a time at most, as memory allowed; ``row``: length of a trained row,
+    dead taps left out, ``parameters`` of the whole model. Times in seconds over all ``sessions``, memory in bytes.
+    ``device`` to ``host`` and ``together`` (how many seeds trained in one process) are those of the last session.
+    ``also``: what the other models of the algorithm come to. ``completed`` and ``renamed``: parameters that were
+    written in later, by the version that took the run over. ``others``: what other versions wrote beside all this.
+    """
+
+    description: dict[str, Any]
+    rounds_done: Annotated[int, Whole(0)]
+    diverged_at: Annotated[int, Whole(1)] | None
+    dataset_digest: str
+    partition_digest: str
+    description_digest: str | None = None
+    code_digest: str | None = None
+    weights_digest: str | None = None
+    images: dict[str, int] | None = None
+    probes: list[dict[str, Any]] | None = None
+    executor: str | None = None
+    executor_trial: dict[str, Any] | None = None
+    rows: Annotated[int, Whole(1)] | None = None
+    evaluated_together: Annotated[int, Whole(1)] | None = None
+    row: Annotated[int, Whole(1)] | None = None
+    precision: str | None = None
+    parameters: Annotated[int, Whole(1)] | None = None
+    local_steps: Annotated[int, Whole(0)] | None = None
+    gradient_evaluations: Annotated[int, Whole(0)] | None = None
+    stored_vectors: Annotated[int, Whole(0)] | None = None
+    spectral_gap: float | None = None
+    seconds: float | None = None
+    seconds_training: float | None = None
+    seconds_evaluation: float | None = None
+    peak_memory_bytes: Annotated[int, Whole(0)] | None = None
+    peak_device_memory_bytes: Annotated[int, Whole(0)] | None = None
+    client_state: str | None = None
+    device: Annotated[str, Named("device", ("cpu", "cuda"))] | None = None
+    threads: Annotated[int, Whole(1)] | None = None
+    tf32: bool | None = None
+    versions: dict[str, Any] | None = None
+    host: dict[str, Any] | None = None
+    together: Annotated[int, Whole(1)] | None = None
+    sessions: list[dict[str, Any]] = field(default_factory=list)
+    also: dict[str, Any] = field(default_factory=dict)
+    finished: str | None = None
+    written: str | None = None
+    completed: list[str] | None = None
+    renamed: dict[str, Any] | None = None
+    files: dict[str, str] | None = None
+    others: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """``<protocol>/<split>/<algorithm>/seed<k>``."""
+        return "{protocol}/{split}/{algorithm}/seed{seed}".format(**self.description)
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing more to come: all rounds are done, or it diverged."""
+        return self.diverged_at is not None or self.rounds_done >= self.description["rounds"]
+
+    @property
+    def counted(self) -> dict[str, dict[str, int]]:
+        """{name of the run's data set: {"train": images, "test": images}}, empty where the record does not say."""
+        return {self.description["dataset"]["name"]: self.images} if self.images else {}
+
+    def with_description(self, description: dict[str, Any]) -> RunRecord:
+        """Return this record with another ``description``, such as one in today's words."""
+        return replace(self, description=description)
+
+    def need(self, names: Iterable[str], where: str | os.PathLike[str]) -> None:
+        """Refuse a record that does not say all of ``names``, which not every version wrote; DataError."""
+        for name in names:
+            if getattr(self, name) is None:
+                raise _none(where, absent("key", name, forms.plain(self), "it"))
+
+    def hold(self, folder: str | os.PathLike[str], *names: str) -> str:
+        """Look whether the files ``names`` in ``folder`` are those that this record was written with.
+
+        Returns "", or for a record without sums a sentence that says so.
+
+        :raises DataError: one of them is not.
+        """
+        folder = Path(folder)
+        if not self.files:
+            return f"{folder / RECORD} is without sums of its files (made by an earlier version)"
+        for name in names:
+            if name not in self.files:
+                raise DataError(f"{folder / RECORD}: has no sum of {name}; it has: {', '.join(sorted(self.files))}")
+            try:
+                found = digest_file(folder / name)
+            except OSError as problem:
+                raise DataError(f"{folder / name}: cannot be read ({problem.strerror}); {AGAIN}") from None
+            if found != self.files[name]:
+                raise DataError(
+                    f"{folder / name}: is not the file that {beside(name)} beside it was written with (SHA-256 "
+                    f"{found[:12]}, recorded {self.files[name][:12]}); {AGAIN}"
+                )
+        return ""
 
 
-def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+def write(path: str | os.PathLike[str], record: RunRecord, files: tuple[Path, ...] = ()) -> None:
+    """Write ``record`` to ``path``, whole, with the sums of ``files`` (none: those it has) and its own."""
+    if files:
+        record = replace(record, files={file.name: digest_file(file) for file in files})
+    said = forms.plain(record)
+    write_json(path, sealed({**said.pop("others", {}), **said}, OWN))
+
+
+def read(path: str | os.PathLike[str]) -> RunRecord:
     """Return the record in the file ``path``.
 
     :raises FileNotFoundError: there is none.
     :raises DataError: it cannot be read, lacks what every record says, or is not what was written.
     """
     try:
-        record = read_json(path)
-        lacks = [key for key in NEEDED if key not in record]
-        if lacks or not isinstance(record["description"], dict):
-            raise ValueError(f"key {(lacks or ['description'])[0]!r} is missing")
-        for key, kinds in (("rounds_done", int), ("diverged_at", int | None)):
-            if not isinstance(record[key], kinds) or isinstance(record[key], bool):
-                raise ValueError(f"{key} is {record[key]!r}")
-        whole = intact(record, OWN)
+        content = read_json(path)
+        forms.check(content, dict, "it")
+        known = {each.name for each in fields(RunRecord)} - {"others"}
+        others = {key: value for key, value in content.items() if key not in known and key != OWN}
+        record = replace(forms.read(RunRecord, content, "it"), others=others)
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
-        raise DataError(f"{path}: not the record of a run ({problem}); {AGAIN}") from None
-    if not whole:
+    except NotJSON as problem:
+        raise _none(path, "not JSON") from problem
+    except (OSError, DataError) as problem:
+        raise _none(path, problem) from None
+    if not intact(content, OWN):
         raise DataError(f"{path}: was changed after it was written ({OWN} is not that of what it says); {AGAIN}")
     return record
 
 
-def of(folder: str | os.PathLike[str]) -> dict[str, Any]:
+def of(folder: str | os.PathLike[str]) -> RunRecord:
     """Return the record of the finished run in ``folder``; DataError where there is none, or as :func:`read`."""
     try:
         return read(Path(folder) / RECORD)
@@ -80,37 +185,6 @@ def beside(name: str) -> str:
     return RECORD_SO_FAR if name == LINES_SO_FAR else RECORD
 
 
-def counted(record: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """Return {name of the run's data set: {"train": images, "test": images}}, empty where ``record`` does not say."""
-    return {record["description"]["dataset"]["name"]: record[IMAGES]} if IMAGES in record else {}
-
-
-def summed(record: dict[str, Any]) -> bool:
-    """Return whether ``record`` has sums of its run's files; those made by earlier versions have none."""
-    return bool(record.get(SUMS))
-
-
-def hold(folder: str | os.PathLike[str], record: dict[str, Any], *names: str) -> str:
-    """Look whether the files ``names`` in ``folder`` are those that ``record`` was written with.
-
-    Returns "", or for a record without sums a sentence that says so.
-
-    :raises DataError: one of them is not.
-    """
-    folder = Path(folder)
-    sums = record.get(SUMS)
-    if not sums:
-        return f"{folder / RECORD} is without sums of its files (made by an earlier version)"
-    for name in names:
-        if name not in sums:
-            raise DataError(f"{folder / RECORD}: has no sum of {name}; it has: {', '.join(sorted(sums))}")
-        try:
-            found = digest_file(folder / name)
-        except OSError as problem:
-            raise DataError(f"{folder / name}: cannot be read ({problem.strerror}); {AGAIN}") from None
-        if found != sums[name]:
-            raise DataError(
-                f"{folder / name}: is not the file that {beside(name)} beside it was written with (SHA-256 "
-                f"{found[:12]}, recorded {sums[name][:12]}); {AGAIN}"
-            )
-    return ""
+def _none(path: str | os.PathLike[str], problem: object) -> DataError:
+    """Return the error that a file is no record."""
+    return DataError(f"{path}: not the record of a run ({str(problem).removeprefix('it: ')}); {AGAIN}")

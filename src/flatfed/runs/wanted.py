@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import DataError
-from flatfed.runs import identity, record
+from flatfed.runs import identity
+from flatfed.runs import record as records
+from flatfed.runs.record import RunRecord
 
 
 @dataclass(frozen=True)
@@ -25,14 +27,14 @@ class Wanted:
     partition: str | None = None
     mark: str | None = None
 
-    def record(self) -> dict[str, Any] | None:
+    def record(self) -> RunRecord | None:
         """Return the run's record, None where there is none.
 
         :raises DataError: it is damaged, or of another run, another partition or other data.
         """
-        path = Path(self.folder) / record.RECORD
+        path = Path(self.folder) / records.RECORD
         try:
-            found = record.read(path)
+            found = records.read(path)
         except FileNotFoundError:
             return None
         if self.description is not None:
@@ -45,7 +47,7 @@ class Wanted:
             identity.hold_data(str(path), found, self.partition)
         return found
 
-    def analysed(self, file: str | Path, model: dict[str, Any]) -> dict[str, Any] | None:
+    def analysed(self, file: str | Path, model: dict[str, Any]) -> RunRecord | None:
         """Return :meth:`record`, None where there is none, of the run whose model ``file`` is an analysis of.
 
         ``model`` is what the analysis says of it: its ``name`` (``<protocol>/<split>/<algorithm>/seed<k>``), ``scale``
@@ -57,20 +59,19 @@ class Wanted:
         if found is None:
             return None
         again = f"make it again: snakemake --cores 1 -R {file} -- {file}"
-        about = found["description"]
+        about = found.description
         try:
             made_with = {key: model["digests"][key] for key in ("dataset", "partition", "model")}
             whose = model["name"], model["scale"]
         except (KeyError, TypeError) as problem:
             raise DataError(f"{file}: does not say whose model it is of ({problem!r}); {again}") from None
-        name = "{protocol}/{split}/{algorithm}/seed{seed}".format(**about)
-        if whose != (name, about["scale"]):
-            said = f"{whose[0]} at {whose[1]} scale, wanted {name} at {about['scale']} scale"
+        if whose != (found.name, about["scale"]):
+            said = f"{whose[0]} at {whose[1]} scale, wanted {found.name} at {about['scale']} scale"
             raise DataError(f"{file}: is of another run: {said}; {again}")
         theirs = {
-            "dataset": found["dataset_digest"],
-            "partition": found["partition_digest"],
-            "model": (found.get(record.SUMS) or {}).get(record.MODEL),
+            "dataset": found.dataset_digest,
+            "partition": found.partition_digest,
+            "model": (found.files or {}).get(records.MODEL),
         }
         for what, digest in theirs.items():
             if digest is not None and made_with[what] != digest:

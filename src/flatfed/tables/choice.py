@@ -63,16 +63,16 @@ def _scored(folder: Path, digest: str, spec: dict[str, Any]) -> dict[str, Any]:
     """Return accuracy, round of divergence, code and data of the run in ``folder``."""
     path = folder / records.RECORD
     about = records.of(folder)
-    rounds, done, diverged = about["description"]["rounds"], about["rounds_done"], about["diverged_at"]
-    if digest_json(about["description"]) != digest:
+    rounds, done, diverged = about.description["rounds"], about.rounds_done, about.diverged_at
+    if digest_json(about.description) != digest:
         raise DataError(f"{path}: is of another run than the grid asks for; make it again: snakemake --cores 1 {path}")
     if diverged is None and done < rounds:
         raise DataError(f"{folder} has done {done} of {rounds} rounds")
     accuracy = None
     if diverged is None:
-        records.hold(folder, about, records.METRICS)
+        about.hold(folder, records.METRICS)
         history = read_metrics(folder / records.METRICS, ("round", spec["accuracy"]))
         hold_rounds(folder, about, history)
         accuracy = fmean(history[spec["accuracy"]][-spec["window"] :])
-    digests = {key: about[key] for key in ("dataset_digest", "partition_digest")}
-    return {"accuracy": accuracy, "diverged_at": diverged, "code_digest": about.get("code_digest"), **digests}
+    digests = {key: getattr(about, key) for key in ("code_digest", "dataset_digest", "partition_digest")}
+    return {"accuracy": accuracy, "diverged_at": diverged, **digests}

@@ -9,10 +9,11 @@ from typing import Any
 from flatfed.analysis import landscape_file
 from flatfed.analysis import records as hessians
 from flatfed.runs import record as records
+from flatfed.runs.record import RunRecord
 from flatfed.runs.wanted import Wanted, folders, unpack
 
 
-def hold(spec: dict[str, Any]) -> list[dict[str, Any]]:
+def hold(spec: dict[str, Any]) -> list[RunRecord]:
     """Return the records of the runs that a figure's specification names, those that are there.
 
     ``spec["made_of"]``, as :func:`flatfed.runs.wanted.pack` returns it, says which runs they are to be; without it,
@@ -30,15 +31,15 @@ def hold(spec: dict[str, Any]) -> list[dict[str, Any]]:
             continue
         found.append(record)
         if (Path(folder) / records.METRICS).is_file():
-            records.hold(folder, record, records.METRICS)
+            record.hold(folder, records.METRICS)
     for file, model, folder in _analyses(spec["panels"]):
         wanted[folder].analysed(file, model)
     return found
 
 
-def without_sums(found: list[dict[str, Any]]) -> str:
+def without_sums(found: list[RunRecord]) -> str:
     """Return a sentence that counts the records without sums of their files, "" where all of them have them."""
-    count = sum(not records.summed(record) for record in found)
+    count = sum(not record.files for record in found)
     return f"{count} of {len(found)} runs are without sums of their files, made by an earlier version." if count else ""
 
 

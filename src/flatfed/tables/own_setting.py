@@ -16,6 +16,7 @@ from typing import Any
 
 from flatfed.files import digest_json
 from flatfed.runs import identity
+from flatfed.runs.record import RunRecord
 from flatfed.tables import compare, readings
 from flatfed.tables.metrics import METRICS
 from flatfed.tables.quantity import TEST, Metric, Reading
@@ -35,7 +36,7 @@ class Trained:
     ``accuracy``: the column that its protocol holds targets against, and that its last and best are of.
     """
 
-    record: dict[str, Any]
+    record: RunRecord
     history: Mapping[str, list[float]]
     folder: str = ""
     accuracy: str = TEST
@@ -43,22 +44,22 @@ class Trained:
     @property
     def description(self) -> dict[str, Any]:
         """The run description."""
-        return self.record["description"]
+        return self.record.description
 
     @property
     def rounds(self) -> int:
         """Rounds done."""
-        return self.record["rounds_done"]
+        return self.record.rounds_done
 
     @property
     def diverged(self) -> bool:
         """Whether it ended because its numbers stopped being finite."""
-        return self.record["diverged_at"] is not None
+        return self.record.diverged_at is not None
 
     @property
     def whole(self) -> bool:
         """Whether there is nothing more to come."""
-        return self.diverged or self.rounds >= self.description["rounds"]
+        return self.record.ended
 
     @property
     def precision(self) -> str:
@@ -216,7 +217,7 @@ def _said(cell: dict[str, Any], decimals: int | None, runs: list[Trained], each:
     if cell["value"] is not None:
         return written(cell["value"], cell["spread"], unit, decimals) + lost
     if len(runs) == 1 and diverged:
-        return f"diverged in round {runs[0].record['diverged_at']}"
+        return f"diverged in round {runs[0].record.diverged_at}"
     if cell["status"] == "not_reached":
         return f"not reached{lost}"
     there = [number for number in cell["values"] if number is not None]

@@ -2,23 +2,11 @@
 
 A file of another run than the one asked for is refused: by its description, its data, and the sums of its record.
 
-``timing.json`` (``flatfed time`` writes it; one per protocol, split and algorithm)::
-
-    {"format": 2, "description": {...},                        # of the run that was timed; its rounds are few
-     "rounds": 5, "warm_up": 1,                                # rounds measured; rounds before them, not counted
-     "clients": 10,                                            # of every round: as many as the run expects
-     "evaluated": {"every": 1, "sets": ["test", "train"]},     # whatever the run itself evaluates
-     "seconds_per_round": 1.93,                                # wall: training, loading, evaluation of all images
-     "training_seconds_per_round": 1.41,
-     "evaluation_seconds_per_round": 0.52,                     # of all training and test images, after every round
-     "warning": null,                                          # or that the machine was busy
-     "device": "cuda", "executor": "stacked", "host": {...}, ...}
 """
 
 from __future__ import annotations
 
 import csv
-import json
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,11 +17,9 @@ from flatfed.analysis import records
 from flatfed.errors import DataError, absent
 from flatfed.runs import identity
 from flatfed.runs import record as runs
+from flatfed.runs import timing as timings
 from flatfed.runs.wanted import Wanted
 from flatfed.tables.quantity import TEST, Metric, Reading
-
-#: What timing.json's seconds are: format 1 evaluated the protocol's images alone, of as many clients as were drawn.
-TIMING_FORMAT = 2
 
 #: Fields of timing.json that metrics read.
 TIMES = ("seconds_per_round", "training_seconds_per_round")
@@ -45,7 +31,7 @@ class Found:
 
     ``warning`` is what the maker of the numbers warns of, or "". ``without_sums``: its record cannot tell whether its
     files are what was written (:mod:`flatfed.runs.record`). ``made_on``: where seconds were measured, ``executor``: by
-    which one. ``images``: how many its data set had, as :func:`flatfed.runs.record.counted` has them.
+    which one. ``images``: how many its data set had, as :attr:`flatfed.runs.record.RunRecord.counted` has them.
     """
 
     reading: Reading | None
@@ -104,33 +90,17 @@ def declared(update: dict[str, Any]) -> algorithms.Algorithm:
 def _timing(path: Path, description: dict[str, Any]) -> Found:
     """Read timing.json, of the run ``description`` (of any seed)."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != TIMING_FORMAT:
-            wrong = (
-                f"{path}: format {content['format']!r}, whose seconds hold something else; {TIMING_FORMAT} is wanted"
-            )
-            raise DataError(f"{wrong}: {_again(path)}")
-        numbers = {name: float(content[name]) for name in TIMES}
-        timed = identity.today({**content["description"], "seed": description["seed"]})
-        if not all(math.isfinite(number) and number > 0 for number in numbers.values()):
-            raise ValueError("they are above 0")
-        host, device = content["host"], content["device"]
-        name = host["gpu"] if device == "cuda" else f"{host['processor']}, {content['threads']} threads"
-        made_on, executor = f"{device} ({name})", content["executor"]
+        timing = timings.read(path)
     except FileNotFoundError:
         why = "has not been made; seconds are taken from an undisturbed run of its own only: flatfed time"
         return Found(None, problem=f"{path} {why}")
-    except (ValueError, KeyError, TypeError) as problem:
-        lacks = f"{path}: lacks the numbers {', '.join(TIMES)}, or what they were measured on ({problem!r})"
-        raise DataError(f"{lacks}: {_again(path)}") from None
+    timed = identity.today({**timing.description, "seed": description["seed"]})
     if different := [key for key, _, _ in identity.differences(timed, description)]:
-        raise DataError(f"{path}: is of another run than is asked for, by {', '.join(different)}; {_again(path)}")
-    told = f"{path}: {content['warning']}" if content.get("warning") else ""
-    return Found(Reading(timing=numbers), warning=told, made_on=made_on, executor=executor)
-
-
-def _again(path: Path) -> str:
-    return f"make it again: snakemake --cores 1 -R {path} -- {path}"
+        again = f"make it again: snakemake --cores 1 -R {path} -- {path}"
+        raise DataError(f"{path}: is of another run than is asked for, by {', '.join(different)}; {again}")
+    said = f"{path}: {timing.warning}" if timing.warning else ""
+    numbers = {name: getattr(timing, name) for name in TIMES}
+    return Found(Reading(timing=numbers), warning=said, made_on=timing.place, executor=timing.executor)
 
 
 def _hessian(path: Path, run: Wanted) -> Found:
@@ -143,7 +113,7 @@ def _hessian(path: Path, run: Wanted) -> Found:
         return Found(None, problem=f"{run.folder} has no {runs.RECORD}")
     if found.get("diverged_at") is not None:
         return Found(Reading(), True, f"{path}: the run diverged in round {found['diverged_at']}")
-    return Found(Reading(analysis=found), without_sums=not runs.summed(about), images=runs.counted(about))
+    return Found(Reading(analysis=found), without_sums=not about.files, images=about.counted)
 
 
 def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str = TEST) -> Found:
@@ -159,8 +129,8 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str =
     for name, absent_ in ((runs.RECORD, about is None), (runs.METRICS, not (folder / runs.METRICS).is_file())):
         if absent_:
             return Found(None, problem=f"{folder} has no {name}")
-    common = {"without_sums": bool(runs.hold(folder, about, runs.METRICS)), "images": runs.counted(about)}
-    done, diverged_at = about["rounds_done"], about["diverged_at"]
+    common = {"without_sums": bool(about.hold(folder, runs.METRICS)), "images": about.counted}
+    done, diverged_at = about.rounds_done, about.diverged_at
     if diverged_at is not None and not done:  # before any line: nor has it the columns that its lines would have had
         none = {name: [] for name in ("round", accuracy, *columns)}
         return Found(Reading(history=none), True, f"{folder} diverged at once", **common)
@@ -176,10 +146,10 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str =
 
 
 def hold_rounds(
-    folder: Path, record: dict[str, Any], history: dict[str, list[float]], name: str = runs.METRICS
+    folder: Path, record: runs.RunRecord, history: dict[str, list[float]], name: str = runs.METRICS
 ) -> None:
     """Look whether a run's lines, the file ``name``, end where its ``record`` says; DataError where they do not."""
-    last, done = (history["round"] or [0])[-1], record["rounds_done"]
+    last, done = (history["round"] or [0])[-1], record.rounds_done
     if last != done:
         said = f"{runs.beside(name)} beside it says rounds_done {done}"
         raise DataError(f"{folder / name}: ends with round {last}, but {said}")

@@ -26,7 +26,6 @@ from markupsafe import Markup
 from flatfed import __version__, provenance
 from flatfed.errors import DataError
 from flatfed.files import write_whole
-from flatfed.runs import record as records
 from flatfed.runs.wanted import unpack
 from flatfed.tables import layout, made_of, runs
 from flatfed.tables.formats import html
@@ -53,7 +52,7 @@ def make(spec: dict[str, Any], out: str | Path) -> None:
         raise DataError(f"report: the specification lacks {', '.join(absent)}; needed: {', '.join(KEYS)}")
     tables = [layout.read(table) for table in spec["tables"]]
     made = runs.read(unpack(spec["made_of"], spec["runs"]).values())
-    counted = [records.counted(run.about) for run in made if run.about]
+    counted = [run.about.counted for run in made if run.about]
     # Of nobody's papers are tables alone that no printed numbers stand beside.
     papers = bool(spec["figures"]) or not tables or any(table.printed for table in tables)
     groups = {group.id: group for group in runs.groups(made)}
@@ -98,16 +97,12 @@ def make(spec: dict[str, Any], out: str | Path) -> None:
             runs=made,
             without_sums=made_of.without_sums([run.about for run in made if run.about]),
             states=Counter(run.state.split(" ")[0] for run in made),
-            seconds=sum(run.about.get("seconds", 0) for run in made),
+            seconds=runs.seconds(made),
             environments=runs.environments(made),
             settings=settings,
             shown={protocol for protocol, *_ in settings},
             datasets=sorted(
-                {
-                    (run.about["description"]["dataset"]["name"], run.about["dataset_digest"])
-                    for run in made
-                    if run.about
-                }
+                {(run.about.description["dataset"]["name"], run.about.dataset_digest) for run in made if run.about}
             ),
             groups=groups.values(),
             way=way,

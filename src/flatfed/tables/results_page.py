@@ -95,13 +95,13 @@ def about(run: Trained) -> list[str]:
     """Return the texts of a run: what it is, how far, how well, what it took, on what."""
     of, accuracies, rounds = run.description, run.history[run.accuracy], run.history["round"]
     best = max(range(len(accuracies)), key=accuracies.__getitem__, default=None)
-    places = dict.fromkeys(map(_place, run.record.get("sessions") or [run.record]))
+    places = dict.fromkeys(map(_place, run.record.sessions or [vars(run.record)]))
     return [
         *(of["protocol"], of["split"], of["algorithm"], str(of["seed"]), run.precision),
         f"{run.rounds} of {of['rounds']}" + (" (diverged)" if run.diverged else ""),
         "–" if best is None else f"{100 * accuracies[-1]:.2f}",
         "–" if best is None else f"{100 * accuracies[best]:.2f} ({rounds[best]})",
-        f"{run.record['seconds'] / 3600:.1f}",
+        f"{run.record.seconds / 3600:.1f}",
         "; ".join(places),
     ]
 

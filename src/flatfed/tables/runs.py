@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.runs import record as records
+from flatfed.runs.record import RunRecord
 from flatfed.runs.wanted import Wanted
 
 #: Parts of a description that name the run rather than set it up, or that vary with split and seed by design.
@@ -28,13 +29,13 @@ class Run:
     algorithm: str
     seed: str
     state: str
-    about: dict[str, Any]
+    about: RunRecord | None
 
     @property
     def seconds_per_round(self) -> float | None:
         """Wall seconds per round, evaluation and neighbours included."""
-        done = self.about.get("rounds_done")
-        return self.about["seconds"] / done if done else None
+        about = self.about
+        return about.seconds / about.rounds_done if about and about.seconds and about.rounds_done else None
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,12 @@ class Group:
     @property
     def seconds(self) -> float:
         """Wall seconds of all of them."""
-        return sum(run.about.get("seconds", 0) for run in self.runs)
+        return seconds(self.runs)
+
+
+def seconds(runs: Iterable[Run]) -> float:
+    """Return the wall seconds of ``runs``, as far as their records tell."""
+    return sum(run.about.seconds or 0.0 for run in runs if run.about)
 
 
 def place(folder: str) -> str:
@@ -134,11 +140,11 @@ def _read(wanted: Wanted) -> Run:
     named["seed"] = seed.removeprefix("seed")
     about = wanted.record()
     if about is None:
-        return Run(**named, state="missing", about={})
-    records.hold(folder, about, records.METRICS)
-    done, diverged = about["rounds_done"], about["diverged_at"]
-    state = "finished" if done >= about["description"]["rounds"] else "unfinished"
-    return Run(**named, state=state if diverged is None else f"diverged in round {diverged}", about=about)
+        return Run(**named, state="missing", about=None)
+    about.hold(folder, records.METRICS)
+    state = "finished" if about.ended else "unfinished"
+    broke = about.diverged_at
+    return Run(**named, state=state if broke is None else f"diverged in round {broke}", about=about)
 
 
 def environments(runs: list[Run]) -> list[tuple[str, int]]:
@@ -146,10 +152,10 @@ def environments(runs: list[Run]) -> list[tuple[str, int]]:
     counts: dict[str, int] = defaultdict(int)
     for run in runs:
         if run.about:
-            host = run.about.get("host") or {}
-            where = [host.get("gpu") if run.about.get("device", "").startswith("cuda") else None, host.get("processor")]
+            host = run.about.host or {}
+            where = [host.get("gpu") if run.about.device == "cuda" else None, host.get("processor")]
             where += [f"with {' '.join(host['instructions'])}" if host.get("instructions") else None]
-            versions = [f"{name} {version}" for name, version in sorted((run.about.get("versions") or {}).items())]
+            versions = [f"{name} {version}" for name, version in sorted((run.about.versions or {}).items())]
             counts[", ".join([*[text for text in where if text], *versions])] += 1
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
@@ -157,8 +163,8 @@ def environments(runs: list[Run]) -> list[tuple[str, int]]:
 def made(runs: Iterable[Run]) -> tuple[str, str]:
     """Return the days on which runs were finished, "2026-11-21 to 2026-11-22", and what they were computed on."""
     done = [run.about for run in runs if run.about]
-    days = sorted({about["finished"][:10] for about in done if about.get("finished")})
-    places = [(about.get("host") or {}).get("gpu" if about.get("device") == "cuda" else "processor") for about in done]
+    days = sorted({about.finished[:10] for about in done if about.finished})
+    places = [(about.host or {}).get("gpu" if about.device == "cuda" else "processor") for about in done]
     return " to ".join(dict.fromkeys([*days[:1], *days[-1:]])), ", ".join(dict.fromkeys(filter(None, places)))
 
 
@@ -170,7 +176,7 @@ def settings(runs: list[Run]) -> list[tuple[str, dict[str, str], list[tuple[str,
     protocols: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
     for run in runs:
         if run.about:
-            flat = dict(flatten({k: v for k, v in run.about["description"].items() if k not in NAMES}))
+            flat = dict(flatten({k: v for k, v in run.about.description.items() if k not in NAMES}))
             protocols[run.protocol].setdefault(run.algorithm, flat)
     result = []
     for protocol, algorithms in sorted(protocols.items()):

@@ -46,7 +46,6 @@ from matplotlib import pyplot
 
 from flatfed.errors import DataError, unknown
 from flatfed.files import digest_json, write_whole
-from flatfed.runs import record as records
 from flatfed.tables import made_of
 from flatfed.tables.figures import (
     bars,
@@ -108,7 +107,7 @@ def make(spec: dict[str, Any], out_dir: str | Path) -> None:
             raise DataError(f"{name}: {key} is {said!r}; a list of texts is wanted")
     drawn_from = digest_json(spec)
     found = made_of.hold(spec)
-    spec = as_read(spec, map(records.counted, found)) | {"without_sums": made_of.without_sums(found)}
+    spec = as_read(spec, [record.counted for record in found]) | {"without_sums": made_of.without_sums(found)}
     with pyplot.rc_context(STYLE):
         figure = KINDS[spec["kind"]](spec)
         try:

@@ -7,7 +7,6 @@ deviation over seeds.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 
 from flatfed.errors import DataError, unknown
-from flatfed.runs.record import METRICS, PROBE_FORMAT, hold
+from flatfed.runs.record import METRICS, PROBE_FORMAT, RunRecord
 from flatfed.runs.wanted import Wanted
 from flatfed.tables.figures.palette import strokes, styles
 from flatfed.tables.figures.paper import PROBES, QUANTITIES, WIDTH, caption, columns, legend, sample, widths
@@ -132,22 +131,22 @@ def _read(folder: str, metric: str) -> dict[int, float] | None:
     if metric in PROBES:
         pairs = _probes(folder, record, metric)
     else:
-        hold(folder, record, METRICS)
+        record.hold(folder, METRICS)
         history = read_metrics(path, ("round", metric))
         hold_rounds(Path(folder), record, history)
         pairs = list(zip(history["round"], history[metric], strict=True))
     return {number: value for number, value in pairs if math.isfinite(value)}
 
 
-def _probes(folder: str, record: dict[str, Any], metric: str) -> list[tuple[int, float]]:
+def _probes(folder: str, record: RunRecord, metric: str) -> list[tuple[int, float]]:
     """Return (finished rounds, value) of a run's probes; a measure that an algorithm does not have is left out."""
     try:
-        if any(one.get("format") != PROBE_FORMAT for one in record["probes"]):
+        if any(one.get("format") != PROBE_FORMAT for one in record.probes):
             raise DataError(
                 f"{folder}/run.json: its probes were written by an earlier version, which measured something else "
                 f"under the name of {metric} (format {PROBE_FORMAT} is wanted); train the run again"
             )
-        return [(int(one["round"]), float(one[metric])) for one in record["probes"] if one[metric] is not None]
+        return [(int(one["round"]), float(one[metric])) for one in record.probes if one[metric] is not None]
     except (ValueError, KeyError, TypeError) as problem:
         raise DataError(f"{folder}/run.json: holds no probes with {metric} ({problem!r})") from None
 
@@ -157,9 +156,9 @@ def _hold_alike(spec: dict[str, Any], panel: dict[str, Any]) -> None:
     firsts: dict[int, tuple[str, tuple[str, str]]] = {}
     for folder in [folder for series in panel["series"] for folder in series["runs"]]:
         record = Wanted(folder).record()
-        for one in record["probes"][:1] if record else ():
-            images = record["dataset_digest"], one["images_sha256"]
-            first, theirs = firsts.setdefault(record["description"]["seed"], (folder, images))
+        for one in record.probes[:1] if record else ():
+            images = record.dataset_digest, one["images_sha256"]
+            first, theirs = firsts.setdefault(record.description["seed"], (folder, images))
             if images != theirs:
                 raise DataError(
                     f"figure {spec['figure']}: {panel['title']}: the probes of {folder} are on other images (SHA-256 "
@@ -206,15 +205,13 @@ def _cut(axis: Axes) -> bool:
 
 
 def _cost(folders: list[str]) -> str:
-    """Say how long the probes of runs took beside the runs, as far as every run.json tells."""
-    files = [path for path in dict.fromkeys(Path(folder) / "run.json" for folder in folders) if path.is_file()]
-    try:
-        found = [json.loads(path.read_text(encoding="utf-8")) for path in files]
-        probes = sum(float(probe["seconds"]) for about in found for probe in about["probes"])
-        runs = sum(float(about["seconds"]) for about in found)
-    except (KeyError, TypeError, ValueError):
+    """Say how long the probes of runs took beside the runs, as far as every record tells."""
+    found = [record for folder in dict.fromkeys(folders) if (record := Wanted(folder).record())]
+    if not found or any(record.seconds is None for record in found):
         return ""
-    return f" The probes took {probes:.3g} s, the runs beside them {runs:.3g} s." if files else ""
+    probes = sum(probe.get("seconds", 0.0) for record in found for probe in record.probes or ())
+    runs = sum(record.seconds for record in found)
+    return f" The probes took {probes:.3g} s, the runs beside them {runs:.3g} s."
 
 
 def _reading(window: int, seeds: set[int], absent: int, early: bool) -> str:

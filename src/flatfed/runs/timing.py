@@ -1,0 +1,87 @@
+"""``timing.json``: the seconds of a round of a run, from an undisturbed run of its own that was thrown away.
+
+One for each protocol, split and algorithm; ``calibration.json`` beside it has the same form and fewer rounds, enough
+for a plan and not for a table.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from flatfed import forms
+from flatfed.errors import DataError
+from flatfed.files import read_json, write_json
+from flatfed.forms import Above, Named, Whole
+
+TIMING, CALIBRATION = "timing.json", "calibration.json"
+
+#: What the seconds are: format 1 evaluated the protocol's images alone, of as many clients as were drawn.
+FORMAT = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """Seconds of a round of the run ``description``, means over ``rounds`` after a ``warm_up``; wall seconds.
+
+    ``seconds_per_round`` is training, loading and the evaluation of all images; ``training_seconds`` of each round.
+    ``clients`` of every round: as many as the run expects. ``evaluated``: which sets, how often, whatever the run
+    itself evaluates. ``warning``: that the machine was busy, by its load before. The rest is as in a
+    :class:`~flatfed.runs.record.RunRecord`.
+    """
+
+    format: int = FORMAT
+    description: dict[str, Any]
+    rounds: Annotated[int, Whole(1)]
+    warm_up: Annotated[int, Whole(0)]
+    clients: Annotated[int, Whole(1)]
+    evaluated: dict[str, Any]
+    seconds_per_round: Annotated[float, Above(0)]
+    training_seconds_per_round: Annotated[float, Above(0)]
+    evaluation_seconds_per_round: float
+    training_seconds: list[float]
+    load_before: float
+    warning: str | None = None
+    code_digest: str | None = None
+    device: Annotated[str, Named("device", ("cpu", "cuda"))]
+    threads: Annotated[int, Whole(1)]
+    executor: str
+    precision: str
+    parameters: Annotated[int, Whole(1)]
+    row: int | None = None
+    host: dict[str, Any]
+    versions: dict[str, Any] | None = None
+    peak_memory_bytes: int | None = None
+    peak_device_memory_bytes: int | None = None
+
+    @property
+    def place(self) -> str:
+        """What it was measured on: the device and its name."""
+        name = self.host["gpu"] if self.device == "cuda" else f"{self.host['processor']}, {self.threads} threads"
+        return f"{self.device} ({name})"
+
+
+def write(path: str | os.PathLike[str], timing: Timing) -> None:
+    """Write ``timing`` to ``path``, whole."""
+    write_json(path, {"format": timing.format, **forms.plain(timing)})
+
+
+def read(path: str | os.PathLike[str]) -> Timing:
+    """Return the timing in the file ``path``.
+
+    :raises FileNotFoundError: there is none.
+    :raises DataError: it cannot be read, or is of another format.
+    """
+    try:
+        content = read_json(path)
+        forms.check(content, {"format": int}, "it")
+        if content["format"] != FORMAT:
+            raise DataError(f"format {content['format']}, whose seconds hold something else; {FORMAT} is wanted")
+        return forms.read(Timing, content, "it")
+    except FileNotFoundError:
+        raise
+    except (OSError, DataError) as problem:
+        said = str(problem).removeprefix("it: ").removeprefix(f"{path}: ")
+        again = f"make it again: snakemake --cores 1 -R {path} -- {path}"
+        raise DataError(f"{path}: not the seconds of a round ({said}): {again}") from None
