@@ -62,7 +62,7 @@ def chosen(known: Experiment) -> list[Run]:
     """Return runs of the tables and figures that together cover what all of them do, few of them."""
     every = {run.path: run for table in known.tables for run in known.table_runs("preview", table)}
     for name in known.figures:
-        every |= known.figure("preview", name)["runs"]
+        every |= known.figure("preview", name).runs
     wanted = {path: features(run) for path, run in every.items() if run.seed == 1}
     left, found = set().union(*wanted.values()), []
     while left:

@@ -65,7 +65,7 @@ def whole(tmp_path_factory):
     first = exp.cells("preview", TABLE)[0]
     specs = {
         **{"run.d": about, "deal": DEAL, "data": DATA, "cell": first.spec, "table": exp.table_spec("preview", TABLE)},
-        **{"figure": exp.figure("preview", FIGURE)["spec"], "report": exp.report_spec("preview")},
+        **{"figure": exp.figure("preview", FIGURE).spec, "report": exp.report_spec("preview")},
         "configuration": {"scale": "preview", "tables": [TABLE], "figures": []},
         "choose": {
             **{"scale": "preview", "protocol": "p", "split": "s", "row": "fedavg", "seed": 3, "validation": 0.1},

@@ -209,24 +209,24 @@ def test_seeds_of_the_configuration_add_runs(exp: experiment.Experiment) -> None
 
 
 def test_results_folder_is_the_callers() -> None:
-    other = experiment.load(ROOT, results="elsewhere/results")
+    other = experiment.load(ROOT, places=Places("elsewhere/results"))
     assert other.cell("preview", T1, "cifar10-path3-100", "fedavg").path.startswith("elsewhere/results/preview/cells/")
-    assert other.figure("preview", "fedsmoo2023_F5")["inputs"][0].startswith("elsewhere/results/preview/partitions/")
+    assert other.figure("preview", "fedsmoo2023_F5").inputs[0].startswith("elsewhere/results/preview/partitions/")
 
 
 def test_figures(exp: experiment.Experiment) -> None:
     curves = exp.figure("preview", "fedsmoo2023_F7")
-    assert [panel["title"] for panel in curves["spec"]["panels"]] == [
+    assert [panel["title"] for panel in curves.spec["panels"]] == [
         *("Dirichlet, u = 0.6", "Dirichlet, u = 0.1"),
         *("Pathological, c = 6", "Pathological, c = 3"),
     ]
-    of_runs, dealt = curves["inputs"][: 4 * 8 * 2 * 2], curves["inputs"][4 * 8 * 2 * 2 :]
+    of_runs, dealt = curves.inputs[: 4 * 8 * 2 * 2], curves.inputs[4 * 8 * 2 * 2 :]
     runs = {run.path: run for run in exp.table_runs("preview", T1)}
     assert {str(Path(path).parent) for path in of_runs} <= runs.keys(), "lines and record of each run"
-    assert {*dealt} == {runs[path].partition for path in curves["runs"]} and len(dealt) == 4 * 2, "what they train on"
+    assert {*dealt} == {runs[path].partition for path in curves.runs} and len(dealt) == 4 * 2, "what they train on"
     heat = exp.figure("preview", "fedsmoo2023_F5")
-    assert heat["inputs"] == [panel["partition"] for panel in heat["spec"]["panels"]]
-    assert heat["inputs"][1] == exp.partition_path("preview", "fedsmoo-cifar100", "path30-100", 1)
+    assert heat.inputs == [panel["partition"] for panel in heat.spec["panels"]]
+    assert heat.inputs[1] == exp.places.partition("preview", "fedsmoo-cifar100", "path30-100", 1)
 
 
 def test_report_names_every_run_once(exp: experiment.Experiment) -> None:

@@ -127,7 +127,7 @@ def test_specifications_fit_into_an_argument(exp: experiment.Experiment) -> None
     more = experiment.load(ROOT, {**exp.config, "seeds": [1, 2, 3, 4, 5]})
     for scale in experiment.SCALES:
         specs = [more.table_spec(scale, table) for table in more.tables]
-        specs += [more.figure(scale, name)["spec"] for name in more.figures]
+        specs += [more.figure(scale, name).spec for name in more.figures]
         specs += [cell.spec for table in more.tables for cell in more.cells(scale, table)]
         assert max(len(json.dumps(spec)) for spec in specs) < 100_000
 

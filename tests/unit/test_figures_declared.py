@@ -48,10 +48,10 @@ UNITS = ("(%)", "(nats)", "(0 to 1)", "(weights, squared)")
 
 def make_inputs(figure: dict, root: Path) -> None:
     """Write all that a figure reads, under ``root``: runs, partitions, surfaces and Hessians."""
-    for place, run in enumerate(figure["runs"]):
+    for place, run in enumerate(figure.runs):
         folder = root / run
         protocol = EXP.catalog.protocols[run.split("/")[3]]
-        rounds = protocol.scales[figure["spec"]["scale"]]["rounds"]
+        rounds = protocol.scales[figure.spec["scale"]]["rounds"]
         numbers = sorted({*np.linspace(1, rounds, 20, dtype=int).tolist()})
         values = [f"{number / rounds * (0.5 + place / 1000):.4f}" for number in numbers]
         probe = {"format": PROBE_FORMAT, "images_sha256": made.DIGEST, "seconds": 1}
@@ -60,7 +60,7 @@ def make_inputs(figure: dict, root: Path) -> None:
         about = EXP.run(scale, *ids, int(seed.removeprefix("seed"))).description
         columns = {"round": numbers, **dict.fromkeys(QUANTITIES, values)}
         made.run(folder, columns, description=about, probes=probes, seconds=5.0)
-    for path in map(root.joinpath, figure["inputs"]):
+    for path in map(root.joinpath, figure.inputs):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.name == "hessian.json":
             path.write_text(json.dumps(made.hessian(3.0, 9.0, (3.0, 9.0))))
@@ -89,7 +89,7 @@ def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "
     found = EXP.figure(scale, name)
     make_inputs(found, root)
     with pyplot.rc_context(figures.STYLE):
-        return found["spec"], figures.KINDS[found["kind"]](found["spec"])
+        return found.spec, figures.KINDS[found.spec["kind"]](found.spec)
 
 
 @pytest.mark.parametrize("name", EXP.figures)
@@ -265,7 +265,7 @@ def test_the_check_of_overlaps_finds_them() -> None:
 
 def test_the_mesh_of_fedsmoo_is_the_same_in_the_three_panels() -> None:
     """Each model is in a file of its own, by its own filters, FedSMOO's in one for all panels."""
-    panels = EXP.figure("preview", "fedsmoo2023_F3")["spec"]["panels"]
+    panels = EXP.figure("preview", "fedsmoo2023_F3").spec["panels"]
     assert len({panel["surfaces"][1]["surface"] for panel in panels}) == 1
     for panel, algorithm in zip(panels, ("fedavg", "scaffold", "mofedsam"), strict=True):
         for entry, row in zip(panel["surfaces"], (algorithm, "fedsmoo"), strict=True):
@@ -280,7 +280,7 @@ def test_a_frame_puts_both_models_into_one_file_by_the_filters_of_its_row(first:
     path = tmp_path / "config" / "figures" / "fedsmoo2023_F3.yaml"
     text = path.read_text().replace("rows: [fedavg, fedsmoo]}", f"rows: [fedavg, fedsmoo], frame: {first}}}")
     path.write_text(text.replace("panels:", "set: test\npanels:"))
-    framed, plain, _ = experiment.load(tmp_path).figure("preview", "fedsmoo2023_F3")["spec"]["panels"]
+    framed, plain, _ = experiment.load(tmp_path).figure("preview", "fedsmoo2023_F3").spec["panels"]
     other = {"fedavg": "fedsmoo", "fedsmoo": "fedavg"}[first]
     places = {entry["runs"][0].split("/")[-2]: entry["model"] for entry in framed["surfaces"]}
     (file,) = {entry["surface"] for entry in framed["surfaces"]}
@@ -292,10 +292,10 @@ def test_runs_are_told_apart_however_a_specification_is_written() -> None:
     """Snakemake hands it on with sorted keys: the runs of a level line come before those of the series then."""
     for name in EXP.figures:
         found = EXP.figure("preview", name)
-        spec = json.loads(json.dumps(found["spec"], sort_keys=True))
+        spec = json.loads(json.dumps(found.spec, sort_keys=True))
         if "made_of" in spec:
             asked = wanted.unpack(spec["made_of"], wanted.folders(spec["panels"]))
-            marks = {path: identity.mark(run.description) for path, run in found["runs"].items()}
+            marks = {path: identity.mark(run.description) for path, run in found.runs.items()}
             assert {path: one.mark for path, one in asked.items()} == marks, name
 
 
@@ -304,7 +304,7 @@ def test_surfaces_that_are_compared_are_of_the_same_images() -> None:
     for name, found in EXP.figures.items():
         for scale in ("preview", "paper") if found.kind == "surface" else ():
             files: dict[str, set[str]] = {}
-            for panel in EXP.figure(scale, name)["spec"]["panels"]:
+            for panel in EXP.figure(scale, name).spec["panels"]:
                 for file in [entry["surface"] for entry in panel["surfaces"]]:
                     _, _, _, protocol, split, _, seed, surface_ = file.split("/")
                     deal = EXP.partition_spec(scale, protocol, split, int(seed.removeprefix("seed")))
@@ -321,25 +321,25 @@ def test_surfaces_of_several_deals_are_refused_when_the_configuration_is_read(tm
         with pytest.raises(ConfigError, match=told):
             experiment.load(tmp_path).figure(scale, "fedlesam2024_F1")
     made.edited(tmp_path, "figures/fedlesam2024_F1.yaml", lambda document: document["panels"].pop())
-    assert experiment.load(tmp_path).figure("preview", "fedlesam2024_F1")["spec"]["panels"]
+    assert experiment.load(tmp_path).figure("preview", "fedlesam2024_F1").spec["panels"]
 
 
 def test_the_captions_of_probes_say_what_is_measured() -> None:
     """Radius, images and what stays of the paper's definition; a figure without probes has none of it."""
     for scale, images in (("preview", "500"), ("paper", "4,096")):
-        said = EXP.figure(scale, "fedlesam2024_F2")["spec"]["caption"]
+        said = EXP.figure(scale, "fedlesam2024_F2").spec["caption"]
         for words in (
             *("with ρ = 0.1 and g the gradient", "one step of ascent, a lower bound", f"mean loss on {images} of all"),
             *("The virtual model averages all N clients", "counts as 1/2", "the same images in every line"),
         ):
             assert said.count(words) == 1
-    assert "gradient of F" not in EXP.figure("paper", "fedsmoo2023_F7")["spec"].get("caption", "")
+    assert "gradient of F" not in EXP.figure("paper", "fedsmoo2023_F7").spec.get("caption", "")
 
 
 def test_centralised_lines_are_of_the_federated_deal() -> None:
     """F2's centralised SGD and SAM have the images of the federated lines at one place, so that F is one."""
     for scale in ("preview", "paper"):
-        _, right = EXP.figure(scale, "fedlesam2024_F2")["spec"]["panels"]
+        _, right = EXP.figure(scale, "fedlesam2024_F2").spec["panels"]
         deals = {}
         for line in right["series"]:
             protocol, split, _, seed = line["runs"][0].split("/")[3:]
@@ -356,12 +356,12 @@ def test_centralised_lines_are_of_the_federated_deal() -> None:
 def test_figures_that_share_runs_with_tables_train_nothing_more() -> None:
     tables = {run.path for table in EXP.tables for run in EXP.table_runs("preview", table)}
     for name in ("fedsmoo2023_F7", "fedsmoo2023_F9", "fedsam2022_F1", "dfedsam2023_F3", "dfedsam2023_F5"):
-        assert set(EXP.figure("preview", name)["runs"]) <= tables
+        assert set(EXP.figure("preview", name).runs) <= tables
 
 
 def test_a_sweep_has_at_most_three_values_at_preview() -> None:
     for name, found in EXP.figures.items():
         if found.kind == "sweep":
-            for panel in EXP.figure("preview", name)["spec"]["panels"]:
+            for panel in EXP.figure("preview", name).spec["panels"]:
                 values = {point["x"] for series in panel["series"] for point in series["points"]}
                 assert 2 <= len(values) <= 3, (name, panel["title"], values)

@@ -30,7 +30,7 @@ def data(tmp_path_factory, experiment):
     root = tmp_path_factory.mktemp("data")
     spec = json.dumps(experiment.dataset_spec("digits"))
     assert cli.main(["fetch", "--spec", spec, "--out", str(root / "resources/digits")]) == 0
-    partition = experiment.partition_path("preview", PROTOCOL, SPLIT, 1)
+    partition = experiment.places.partition("preview", PROTOCOL, SPLIT, 1)
     deal = json.dumps(experiment.partition_spec("preview", PROTOCOL, SPLIT, 1))
     place = ["--dataset", str(root / "resources/digits"), "--out", str(root / partition)]
     assert cli.main(["partition", "--spec", deal, *place]) == 0
@@ -49,7 +49,7 @@ def machines(data, tmp_path, monkeypatch, experiment):
 
     digests = {
         "dataset_digest": read_json("resources/digits/dataset.json")["digest"],
-        "partition_digest": partitions.load(Path(experiment.partition_path("preview", PROTOCOL, SPLIT, 1))).digest,
+        "partition_digest": partitions.load(Path(experiment.places.partition("preview", PROTOCOL, SPLIT, 1))).digest,
     }
     for row in ("fedavg", "fedsmoo"):
         run = experiment.run("preview", PROTOCOL, SPLIT, row, 1)
@@ -232,7 +232,7 @@ def test_all_that_is_needed_is_named_at_once_with_one_command(machines, monkeypa
     monkeypatch.chdir(there)
     assert flatfed("import", "../made") == 2
     said = capsys.readouterr().err
-    partitions = [experiment.partition_path("preview", PROTOCOL, SPLIT, seed) for seed in (2, 3)]
+    partitions = [experiment.places.partition("preview", PROTOCOL, SPLIT, seed) for seed in (2, 3)]
     assert "3 files are needed" in said and "flatfed published" in said
     files = f"resources/digits/dataset.json {partitions[0]} {partitions[1]}"
     assert f"snakemake --cores 1 --configfile config.yaml -- {files}" in said

@@ -14,6 +14,7 @@ from flatfed.engine.layout import Layout
 from flatfed.engine.weights import Weights
 from flatfed.errors import ConfigError, DataError
 from flatfed.models import pretrained
+from flatfed.runs.places import Places
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"patch": 4, "depth": 2, "width": 12, "heads": 3, "mlp": 20}
@@ -114,7 +115,7 @@ def test_what_cannot_be_had_is_said(tmp_path, monkeypatch):
 
     monkeypatch.setattr("torch.hub.load_state_dict_from_url", refused)
     monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", refused)
-    with pytest.raises(DataError, match=r"could not download https://.*vit_b_32.*--checkpoint FILE --out resources/w"):
+    with pytest.raises(DataError, match=r"could not download https://.*vit_b_32.*--checkpoint FILE --out \S+/out"):
         pretrained.make("vit_b32-imagenet", tmp_path / "out")
     assert list(tmp_path.iterdir()) == [tmp_path / "in.pth"]
 
@@ -149,7 +150,7 @@ def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path, mod
         with pytest.raises(ConfigError, match=message):
             experiment.load(tmp_path)
         return
-    found = experiment.load(tmp_path, resources="elsewhere")
+    found = experiment.load(tmp_path, places=Places(resources="elsewhere"))
     run = found.run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
     assert run.description["model"]["weights"] == "vit_b32-imagenet"
     assert run.weights == "elsewhere/weights/vit_b32-imagenet.safetensors"

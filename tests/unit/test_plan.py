@@ -12,11 +12,12 @@ import pytest
 
 import made
 from flatfed import cli
-from flatfed.commands import calibrate, configuration, plan_costs, plan_counted, time_run
+from flatfed.commands import calibrate, configuration, plan_counted, plan_measured, time_run
 from flatfed.commands import plan as plans
-from flatfed.commands.plan_costs import Costs, Measured
+from flatfed.commands.plan_costs import Costs
 from flatfed.commands.plan_counted import images_evaluated, images_seen
-from flatfed.experiment import analyses, tuning
+from flatfed.commands.plan_measured import Measured
+from flatfed.experiment import tuning
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
 COLUMNS = "cifar10-dir0.6-100, cifar10-dir0.6-200"
@@ -129,7 +130,7 @@ def test_memory_is_worked_out_for_the_largest_run(here, experiment, capsys):
     assert "worked out for fedsmoo-cifar10/dir0.6-200/fedsmoo/seed1: at most " in said
     assert "client state in the host's memory where 3.2 MB are free, else in a file" in said
     assert "training images 154.0 MB, memory-mapped" in said
-    found = Costs(plan_costs.measured(Path("results/paper"))[0], "cpu", TRAINING, TEST)
+    found = Costs(plan_measured.measured(Path("results/paper"))[0], "cpu", TRAINING, TEST)
     assert found.sizes(experiment.run("paper", PROTOCOL, SPLIT, "fedadam", 2)).server == (3 + 2) * 4 * 3000
     assert "stays on the GPU where 3.2 MB are free" in "".join(plans.memory_lines(largest, "cuda"))
 
@@ -157,7 +158,7 @@ def test_the_share_of_evaluation(here, experiment, capsys):
     timing.parent.mkdir(parents=True)
     made.timing(timing, run.description, 2.0, 0.5)
     Path(run.path, "run.json").unlink()
-    (measured,), _ = plan_costs.measured(Path("results/paper"))
+    (measured,), _ = plan_measured.measured(Path("results/paper"))
     assert measured.evaluation == pytest.approx(0.75)
 
 
@@ -253,11 +254,6 @@ def test_figures_are_planned_too_and_an_unknown_name_is_neither(here, capsys):
     assert both["total"]["runs"] == 32 + 64 - 16, "Figure 7 has runs of Table 1, those of dir0.6-100 too"
     surfaces = plan("fedlesam2024_F3", "--keep-models", "needed")["total"]
     assert surfaces["models"] == surfaces["runs"] > 0, "a loss surface needs the model"
-    frame = "results/paper/analysis/p/dir0.1-100/fedavg/seed1/surface+path3-100+fedsmoo~rho0.1.npz"
-    assert analyses.models_of(frame) == [
-        "results/paper/runs/p/dir0.1-100/fedavg/seed1", "results/paper/runs/p/path3-100/fedsmoo~rho0.1/seed1"
-    ]  # fmt: skip
-    assert analyses.models_of("results/paper/analysis/p/dir0.1-100/fedavg/timing.json") == []
     capsys.readouterr()
     assert cli.main(["plan", "--config", "config.yaml", "fedsmoo2023_F77"]) == 2
     said = capsys.readouterr().err
@@ -348,7 +344,7 @@ def test_calibration_times_the_cheapest_run_of_each_unknown_kind(here, experimen
     monkeypatch.setattr(time_run, "write", write)
     manifest, seed = (
         Path("resources/cifar10/dataset.json"),
-        experiment.partition_path("paper", PROTOCOL, "dir0.6-200", 1),
+        experiment.places.partition("paper", PROTOCOL, "dir0.6-200", 1),
     )
     for path in (manifest, Path(seed)):
         path.parent.mkdir(parents=True)
@@ -357,7 +353,7 @@ def test_calibration_times_the_cheapest_run_of_each_unknown_kind(here, experimen
     assert len(told) == 1 and told[0][0] == "dir0.6-200" and told[0][2] == 2
     assert total["counted"] == 0 and total["seconds"] > 0
     assert not list(Path("results").glob("**/timing.json")), "a table of times never reads a calibration"
-    assert calibrate.chosen(Costs(plan_costs.measured(Path("results/paper"))[0], "cpu", TRAINING, TEST), []) == []
+    assert calibrate.chosen(Costs(plan_measured.measured(Path("results/paper"))[0], "cpu", TRAINING, TEST), []) == []
 
 
 def test_planning_what_was_measured_imports_no_torch(here, experiment):

@@ -193,7 +193,7 @@ def test_what_the_configuration_asks_for_is_whole():
                 schemes.add(run.description["partition"]["scheme"])
     for figure in EXP.figures:
         for scale in experiment.SCALES:
-            for run in EXP.figure(scale, figure)["runs"].values():
+            for run in EXP.figure(scale, figure).runs.values():
                 keys.check_partition({"seed": run.seed, **run.description["partition"]})
     assert schemes >= {"dirichlet", "pathological", "shards", "domain", "iid"}
 

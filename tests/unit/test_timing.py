@@ -10,7 +10,7 @@ import pytest
 
 import made
 from flatfed import cli
-from flatfed.commands import configuration, plan_costs
+from flatfed.commands import configuration, plan_costs, plan_measured
 from flatfed.engine import train as engine
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import DataError
@@ -87,7 +87,7 @@ def test_a_plan_counts_the_images_that_a_timing_evaluated(tmp_path, short):
     folder.mkdir(parents=True)
     time(tmp_path, RUN, "--rounds", "3")
     (tmp_path / "timing.json").rename(folder / "timing.json")
-    (known,), left_out = plan_costs.measured(tmp_path)
+    (known,), left_out = plan_measured.measured(tmp_path)
     assert not left_out and known.evaluation == pytest.approx(0.2)
     name = RUN["dataset"]["name"]
     costs = plan_costs.Costs([known], "cpu", {name: 900}, {name: 100})

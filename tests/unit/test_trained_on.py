@@ -16,6 +16,7 @@ from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import set_ups
+from flatfed.runs.places import Places
 from flatfed.tables import cells, figures, made_of, report, write
 from flatfed.tables.figures import KINDS
 from flatfed.tables.trained_on import as_read
@@ -35,12 +36,14 @@ def images(path: Path, train: int, test: int) -> dict:
 
 
 def loaded(tmp_path: Path, source: dict, **more) -> experiment.Experiment:
-    return experiment.load(ROOT, {**ASKED, "data": {"cifar10": source}, **more}, resources=str(tmp_path / "resources"))
+    return experiment.load(
+        ROOT, {**ASKED, "data": {"cifar10": source}, **more}, places=Places(resources=str(tmp_path / "resources"))
+    )
 
 
 def fetched(exp: experiment.Experiment, name: str) -> dict:
     """Fetch a data set as Snakemake does; return its dataset.json."""
-    folder = Path(exp.resources, name)
+    folder = Path(exp.places.dataset(name))
     sources.fetch(exp.dataset_spec(name), folder)
     return json.loads((folder / "dataset.json").read_text())
 
@@ -165,7 +168,7 @@ def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeyp
     assert cells.make({**spec, "partitions": [None, None]}, tmp_path / "cell.json")["images"] == {
         "cifar10": {"train": 500, "test": 100}
     }
-    drawn = here.figure("paper", "cifar10_cnn")["spec"]
+    drawn = here.figure("paper", "cifar10_cnn").spec
     del drawn["made_of"]  # of other runs
     drawn["panels"] = [{"series": [{"runs": runs, "label": "x"}]}, {"bars": [{"runs": [runs]}]}]
     counted = [record.counted for record in made_of.hold(drawn)]
@@ -174,7 +177,7 @@ def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeyp
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
     here = loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"})
-    manifest = Path(here.resources, "cifar10/dataset.json")
+    manifest = Path(here.places.manifest("cifar10"))
     manifest.parent.mkdir(parents=True)
     for text in (
         "{",
@@ -206,7 +209,7 @@ def test_tables_figures_and_the_report_say_it(tmp_path: Path, monkeypatch: pytes
     ]
     assert cli.main(["specify", *arguments]) == 0
     spec = json.loads(Path("report.json").read_text())
-    exp = experiment.load(ROOT, asked, resources="elsewhere")
+    exp = experiment.load(ROOT, asked, places=Places(resources="elsewhere"))
     for name in ("digits", "digits20"):
         fetched(exp, name)
     said = ("digits (1,797 images of 8x8)", "digits and turned digits (3,594 images of 8x8)")
@@ -216,7 +219,7 @@ def test_tables_figures_and_the_report_say_it(tmp_path: Path, monkeypatch: pytes
         assert all(words in text for words in said) and "{digits" not in text
     drawn = []
     monkeypatch.setitem(KINDS, "curves", lambda spec: drawn.append(spec["setting"]) or pyplot.figure())
-    figures.make(exp.figure("preview", "fedsmoo2023_F7")["spec"], tmp_path)
+    figures.make(exp.figure("preview", "fedsmoo2023_F7").spec, tmp_path)
     assert drawn[0].startswith(said[0])
     report.make(spec, tmp_path / "report.html")
     page = Path("report.html").read_text()

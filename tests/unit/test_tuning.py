@@ -12,6 +12,7 @@ from flatfed import experiment
 from flatfed.errors import ConfigError
 from flatfed.experiment import tuning
 from flatfed.files import sealed, write_json
+from flatfed.runs.places import DEFAULT, Places
 from flatfed.tables.choice import OWN
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +22,7 @@ OFFICE, ART, CLIPART = "fedlesam-officehome", "domain-art-1", "domain-clipart-1"
 
 def load(root: Path = ROOT, results: Path | str = "results", **changes) -> experiment.Experiment:
     config = {"scale": "preview", "tables": [], "figures": [], **changes}
-    return experiment.load(root, config, str(results))
+    return experiment.load(root, config, Places(str(results)))
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def test_fedsam_chooses_for_each_dataset_and_fedlesam_for_each_domain_held_out(e
 
 def test_what_everything_needs_is_found_once(exp):
     found = tuning.wanted(exp, "paper", [(name, None) for name in exp.tables], exp.figures)
-    folders = [one.folder("r") for one in found]
+    folders = [one.folder(DEFAULT) for one in found]
     assert len(set(folders)) == len(folders) == 3 * 7 + 20 * 7
     assert sum(len(one.points()) for one in found) == 3 * (4 * 4 + 3 * 20) + 140 * 5
     assert tuning.wanted(exp, "paper", [("fedsmoo2023_T1", None)], ["fedsmoo2023_F7"]) == []

@@ -15,16 +15,16 @@ from flatfed import algorithms, closing, experiment, files, folders, gpus, prove
 from flatfed.data import counting
 from flatfed.experiment import analyses, requests, scales, selection, strict_yaml, tuning
 from flatfed.experiment import targets as experiment_targets
+from flatfed.runs.places import Places, RunIds
 
-RESULTS = workflow.pathvars.apply("<results>")
-RESOURCES = workflow.pathvars.apply("<resources>")
+PLACES = Places(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "resources", "logs")))
 
 
 # Snakemake leaves the numbers inside lists and mappings of --config as text.
 config.update(
     {key: strict_yaml.as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config}
 )
-EXPERIMENT = told(experiment.load)(ROOT, config, results=RESULTS, resources=RESOURCES)
+EXPERIMENT = told(experiment.load)(ROOT, config, PLACES)
 if EXPERIMENT.algorithm_folders:
     os.environ[algorithms.VARIABLE] = os.pathsep.join(EXPERIMENT.algorithm_folders)
 DEVICE = gpus.resolve(config.get("device", "auto"))
@@ -103,14 +103,6 @@ def code(*modules):
     return provenance.code_digest(ROOT / "src", list(modules))
 
 
-def table_files(scale, table):
-    return [f"{RESULTS}/{scale}/tables/{table}.{ending}" for ending in experiment_targets.TABLE]
-
-
-def figure_files(scale, figure):
-    return [f"{RESULTS}/{scale}/figures/{figure}.{ending}" for ending in experiment_targets.FIGURE]
-
-
 def columns_of(table):
     """The columns of a table to make: config.yaml's choice, but all where `everything` is asked for."""
     if any(target.endswith("everything") for target in workflow.dag_settings.targets):
@@ -126,7 +118,7 @@ def check_targets(*asked_for):
     """
     if workflow.is_main_process and Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
         names = {*EXPERIMENT.tables, *EXPERIMENT.figures}
-        for target in experiment_targets.written(sys.argv[1:], RESULTS, asked_for, names):
+        for target in experiment_targets.written(sys.argv[1:], PLACES.results, asked_for, names):
             if (target in names or not Path(target).exists()) and not any(
                 each.is_producer(target) for each in workflow.rules
             ):
@@ -145,15 +137,15 @@ def say_left_out(every):
 def selected_outputs(wildcards):
     say_left_out(every=False)
     scale = EXPERIMENT.scale
-    tables = [file for table, _ in EXPERIMENT.selected() for file in table_files(scale, table)]
-    figures = [file for figure in EXPERIMENT.selected_figures() for file in figure_files(scale, figure)]
-    return [*tables, *figures, f"{RESULTS}/{scale}/report.html", f"{RESULTS}/errata.html"]
+    tables = [file for table, _ in EXPERIMENT.selected() for file in PLACES.table(scale, table)]
+    figures = [file for figure in EXPERIMENT.selected_figures() for file in PLACES.figure(scale, figure)]
+    return [*tables, *figures, PLACES.report(scale), PLACES.errata]
 
 
 def every_output(wildcards):
     say_left_out(every=True)
     scale = EXPERIMENT.scale
     found, drawn = scales.every(EXPERIMENT, scale)
-    tables = [file for table, _ in found for file in table_files(scale, table)]
-    figures = [file for figure in drawn for file in figure_files(scale, figure)]
-    return [*tables, *figures, f"{RESULTS}/errata.html"]
+    tables = [file for table, _ in found for file in PLACES.table(scale, table)]
+    figures = [file for figure in drawn for file in PLACES.figure(scale, figure)]
+    return [*tables, *figures, PLACES.errata]

@@ -31,12 +31,12 @@ def partition_spec(wildcards):
 
 @told
 def partition_manifest(wildcards):
-    return f"{RESOURCES}/{EXPERIMENT.dataset_of(wildcards.scale, wildcards.protocol)}/dataset.json"
+    return PLACES.manifest(EXPERIMENT.dataset_of(wildcards.scale, wildcards.protocol))
 
 
 @told
 def partition_labels(wildcards):
-    return f"{RESOURCES}/{EXPERIMENT.dataset_of(wildcards.scale, wildcards.protocol)}/labels.npy"
+    return PLACES.arrays(EXPERIMENT.dataset_of(wildcards.scale, wildcards.protocol))[1]
 
 
 def search_of(wildcards):
@@ -91,11 +91,11 @@ def together_megabytes(wildcards, attempt):
 
 
 def run_manifest(wildcards):
-    return f"{RESOURCES}/{run_of(wildcards).dataset}/dataset.json"
+    return run_of(wildcards).manifest
 
 
 def run_arrays(wildcards):
-    return [f"{RESOURCES}/{run_of(wildcards).dataset}/{array}.npy" for array in ("images", "labels")]
+    return PLACES.arrays(run_of(wildcards).dataset)
 
 
 def run_partition(wildcards):
@@ -134,7 +134,7 @@ def choice_spec(wildcards):
 @told
 def choice_inputs(wildcards):
     found = search_of(wildcards)
-    folders = [f"{found.folder(RESULTS)}/{point}" for point in found.points()]
+    folders = [f"{found.folder(PLACES)}/{point}" for point in found.points()]
     return [f"{folder}/{name}" for folder in folders for name in ("metrics.csv", "run.json")]
 
 
@@ -187,18 +187,18 @@ def figure_of(wildcards):
 
 
 def figure_inputs(wildcards):
-    return figure_of(wildcards)["inputs"]
+    return figure_of(wildcards).inputs
 
 
 def figure_spec(wildcards):
-    return as_json(figure_of(wildcards)["spec"])
+    return as_json(figure_of(wildcards).spec)
 
 
 @told
 def report_inputs(wildcards):
     scale = wildcards.scale
-    tables = [file for table, _ in EXPERIMENT.selected(scale) for file in table_files(scale, table)]
-    figures = [file for figure in EXPERIMENT.selected_figures(scale) for file in figure_files(scale, figure)]
+    tables = [file for table, _ in EXPERIMENT.selected(scale) for file in PLACES.table(scale, table)]
+    figures = [file for figure in EXPERIMENT.selected_figures(scale) for file in PLACES.figure(scale, figure)]
     return [*tables, *figures]
 
 
@@ -220,37 +220,6 @@ def all_cores(wildcards):
 
 
 @told
-def timed_run(wildcards):
-    """The first seed's run: the seconds of a round do not depend on the seed."""
-    ids = (wildcards.scale, wildcards.protocol)
-    return EXPERIMENT.run(*ids, wildcards.split, wildcards.algorithm, EXPERIMENT.seeds(*ids)[0])
-
-
-def timed_manifest(wildcards):
-    return f"{RESOURCES}/{timed_run(wildcards).dataset}/dataset.json"
-
-
-def timed_arrays(wildcards):
-    return [f"{RESOURCES}/{timed_run(wildcards).dataset}/{array}.npy" for array in ("images", "labels")]
-
-
-def timed_partition(wildcards):
-    return timed_run(wildcards).partition
-
-
-def timed_weights(wildcards):
-    return timed_run(wildcards).weights or []
-
-
-def timed_description(wildcards):
-    return as_json(timed_run(wildcards).description)
-
-
-def timed_code(wildcards):
-    return provenance.run_digest(timed_run(wildcards).description)
-
-
-@told
 def surface_settings(wildcards):
     own = {"set": wildcards.on.removeprefix(".")} if wildcards.on else {}
     return analyses.options(EXPERIMENT, "surface", wildcards.scale, wildcards.protocol, **own)
@@ -266,18 +235,19 @@ def hessian_settings(wildcards):
     return analyses.options(EXPERIMENT, "hessian", wildcards.scale, wildcards.protocol)
 
 
-def run_folder(wildcards, split, algorithm):
-    return f"{RESULTS}/{wildcards.scale}/runs/{wildcards.protocol}/{split}/{algorithm}/seed{wildcards.seed}"
+def other_folder(wildcards):
+    """The folder of the run whose model is looked at beside that of the wildcards."""
+    ids = (wildcards.scale, wildcards.protocol, wildcards.other_split, wildcards.other, wildcards.seed)
+    return PLACES.run(RunIds(*ids))
 
 
 def analysed_beside(wildcards):
-    folder = run_folder(wildcards, wildcards.other_split, wildcards.other)
-    return [f"{folder}/{name}" for name in ("run.json", "model.safetensors")]
+    return [f"{other_folder(wildcards)}/{name}" for name in ("run.json", "model.safetensors")]
 
 
 def in_one_frame(wildcards):
-    return ["--with", run_folder(wildcards, wildcards.other_split, wildcards.other)]
+    return ["--with", other_folder(wildcards)]
 
 
 def at_the_lines_end(wildcards):
-    return ["--line-to", run_folder(wildcards, wildcards.other_split, wildcards.other)]
+    return ["--line-to", other_folder(wildcards)]

@@ -9,7 +9,7 @@ rule report_spec:
     params:
         configuration=as_json(config),
         results=subpath(output[0], ancestor=2),
-        resources=RESOURCES,
+        resources=PLACES.resources,
         spec=report_digest,
     message:
         "What the report of the {wildcards.scale} scale holds"

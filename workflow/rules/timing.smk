@@ -2,10 +2,10 @@
 # that no other job runs beside it. Where jobs go to other hosts, `--set-threads timing=N` says how many cores it asks for.
 rule timing:
     input:
-        manifest=timed_manifest,
-        arrays=ancient(timed_arrays),
-        partition=timed_partition,
-        weights=timed_weights,
+        manifest=run_manifest,
+        arrays=ancient(run_arrays),
+        partition=run_partition,
+        weights=run_weights,
     output:
         "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/timing.json",
     log:
@@ -19,10 +19,10 @@ rule timing:
         gpu=1 if DEVICE == "cuda" else 0,
         device=DEVICE,
     params:
-        run=timed_description,
+        run=run_description,
         dataset=subpath(input.manifest, parent=True),
         threads=run_threads,
-        code=timed_code,
+        code=run_code,
     message:
         "Seconds of a round of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, alone"
     shell:

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from flatfed.commands import time_run
-from flatfed.commands.plan_costs import Costs, kind_of
+from flatfed.commands.plan_costs import Costs
+from flatfed.commands.plan_counted import kind_of
 from flatfed.experiment import Experiment, Run
 
 
@@ -19,18 +20,17 @@ def calibrate(experiment: Experiment, costs: Costs, waiting: list[Run]) -> int:
     """
     count = 0
     for run in chosen(costs, waiting):
-        manifest = Path("resources", run.dataset, "dataset.json")
+        manifest = Path(run.manifest)
         needed = (manifest, Path(run.partition), *([Path(run.weights)] if run.weights else []))
         absent = [str(path) for path in needed if not path.exists()]
         if absent:
             made = " ".join(absent)
             print(f"{run.path} cannot be timed before its data are there: snakemake --cores 1 {made}", file=sys.stderr)
             continue
-        out = Path(run.path.replace("/runs/", "/analysis/", 1)).parent / "calibration.json"
         print(f"timing {run.protocol}/{run.split}/{run.algorithm}", flush=True)
         threads = 1 if run.scale == "preview" else experiment.config.get("threads", 1)
         place = {"device": costs.device, "threads": threads, "weights": run.weights}
-        time_run.write(run.description, manifest.parent, Path(run.partition), out, rounds=2, **place)
+        time_run.write(run.description, manifest.parent, Path(run.partition), Path(run.calibration), rounds=2, **place)
         count += 1
     return count
 

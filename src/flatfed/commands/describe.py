@@ -33,19 +33,19 @@ def commands(experiment: Experiment, runs: list[Run]) -> list[str]:
         "set -eu",
         "export PYTHONPATH=src",
     ]
-    for name in sorted({run.dataset for run in runs}):
-        spec, folder = quoted(experiment.dataset_spec(name)), f"resources/{name}"
-        lines.append(step(f"{folder}/dataset.json", f"fetch --spec {spec} --out {folder}"))
+    for run in {run.dataset: run for run in sorted(runs, key=lambda run: run.dataset)}.values():
+        spec, folder = quoted(experiment.dataset_spec(run.dataset)), run.places.dataset(run.dataset)
+        lines.append(step(run.manifest, f"fetch --spec {spec} --out {folder}"))
     for run in {run.partition: run for run in runs}.values():
         spec = quoted(experiment.partition_spec(run.scale, run.protocol, run.split, run.seed))
-        deal = f"partition --spec {spec} --dataset resources/{run.dataset} --out {run.partition}"
+        deal = f"partition --spec {spec} --dataset {run.places.dataset(run.dataset)} --out {run.partition}"
         lines.append(step(run.partition, deal))
     for path in sorted({run.weights for run in runs if run.weights}):
         lines.append(step(path, f"weights --name {Path(path).stem} --out {path}"))
     for run in runs:
         weights = f"--weights {run.weights} " if run.weights else ""
-        place = f"--dataset resources/{run.dataset} --partition {run.partition} {weights}--out {run.path}"
-        lines.append(step(f"{run.path}/run.json", f"train --run {quoted(run.description)} {place}"))
+        place = f"--dataset {run.places.dataset(run.dataset)} --partition {run.partition} {weights}--out {run.path}"
+        lines.append(step(run.record, f"train --run {quoted(run.description)} {place}"))
     return lines
 
 

@@ -167,7 +167,7 @@ def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
 
 def data_of(run: Run) -> tuple[Path, Path]:
     """Return the files whose digests a run is held against: its data set's dataset.json and its partition."""
-    return Path("resources", run.dataset, "dataset.json"), Path(run.partition)
+    return Path(run.manifest), Path(run.partition)
 
 
 def hold_digests(folder: Path, run: Run, *, other_code: bool) -> list[str]:

@@ -11,12 +11,12 @@ from typing import Any
 
 from flatfed import gpus
 from flatfed.commands import configuration, plan_counted
-from flatfed.commands.plan_costs import Costs, measured
-from flatfed.commands.run_folder import run_of
+from flatfed.commands.plan_costs import Costs
+from flatfed.commands.plan_measured import measured
 from flatfed.engine.sizes import SPARE, Sizes, listed
 from flatfed.engine.sizes import said as said_of
 from flatfed.errors import ConfigError, DataError, unknown
-from flatfed.experiment import Cell, Experiment, Run, analyses, scales, selection, tuning
+from flatfed.experiment import Cell, Drawing, Experiment, Run, scales, selection, tuning
 from flatfed.files import write_json
 from flatfed.runs import identity
 from flatfed.runs import record as records
@@ -34,23 +34,19 @@ class Need:
     analysed: set[str] = field(default_factory=set)
     timings: dict[str, Run] = field(default_factory=dict)
 
-    def add(self, cells: Iterable[Cell], experiment: Experiment) -> None:
+    def add(self, cells: Iterable[Cell]) -> None:
         """Add what ``cells`` read."""
         for cell in cells:
             self.cells += 1
             self.runs |= {run.path: run for run in cell.runs}
-            if "analyses" in cell.spec:
+            if cell.analysed:
                 self.analysed |= {run.path for run in cell.runs}
-            for path in (path for path in cell.inputs if path.endswith("/timing.json")):
-                scale, _, protocol, split, algorithm = Path(path).parts[-6:-1]
-                seed = experiment.seeds(scale, protocol)[0]
-                self.timings[path] = experiment.run(scale, protocol, split, algorithm, seed)
+            self.timings |= {run.timing: run for run in cell.timed}
 
-    def add_figure(self, figure: dict[str, Any], experiment: Experiment) -> None:
+    def add_figure(self, figure: Drawing) -> None:
         """Add what a figure, as ``Experiment.figure`` returns it, reads."""
-        read = {folder for path in figure["inputs"] for folder in analyses.models_of(path)}
-        self.analysed |= read
-        self.runs |= {path: run_of(experiment, path) for path in {*figure["runs"], *read}}
+        self.runs |= figure.runs
+        self.analysed |= set(figure.runs) if figure.analysed else set()
 
     def add_searches(self, searches: Iterable[tuning.Search], experiment: Experiment) -> None:
         """Add the runs that ``searches`` try the points of their grids with."""
@@ -168,12 +164,12 @@ def needs_of(
         if tuned:
             needs[name].add_searches(tuning.wanted(experiment, scale, [(name, columns)], []), experiment)
         else:
-            needs[name].add(experiment.cells(scale, name, columns), experiment)
+            needs[name].add(experiment.cells(scale, name, columns))
     for name in figures:
         if tuned:
             needs[name].add_searches(tuning.wanted(experiment, scale, [], [name]), experiment)
         else:
-            needs[name].add_figure(experiment.figure(scale, name), experiment)
+            needs[name].add_figure(experiment.figure(scale, name))
     return needs
 
 
@@ -201,7 +197,7 @@ def known(experiment: Experiment, scale: str) -> tuple[Costs, list[str]]:
     datasets = experiment.catalog.datasets
     training, test = ({name: entry[part] for name, entry in datasets.items()} for part in ("train", "test"))
     device = gpus.resolve(experiment.config.get("device", "auto"))
-    found, left_out = measured(Path(experiment.results, scale))
+    found, left_out = measured(Path(experiment.places.results, scale))
     return Costs(found, device, training, test), left_out
 
 
@@ -232,7 +228,7 @@ def summary(need: Need, states: dict[str, str], costs: Costs, keep_models: str) 
         "disk_unknown": sum(size is None for size in sizes),
         "models": len(kept),
         "client_state_bytes": max((found.state for found, _ in worked_out), default=0),
-        "largest": {"run": of.path, **asdict(largest), "total": largest.total} if of is not None else None,
+        "largest": {"run": of.name, **asdict(largest), "total": largest.total} if of is not None else None,
         "host_memory_bytes": max((host for host, _ in peaks), default=0),
         "device_memory_bytes": max((device for _, device in peaks), default=0),
     }
@@ -274,9 +270,8 @@ def memory_lines(largest: dict[str, Any] | None, device: str) -> Iterable[str]:
     if largest is None:
         return
     found = Sizes(**{field.name: largest[field.name] for field in fields(Sizes)})
-    name = "/".join(Path(largest["run"]).parts[-4:])
     on = "the GPU" if device == "cuda" else "the host"
-    yield f"  memory  worked out for {name}: at most {said_of(found.total)} on {on}: {listed(found.parts())}"
+    yield f"  memory  worked out for {largest['run']}: at most {said_of(found.total)} on {on}: {listed(found.parts())}"
     twice = said_of(SPARE * found.state)
     where = f"stays on the GPU where {twice} are free, else " if device == "cuda" else ""
     if found.state:

@@ -10,24 +10,17 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms
 from flatfed.commands import plan_counted
-from flatfed.commands.plan_counted import images_evaluated, images_seen
+from flatfed.commands.plan_counted import images_evaluated, images_seen, kind_of, model_of
+from flatfed.commands.plan_measured import Measured
 from flatfed.engine import sizes
 from flatfed.engine.sizes import Footprint, Sizes
-from flatfed.errors import DataError
 from flatfed.experiment import Run
-from flatfed.runs import record as records
-from flatfed.runs import timing as timings
-from flatfed.runs.record import RunRecord
-from flatfed.runs.timing import Timing
 
 #: Bytes of a number as it is kept and sent (float32).
 FLOAT = 4
@@ -37,86 +30,6 @@ STARTED = 500_000_000
 
 #: Bytes of a line of metrics.csv and of a run.json, about.
 LINE, RECORD = 160, 6000
-
-#: Where measurements lie under results/<scale>.
-PLACES = (
-    *("runs/*/*/*/seed*/run.json", "tuning/*/*/*/*/run.json"),
-    *("analysis/*/*/*/timing.json", "analysis/*/*/*/calibration.json", "tuning/*/*/*/calibration.json"),
-)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One finished or timed run on some device; memory in bytes, None where it was not measured.
-
-    ``row``: length of the rows that trained, dead taps left out; ``evaluation``: its share of the seconds.
-    """
-
-    description: dict[str, Any]
-    seconds_per_round: float
-    device: str
-    machine: str
-    parameters: int
-    memory: int | None
-    device_memory: int | None
-    row: int | None = None
-    evaluation: float | None = None
-
-
-def measured(folder: Path) -> tuple[list[Measured], list[str]]:
-    """Return what was measured under ``folder``, results/<scale>: all finished runs, timings and calibrations.
-
-    Beside it a line for every file that is damaged and left out, and for every algorithm of runs that is gone.
-    """
-    found, left_out, gone, names = [], [], Counter(), algorithms.names()
-    for path in [path for pattern in PLACES for path in folder.glob(pattern)]:
-        try:
-            about = records.read(path) if path.name == records.RECORD else timings.read(path)
-            name = about.description["update"]["name"]
-            if name not in names:
-                gone[name] += 1
-                continue
-            _check(about.description)
-            if (each := _seconds(about)) is not None:
-                found.append(_measured(about, *each))
-        except DataError as problem:
-            left_out.append(f"{problem}; left out. Delete it, and it is made again")
-        except (OSError, KeyError, TypeError, AttributeError, ZeroDivisionError) as problem:
-            left_out.append(f"{path}: not the record of a run ({problem!r}); left out. Delete it, and it is made again")
-    for name, count in sorted(gone.items()):
-        left_out.append(f"{folder}: {count} of algorithm {name!r}, which has no file any more; left out")
-    return found, left_out
-
-
-def _check(description: dict[str, Any]) -> None:
-    """Raise KeyError, TypeError or the like where a description lacks what estimates are made from."""
-    _ids(description)
-    kind_of(description)
-    images_seen(description, 1)
-
-
-def _seconds(about: RunRecord | Timing) -> tuple[float, float | None] | None:
-    """Return the seconds of a round, and the share of evaluation in them, None where that is not known.
-
-    None of a run that diverged, whose broken numbers may be slow ones, or that has no round yet.
-    """
-    if isinstance(about, Timing):
-        return about.seconds_per_round, about.evaluation_seconds_per_round / about.seconds_per_round
-    if about.diverged_at is not None or not about.rounds_done:
-        return None
-    # Seeds that trained together took all their time together.
-    each = about.seconds / (about.together or 1) / about.rounds_done
-    known = about.seconds and about.seconds_evaluation is not None
-    return each, about.seconds_evaluation / about.seconds if known else None
-
-
-def _measured(about: RunRecord | Timing, each: float, evaluation: float | None) -> Measured:
-    """Return what a record, or a timing, says of a run's costs; a timing evaluates more than its run would."""
-    evaluated = about.evaluated if isinstance(about, Timing) else {}
-    description = {**about.description, "evaluation": about.description["evaluation"] | evaluated}
-    machine = about.host["gpu" if about.device == "cuda" else "processor"]
-    memory = about.peak_memory_bytes, about.peak_device_memory_bytes
-    return Measured(description, each, about.device, machine, about.parameters, *memory, about.row, evaluation)
 
 
 class Costs:
@@ -165,7 +78,7 @@ class Costs:
         """Return the operations of a round's gradients and of its evaluation, None where they do not tell the time."""
         if description["scale"] == "preview":
             return None
-        of_image = plan_counted.of_image(*_model(description))
+        of_image = plan_counted.of_image(*model_of(description))
         if of_image is None:
             return None
         return of_image[0] * self._images(description), of_image[1] * self._evaluated(description)
@@ -197,9 +110,9 @@ class Costs:
 
     def parameters(self, run: Run) -> int | None:
         """Return the number of parameters of a run's model: from a run of it, else by building it with torch."""
-        wanted = _model(run.description)
+        wanted = model_of(run.description)
         for one in self.known:
-            if _model(one.description) == wanted:
+            if model_of(one.description) == wanted:
                 return one.parameters
         built = _built(*wanted, False, "sequential")
         return None if built is None else built.row
@@ -219,14 +132,14 @@ class Costs:
         Of a model that was measured activations are left out: what it took in all is known (:meth:`memory`), and torch
         is not needed.
         """
-        description, model = run.description, _model(run.description)
+        description, model = run.description, model_of(run.description)
         kind = algorithms.load(description["update"]["name"])
         alike, executor = bool(vars(kind).get("alike")), description["executor"][self.device]
         executor = sizes.LARGEST if executor == "auto" else executor
         rows = [
             one.row or one.parameters
             for one in self.known
-            if _model(one.description) == model
+            if model_of(one.description) == model
             and (not one.row or bool(vars(algorithms.load(one.description["update"]["name"])).get("alike")) == alike)
         ]
         pieces = [sizes.PIECES * min(rows)] * 2 if rows else []
@@ -244,7 +157,7 @@ class Costs:
 
     def memory(self, run: Run) -> tuple[int, int]:
         """Return the largest (host, device) memory in bytes that runs of this model took, 0 where none was measured."""
-        alike = [one for one in self.known if _model(one.description) == _model(run.description)]
+        alike = [one for one in self.known if model_of(one.description) == model_of(run.description)]
         host = max((one.memory or 0 for one in alike), default=0)
         return host, max((one.device_memory or 0 for one in alike), default=0)
 
@@ -271,16 +184,6 @@ class Costs:
 
 def _ids(description: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(description[key] for key in ("scale", "protocol", "split", "algorithm"))
-
-
-def _model(description: dict[str, Any]) -> tuple[str, str, tuple[int, ...], int]:
-    model, data = description["model"], description["dataset"]
-    return model["name"], json.dumps(model["options"], sort_keys=True), tuple(data["shape"]), data["classes"]
-
-
-def kind_of(description: dict[str, Any]) -> tuple[Any, ...]:
-    """Return what decides the seconds of an image: the model, the batch, the precision."""
-    return (*_model(description), description["batch_size"], description["precision"])
 
 
 @cache

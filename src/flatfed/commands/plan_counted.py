@@ -22,6 +22,17 @@ WAYS = ("measured", "scaled", "counted", "unknown")
 NOMINAL = {"cpu": 50e9, "cuda": 10e12}
 
 
+def model_of(description: dict[str, Any]) -> tuple[str, str, tuple[int, ...], int]:
+    """Return a run's model: its name, its options as JSON, the shape of an image, the number of classes."""
+    model, data = description["model"], description["dataset"]
+    return model["name"], json.dumps(model["options"], sort_keys=True), tuple(data["shape"]), data["classes"]
+
+
+def kind_of(description: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what decides the seconds of an image: the model, the batch, the precision."""
+    return (*model_of(description), description["batch_size"], description["precision"])
+
+
 @cache
 def of_image(name: str, options: str, shape: tuple[int, ...], classes: int) -> tuple[float, float] | None:
     """Return the operations of an image's gradient and of its evaluation by a model that is built without memory.

@@ -12,13 +12,13 @@ from typing import Any
 
 from flatfed import experiment, forms
 from flatfed.commands import configuration, run_description
-from flatfed.commands.run_folder import run_of
 from flatfed.commands.verify import lines
 from flatfed.errors import DataError
 from flatfed.experiment import Experiment, figures
 from flatfed.files import check_place
 from flatfed.runs import identity
 from flatfed.runs import record as records
+from flatfed.runs.places import Places, RunIds
 from flatfed.runs.record import RunRecord
 from flatfed.tables.verify import TableResult
 
@@ -91,7 +91,7 @@ def described_for(found: Folder, config: configuration.Parts) -> Experiment:
     """Return what the configuration describes, with the seeds of the runs ``found``."""
     seeds = sorted({record.description["seed"] for record, _ in found.runs.values()})
     asked = {key: value for key, value in configuration.read(config).items() if key != "seeds_together"}
-    return experiment.load(configuration.HOME, {**asked, "seeds": seeds}, RESULTS)
+    return experiment.load(configuration.HOME, {**asked, "seeds": seeds}, Places(RESULTS))
 
 
 def read(path: Path) -> Folder:
@@ -119,26 +119,25 @@ def of(path: Path, found: dict[Path, RunRecord]) -> Folder:
     told: dict[tuple[str, ...], tuple[str, Path]] = {}
     for file, record in found.items():
         about = record.description
-        scale, *ids = (about[key] for key in ("scale", "protocol", "split", "algorithm"))
-        protocol = ids[0].partition("~")[0]
-        name = "/".join([RESULTS, scale, "runs", *ids, f"seed{about['seed']}"])
+        ids = RunIds(*(about[key] for key in ("scale", "protocol", "split", "algorithm", "seed")))
+        protocol, name = ids.protocol.partition("~")[0], Places(RESULTS).run(ids)
         if name in runs:
             raise DataError(f"{file}: is the same run as {runs[name][1] / file.name}; take one of them away")
         runs[name] = (record, file.parent)
         data = str(about["dataset"].get("name"))
         for what, key, said in (
-            (("scale",), scale, "the two scales are published apart"),
+            (("scale",), ids.scale, "the two scales are published apart"),
             (("dataset_digest", data), record.dataset_digest, f"they were trained on different data, both {data}"),
             (
-                ("partition_digest", data, protocol, ids[1], str(about["seed"])),
+                ("partition_digest", data, protocol, ids.split, str(ids.seed)),
                 record.partition_digest,
-                f"they were trained on different partitions of {ids[1]}, seed {about['seed']}",
+                f"they were trained on different partitions of {ids.split}, seed {ids.seed}",
             ),
         ):
             other, where = told.setdefault(what, (str(key), file))
             if str(key) != other:
                 raise DataError(f"{file}: {what[0]} is {str(key)[:12]}, but {where} has {other[:12]}: {said}")
-    return Folder(path, scale, runs)
+    return Folder(path, ids.scale, runs)
 
 
 def make_table(described: Experiment, found: Folder, name: str, out: Path) -> None:
@@ -180,18 +179,18 @@ def make_figure(described: Experiment, found: Folder, name: str, out: Path) -> N
     from flatfed.tables import figures as drawing
 
     wanted = described.figure(found.scale, name)
-    there = [path for path in wanted["runs"] if path in found.runs]
-    if wanted["runs"] and not there:
+    there = [path for path in wanted.runs if path in found.runs]
+    if wanted.runs and not there:
         raise DataError(f"{found.path}: holds no run of figure {name}; {_held(found)}")
-    of_runs = {f"{path}/{file}" for path in wanted["runs"] for file in (records.METRICS, records.RECORD)}
-    dealt = wanted["spec"].get("made_of", {}).get("partitions", ())
-    others = [path for path in wanted["inputs"] if path not in of_runs and path not in dealt]
+    of_runs = {f"{path}/{file}" for path in wanted.runs for file in (records.METRICS, records.RECORD)}
+    dealt = wanted.spec.get("made_of", {}).get("partitions", ())
+    others = [path for path in wanted.inputs if path not in of_runs and path not in dealt]
     if absent := [path for path in others if not found.place(path).is_file()]:
         raise DataError(f"figure {name} reads {absent[0]}, which {found.path} does not hold")
     for path in there:
         record, folder = found.runs[path]
-        identity.hold(str(folder / records.RECORD), record, run_of(described, path).description)
-    drawing.make(found.placed(_uncounted(_undealt(wanted["spec"]))), out)
+        identity.hold(str(folder / records.RECORD), record, wanted.runs[path].description)
+    drawing.make(found.placed(_uncounted(_undealt(wanted.spec))), out)
 
 
 def whole_table(described: Experiment, found: Folder, name: str) -> bool:
@@ -209,7 +208,7 @@ def _whole_figure(described: Experiment, found: Folder, name: str) -> bool:
     if not {entry["protocol"] for panel in panels for entry in figures.entries(panel)} <= _protocols(found):
         return False
     wanted = described.figure(found.scale, name)
-    return bool(wanted["runs"]) and not found.absent(wanted["inputs"])
+    return bool(wanted.runs) and not found.absent(wanted.inputs)
 
 
 def _protocols(found: Folder) -> set[str | None]:

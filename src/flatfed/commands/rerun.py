@@ -13,6 +13,7 @@ from flatfed.commands import arguments, kinds, run_record
 from flatfed.errors import DataError
 from flatfed.files import read_json
 from flatfed.runs import record as records
+from flatfed.runs.places import DEFAULT
 from flatfed.runs.record import RunRecord
 
 #: Exit status where the metrics are not the same.
@@ -56,12 +57,10 @@ def rerun(options: argparse.Namespace) -> int:
     """
     record = run_record.read(options.record)
     description = record.description
-    dataset = options.dataset or Path("resources", description["dataset"]["name"])
+    dataset = options.dataset or Path(DEFAULT.dataset(description["dataset"]["name"]))
     weights = options.weights
     if "weights" in description["model"] and weights is None:
-        from flatfed.models import pretrained
-
-        weights = Path(pretrained.path("resources", description["model"]["weights"]))
+        weights = Path(DEFAULT.weights(description["model"]["weights"]))
     algorithms.load(description["update"]["name"])
     models.card(description["model"]["name"])
     device = gpus.demanded(options.device or record.device)

@@ -8,6 +8,7 @@ from typing import Any
 from flatfed import experiment
 from flatfed.commands.configuration import HOME
 from flatfed.files import write_json
+from flatfed.runs.places import Places
 
 
 def specify(configuration: dict[str, Any], scale: str, results: str, resources: str, out: Path) -> None:
@@ -15,4 +16,4 @@ def specify(configuration: dict[str, Any], scale: str, results: str, resources: 
 
     :raises ConfigError: the configuration is wrong.
     """
-    write_json(out, experiment.load(HOME, configuration, results, resources).report_spec(scale))
+    write_json(out, experiment.load(HOME, configuration, Places(results, resources)).report_spec(scale))

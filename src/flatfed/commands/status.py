@@ -129,8 +129,8 @@ def state(run: Run, now: float) -> State:
     if there == "finished":
         broke = records.of(folder).diverged_at
         return State("done") if broke is None else State("diverged", f"{run.path}: in round {broke}", str(folder))
-    place = Path("logs", run.scale, "train", *folder.parts[-4:])
-    said, log, written, done = last(place.with_suffix(".log"), place.with_name("seeds.log"))
+    own = Path(run.log("train"))
+    said, log, written, done = last(own, own.with_name("seeds.log"))
     if at is not None:
         elsewhere = at["host"] != socket.gethostname()
         with contextlib.suppress(FileNotFoundError):  # it has just ended
@@ -175,12 +175,13 @@ def failure(*logs: Path) -> State | None:
 
 def before(run: Run) -> State | None:
     """Return the failure of what ``run`` waits for: its data, its partition, its pre-trained weights."""
+    log, named = run.places.log, run.description["model"].get("weights")
     needs = [
-        (Path("resources", run.dataset, "dataset.json"), Path("logs", "fetch", run.dataset)),
-        (Path(run.partition), Path("logs", run.scale, "partition", run.protocol, run.split, f"seed{run.seed}")),
-        *([(Path(run.weights), Path("logs", "weights", Path(run.weights).stem))] if run.weights else []),
+        (run.manifest, log("fetch", run.dataset)),
+        (run.partition, log("partition", run.scale, f"{run.protocol}/{run.split}/seed{run.seed}")),
+        *([(run.weights, log("weights", named))] if named else []),
     ]
-    return failure(*(log.with_name(f"{log.name}.log") for made, log in needs if not made.exists()))
+    return failure(*(Path(log) for made, log in needs if not Path(made).exists()))
 
 
 def of_cell(cell: Cell, states: dict[str, State]) -> State:
@@ -189,15 +190,11 @@ def of_cell(cell: Cell, states: dict[str, State]) -> State:
     if names <= MADE:
         if Path(cell.path).exists():
             return State("diverged" if "diverged" in names else "done")
-        scale, (table, column, row) = cell.spec["scale"], Path(cell.path).with_suffix("").parts[-3:]
-        logs = [Path("logs", scale, "cell", table, column, f"{row}.log")]
-        absent = [file for file in map(Path, cell.inputs) if not file.exists()]
-        for run in cell.runs if absent else ():
-            place = Path(run.protocol, run.split, run.algorithm)
-            logs += [Path("logs", scale, kind, place, f"seed{run.seed}.log") for kind in ("hessian", "surface")]
-        for timing in (file.parent for file in absent if file.name == "timing.json"):
-            logs.append(Path("logs", scale, "timing", *timing.parts[-3:-1], f"{timing.name}.log"))
-        return failure(*logs) or State("waiting")
+        logs = [cell.log]
+        logs += [run.log("hessian") for run in cell.runs if cell.analysed and not Path(run.hessian).exists()]
+        untimed = [run for run in cell.timed if not Path(run.timing).exists()]
+        logs += [run.places.log("timing", run.scale, run.row) for run in untimed]
+        return failure(*map(Path, logs)) or State("waiting")
     return State(next(name for name in SIGNS if name in names))
 
 
@@ -240,7 +237,8 @@ def listed(states: Iterable[State]) -> Iterator[str]:
 
 def left(needed: list[Run], states: dict[str, State], costs: Costs) -> Iterator[str]:
     """Yield how long the ``needed`` runs will take, from what was measured and from those under way."""
-    from flatfed.commands.plan_costs import Costs, Measured
+    from flatfed.commands.plan_costs import Costs
+    from flatfed.commands.plan_measured import Measured
     from flatfed.engine.progress import duration
 
     if not needed:

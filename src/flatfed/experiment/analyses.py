@@ -1,10 +1,8 @@
-"""Analyses of finished runs: where they lie, and how they are made."""
+"""How analyses of finished runs are made."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flatfed.data import keys
@@ -25,46 +23,6 @@ DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
         "preview": {"images": 500, "top": 2, "vectors": 64},
     },
 }
-
-
-def folder(run: Run, results: str) -> str:
-    """Return the folder of the analyses of ``run``."""
-    return f"{results}/{run.scale}/analysis/{run.protocol}/{run.split}/{run.algorithm}/seed{run.seed}"
-
-
-def surface_path(run: Run, results: str, images: str | None = None, other: Run | None = None) -> str:
-    """Return the path of the loss surface of ``run``, or of it and ``other`` in one frame, scaled to its filters.
-
-    ``images``: the set that it is evaluated on, where that is not left to the protocol's ``analysis:``.
-    """
-    beside = f"+{other.split}+{other.algorithm}" if other else ""
-    return f"{folder(run, results)}/surface{f'.{images}' if images else ''}{beside}.npz"
-
-
-def line_path(run: Run, results: str, other: Run) -> str:
-    """Return the path of the losses on the way from the model of ``run`` to that of ``other``."""
-    return f"{folder(run, results)}/line+{other.split}+{other.algorithm}.npz"
-
-
-def hessian_path(run: Run, results: str) -> str:
-    """Return the path of the Hessian's estimates at the model of ``run``."""
-    return f"{folder(run, results)}/hessian.json"
-
-
-def models_of(path: str) -> list[str]:
-    """Return the run folders whose models the analysis in ``path`` is of; none where it is no analysis of a run.
-
-    A file of two models in one frame names the other one's split and algorithm behind its own.
-    """
-    file = Path(path)
-    if "/analysis/" not in path or not file.parent.name.startswith("seed"):
-        return []
-    folder = str(file.parent).replace("/analysis/", "/runs/", 1)
-    found = [folder]
-    for split, algorithm in re.findall(r"\+([^+]+)\+([^+]+)", file.stem):
-        protocol, seed = Path(folder).parents[2], file.parent.name
-        found.append(f"{protocol}/{split}/{algorithm}/{seed}")
-    return found
 
 
 def settings(experiment: Experiment, kind: str, scale: str, protocol: str) -> dict[str, Any]:

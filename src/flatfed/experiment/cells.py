@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flatfed.experiment import analyses, facts, reference, settings, tables
+from flatfed.experiment import facts, reference, settings, tables
 from flatfed.experiment.model import Cell, Column, Row, Run, Table
 from flatfed.runs import identity
 from flatfed.tables.metrics import METRICS, Metric
@@ -31,6 +31,7 @@ def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: 
     if column.relative:
         spec |= {"relative": column.relative, "base": base}
     runs: list[Run] = []
+    timed: list[Run] = []
     inputs: list[str] = []
     if metric.source == "given":
         spec["given"] = facts.given(experiment, scale, column, row)
@@ -38,11 +39,13 @@ def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: 
         entries = {"": row} | ({"base_": table.entries[base]} if base else {})
         for whose, entry in entries.items():
             more, files = _reads(experiment, scale, table, column, entry, metric, whose, spec)
-            runs += more
+            runs += more if metric.needs_runs or metric.source == "analysis" else []
+            timed += more[:1] if metric.source == "timing" else []
             inputs += files
-    path = f"{experiment.results}/{scale}/cells/{table.id}/{column.id}/{row.id}.json"
+    ids = table.id, column.id, row.id
+    path, log = experiment.places.cell(scale, *ids), experiment.places.log("cell", scale, "/".join(ids))
     runs = list({run.path: run for run in runs}.values())
-    return Cell(path, runs, spec, list(dict.fromkeys(inputs)))
+    return Cell(path, log, runs, spec, list(dict.fromkeys(inputs)), timed, metric.source == "analysis")
 
 
 def _reads(
@@ -63,23 +66,22 @@ def _reads(
         return [], []
     splits = [tables.split_of(column, split, row, experiment.catalog, table.file) for split in column.splits]
     inputs = []
-    if metric.source == "timing":
-        folder = f"{experiment.results}/{scale}/analysis/{column.protocol}/{splits[0]}/{row.algorithm}"
-        spec[f"{whose}timing"] = f"{folder}/timing.json"
-        inputs.append(spec[f"{whose}timing"])
     seeds = experiment.seeds(scale, column.protocol, table.settings.get("seeds"))
     runs = [experiment.run(scale, column.protocol, split, row.algorithm, seed) for seed in seeds for split in splits]
     spec[f"{whose}descriptions"] = identity.pack([run.description for run in runs])
-    if metric.source == "timing" and not metric.needs_runs:
-        return [], inputs
+    if metric.source == "timing":
+        spec[f"{whose}timing"] = runs[0].timing
+        inputs.append(runs[0].timing)
+        if not metric.needs_runs:
+            return runs, inputs
     spec |= {"seeds": seeds, "window": values["evaluation"]["window"], "rounds": values["rounds"]}
     spec[f"{whose}runs"] = [run.path for run in runs]
     spec[f"{whose}partitions"] = [run.partition for run in runs]
     inputs += spec[f"{whose}partitions"]
     if metric.source == "analysis":
-        spec[f"{whose}analyses"] = [analyses.hessian_path(run, experiment.results) for run in runs]
+        spec[f"{whose}analyses"] = [run.hessian for run in runs]
         inputs += spec[f"{whose}analyses"]
-    return runs, inputs + [f"{run.path}/{name}" for run in runs for name in ("metrics.csv", "run.json")]
+    return runs, inputs + [file for run in runs for file in run.files]
 
 
 def target(experiment: Experiment, scale: str, column: Column) -> float | None:

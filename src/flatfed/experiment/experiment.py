@@ -12,22 +12,21 @@ from flatfed import models
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import catalog as catalogs
 from flatfed.experiment import cells, figure_specs, figures, fit, scales, selection, settings, tables, tuning, words
-from flatfed.experiment.model import Cell, Column, Figure, Run, Table
+from flatfed.experiment.model import Cell, Column, Drawing, Figure, Run, Table
 from flatfed.experiment.strict_yaml import read
 from flatfed.models import pretrained
+from flatfed.runs.places import DEFAULT, Places, RunIds
 from flatfed.tables.errata import Errata
 
 #: The largest seed, here and in the schemas.
 LARGEST_SEED = 2**32 - 1
 
 
-def load(
-    root: str | Path, config: dict[str, Any] | None = None, results: str = "results", resources: str = "resources"
-) -> Experiment:
+def load(root: str | Path, config: dict[str, Any] | None = None, places: Places = DEFAULT) -> Experiment:
     """Read and validate all of ``root``/config.
 
-    ``config`` is the content of config.yaml as merged with the command line (None: the file alone); ``results`` the
-    folder that the paths of runs, cells and so on begin with, ``resources`` that of data and pre-trained weights.
+    ``config`` is the content of config.yaml as merged with the command line (None: the file alone); ``places`` the
+    folders that all paths begin with.
 
     :raises ConfigError: the first mistake, with file, key, value, what is allowed and the nearest match.
     """
@@ -35,15 +34,15 @@ def load(
     # Read in any case: Snakemake, which merges it into ``config``, lets a key given twice pass.
     own = read(root / "config" / "config.yaml", selection.FILE)
     selection.check(own, selection.FILE)
-    return Experiment(root, own if config is None else config, results, resources)
+    return Experiment(root, own if config is None else config, places)
 
 
 class Experiment:
     """Everything config/ declares and config.yaml asks for. All answers are plain data; no torch."""
 
-    def __init__(self, root: Path, config: dict[str, Any], results: str, resources: str):
+    def __init__(self, root: Path, config: dict[str, Any], places: Places):
         selection.check(config)
-        self.root, self.config, self.results, self.resources = root, config, results, resources
+        self.root, self.config, self.places = root, config, places
         self.algorithm_folders = registry.look_in(
             config.get("algorithm_folders", []), f"{selection.WHERE}: algorithm_folders"
         )
@@ -121,7 +120,7 @@ class Experiment:
 
     def weights_name(self, name: str) -> str:
         """Return ``name``, that of pre-trained weights; ConfigError if there are none of that name."""
-        _get(pretrained.PUBLISHED, name, "weights", f"{self.resources}/weights")
+        _get(pretrained.PUBLISHED, name, "weights", Path(self.places.weights(name)).parent)
         return name
 
     def dataset_of(self, scale: str, protocol: str) -> str:
@@ -138,10 +137,6 @@ class Experiment:
     def sampling(self, scale: str, protocol: str, split: str) -> dict[str, Any]:
         """Return how clients join a round: scheme, fraction, sampler."""
         return self._deal(scale, protocol, split)[1]
-
-    def partition_path(self, scale: str, protocol: str, split: str, seed: int) -> str:
-        """Return the path of a partition."""
-        return f"{self.results}/{scale}/partitions/{protocol.partition('~')[0]}/{split}/seed{seed}.npz"
 
     def run(self, scale: str, protocol: str, split: str, algorithm: str, seed: int) -> Run:
         """Return the run of these ids; ConfigError for one that does not exist, or a split that does not fit."""
@@ -166,7 +161,7 @@ class Experiment:
 
     def choice(self, found: tuning.Search) -> dict[str, float]:
         """Return the values that a search chose; ConfigError where that is not recorded, or of another search."""
-        place = found.folder(self.results)
+        place = found.folder(self.places)
         if place not in self._choices:
             self._choices[place] = tuning.choice(self, found)
         return self._choices[place]
@@ -207,10 +202,10 @@ class Experiment:
             "executor": values["executor"],
             **({"emulate_bfloat16": True} if values.get("emulate_bfloat16") else {}),
         }
-        folder = f"{self.results}/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}"
-        partition = self.partition_path(scale, protocol, split, seed)
-        weights = pretrained.path(self.resources, model["weights"]) if "weights" in model else None
-        return Run(folder, scale, protocol, split, algorithm, seed, values["dataset"], partition, description, weights)
+        ids, places = (scale, protocol, split, algorithm, seed), self.places
+        folder, partition = places.run(RunIds(*ids)), places.partition(scale, protocol, split, seed)
+        weights = places.weights(model["weights"]) if "weights" in model else None
+        return Run(*ids, folder, values["dataset"], partition, description, weights, places)
 
     def _steps_of(self, scale: str, protocol: str, split: dict[str, Any], training: dict[str, Any]) -> int:
         """Return the steps of a round of a central split: those of the split it is measured by, in this protocol."""
@@ -250,8 +245,8 @@ class Experiment:
         """Return what ``flatfed table`` takes: layout, titles, notes and the folder of the cells."""
         return words.table(self, scale, *self._columns(scale, table, columns))
 
-    def figure(self, scale: str, figure: str) -> dict[str, Any]:
-        """Return {"kind", "inputs": paths, "spec": what ``flatfed figure`` takes}; ConfigError if there is none."""
+    def figure(self, scale: str, figure: str) -> Drawing:
+        """Return what a figure draws; ConfigError if there is none."""
         found = _get(self.figures, figure, "figure", "config/figures")
         scales.refuse(self, scale, scales.of_figure(found), f"figures/{figure}.png")
         return figure_specs.specification(self, scale, found)

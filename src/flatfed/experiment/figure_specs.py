@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import analyses, figures, fit, measures, set_ups, tuning, words
-from flatfed.experiment.model import Figure, Run
+from flatfed.experiment.model import Drawing, Figure, Run
 from flatfed.runs import wanted
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
 
 
-def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str, Any]:
-    """Return {"kind", "inputs": paths, "runs": by folder, "spec": what ``flatfed figure`` takes}."""
+def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
+    """Return what a figure draws at a scale, and what that needs."""
     document = found.settings
     drawn, inputs, pairs, compared = [], [], [], []
     runs: dict[str, Run] = {}
@@ -59,12 +59,12 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> dict[str
         spec["metric"] = document["metric"]
     if found.kind == "curves":
         spec |= {"smooth": document["smooth"][scale], "across": document.get("across", "rounds")}
-    inputs += [f"{path}/{name}" for path in runs for name in ("metrics.csv", "run.json")]
+    inputs += [file for run in runs.values() for file in run.files]
     if runs:
         shown = [runs[path] for path in wanted.folders(drawn)]
         spec["made_of"] = wanted.pack((run.description, run.partition) for run in shown)
         inputs += spec["made_of"]["partitions"]
-    return {"kind": found.kind, "inputs": list(dict.fromkeys(inputs)), "runs": runs, "spec": spec}
+    return Drawing(spec, list(dict.fromkeys(inputs)), runs, found.kind in ("eigenvalues", "surface", "line"))
 
 
 def _not_shown(found: Figure) -> set[str]:
@@ -178,7 +178,7 @@ def _partitions(experiment: Experiment, scale: str, document: dict[str, Any], pa
     """Return (panel of a partition or a histogram, files, no runs)."""
     shown = []
     for entry in figures.entries(panel):
-        path = experiment.partition_path(scale, entry["protocol"], entry["split"], document["seed"])
+        path = experiment.places.partition(scale, entry["protocol"], entry["split"], document["seed"])
         shown.append({"label": entry.get("label", ""), "partition": path})
     files = [entry["partition"] for entry in shown]
     if document["kind"] == "partition":
@@ -197,13 +197,13 @@ def _surfaces(experiment: Experiment, scale: str, document: dict[str, Any], pane
         for row in figures.rows(entry):
             used.append(experiment.run(scale, entry["protocol"], entry["split"], row, seed))
             labels.append(entry.get("label", experiment.catalog.algorithms[row]["label"]))
-    on = experiment.results, document.get("set")
+    on = document.get("set")
     if "frame" in panel:
         first = next(place for place, run in enumerate(used) if run.algorithm == panel["frame"])
-        path = analyses.surface_path(used[first], *on, used[1 - first])
+        path = used[first].surface(on, used[1 - first])
         files = [(path, int(place != first)) for place in range(2)]
     else:
-        files = [(analyses.surface_path(run, *on), 0) for run in used]
+        files = [(run.surface(on), 0) for run in used]
     shown = [
         {"label": label, "surface": path, "model": model, "runs": [run.path]}
         for label, (path, model), run in zip(labels, files, used, strict=True)
@@ -223,7 +223,7 @@ def _lines(experiment: Experiment, scale: str, document: dict[str, Any], panel: 
     lines = [
         {
             "label": f"{start} to {label}",
-            "line": analyses.line_path(run, experiment.results, other),
+            "line": run.line(other),
             "runs": [run.path, other.path],
         }
         for label, other in others
@@ -236,7 +236,7 @@ def _eigenvalues(experiment: Experiment, scale: str, document: dict[str, Any], p
     bars, files, used = [], [], []
     for row in panel["rows"]:
         runs = _runs(experiment, scale, document, panel, row)
-        paths = [analyses.hessian_path(run, experiment.results) for run in runs]
+        paths = [run.hessian for run in runs]
         files += paths
         used += runs
         label = experiment.catalog.algorithms[row]["label"]

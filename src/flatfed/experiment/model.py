@@ -6,42 +6,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from flatfed.runs.run import Run
+
+__all__ = ["SCALES", "Cell", "Column", "Drawing", "Figure", "Row", "Run", "Table"]
+
 #: The two scales; their results never share a folder or a table.
 SCALES = ("preview", "paper")
 
 
 @dataclass(frozen=True)
-class Run:
-    """Protocol x split x algorithm x seed: one folder, one training job.
-
-    ``path`` is the run folder, ``partition`` the .npz file it trains on, ``dataset`` the name of a folder of resources.
-    ``description`` is the whole of what the trainer takes, plain JSON; ``weights`` the file of the pre-trained weights
-    that it names, None where it names none.
-    """
-
-    path: str
-    scale: str
-    protocol: str
-    split: str
-    algorithm: str
-    seed: int
-    dataset: str
-    partition: str
-    description: dict[str, Any]
-    weights: str | None = None
-
-
-@dataclass(frozen=True)
 class Cell:
-    """One number of a table: ``spec`` is what ``flatfed cell`` takes, ``runs`` the runs it reads (the base row's too).
+    """One number of a table: ``spec`` is what ``flatfed cell`` takes, ``runs`` the runs it reads (the base row's too),
+    ``log`` that of its job.
 
-    ``inputs`` are the files it cannot do without.
+    ``inputs`` are the files it cannot do without; ``timed`` the runs of which it needs the seconds; ``analysed``:
+    whether it reads the Hessians at the models of its runs.
     """
 
     path: str
+    log: str
     runs: list[Run]
     spec: dict[str, Any]
     inputs: list[str]
+    timed: list[Run]
+    analysed: bool
 
 
 @dataclass(frozen=True)
@@ -118,3 +106,16 @@ class Figure:
     id: str
     kind: str
     settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure at a scale: ``spec`` is what ``flatfed figure`` takes, ``inputs`` the files it cannot do without.
+
+    ``runs`` are those that it shows, by folder; ``analysed``: whether it reads Hessians or losses at their models.
+    """
+
+    spec: dict[str, Any]
+    inputs: list[str]
+    runs: dict[str, Run]
+    analysed: bool

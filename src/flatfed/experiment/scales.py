@@ -79,6 +79,6 @@ def _said(experiment: Experiment, target: str, protocols: Iterable[str], scale: 
     where = " and ".join(f"{name} ({experiment.catalog.protocols[name].file})" for name in names)
     has = "protocol {} has" if len(names) == 1 else "protocols {} have"
     return (
-        f"{experiment.results}/{scale}/{target}: {has.format(where)} no `{scale}:`, so that there is none; ask for "
-        f"{experiment.results}/paper/{target}"
+        f"{experiment.places.results}/{scale}/{target}: {has.format(where)} no `{scale}:`, so that there is none; ask "
+        f"for {experiment.places.results}/paper/{target}"
     )

@@ -122,10 +122,10 @@ def report(experiment: Experiment, scale: str) -> dict[str, Any]:
     drawn = []
     for name in experiment.selected_figures(scale):
         found = experiment.figure(scale, name)
-        runs |= found["runs"]
-        said = {key: found["spec"][key] for key in ("title", "paper", "setting", "datasets")}
-        png = f"{experiment.results}/{scale}/figures/{name}.png"
-        drawn.append({"figure": name, **said, "caption": found["spec"].get("caption", ""), "png": png})
+        runs |= found.runs
+        said = {key: found.spec[key] for key in ("title", "paper", "setting", "datasets")}
+        png = experiment.places.figure(scale, name)[0]
+        drawn.append({"figure": name, **said, "caption": found.spec.get("caption", ""), "png": png})
     left_out = experiment.left_out(scale)
     return {
         "scale": scale,

@@ -94,7 +94,7 @@ def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -
     declared = {name: experiment.catalog.datasets[name] for name in names}
     return {
         name: {
-            "manifest": f"{experiment.resources}/{name}/dataset.json",
+            "manifest": experiment.places.manifest(name),
             "images": entry["train"] + entry["test"],
             "of": experiment.whole[name],
             "shape": entry["shape"],

@@ -14,9 +14,6 @@ from flatfed.experiment.model import SCALES
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
 
-#: Endings of the files that a table and a figure are made as.
-TABLE, FIGURE = ("csv", "md", "tex", "html"), ("png", "pdf")
-
 #: Options of Snakemake's that take no value, and such that take one.
 FLAGS = (
     "-n",
@@ -39,13 +36,13 @@ ALL_BUT = 0.8
 
 def files(experiment: Experiment) -> list[str]:
     """Return the files of both scales that a person asks for: tables, figures and reports."""
-    found = [f"{experiment.results}/errata.html"]
+    places = experiment.places
+    found = [places.errata]
     for scale in SCALES:
-        place = f"{experiment.results}/{scale}"
-        found.append(f"{place}/report.html")
         tables, drawn = scales.every(experiment, scale)
-        found += [f"{place}/tables/{table}.{ending}" for table, _ in tables for ending in TABLE]
-        found += [f"{place}/figures/{name}.{ending}" for name in drawn for ending in FIGURE]
+        found.append(places.report(scale))
+        found += [file for table, _ in tables for file in places.table(scale, table)]
+        found += [file for name in drawn for file in places.figure(scale, name)]
     return found
 
 
@@ -84,5 +81,5 @@ def refuse(experiment: Experiment, target: str, rules: Iterable[str]) -> None:
     meant = f"did you mean {near!r}? " if near else ""
     raise ConfigError(
         f"target {target!r}: no rule makes it; {meant}Targets are rules ({', '.join(rules)}) and files, such as "
-        f"{experiment.results}/preview/tables/{next(iter(experiment.tables))}.md"
+        f"{experiment.places.table('preview', next(iter(experiment.tables)))[1]}"
     )

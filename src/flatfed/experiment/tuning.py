@@ -12,7 +12,6 @@ import itertools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError, unknown
@@ -20,6 +19,7 @@ from flatfed.experiment import fit, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Run
 from flatfed.files import digest_json, intact, read_json
+from flatfed.runs.places import Places
 from flatfed.tables.choice import OWN
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class Search:
         points = (dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values()))
         return {",".join(f"{key}={value:g}" for key, value in point.items()): point for point in points}
 
-    def folder(self, results: str) -> str:
+    def folder(self, places: Places) -> str:
         """Return the folder of the search's runs and of its choice."""
-        return f"{results}/{self.scale}/tuning/{self.protocol}/{self.split}/{self.row}"
+        return places.search(self.scale, self.protocol, self.split, self.row)
 
 
 def check(protocol: settings.Protocol, catalog: Catalog) -> None:
@@ -142,14 +142,14 @@ def wanted(
     timed = []
     for name, columns in tables:
         for cell in plain.cells(scale, name, columns):
-            timed += [Path(path).parts[-4:-1] for path in cell.inputs if path.endswith("/timing.json")]
+            timed += [(run.protocol, run.split, run.algorithm) for run in cell.timed]
     for name in figures:
         plain.figure(scale, name)
     found = {}
     for protocol, split, row in dict.fromkeys([*timed, *(ids[1:4] for ids in plain.asked())]):
         one = search(plain, scale, protocol, split, row)
         if one is not None and open_keys(plain, one, protocol, row):
-            found[one.folder("")] = one
+            found[one.folder(plain.places)] = one
     return list(found.values())
 
 
@@ -164,11 +164,12 @@ def named(experiment: Experiment, scale: str, protocol: str, split: str, row: st
         (row, experiment.catalog.algorithms, "algorithm"),
     ):
         if name not in known:
-            raise ConfigError(unknown(kind, name, known, f"{experiment.results}/{scale}/tuning"))
+            raise ConfigError(unknown(kind, name, known, f"{experiment.places.results}/{scale}/tuning"))
     found = search(experiment, scale, protocol, split, row)
     if found is None or (found.protocol, found.split, found.row) != (protocol, split, row):
-        elsewhere = "nothing of it" if found is None else f"that in {found.folder(experiment.results)}"
-        raise ConfigError(f"{experiment.results}/{scale}/tuning/{protocol}/{split}/{row}: the paper tuned {elsewhere}")
+        elsewhere = "nothing of it" if found is None else f"that in {found.folder(experiment.places)}"
+        asked = experiment.places.search(scale, protocol, split, row)
+        raise ConfigError(f"{asked}: the paper tuned {elsewhere}")
     return found
 
 
@@ -179,13 +180,13 @@ def run(experiment: Experiment, found: Search, point: str) -> Run:
     """
     points = found.points()
     if point not in points:
-        raise ConfigError(unknown("point", point, points, found.folder(experiment.results)))
+        raise ConfigError(unknown("point", point, points, found.folder(experiment.places)))
     plain = experiment.resolved(found.scale, found.protocol, found.split, found.row, found.seed, points[point])
     description = {key: value for key, value in plain.description.items() if key != "probe"}
     own = ["clients"] if experiment.accuracy(found.scale, found.protocol) == "client_test_accuracy" else []
     description["evaluation"] = {**description["evaluation"], "sets": ["validation", *own]}
     description["validation"] = found.validation
-    return replace(plain, path=f"{found.folder(experiment.results)}/{point}", description=description)
+    return replace(plain, path=f"{found.folder(experiment.places)}/{point}", description=description)
 
 
 def choice_spec(experiment: Experiment, found: Search) -> dict[str, Any]:
@@ -205,7 +206,7 @@ def choice_spec(experiment: Experiment, found: Search) -> dict[str, Any]:
 
 def choice_path(experiment: Experiment, found: Search) -> str:
     """Return the path of a choice."""
-    return f"{found.folder(experiment.results)}/choice.json"
+    return f"{found.folder(experiment.places)}/choice.json"
 
 
 def choice(experiment: Experiment, found: Search) -> dict[str, float]:

@@ -48,7 +48,7 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
             }
             for column in chosen
         ],
-        "cells": f"{experiment.results}/{scale}/cells/{found.id}",
+        "cells": experiment.places.cells(scale, found.id),
         "notes": notes(experiment, scale, found, chosen),
         "flags": experiment.errata.flags(found.reference) if found.reference else {},
     }

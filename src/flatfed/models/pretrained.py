@@ -41,11 +41,6 @@ def check(name: str, model: str, where: str) -> str:
     return name
 
 
-def path(resources: str, name: str) -> str:
-    """Return where the weights ``name`` lie in the folder ``resources``."""
-    return f"{resources}/weights/{name}.safetensors"
-
-
 def make(name: str, out: str | os.PathLike[str], checkpoint: str | os.PathLike[str] | None = None) -> None:
     """Write the weights ``name`` to the safetensors file ``out``, whole.
 
@@ -60,7 +55,7 @@ def make(name: str, out: str | os.PathLike[str], checkpoint: str | os.PathLike[s
         raise ConfigError(unknown("weights", name, PUBLISHED, "weights"))
     published = PUBLISHED[name]
     if checkpoint is None:
-        found, source = _download(name), published.weights
+        found, source = _download(name, out), published.weights
     else:
         source = str(checkpoint)
         try:
@@ -75,7 +70,7 @@ def make(name: str, out: str | os.PathLike[str], checkpoint: str | os.PathLike[s
     convert(found, model, out, f"weights {name!r}: {source}")
 
 
-def _download(name: str) -> dict[str, Tensor]:
+def _download(name: str, out: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Return torchvision's state dict of ``name``; DataError that says how to do without a network.
 
     What torch has in its cache is not taken: it compares the hash of what it downloads, not of what it finds there.
@@ -89,7 +84,7 @@ def _download(name: str) -> dict[str, Tensor]:
     except Exception as error:  # of the network, of the hash, or whatever torch's reader hits in a damaged archive
         raise DataError(
             f"weights {name!r}: could not download {weights.url} ({error}). Without a network, get this file elsewhere "
-            f"and run: python -m flatfed weights --name {name} --checkpoint FILE --out {path('resources', name)}"
+            f"and run: python -m flatfed weights --name {name} --checkpoint FILE --out {out}"
         ) from error
 
 

@@ -1,0 +1,96 @@
+"""What was measured of runs: seconds of a round and memory, of finished runs, timings and calibrations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flatfed import algorithms
+from flatfed.commands.plan_counted import images_seen, kind_of
+from flatfed.errors import DataError
+from flatfed.runs import record as records
+from flatfed.runs import timing as timings
+from flatfed.runs.record import RunRecord
+from flatfed.runs.timing import Timing
+
+#: Where measurements lie under results/<scale>.
+PLACES = (
+    *("runs/*/*/*/seed*/run.json", "tuning/*/*/*/*/run.json"),
+    *("analysis/*/*/*/timing.json", "analysis/*/*/*/calibration.json", "tuning/*/*/*/calibration.json"),
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One finished or timed run on some device; memory in bytes, None where it was not measured.
+
+    ``row``: length of the rows that trained, dead taps left out; ``evaluation``: its share of the seconds.
+    """
+
+    description: dict[str, Any]
+    seconds_per_round: float
+    device: str
+    machine: str
+    parameters: int
+    memory: int | None
+    device_memory: int | None
+    row: int | None = None
+    evaluation: float | None = None
+
+
+def measured(folder: Path) -> tuple[list[Measured], list[str]]:
+    """Return what was measured under ``folder``, results/<scale>: all finished runs, timings and calibrations.
+
+    Beside it a line for every file that is damaged and left out, and for every algorithm of runs that is gone.
+    """
+    found, left_out, gone, names = [], [], Counter(), algorithms.names()
+    for path in [path for pattern in PLACES for path in folder.glob(pattern)]:
+        try:
+            about = records.read(path) if path.name == records.RECORD else timings.read(path)
+            name = about.description["update"]["name"]
+            if name not in names:
+                gone[name] += 1
+                continue
+            _check(about.description)
+            if (each := _seconds(about)) is not None:
+                found.append(_measured(about, *each))
+        except DataError as problem:
+            left_out.append(f"{problem}; left out. Delete it, and it is made again")
+        except (OSError, KeyError, TypeError, AttributeError, ZeroDivisionError) as problem:
+            left_out.append(f"{path}: not the record of a run ({problem!r}); left out. Delete it, and it is made again")
+    for name, count in sorted(gone.items()):
+        left_out.append(f"{folder}: {count} of algorithm {name!r}, which has no file any more; left out")
+    return found, left_out
+
+
+def _check(description: dict[str, Any]) -> None:
+    """Raise KeyError, TypeError or the like where a description lacks what estimates are made from."""
+    kind_of(description)
+    _ = [description[key] for key in ("scale", "protocol", "split", "algorithm")]
+    images_seen(description, 1)
+
+
+def _seconds(about: RunRecord | Timing) -> tuple[float, float | None] | None:
+    """Return the seconds of a round, and the share of evaluation in them, None where that is not known.
+
+    None of a run that diverged, whose broken numbers may be slow ones, or that has no round yet.
+    """
+    if isinstance(about, Timing):
+        return about.seconds_per_round, about.evaluation_seconds_per_round / about.seconds_per_round
+    if about.diverged_at is not None or not about.rounds_done:
+        return None
+    # Seeds that trained together took all their time together.
+    each = about.seconds / (about.together or 1) / about.rounds_done
+    known = about.seconds and about.seconds_evaluation is not None
+    return each, about.seconds_evaluation / about.seconds if known else None
+
+
+def _measured(about: RunRecord | Timing, each: float, evaluation: float | None) -> Measured:
+    """Return what a record, or a timing, says of a run's costs; a timing evaluates more than its run would."""
+    evaluated = about.evaluated if isinstance(about, Timing) else {}
+    description = {**about.description, "evaluation": about.description["evaluation"] | evaluated}
+    machine = about.host["gpu" if about.device == "cuda" else "processor"]
+    memory = about.peak_memory_bytes, about.peak_device_memory_bytes
+    return Measured(description, each, about.device, machine, about.parameters, *memory, about.row, evaluation)
