@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from flatfed import algorithms, experiment, models
+from flatfed.runs.places import Places
 
 ROOT = Path(__file__).parents[2]
 T1, T6 = "fedsmoo2023_T1", "fedsmoo2023_T6"
