@@ -17,9 +17,11 @@ from yardsticks import AUTOCAST, KINDS, YARDSTICKS
 
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
+from flatfed.engine.job import assembly
+from flatfed.engine.job.together import side_by_side
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.simulation import Simulation
-from flatfed.engine.together import Meeting, go
+from flatfed.engine.speed.seeds import Meeting
 
 PHASE_ROUNDS = 2
 SLOW = 5.0  # an executor whose first turn takes so many times that of our fastest is not measured further
@@ -106,7 +108,7 @@ class Contest:
         took: dict[str, float] = {}
         for name in self.executors or [workload.executor[self.device.type]]:
             try:
-                found[name] = Simulation(description, dataset, partition, self.device, name)
+                found[name] = assembly.simulation(description, dataset, partition, self.device, name)
                 found[name].advance()
                 took[name] = self.timed(found[name].advance)
             except Exception as error:  # what the others take is worth knowing all the same
@@ -124,7 +126,7 @@ class Contest:
         name = workload.executor[self.device.type]
         alone, joined = (
             [
-                Simulation(
+                assembly.simulation(
                     workload.description(algorithm, self.precision, seed=seed), dataset, partition, self.device, name
                 )
                 for seed in range(1, workload.seeds + 1)
@@ -133,13 +135,13 @@ class Contest:
         )
 
         def work(run: Simulation, meeting: Meeting) -> None:
-            meeting.join(run.local)
+            meeting.join(run)
             run.advance()
 
         seconds = self.turns(
             {
                 "alone": (lambda: [run.advance() for run in alone], 1.0),
-                "together": (lambda: go([partial(work, run) for run in joined]), 1.0),
+                "together": (lambda: side_by_side([partial(work, run) for run in joined]), 1.0),
             }
         )
         pairs = zip(seconds["alone"], seconds["together"], strict=True)

@@ -28,21 +28,21 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 import torch  # noqa: E402
 from workloads import ALGORITHMS, WORKLOADS, Workload  # noqa: E402
 
-from flatfed.engine import footprint, memory  # noqa: E402
-from flatfed.engine.checkpoint import Checkpoint  # noqa: E402
-from flatfed.engine.simulation import Simulation  # noqa: E402
-from flatfed.engine.train import machine, pick_device, set_up  # noqa: E402
+from flatfed.engine.job import assembly  # noqa: E402
+from flatfed.engine.job.checkpoint import Checkpoint  # noqa: E402
+from flatfed.engine.job.machine import machine, pick_device, set_up  # noqa: E402
+from flatfed.engine.memory import footprint, host  # noqa: E402
 
 ROUNDS = 2
 
 
 def measure(workload: Workload, algorithm: str, device: torch.device, threads: int) -> dict[str, Any]:
     """Return bytes at the peak of a run's rounds, evaluation and checkpoint in this process, and seconds in all."""
-    began, free = time.monotonic(), memory.available()
+    began, free = time.monotonic(), host.available()
     set_up(threads)
     changes = {"rounds": ROUNDS, "evaluation": {"every": ROUNDS, "sets": ["test"], "batch_size": 1000}}
     spec = workload.description(algorithm, **changes)
-    run = Simulation(spec, *workload.data(), device, spec["executor"][device.type])
+    run = assembly.simulation(spec, *workload.data(), device, spec["executor"][device.type])
     for values in run.state.store.values():
         values.zero_()
     for _ in range(ROUNDS):

@@ -7,7 +7,7 @@ meets them alike; every turn measures each once, and ``seconds`` are medians. ``
 on all the images, without a graph of its own; ``pyhessian`` one product by PyHessian's loop over a data loader; both of
 the model as it is. ``single`` is one product by itself, ``block`` one of a block that shares the graphs, both by
 ``flatfed.analysis.hessian_products`` and, as in a Hessian of ours, of the model with small convolutions as products
-(``flatfed.engine.products``); ``our_gradient`` is a gradient of that one. The products must agree.
+(``flatfed.engine.speed.products``); ``our_gradient`` is a gradient of that one. The products must agree.
 ``peak_memory_bytes`` is that of the whole process.
 """
 
@@ -34,8 +34,8 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed import models  # noqa: E402
 from flatfed.analysis.hessian_products import Products  # noqa: E402
-from flatfed.engine import products  # noqa: E402
-from flatfed.engine.memory import reuse_memory  # noqa: E402
+from flatfed.engine.memory.host import reuse_memory  # noqa: E402
+from flatfed.engine.speed import products  # noqa: E402
 
 SHAPES = {"cnn_tiny": (1, 8, 8), "cnn": (3, 32, 32), "resnet18_gn": (3, 32, 32)}
 

@@ -19,8 +19,8 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from flatfed.engine.checkpoint import FOLDER, Checkpoint
 from flatfed.engine.client_state import ClientState
+from flatfed.engine.job.checkpoint import FOLDER, Checkpoint
 from flatfed.engine.simulation import Simulation
 
 

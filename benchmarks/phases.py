@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from flatfed.engine.executors import Batch, executor
+from flatfed.engine.executors import Batch, Sequential
 from flatfed.engine.simulation import Simulation
 
 Wait = Callable[[], None]
@@ -42,13 +42,13 @@ class PhaseClock:
         self._running: list[str] = []
         self._since = 0.0
         self.run = run
-        recorded = run.local.recording is not None
+        recorded = run.executor.recorded
         if not recorded:  # else it is called where nothing may wait for the device, if at all
             kind = type(run.executor)
             call = {"__call__": self._clocked(kind.__call__, GRADIENT)}
             run.executor.__class__ = type(kind.__name__, (kind,), call)
             run.data.batch = self._clocked(run.data.batch, PLAN)
-            run.local.masks = self._clocked(run.local.masks, PLAN)
+            run.local.feed.batch = self._clocked(run.local.feed.batch, PLAN)
         for owner, name, phase in (
             (run.local, "train", GRADIENT if recorded else ARITHMETIC),
             (run, "plan", PLAN),
@@ -122,7 +122,7 @@ def gradient_flops(run: Simulation, batch: int = 1) -> float:
     Of the model that rows are of: without taps that only ever see padding, small convolutions as products, whose
     matrices are made once a batch.
     """
-    alone = executor("sequential", run.model, run.layout)
+    alone = Sequential(run.model, run.layout)
     shape = run.description["dataset"]["shape"]
     images = torch.zeros(1, batch, *shape, dtype=run.dtype, device=run.device)
     labels = torch.zeros(1, batch, dtype=torch.int64, device=run.device)

@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed import experiment  # noqa: E402
 from flatfed.data import partition, sources  # noqa: E402
-from flatfed.engine.train import train  # noqa: E402
+from flatfed.engine.job.train import train  # noqa: E402
 from flatfed.tables.compare import Interval, paired  # noqa: E402
 
 #: Name of a way to train -> precision, and whether with the other number of threads.

@@ -39,8 +39,8 @@ from phases import peaks  # noqa: E402
 from workloads import ALGORITHMS, WORKLOADS, Workload  # noqa: E402
 
 from flatfed.engine.executors import EXECUTORS  # noqa: E402
+from flatfed.engine.job.machine import machine, pick_device, set_up  # noqa: E402
 from flatfed.engine.precision import STATE  # noqa: E402
-from flatfed.engine.train import machine, pick_device, set_up  # noqa: E402
 from flatfed.files import write_whole  # noqa: E402
 
 SCALED = ("fedavg", "fedsmoo")  # algorithms of ``scaling``: the least and the most of work and state

@@ -32,8 +32,8 @@ from flatfed.analysis._model import Trained  # noqa: E402
 from flatfed.analysis.landscape_points import TOGETHER, WAYS, Points  # noqa: E402
 from flatfed.data.partition import Partition  # noqa: E402
 from flatfed.engine.layout import Layout  # noqa: E402
-from flatfed.engine.local import Resident  # noqa: E402
-from flatfed.engine.memory import reuse_memory  # noqa: E402
+from flatfed.engine.memory.host import reuse_memory  # noqa: E402
+from flatfed.engine.resident import Resident  # noqa: E402
 
 SHAPES = {"cnn_tiny": (1, 8, 8), "cnn": (3, 32, 32), "resnet18_gn": (3, 32, 32)}
 GRID = 51

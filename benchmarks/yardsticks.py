@@ -25,8 +25,8 @@ from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_para
 from torch.utils.data import DataLoader, Dataset
 
 from flatfed import models
+from flatfed.data.streams import torch_seed
 from flatfed.engine.precision import STATE
-from flatfed.engine.streams import torch_seed
 
 KINDS = ("loader", "resident")
 AUTOCAST = "autocast"

@@ -130,6 +130,15 @@ def recorded(was: str, files: dict[str, str], now: str, listed: list[dict[str, A
     ]
 
 
+def shared(src: Path) -> tuple[str, dict[str, str]]:
+    """Return the digest of what all trainings share, and those of its files, as the code under ``src`` has it."""
+    code = "import json; from flatfed.provenance import SHARED, SRC, code_digest, files\n"
+    code += "print(json.dumps([code_digest(SRC, SHARED), files(SRC, SHARED)]))"
+    environment = {**os.environ, "PYTHONPATH": str(src)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    return tuple(json.loads(done.stdout))
+
+
 def main() -> None:
     """Compare with a commit, record that it is the same."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -141,14 +150,13 @@ def main() -> None:
         )
         subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)
         was, now = Path(folder, "src"), ROOT / "src"
-        digests = [provenance.code_digest(src, provenance.SHARED) for src in (was, now)]
-        files = provenance.files(was, provenance.SHARED)
-        if digests[0] == digests[1]:
+        (before, files), (after, _) = shared(was), shared(now)
+        if before == after:
             sys.exit("what all trainings share has the same digest: there is nothing to show")
         count, different = differing(was, now, Path(folder))
     if different:
         sys.exit(f"{len(different)} of {count} differ; nothing is recorded")
-    listed = recorded(digests[0], files, digests[1], json.loads(provenance.SAME_BYTES.read_text(encoding="utf-8")))
+    listed = recorded(before, files, after, json.loads(provenance.SAME_BYTES.read_text(encoding="utf-8")))
     provenance.SAME_BYTES.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
     print(f"{count} runs are the same byte for byte; recorded in {provenance.SAME_BYTES.relative_to(ROOT)}")
 

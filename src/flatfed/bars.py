@@ -1,7 +1,7 @@
 """Bars at the foot of the terminal on which Snakemake runs: its own count of jobs, and one for each training under way.
 
 Jobs write to logs, so that they can share a terminal; how far a training is stands in its folder (see
-:mod:`flatfed.engine.progress`), on whatever host it runs. What Snakemake logs goes above the bars.
+:mod:`flatfed.engine.job.progress`), on whatever host it runs. What Snakemake logs goes above the bars.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from tqdm import tqdm
 from tqdm.contrib import DummyTqdmFile
 
-from flatfed.engine import progress
+from flatfed.engine.job import progress
 
 WIDTH = 6  # columns that a bar has at least, before its label is shortened
 LABEL = 12  # columns that a label keeps, whatever the terminal

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from flatfed.commands.arguments import parser
-from flatfed.engine.interruption import Stopped
+from flatfed.engine.job.interruption import Stopped
 from flatfed.errors import REMEDIES, WITHOUT_A_NAME, DataError, FlatFedError, described
 
 #: Exit status of a command that stopped for a reason the user can mend, of one that the user interrupted, and of one
@@ -100,22 +100,23 @@ def train(options: argparse.Namespace) -> None:
             held.enter_context(run_lock.held(out))
         if common["device"] == "cuda":
             held.enter_context(gpus.claimed())
-        from flatfed.engine import train as engine
+        from flatfed.engine.job.together import train_together
+        from flatfed.engine.job.train import train as train_one
 
         if len(runs) == 1:
-            engine.train(runs[0], options.dataset, partitions[0], outs[0], **common)
+            train_one(runs[0], options.dataset, partitions[0], outs[0], **common)
         else:
-            engine.train_together(runs, options.dataset, partitions, outs, **common)
+            train_together(runs, options.dataset, partitions, outs, **common)
 
 
 def evaluate(options: argparse.Namespace) -> None:
     from flatfed.commands import run_record
 
     run_record.read(options.run / "run.json")
-    from flatfed.engine import train as engine
+    from flatfed.engine.job.scores import evaluate as evaluated
 
     place = {"device": options.device, "threads": options.threads}
-    scores = engine.evaluate(options.run, options.dataset, options.partition, **place)
+    scores = evaluated(options.run, options.dataset, options.partition, **place)
     print(json.dumps(scores, indent=1))
 
 

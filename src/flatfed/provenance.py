@@ -28,7 +28,7 @@ SRC = Path(__file__).resolve().parents[1]
 
 
 #: What all trainings run, and the list of its digests that were shown to train the same bytes.
-SHARED = (f"{PACKAGE}.engine.train",)
+SHARED = (f"{PACKAGE}.engine.job.train", f"{PACKAGE}.engine.job.together")
 SAME_BYTES = Path(__file__).with_name("same_bytes.json")
 
 

@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> int | None:
     """Have the server's fork run the command line ``arguments``; return its exit status, None where there is no server.
 
     SIGINT and SIGTERM are handed on to the fork, whose answer to them (a checkpoint, see
-    :mod:`flatfed.engine.interruption`) is waited for.
+    :mod:`flatfed.engine.job.interruption`) is waited for.
     """
     if VARIABLE not in os.environ or not arguments or arguments[0] not in COMMANDS:
         return None

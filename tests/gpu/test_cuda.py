@@ -15,11 +15,12 @@ from harness import DROPOUT, description, needs, simulation, sizes, write_proble
 from flatfed import algorithms
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
-from flatfed.engine import batches, checkpoint, together
+from flatfed.engine import batches
+from flatfed.engine.job import assembly, checkpoint, together
+from flatfed.engine.job.machine import set_up
 from flatfed.engine.local import placed
 from flatfed.engine.simulation import Simulation
-from flatfed.engine.train import set_up
-from flatfed.engine.trial import ON, trial
+from flatfed.engine.speed.choice import ON, trial
 
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked", "streams", "graph", "branches"])
 NAMES = pytest.mark.parametrize("name", algorithms.names())
@@ -28,7 +29,7 @@ NAMES = pytest.mark.parametrize("name", algorithms.names())
 def on_gpu(folder: Path, spec: dict, executor: str) -> Simulation:
     set_up(threads=1)
     data, dealt = datasets.load(folder / "data"), partitions.load(folder / "partition.npz")
-    return Simulation(spec, data, dealt, torch.device("cuda"), executor)
+    return assembly.simulation(spec, data, dealt, torch.device("cuda"), executor)
 
 
 def written(folder: Path, spec: dict) -> dict:
@@ -84,15 +85,15 @@ def test_a_round_does_not_wait_for_the_gpu(tmp_path, monkeypatch, executor, host
     """torch raises where it would, be it for a number or for a copy from memory that is not page-locked; ``host``:
     images lie there."""
     if host:
-        monkeypatch.setattr("flatfed.engine.simulation.placed", lambda images, _: placed(images, torch.device("cpu")))
+        monkeypatch.setattr("flatfed.engine.resident.placed", lambda images, _: placed(images, torch.device("cpu")))
     spec = description("fedsmoo", model=DROPOUT, augmentation="crop_flip_half", precision="float32", rounds=9)
     run = on_gpu(tmp_path, written(tmp_path, spec), executor)
     order = batches.by_length(np.arange(run.clients), run.sizes, run.schedule)
     rate = torch.full((), 0.1, device=run.device)
-    run._trained(order, rate, False)  # the first chooses kernels and records
+    run.train(order, rate, False)  # the first chooses kernels and records
     try:
         torch.cuda.set_sync_debug_mode("error")
-        run._trained(order, rate, False)
+        run.train(order, rate, False)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.isfinite(run.server["w"]).all()
@@ -116,7 +117,7 @@ def test_seeds_beside_each_other_are_what_they_are_alone(tmp_path, executor):
 
         return rounds
 
-    together.go([work(run) for run in runs])
+    together.side_by_side([work(run) for run in runs])
     for run, spec in zip(runs, specs, strict=True):
         expected = weights(simulation(tmp_path, spec, "sequential"), spec["rounds"])
         assert (run.server["w"].cpu() - expected).abs().max() < 1e-11
@@ -144,9 +145,9 @@ def test_state_on_the_host_changes_no_byte(tmp_path, monkeypatch, name):
     moved = on_gpu(tmp_path, spec, "stacked")
     moved.advance()
     moved.state.move_out()
-    if moved.received is not None:
-        moved.received.move_out()
-    monkeypatch.setattr("flatfed.engine.client_state._home", lambda size, device: "memory")
+    if moved.last_received is not None:
+        moved.last_received.move_out()
+    monkeypatch.setattr("flatfed.engine.memory.home.of", lambda size, device: "memory")
     apart = on_gpu(tmp_path, spec, "stacked")
     assert apart.state.home == moved.state.home == "memory"
     assert all(values.device.type == "cpu" for run in (apart, moved) for values in run.state.store.values())
@@ -183,7 +184,7 @@ def test_mixing_is_not_rounded_to_tf32(tmp_path, graph):
     models = run.state.store["model"]
     models.copy_(torch.randn(models.shape, generator=torch.Generator().manual_seed(1)))
     before, matrix = models.double().cpu(), torch.from_numpy(run.topology.mixing(0))
-    run._mix(torch.tensor(0.1, device="cuda"))
+    run.mix(torch.tensor(0.1, device="cuda"))
     found = models.double().cpu()
     assert (found - matrix @ before).abs().max() < 1e-6
     alone = (matrix.diagonal() == 1).nonzero().flatten()

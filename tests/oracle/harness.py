@@ -18,6 +18,7 @@ from flatfed import algorithms, models
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.engine import batches
+from flatfed.engine.job import assembly, interruption
 from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_arrays
 
@@ -125,7 +126,8 @@ def simulation(folder: Path, spec: dict, executor: str = "stacked", algorithm=No
     if not (folder / "partition.npz").exists():
         write_problem(folder)
     data, dealt = datasets.load(folder / "data"), partitions.load(folder / "partition.npz")
-    return Simulation(spec, data, dealt, torch.device("cpu"), executor, algorithm=algorithm)
+    places = data, dealt, torch.device("cpu"), executor
+    return assembly.simulation(spec, *places, algorithm=algorithm, pause=lambda: interruption.check())
 
 
 def weights(folder: Path, spec: dict, executor: str = "stacked", rounds: int | None = None) -> torch.Tensor:

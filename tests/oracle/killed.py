@@ -23,8 +23,8 @@ from typing import Any
 import torch
 
 from flatfed import files
-from flatfed.engine import journal
-from flatfed.engine.train import train
+from flatfed.engine.job import journal
+from flatfed.engine.job.train import train
 
 BY_TIME, BY_BYTE, BY_RENAME = 12, 5, 3  # moments of each kind; those of the last two are inside a checkpoint's write
 

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from second import Server
 
+from flatfed.data.streams import stream
 from flatfed.engine.sampling import active_clients
-from flatfed.engine.streams import stream
 from flatfed.engine.topology import Topology
 
 

@@ -10,8 +10,9 @@ from torch import nn
 from torch.nn.functional import dropout, relu
 
 from flatfed import cli
-from flatfed.engine import able
-from flatfed.engine.executors import EXECUTORS, executor
+from flatfed.engine import executors
+from flatfed.engine.checks import model as batch_of_two
+from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.layout import Layout
 from flatfed.errors import ConfigError
 from flatfed.models import cnn_tiny
@@ -40,7 +41,7 @@ def adds_in_place(x):
 
 def check(name: str, model: nn.Module) -> None:
     model.requires_grad_(False)
-    able.check(executor(name, model, Layout.of(model)), (1, 4, 4), 0, torch.float32, torch.device("cpu"))
+    batch_of_two.check(executors.kind(name)(model, Layout.of(model)), (1, 4, 4), 0, torch.float32, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("name", EXECUTORS)

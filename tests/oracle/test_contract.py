@@ -8,10 +8,9 @@ import torch
 from harness import SIZES, description, needs, simulation, sizes, weights, write_problem
 
 from flatfed import algorithms
+from flatfed.data.streams import stream
 from flatfed.engine import batches, context, dropout
-from flatfed.engine import simulation as engine
 from flatfed.engine.sampling import active_clients
-from flatfed.engine.streams import stream
 from flatfed.engine.topology import Topology
 
 NAMES = algorithms.names()
@@ -98,8 +97,8 @@ def permuted(folder, monkeypatch, spec: dict, executor: str):
 
     for module in (batches, dropout, context):
         monkeypatch.setattr(module, "stream", moved_stream)
-    monkeypatch.setattr(engine, "active_clients", moved_clients)
-    monkeypatch.setattr(engine, "Topology", MovedTopology)
+    monkeypatch.setattr("flatfed.engine.simulation.active_clients", moved_clients)
+    monkeypatch.setattr("flatfed.engine.peers.Topology", MovedTopology)
     run = simulation(folder, spec, executor)
     run.members, run.sizes = [run.members[client] for client in ORDER], run.sizes[ORDER]
     return run

@@ -197,7 +197,7 @@ def test_stored_vectors_are_as_declared(tmp_path, name, params):
     found = Counted(tmp_path, name, params)
     algorithm = found.run.algorithm
     assert found.seen["client"] == set(algorithm.client_state)
-    assert found.remembered == algorithm.remembers == (found.run.received is not None)
+    assert found.remembered == algorithm.remembers == (found.run.last_received is not None)
     measured = 1 + len(found.seen["client"]) + found.remembered + len(found.seen["server"])
     assert algorithm.stored_vectors() == measured
 

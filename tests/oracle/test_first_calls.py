@@ -14,9 +14,10 @@ import torch
 from harness import description, needs, simulation, sizes, write_problem
 
 from flatfed import algorithms
-from flatfed.engine import first_calls
-from flatfed.engine.recording import Recording
-from flatfed.engine.trial import trial
+from flatfed.engine.checks import hooks
+from flatfed.engine.memory import shortage
+from flatfed.engine.speed.choice import trial
+from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import FlatFedError
 
 SRC = Path(__file__).parents[2] / "src"
@@ -226,10 +227,10 @@ def test_a_job_ends_with_one_line_and_leaves_nothing_behind(tmp_path, outside):
 def test_after_the_first_round_the_hooks_are_the_algorithms_own(tmp_path, name):
     write_problem(tmp_path, sizes(name))
     run = simulation(tmp_path, description(name, **needs(name)), "stacked")
-    assert isinstance(run.algorithm.correct, first_calls.FirstCall)
+    assert isinstance(run.algorithm.correct, hooks.FirstCall)
     run.advance()
-    left = {hook for hook, value in vars(run.algorithm).items() if isinstance(value, first_calls.FirstCall)}
-    assert left == ({"aggregate"} if run.topology is not None else {"begin", "mix"})
+    left = {hook for hook, value in vars(run.algorithm).items() if isinstance(value, hooks.FirstCall)}
+    assert left == ({"aggregate"} if run.algorithm.decentralised else {"begin", "mix"})
 
 
 def test_nothing_is_looked_at_while_a_step_is_recorded(tmp_path):
@@ -241,7 +242,7 @@ def test_nothing_is_looked_at_while_a_step_is_recorded(tmp_path):
         seen.append({hook for hook in ("perturbation", "correct", "update") if hook in vars(run.algorithm)})
         return work
 
-    run.local.recording = Recording(record)
+    run.local = Recorded(run.local, record)
     run.advance()
     assert seen and not any(seen)
 
@@ -254,7 +255,7 @@ def test_memory_that_runs_out_in_a_hook_stays_what_it_is(tmp_path, outside):
         "        if self.calls == 1:\n            raise MemoryError\n",
     )
     run = simulation(tmp_path, description("fedbig"))
-    run.advance()
+    shortage.advance(run)
     plain = simulation(tmp_path, description("fedavg"))
     plain.advance()
     assert run.rows is not None and (run.server["w"] - plain.server["w"]).abs().max() < 1e-12

@@ -8,9 +8,9 @@ from harness import description, needs, simulation, write_problem
 
 from flatfed import algorithms
 from flatfed.algorithms import _rows, dispfl
-from flatfed.engine import footprint, sizes
 from flatfed.engine.executors import EXECUTORS as EXECUTORS_BY_NAME
-from flatfed.engine.footprint import Live
+from flatfed.engine.memory import footprint, sizes
+from flatfed.engine.memory.footprint import Live
 
 CLIENTS = 80
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
@@ -70,7 +70,7 @@ def test_sizes_in_advance_are_those_that_are_taken(tmp_path, name, batch, execut
     assert 0.97 <= worked_out.total / taken <= 1.45
     assert worked_out.data == run.data.images.nbytes + run.data.labels.nbytes
     store = sum(values.nbytes for values in run.state.store.values())
-    received = 3 * run.layout.size * run.dtype.itemsize if run.received else 0
+    received = 3 * run.layout.size * run.dtype.itemsize if run.last_received else 0
     assert worked_out.state == store + received
 
 

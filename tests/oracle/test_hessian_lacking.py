@@ -18,8 +18,8 @@ from flatfed import models
 from flatfed.analysis import hessian as hessians
 from flatfed.analysis import hessian_eigen, hessian_estimates, hessian_products, hessian_pyhessian, records
 from flatfed.analysis.hessian_products import Products, Room
-from flatfed.engine.shortage import Shortage
-from flatfed.engine.train import train
+from flatfed.engine.job.train import train
+from flatfed.engine.memory.shortage import Shortage
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,8 @@ from flatfed.analysis import hessian as hessians
 from flatfed.analysis import hessian_eigen, hessian_estimates, hessian_pyhessian, records
 from flatfed.analysis.hessian import Settings
 from flatfed.analysis.hessian_products import Room
-from flatfed.engine.train import train
+from flatfed.engine.job.train import train
+from flatfed.engine.precision import SWITCHES
 from flatfed.errors import DataError, FlatFedError
 from flatfed.tables import readings
 from flatfed.tables.metrics import METRICS
@@ -135,7 +136,7 @@ def test_parts_are_the_images_split_at_random(trained):
 
 def test_the_settings_of_torch_are_as_before(trained, tmp_path):
     make(trained, tmp_path / "h.json")
-    assert torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32  # what the engine sets
+    assert {switch.fp32_precision for switch in SWITCHES} == {"tf32"}  # what the engine sets
 
 
 @pytest.mark.parametrize("stopped", ["trace", "density", "pyhessian"])

@@ -12,8 +12,9 @@ from test_training_job import job
 from flatfed import algorithms
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms.fedavg import FedAvg
-from flatfed.engine import checkpoint, client_state
-from flatfed.engine.shortage import Shortage
+from flatfed.engine.job import checkpoint
+from flatfed.engine.memory import home as homes
+from flatfed.engine.memory.shortage import Shortage
 from flatfed.errors import ConfigError
 
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
@@ -186,7 +187,7 @@ def test_what_cannot_be_combined_is_refused_by_name(tmp_path):
 @pytest.mark.parametrize("home", ["memory", "file"])
 def test_client_state_is_the_same_wherever_it_lies(tmp_path, monkeypatch, home, name, executor):
     spec = description(name, **needs(name))
-    monkeypatch.setattr(client_state, "_home", lambda size, device: home)
+    monkeypatch.setattr(homes, "of", lambda size, device: home)
     run = simulation(tmp_path, spec, executor)
     assert run.state.home == home
     lines = [run.advance(), run.advance()]
@@ -199,21 +200,21 @@ def test_client_state_is_the_same_wherever_it_lies(tmp_path, monkeypatch, home, 
 
 
 def test_a_file_of_client_state_is_announced_and_refused_where_the_disk_has_no_room(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(client_state, "_home", lambda size, device: "file")
+    monkeypatch.setattr(homes.sizes, "home", lambda *_: "file")
     job(tmp_path, "fedsmoo", "run")
     assert "69 kB of client state lie in a file in /" in capsys.readouterr().err
-    monkeypatch.setattr(client_state.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
-    with pytest.raises(Shortage, match=r"client state: 35 kB .* more than /.* has \(1 kB\).*TMPDIR"):
+    monkeypatch.setattr(homes.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
+    with pytest.raises(Shortage, match=r"client state: 69 kB .* more than /.* has \(1 kB\).*TMPDIR"):
         job(tmp_path, "fedsmoo", "other")
 
 
 @pytest.fixture
 def tf32():
     """Allow TF32 for a test."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
+    before = torch.backends.cuda.matmul.fp32_precision
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
     yield
-    torch.backends.cuda.matmul.allow_tf32 = before
+    torch.backends.cuda.matmul.fp32_precision = before
 
 
 def test_models_are_averaged_without_tf32(tmp_path, tf32):
@@ -222,16 +223,16 @@ def test_models_are_averaged_without_tf32(tmp_path, tf32):
 
     class Watched(Gossip):
         def mix(self, models, mixing, ctx):
-            seen.append(torch.backends.cuda.matmul.allow_tf32)
+            seen.append(torch.backends.cuda.matmul.fp32_precision)
 
     class Served(FedAvg):
         def aggregate(self, server, uploads, ctx):
-            seen.append(torch.backends.cuda.matmul.allow_tf32)
+            seen.append(torch.backends.cuda.matmul.fp32_precision)
 
     spec = description("fedavg", sampling=EVERYBODY, topology={"graph": "ring"})
     for kind in (Watched, Served):
         simulation(tmp_path, spec, algorithm=kind()).advance()
-    assert seen == [False, False] and torch.backends.cuda.matmul.allow_tf32
+    assert seen == ["ieee", "ieee"] and torch.backends.cuda.matmul.fp32_precision == "tf32"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,6 @@ import torch
 from harness import SIZES, description, simulation, weights
 from test_identities import EVERYBODY, TOLERANCE, gap
 
-from flatfed.engine import simulation as engine
-
 M = len(SIZES)
 RING, FULL = {"topology": {"graph": "ring"}}, {"topology": {"graph": "full"}}
 DOUBLY = [
@@ -45,7 +43,7 @@ def apart(run) -> torch.Tensor:
 def mix(run, round_: int = 0) -> torch.Tensor:
     """Mix the nodes' models as in round ``round_``, without training; return them."""
     run.round = round_
-    run._mix(torch.tensor(0.1, dtype=run.dtype))
+    run.mix(torch.tensor(0.1, dtype=run.dtype))
     return run.state.store["model"].clone()
 
 
@@ -58,7 +56,7 @@ def test_nodes_without_links_train_alone(tmp_path, name, executor):
     found = models(run)
     for client in (0, 3):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(engine, "active_clients", lambda *_, client=client: np.array([client]))
+            patch.setattr("flatfed.engine.simulation.active_clients", lambda *_, client=client: np.array([client]))
             alone = weights(tmp_path, description(name.removeprefix("d")), executor)
         assert gap(found[client], alone) < TOLERANCE
     assert gap(found[0], found[3]) > 1e-4

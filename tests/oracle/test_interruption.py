@@ -16,10 +16,11 @@ import torch
 from harness import description, needs, simulation, write_problem
 from test_training_job import interrupted_job, job, lines
 
-from flatfed.engine import batches, checkpoint, interruption, journal
-from flatfed.engine.checkpoint import Checkpoint
-from flatfed.engine.interruption import Stopped
-from flatfed.engine.journal import Journal
+from flatfed.engine import batches
+from flatfed.engine.job import checkpoint, interruption, journal
+from flatfed.engine.job.checkpoint import Checkpoint
+from flatfed.engine.job.interruption import Stopped
+from flatfed.engine.job.journal import Journal
 
 SRC = Path(__file__).parents[2] / "src"
 SEED = 20261121
@@ -111,7 +112,7 @@ def test_wherever_a_round_is_stopped_its_clients_are_as_before(tmp_path, monkeyp
     run.advance()
     before = {key: values.clone() for key, values in run.state.store.items()}
     checks = Signals(monkeypatch)
-    run._trained(*around(run))
+    run._round()
     stops = checks.calls
     assert stops > 4 and any(not torch.equal(before[key], values) for key, values in run.state.store.items())
     for moment in range(1, stops + 1):
@@ -126,11 +127,11 @@ def test_wherever_a_round_is_stopped_its_clients_are_as_before(tmp_path, monkeyp
 
         monkeypatch.setattr(interruption, "check", stop)
         if name == "dispfl":
-            run._mix(around(run)[1])
+            run.mix(around(run)[1])
             run.mixed = True
             before = {key: values.clone() for key, values in run.state.store.items()}
         with pytest.raises(Stopped):
-            run._trained(*around(run))
+            run._round()
         assert all(torch.equal(before[key], values) for key, values in run.state.store.items()), moment
 
 
@@ -334,7 +335,7 @@ def test_rows_of_several_rounds_do_not_wait_longer_than_a_signals_grace(tmp_path
 def test_a_later_signal_ends_the_process_and_handlers_are_put_back(tmp_path):
     code = (
         "import os, signal, sys, time\n"
-        "from flatfed.engine import interruption as i\n"
+        "from flatfed.engine.job import interruption as i\n"
         "before = signal.getsignal(signal.SIGTERM)\n"
         "with i.heeded():\n"
         "    for number in (15, 15, 2): os.kill(os.getpid(), number)\n"

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from flatfed import algorithms
-from flatfed.engine.simulation import Simulation
+from flatfed.engine.job import assembly
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from workloads import ALGORITHMS, WORKLOADS
@@ -79,7 +79,7 @@ def counted(name: str, executor: str, steps: int, algorithm=None, **changes) -> 
     workload = WORKLOADS["W2-32" if changes else "W3-10"].but(clients=ROWS, steps=steps)
     dataset, partition = workload.data()
     spec = workload.description(name, **changes)
-    run = Simulation(spec, dataset, partition, torch.device("cpu"), executor, algorithm=algorithm)
+    run = assembly.simulation(spec, dataset, partition, torch.device("cpu"), executor, algorithm=algorithm)
     run.advance()
     with Operations(run.layout.size) as found:
         run.advance()

@@ -11,8 +11,8 @@ from harness import description, simulation, write_problem
 from tape import Tape
 
 from flatfed.engine.executors import EXECUTORS
-from flatfed.engine.recording import Recording
-from flatfed.engine.train import train
+from flatfed.engine.job.train import train
+from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import FlatFedError
 from flatfed.runs import host
 
@@ -41,7 +41,7 @@ def test_layers_round_to_eight_bits_and_nothing_else_does(tmp_path, executor):
 def test_recorded_steps_in_bfloat16(tmp_path):
     spec = description("fedsam", precision="bfloat16", rounds=2)
     plain, taped = simulation(tmp_path, spec, "graph"), simulation(tmp_path, spec, "graph")
-    taped.local.recording = Recording(Tape())
+    taped.local = Recorded(taped.local, Tape())
     for run in (plain, taped):
         run.advance()
         run.advance()

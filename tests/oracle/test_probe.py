@@ -14,8 +14,8 @@ from torch.nn.utils import vector_to_parameters
 
 from flatfed import algorithms
 from flatfed.engine import batches
+from flatfed.engine.job.train import train
 from flatfed.engine.sampling import active_clients
-from flatfed.engine.train import train
 from flatfed.runs.record import PROBE_FORMAT
 
 PROBE = {"every": 2, "images": 49, "rho": 0.05, "m": 10}

@@ -14,8 +14,8 @@ from tape import Tape
 from flatfed import algorithms
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
-from flatfed.engine.recording import WARM_UP, CudaGraphs, Recording
-from flatfed.engine.simulation import Simulation
+from flatfed.engine.job import assembly
+from flatfed.engine.speed.recording import WARM_UP, CudaGraphs, Recorded
 
 NAMES = algorithms.names()
 TOLERANCE = 1e-12
@@ -31,7 +31,7 @@ def spec_of(name: str, **changes) -> dict:
 def taped(folder, spec: dict, executor: str) -> tuple[torch.Tensor, dict[str, torch.Tensor], Tape]:
     """Return the server's model, the clients' state and the tape of a run whose recorded steps are replayed."""
     run, tape = simulation(folder, spec, executor), Tape()
-    run.local.recording = Recording(tape)
+    run.local = Recorded(run.local, tape)
     for _ in range(spec["rounds"]):
         run.advance()
     return run.server["w"][0].clone(), run.state.store, tape
@@ -82,7 +82,7 @@ def test_other_server_vectors_are_recorded_anew(tmp_path):
     spec = spec_of("fedsmoo")
     expected = weights(tmp_path, spec, "sequential")
     run = simulation(tmp_path, spec, "graph")
-    run.local.recording = Recording(Tape())
+    run.local = Recorded(run.local, Tape())
     run.advance()
     old = run.server
     run.server = {name: value.clone() for name, value in old.items()}
@@ -97,7 +97,7 @@ def test_a_device_is_the_same_with_and_without_its_number(tmp_path):
     """Tensors lie on cuda:0 where the device asked for is cuda; here the other way round."""
     write_problem(tmp_path)
     data, dealt = datasets.load(tmp_path / "data"), partitions.load(tmp_path / "partition.npz")
-    run = Simulation(spec_of("fedavg"), data, dealt, torch.device("cpu", 0), "graph")
+    run = assembly.simulation(spec_of("fedavg"), data, dealt, torch.device("cpu", 0), "graph")
     assert run.data.images.device != run.device and run.advance()
 
 
@@ -146,7 +146,7 @@ def test_what_a_step_may_not_do_shows(tmp_path):
 
     spec = spec_of("fedavg", rounds=3)
     runs = [simulation(tmp_path, spec, name, algorithm=ByRound()) for name in ("sequential", "graph")]
-    runs[1].local.recording = Recording(Tape())
+    runs[1].local = Recorded(runs[1].local, Tape())
     for run in runs:
         for _ in range(3):
             run.advance()

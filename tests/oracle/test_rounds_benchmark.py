@@ -17,8 +17,8 @@ import rounds
 from phases import PHASES, PhaseClock, gradient_flops
 from workloads import ALGORITHMS, WORKLOADS
 
+from flatfed.engine.job import assembly
 from flatfed.engine.local import LocalTraining
-from flatfed.engine.simulation import Simulation
 
 ROOT = Path(__file__).parents[2]
 
@@ -147,7 +147,8 @@ def test_a_clock_changes_no_number(executor):
     workload = WORKLOADS["W3-10"].but(clients=3, steps=2)
     dataset, partition = workload.data()
     runs = [
-        Simulation(workload.description("fedsmoo"), dataset, partition, torch.device("cpu"), executor) for _ in range(2)
+        assembly.simulation(workload.description("fedsmoo"), dataset, partition, torch.device("cpu"), executor)
+        for _ in range(2)
     ]
     runs[0].advance()
     shares = PhaseClock(runs[1], lambda: None).shares(1)
@@ -159,7 +160,7 @@ def test_operations_of_a_gradient():
     """The tiny CNN by hand: two operations a product; the first layer has no gradient of its input."""
     workload = WORKLOADS["W3-10"].but(clients=1)
     dataset, partition = workload.data()
-    run = Simulation(workload.description("fedavg"), dataset, partition, torch.device("cpu"), "stacked")
+    run = assembly.simulation(workload.description("fedavg"), dataset, partition, torch.device("cpu"), "stacked")
     first, second, dense = 8 * 8 * 8 * 9, 4 * 4 * 16 * 8 * 9, 64 * 10
     for batch in (1, 4):
         assert gradient_flops(run, batch) == 2 * (2 * first + 3 * second + 3 * dense)

@@ -12,7 +12,9 @@ from test_disk import at_round
 from test_training_job import job, lines
 
 from flatfed import algorithms, cli
-from flatfed.engine import checkpoint, evaluate, executors, shortage
+from flatfed.engine import evaluate, executors
+from flatfed.engine.job import checkpoint
+from flatfed.engine.memory import shortage
 from flatfed.engine.simulation import Simulation
 from flatfed.runs import record as records
 
@@ -58,12 +60,12 @@ def test_fewer_rows_end_with_the_same_model(tmp_path, monkeypatch, capsys, name)
         lacking = Lacking(patch, most=2)
         run = simulation(tmp_path, spec)
         if run.clients == 1:
-            assert [run.advance()["train_loss"] for _ in range(4)] == [line["train_loss"] for line in expected]
+            assert [shortage.advance(run)["train_loss"] for _ in range(4)] == [line["train_loss"] for line in expected]
             return
-        found = [run.advance()]
+        found = [shortage.advance(run)]
         assert run.rows == 2 and max(lacking.taken) == 2
         Lacking(patch, most=2, once=run.local.algorithm.gradients_per_step * 9 + 1)
-        found += [run.advance() for _ in range(3)]
+        found += [shortage.advance(run) for _ in range(3)]
     assert run.rows == 1 and run.executor.name == "stacked"
     for line, other in zip(found, expected, strict=True):
         del line["seconds"], other["seconds"]
@@ -83,7 +85,7 @@ def test_fewer_rows_end_with_the_same_model(tmp_path, monkeypatch, capsys, name)
 def test_every_way_of_saying_that_memory_ran_out(tmp_path, monkeypatch, kind):
     Lacking(monkeypatch, most=2, error=ERRORS[kind])
     run = simulation(tmp_path, description("fedavg", **EVERYBODY))
-    run.advance()
+    shortage.advance(run)
     assert run.rows == 2
     assert shortage.asked(ERRORS["on the host"]) == "; 81920 bytes more were asked for"
     assert shortage.asked(ERRORS["in cuBLAS"]) == ""
@@ -105,7 +107,7 @@ def test_other_errors_are_not_hidden(tmp_path, monkeypatch):
     run = simulation(tmp_path, description("fedavg"))
     Lacking(monkeypatch, most=0, error=RuntimeError("shapes do not match"))
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        run.advance()
+        shortage.advance(run)
 
 
 def test_what_was_used_is_recorded_and_kept_on_resume(tmp_path, monkeypatch):
@@ -216,10 +218,10 @@ def test_evaluation_takes_fewer_images_and_says_the_same(tmp_path, monkeypatch, 
     with monkeypatch.context() as patch:
         patch.setattr(evaluate, "functional_call", limited)
         run = simulation(tmp_path, spec)
-        found = run.advance()
+        found = shortage.advance(run)
         out = job(tmp_path, name, "out", **EVALUATED)
     del found["seconds"], whole["seconds"]
-    assert run.images == 4 and found == pytest.approx(whole, rel=1e-12)
+    assert run.evaluate.batch_size == 4 and found == pytest.approx(whole, rel=1e-12)
     assert "evaluation: not enough memory on cpu" in capsys.readouterr().err
     assert json.loads((out / "run.json").read_text())["evaluated_together"] == 4
     monkeypatch.setattr(evaluate, "functional_call", lambda *_: limited(None, None, [range(5)]))
@@ -237,13 +239,13 @@ def test_client_state_goes_to_the_host_before_fewer_rows_train(tmp_path, monkeyp
     whole = simulation(tmp_path, spec)
     for _ in range(4):
         whole.advance()
-    monkeypatch.setattr("flatfed.engine.client_state._home", lambda size, device: "device")
+    monkeypatch.setattr("flatfed.engine.memory.home.of", lambda size, device: "device")
     run = simulation(tmp_path, spec)
-    run.advance()
+    shortage.advance(run)
     assert run.state.home == "device"
     Lacking(monkeypatch, most=6, once=2)
     for _ in range(3):
-        run.advance()
+        shortage.advance(run)
     moved = bool(run.algorithm.client_state)
     assert (run.state.home, run.rows) == (("memory", None) if moved else ("device", 3))
     assert ("client state (" in capsys.readouterr().err) == moved
@@ -261,7 +263,7 @@ def test_state_apart_from_the_device_changes_no_byte(tmp_path, monkeypatch, name
     monkeypatch.setattr(type(run.state), "_apart", property(lambda state: state is run.state))
     for _ in range(4):
         whole.advance()
-        run.advance()
+        shortage.advance(run)
     assert torch.equal(run.server["w"], whole.server["w"])
     assert all(torch.equal(values, whole.state.store[key]) for key, values in run.state.store.items())
 
@@ -271,8 +273,8 @@ def test_a_recording_is_made_anew_for_fewer_rows(tmp_path, monkeypatch):
     spec = description("fedavg", **EVERYBODY)
     run = simulation(tmp_path, spec, "graph")
     Lacking(monkeypatch, most=3)
-    run.advance()
-    assert run.rows == run.local.recording.capacity == 3
+    shortage.advance(run)
+    assert run.rows == run.local.capacity == 3
 
 
 def test_remedies_name_the_cpu_where_a_gpu_is_full():
@@ -283,8 +285,8 @@ def test_remedies_name_the_cpu_where_a_gpu_is_full():
 def test_a_shortage_leaves_the_checkpoint_readable(tmp_path):
     """A checkpoint names the rows; one of a run that never ran out names none."""
     run = simulation(tmp_path, description("fedavg"))
-    run.rows, run.images = 2, 3
+    run.rows, run.evaluate.batch_size = 2, 3
     checkpoint.Checkpoint(tmp_path, {"run": "a"}).write(run, {})
     other = simulation(tmp_path, description("fedavg"))
     checkpoint.Checkpoint(tmp_path, {"run": "a"}).restore(other)
-    assert (other.rows, other.images, other.evaluate.batch_size) == (2, 3, 3)
+    assert (other.rows, other.evaluate.batch_size) == (2, 3)

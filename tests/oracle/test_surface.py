@@ -26,10 +26,10 @@ from flatfed.analysis.landscape import Settings
 from flatfed.analysis.landscape_directions import draw
 from flatfed.analysis.landscape_file import read
 from flatfed.analysis.landscape_points import Points
+from flatfed.data.streams import stream
+from flatfed.engine.job.train import train
 from flatfed.engine.layout import Layout
-from flatfed.engine.shortage import Shortage
-from flatfed.engine.streams import stream
-from flatfed.engine.train import train
+from flatfed.engine.memory.shortage import Shortage
 from flatfed.files import digest_arrays
 from made import recorded
 

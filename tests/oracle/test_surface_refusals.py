@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from flatfed import cli
 from flatfed.analysis import _model, landscape, landscape_file
 from flatfed.analysis.landscape import Settings
-from flatfed.engine.train import train
+from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
 from made import recorded
 

@@ -11,8 +11,11 @@ from safetensors.torch import load_file
 from torch import nn
 
 from flatfed import algorithms, models
-from flatfed.engine import taps, train
+from flatfed.engine.job import scores
+from flatfed.engine.job.train import train
 from flatfed.engine.layout import Layout
+from flatfed.engine.speed import taps
+from flatfed.engine.speed.live import LiveWeights
 
 
 class Deep(nn.Module):
@@ -78,7 +81,7 @@ def test_an_algorithm_that_does_not_say_so_keeps_all_taps(tmp_path, deep):
     class Median(algorithms.load("fedavg")):
         """Coordinate by coordinate; inherits from an algorithm that treats weights alike."""
 
-    assert simulation(tmp_path, description("fedavg"), algorithm=Median()).weights.taps is None
+    assert not isinstance(simulation(tmp_path, description("fedavg"), algorithm=Median()).weights, LiveWeights)
 
 
 def test_a_model_that_uses_its_kernels_otherwise_is_left_alone(tmp_path, monkeypatch):
@@ -87,7 +90,7 @@ def test_a_model_that_uses_its_kernels_otherwise_is_left_alone(tmp_path, monkeyp
             return super().forward(x) + self.conv4.weight.square().sum()
 
     monkeypatch.setattr(models, "build", lambda *_: Decayed())
-    assert simulation(tmp_path, description("fedavg")).weights.taps is None
+    assert not isinstance(simulation(tmp_path, description("fedavg")).weights, LiveWeights)
 
 
 def test_rows_go_there_and_back():
@@ -116,14 +119,14 @@ def test_files_hold_the_full_model(tmp_path, deep):
     write_problem(tmp_path)
     spec = description("fedsam", precision="float32")
     places = tmp_path / "data", tmp_path / "partition.npz"
-    train.train(spec, *places, tmp_path / "out", device="cpu")
+    train(spec, *places, tmp_path / "out", device="cpu")
     weights = load_file(tmp_path / "out/model.safetensors")
     assert {name: tuple(value.shape) for name, value in weights.items()} == {
         name: tuple(value.shape) for name, value in Deep().named_parameters()
     }
     record = json.loads((tmp_path / "out/run.json").read_text())
     assert record["parameters"] == Layout.of(Deep()).size
-    again = train.evaluate(tmp_path / "out", *places, device="cpu")
+    again = scores.evaluate(tmp_path / "out", *places, device="cpu")
     last = (tmp_path / "out/metrics.csv").read_text().splitlines()[-1].split(",")
     assert again["test_loss"] == pytest.approx(float(last[3]), rel=1e-5)
 

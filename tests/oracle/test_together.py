@@ -15,11 +15,14 @@ from harness import DROPOUT, dealt_to, description, needs, simulation, sizes, wr
 from tape import Tape
 
 from flatfed import algorithms
-from flatfed.engine import interruption, shortage, together
+from flatfed.engine.job import interruption, together
+from flatfed.engine.job.together import train_together
+from flatfed.engine.job.train import train
 from flatfed.engine.local import LocalTraining
-from flatfed.engine.recording import Recording
+from flatfed.engine.memory import shortage
 from flatfed.engine.simulation import Simulation
-from flatfed.engine.train import train, train_together
+from flatfed.engine.speed import seeds
+from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import DataError
 
 NAMES = algorithms.names()
@@ -42,16 +45,16 @@ def alone(folder, specs: list[dict], executor: str) -> list:
 def side_by_side(folder, specs: list[dict], executor: str, tape: Tape | None = None) -> list:
     runs = [simulation(folder, spec, executor) for spec in specs]
     if tape is not None:
-        runs[0].local.recording = Recording(tape)
+        runs[0].local = Recorded(runs[0].local, tape)
 
     def work(run):
         def rounds(meeting):
-            meeting.join(run.local)
+            meeting.join(run)
             run.lines = [run.advance() for _ in range(run.description["rounds"])]
 
         return rounds
 
-    together.go([work(run) for run in runs])
+    together.side_by_side([work(run) for run in runs])
     return runs
 
 
@@ -115,29 +118,32 @@ def test_recorded_steps_hold_on_to_no_round(tmp_path, monkeypatch):
     monkeypatch.setattr(Simulation, "open", opens)
     runs = side_by_side(tmp_path, [spec_of("fedsmoo", seed) for seed in SEEDS], "graph", Tape())
     gc.collect()
-    assert runs[0].local.recording.steps and len(opened) == 9
+    assert runs[0].local.alone.steps and len(opened) == 9
     assert not any(context() for context in opened)
 
 
 def test_for_want_of_memory_it_is_the_recording_in_use_that_is_dropped(tmp_path):
     """That of the run that came first, whoever is short of memory, and also after it has ended."""
     runs = side_by_side(tmp_path, [spec_of("fedavg", seed) for seed in SEEDS], "graph", Tape())
-    assert runs[0].local.recording.capacity
-    shortage.spare(runs[1], 4, "")
-    assert runs[1].rows == 2 and not runs[0].local.recording.capacity
+    assert runs[0].local.alone.capacity
+    rows = runs[1].block(len(runs[1].active()))
+    shortage.spare(runs[1], "")
+    assert runs[1].rows == -(-rows // 2) and not runs[0].local.alone.capacity
 
 
 MIXED = ("sequential", "stacked", "graph", "stacked")  # as where runs go on from checkpoints of theirs
 
 
 def test_runs_meet_that_have_the_same_executor(tmp_path):
-    locals_ = [simulation(tmp_path, spec_of("fedsam", seed), name).local for seed, name in enumerate(MIXED)]
-    meeting, sessions = together.Meeting(4), [{} for _ in MIXED]
-    for one in zip(locals_, sessions, strict=True):
+    runs = [simulation(tmp_path, spec_of("fedsam", seed), name) for seed, name in enumerate(MIXED)]
+    first = runs[1].local
+    meeting, sessions = seeds.Meeting(4), [{} for _ in MIXED]
+    for one in zip(runs, sessions, strict=True):
         meeting.join(*one)
-    assert [local.meeting for local in locals_] == [None, meeting, None, meeting] and meeting.local is locals_[1]
+    assert [getattr(run.local, "meeting", None) for run in runs] == [None, meeting, None, meeting]
+    assert meeting.local is first
     assert [session.get("together") for session in sessions] == [None, 2, None, 2]
-    assert all(local.data.images is locals_[0].data.images for local in locals_)
+    assert all(run.local.feed.data.images is runs[0].data.images for run in runs)
 
 
 def test_a_run_is_trained_by_its_own_executor(tmp_path, monkeypatch):
@@ -148,23 +154,29 @@ def test_a_run_is_trained_by_its_own_executor(tmp_path, monkeypatch):
 
     def by_itself(self, w, plan, ctx, look=None):
         trained.add(self.executor.name)
-        return whole(self, w, plan, ctx, look)
+        return plain(self, w, plan, ctx, look)
 
-    whole = LocalTraining.alone
-    monkeypatch.setattr(LocalTraining, "alone", by_itself)
+    def recorded(self, w, plan, ctx, look=None):
+        trained.add(self.executor.name)
+        return replayed(self, w, plan, ctx, look)
+
+    plain, replayed = LocalTraining.train, Recorded.train
+    monkeypatch.setattr(LocalTraining, "train", by_itself)
+    monkeypatch.setattr(Recorded, "train", recorded)
 
     def work(run):
         def rounds(meeting):
-            meeting.join(run.local)
+            meeting.join(run)
             for _ in range(3):
                 run.advance()
 
         return rounds
 
-    together.go([work(run) for run in runs])
+    together.side_by_side([work(run) for run in runs])
     assert trained == set(MIXED)
     for run, expected in zip(runs, alone(tmp_path, specs, "sequential"), strict=True):
-        assert run.local.meeting is None or run.local.meeting.local.executor.name == run.executor.name
+        meeting = getattr(run.local, "meeting", None)
+        assert meeting is None or meeting.local.executor.name == run.executor.name
         assert (run.server["w"] - expected.server["w"]).abs().max() < 1e-12
 
 
@@ -178,13 +190,13 @@ def test_runs_that_end_or_started_earlier_do_not_matter(tmp_path):
 
     def work(run):
         def rounds(meeting):
-            meeting.join(run.local)
+            meeting.join(run)
             while run.round < run.description["rounds"]:
                 run.advance()
 
         return rounds
 
-    together.go([work(run) for run in runs])
+    together.side_by_side([work(run) for run in runs])
     for one, other in zip(runs, expected, strict=True):
         assert (one.server["w"] - other.server["w"]).abs().max() < 1e-12
 
@@ -195,7 +207,7 @@ def test_where_one_fails_the_others_stop(tmp_path):
 
     def work(run, fails):
         def rounds(meeting):
-            meeting.join(run.local)
+            meeting.join(run)
             try:
                 for number in range(3):
                     if fails and number == 1:
@@ -208,7 +220,7 @@ def test_where_one_fails_the_others_stop(tmp_path):
         return rounds
 
     with pytest.raises(ValueError, match="this one"):
-        together.go([work(run, run is runs[1]) for run in runs])
+        together.side_by_side([work(run, run is runs[1]) for run in runs])
     assert sorted(stopped) == ["Stopped", "Stopped", "ValueError"]
     assert max(run.round for run in runs) - min(run.round for run in runs) <= 1
     assert torch.isfinite(runs[0].server["w"]).all()
@@ -223,7 +235,7 @@ def test_a_failure_is_told_and_not_that_the_others_were_stopped(first):
         raise OSError("no space left for its checkpoint")
 
     with pytest.raises(OSError, match="no space left"):
-        together.go([fails, stops] if first else [stops, fails])
+        together.side_by_side([fails, stops] if first else [stops, fails])
 
 
 def folders(root, name: str) -> list:

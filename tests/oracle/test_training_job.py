@@ -19,9 +19,10 @@ from harness import description, needs, sizes, write_problem
 from safetensors.torch import load_file, save_file
 
 from flatfed import algorithms, models
-from flatfed.engine import checkpoint
+from flatfed.engine.job import checkpoint
+from flatfed.engine.job.scores import evaluate
+from flatfed.engine.job.train import train
 from flatfed.engine.simulation import Simulation
-from flatfed.engine.train import evaluate, train
 from flatfed.errors import DataError, FlatFedError
 from flatfed.runs import record as records
 
@@ -111,7 +112,8 @@ def test_a_killed_process_goes_on_to_the_same_bytes(tmp_path):
     whole = job(tmp_path, "fedsmoo", "whole", **spec)
     (tmp_path / "run.json").write_text(json.dumps(description("fedsmoo", precision="float32", **spec)))
     code = (
-        "import json, sys, time; from flatfed.engine import train as t, simulation as s\n"
+        "import json, sys, time\nfrom flatfed.engine import simulation as s\n"
+        "from flatfed.engine.job import train as t\n"
         "advance = s.Simulation.advance\n"
         "s.Simulation.advance = lambda self: (time.sleep(0.05), advance(self))[1]\n"
         "t.train(json.load(open('run.json')), 'data', 'partition.npz', 'parts', device='cpu', code_digest='abc')"

@@ -8,11 +8,11 @@ import pytest
 import torch
 from harness import description, needs, simulation, write_problem
 
-from flatfed.engine import trial as trials
-from flatfed.engine.checkpoint import Checkpoint
 from flatfed.engine.executors import Stacked
-from flatfed.engine.train import train
-from flatfed.engine.trial import ON, trial
+from flatfed.engine.job.checkpoint import Checkpoint
+from flatfed.engine.job.train import train
+from flatfed.engine.speed import choice as trials
+from flatfed.engine.speed.choice import ON, trial
 from flatfed.errors import ConfigError
 
 AUTO = {"cpu": "auto", "cuda": "auto"}
@@ -25,7 +25,7 @@ def test_a_trial_changes_nothing_of_the_run(tmp_path, name):
     found = trial(tried)
     assert set(found["seconds"]) == set(ON["cpu"]) and not found["failed"]
     assert found["picked"] == min(found["seconds"], key=found["seconds"].get) == tried.executor.name
-    plain.use(found["picked"])
+    trials.use(plain, found["picked"])
     for _ in range(3):
         assert tried.advance() and plain.advance()
     assert torch.equal(tried.server["w"], plain.server["w"])
@@ -45,7 +45,7 @@ def test_it_is_written_to_run_json_and_kept_when_the_run_goes_on(tmp_path, monke
     spec = description("scaffold", executor=AUTO)
     first = simulation(tmp_path, spec, "sequential")
     first.trial = {**trial(first), "picked": "stacked"}
-    first.use("stacked")
+    trials.use(first, "stacked")
     first.advance()
     identity = {}
 
@@ -58,7 +58,7 @@ def test_it_is_written_to_run_json_and_kept_when_the_run_goes_on(tmp_path, monke
         train(spec, data, dealt, tmp_path / "run", device="cpu")
     (tmp_path / "run").mkdir(exist_ok=True)
     Checkpoint(tmp_path / "run", identity).write(first, {"lines": [], "sessions": []})
-    monkeypatch.setattr("flatfed.engine.train.trial", lambda run: pytest.fail("measured again"))
+    monkeypatch.setattr("flatfed.engine.job.train.trial", lambda run: pytest.fail("measured again"))
     train(spec, data, dealt, tmp_path / "run", device="cpu")
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert record["executor"] == "stacked" and record["executor_trial"] == first.trial

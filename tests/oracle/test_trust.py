@@ -22,7 +22,7 @@ from torchvision.models import WeightsEnum
 
 from flatfed import cli
 from flatfed.data import sources
-from flatfed.engine.checkpoint import FOLDER
+from flatfed.engine.job.checkpoint import FOLDER
 from flatfed.errors import DataError
 from made import forget_sums
 

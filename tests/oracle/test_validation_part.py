@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from flatfed import models
 from flatfed.data import partition as partitions
-from flatfed.engine import train as job
+from flatfed.engine.job import train as job
 from flatfed.files import digest_arrays
 
 EVALUATION = {"every": 2, "sets": ["validation"], "batch_size": 7}

@@ -15,7 +15,7 @@ import pytest
 from harness import description, write_problem
 
 from flatfed import warm
-from flatfed.engine import checkpoint
+from flatfed.engine.job import checkpoint
 
 SRC = Path(__file__).parents[2] / "src"
 CORE = max(os.sched_getaffinity(0))

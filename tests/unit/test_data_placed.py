@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from flatfed.algorithms.fedavg import FedAvg
 from flatfed.engine import batches
-from flatfed.engine.local import LocalTraining, Resident, placed
+from flatfed.engine.feed import Feed
+from flatfed.engine.resident import Resident, placed
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def test_the_index_of_images_on_the_host_stays_there(mapped):
     device = torch.device("meta")
     data = Resident(placed(mapped, torch.device("cpu")), torch.zeros(10, dtype=torch.int64, device=device), *[None] * 4)
     data.dtype = torch.float32
-    local = LocalTraining(FedAvg(), None, data, 0.0, None)
+    feed = Feed(data, None)
     one = np.arange(1)
     plan = batches.plan(one, [np.arange(7)], batches.Schedule(4, 1), seed=1, round_=0, augmented=True)
-    index, *others = local.dealt(plan, device)
+    index, *others = feed.dealt(plan, device)
     assert np.array_equal(index, plan.index) and all(part.device == device for part in others)

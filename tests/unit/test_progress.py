@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from flatfed.engine import progress
-from flatfed.engine.progress import Progress
+from flatfed.engine.job import progress
+from flatfed.engine.job.progress import Progress
 from screen import shown
 
 METRICS = {"test_accuracy": 0.612, "train_loss": 1.0}
@@ -73,7 +73,7 @@ def test_a_log_grows_slowly(tmp_path, clock, capsys, seconds, number, lines):
 
 def test_a_terminal_has_one_line_that_rewrites_itself(tmp_path):
     script = (
-        "import sys; from pathlib import Path; from flatfed.engine.progress import Progress\n"
+        "import sys; from pathlib import Path; from flatfed.engine.job.progress import Progress\n"
         "with Progress('protocol/split/fedavg/seed1', 3, 0, Path('run')) as reporter:\n"
         "    for k in (1, 2, 3): reporter.round(k, {'test_accuracy': k / 10})\n"
         "print('the end', file=sys.stderr)"

@@ -14,7 +14,7 @@ from jinja2 import Environment, StrictUndefined
 
 import made
 from flatfed import __version__
-from flatfed.engine.train import machine
+from flatfed.engine.job.machine import machine
 from flatfed.errors import DataError
 from flatfed.runs import record as records
 from flatfed.tables import report, runs

@@ -11,7 +11,7 @@ import pytest
 import made
 from flatfed import cli, experiment, run_lock
 from flatfed.commands import status
-from flatfed.engine import progress
+from flatfed.engine.job import progress
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE, PROTOCOL, SPLIT = "fedsmoo2023_T1", "fedsmoo-cifar10", "dir0.6-100"

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from flatfed.engine.streams import PURPOSES, stream, torch_seed
+from flatfed.data.streams import PURPOSES, stream, torch_seed
 
 
 def test_same_key_same_numbers():

@@ -11,7 +11,7 @@ import pytest
 import made
 from flatfed import cli
 from flatfed.commands import configuration, plan_costs, plan_measured
-from flatfed.engine import train as engine
+from flatfed.engine.job import train as engine
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import DataError
 from flatfed.runs import record as records

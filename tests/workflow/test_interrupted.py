@@ -14,7 +14,7 @@ import pytest
 from project import SPLIT
 
 from flatfed import run_lock
-from flatfed.engine.checkpoint import NAME
+from flatfed.engine.job.checkpoint import NAME
 
 RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
 LOG = f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/fedavg/seed1.log"

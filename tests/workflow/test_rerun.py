@@ -45,7 +45,7 @@ def test_a_hyper_parameter_and_only_its_algorithm(project):
 
 
 def test_the_engine_is_under_every_run(project):
-    project.edit("src/flatfed/engine/train.py", ("set_num_threads(threads)", "set_num_threads(int(threads))"))
+    project.edit("src/flatfed/engine/job/train.py", ("set_num_threads(threads)", "set_num_threads(int(threads))"))
     assert algorithms(project.planned()) == EVERY
 
 

@@ -14,7 +14,7 @@ from project import COLUMN, SPLIT, TABLE
 from slurm import Slurm, unavailable
 
 from flatfed import run_lock
-from flatfed.engine import progress
+from flatfed.engine.job import progress
 
 RUNS = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}"
 ROWS = ["fedavg", "fedsmoo"]

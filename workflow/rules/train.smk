@@ -37,7 +37,7 @@ rule train:
         " --weights {input.weights:q} --out {params.folder:q} --device {resources.device:q} --threads {threads:q} > {log:q} 2>&1"
 
 
-# All seeds of a run in one process (flatfed.engine.together), where config.yaml asks for it. Each leaves the same files as
+# All seeds of a run in one process (flatfed.engine.job.together), where config.yaml asks for it. Each leaves the same files as
 # by itself; any other seed trains by the rule above.
 if config.get("seeds_together"):
 

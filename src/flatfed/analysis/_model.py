@@ -16,13 +16,13 @@ from torch import Tensor, nn
 
 from flatfed import models
 from flatfed.data.partition import Partition
-from flatfed.engine import products
-from flatfed.engine import train as engine
-from flatfed.engine.inputs import load_data
+from flatfed.data.streams import stream
+from flatfed.engine.job.inputs import load_data
+from flatfed.engine.job.machine import pick_device, set_up
 from flatfed.engine.layout import Layout
-from flatfed.engine.local import Resident, placed
 from flatfed.engine.precision import STATE
-from flatfed.engine.streams import stream
+from flatfed.engine.resident import Resident, placed
+from flatfed.engine.speed import products
 from flatfed.errors import DataError, unknown
 from flatfed.runs import record as records
 from flatfed.runs.record import RunRecord
@@ -97,11 +97,11 @@ def load(
     is not finite though the run did not diverge, or dataset or partition are not those of the run; FlatFedError for a
     missing device.
     """
-    engine.set_up(threads)  # as in training, TF32 included: losses are those that the run saw
+    set_up(threads)  # as in training, TF32 included: losses are those that the run saw
     run = Path(run)
     record = records.of(run)
     description = record.description
-    place = engine.pick_device(device)
+    place = pick_device(device)
     data, dealt = load_data(description, dataset, partition)
     for key, found, path in (("dataset", data.digest, dataset), ("partition", dealt.digest, partition)):
         if (wanted := getattr(record, f"{key}_digest")) != found:

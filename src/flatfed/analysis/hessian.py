@@ -6,7 +6,6 @@ for; see :mod:`flatfed.analysis.records` for the file and for what the scaling i
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
@@ -33,11 +32,11 @@ from flatfed.analysis._model import Trained
 from flatfed.analysis.hessian_products import Products, Room, remedies
 from flatfed.analysis.hessian_stages import Stages
 from flatfed.data import augment
-from flatfed.engine import shortage
-from flatfed.engine import train as engine
-from flatfed.engine.precision import ANALYSED
-from flatfed.engine.progress import duration
-from flatfed.engine.streams import stream
+from flatfed.data.streams import stream
+from flatfed.engine.job.machine import pick_device
+from flatfed.engine.job.progress import duration
+from flatfed.engine.memory import shortage
+from flatfed.engine.precision import ANALYSED, full_precision
 from flatfed.errors import FlatFedError, unknown
 from flatfed.files import write_json
 
@@ -111,7 +110,7 @@ def hessian(
     not last for one image.
     """
     settings.check()
-    place = engine.pick_device(device)
+    place = pick_device(device)
     with shortage.told(place, f"Hessian of {run}", remedies(place)):
         trained = _model.load(run, dataset, partition, device=device, threads=threads, precision=settings.precision)
         _write(trained, Path(out), settings)
@@ -155,7 +154,7 @@ def _write(trained: Trained, out: Path, settings: Settings) -> None:
         print(f"{trained.name}: diverged in round {trained.diverged_at}: there is no Hessian", file=sys.stderr)
         write_json(out, about | {"at_once": None} | records.NONE)
         return
-    with _exact_products():
+    with full_precision():
         stages = Stages(out, {**about, "torch": torch.__version__})
         found = estimate(products, scaled, settings, stages, trained.name, len(index) / every)
     at_once = {"images": room.images or settings.micro_batch, "vectors": room.vectors or settings.block}
@@ -178,20 +177,6 @@ def _products(trained: Trained, index: Tensor, parts: int, room: Room, settings:
         return Products(model, cross_entropy, whole, settings.block, scale=scale, parts=apart, room=room)
 
     return of(None), of(trained.row.abs())
-
-
-@contextlib.contextmanager
-def _exact_products() -> Iterator[None]:
-    """Have GPUs multiply in float32, without TF32: what it rounds away is as large as a small eigenvalue."""
-    switches = (torch.backends.cuda.matmul, torch.backends.cudnn)
-    before = [switch.allow_tf32 for switch in switches]
-    for switch in switches:
-        switch.allow_tf32 = False
-    try:
-        yield
-    finally:
-        for switch, value in zip(switches, before, strict=True):
-            switch.allow_tf32 = value
 
 
 def signs(products: Products, seed: int, first: int) -> Callable[[int], Tensor]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from flatfed.engine import memory, shortage
+from flatfed.engine.memory import host, shortage
 from flatfed.errors import FlatFedError
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, targets) -> the mean over the batch, a 0-d tensor
@@ -151,7 +151,7 @@ class Products:
 
     def _graphs(self, batches: Within, vectors: Tensor) -> tuple[Tensor, int]:
         """Return H v of ``vectors``, all on one graph a micro-batch, and how many images there are."""
-        memory.give_back()  # else what others freed lies beside the graphs, and what graphs freed beside the vectors
+        host.give_back()  # else what others freed lies beside the graphs, and what graphs freed beside the vectors
         self._images = 1  # of the graph at hand; what is made before it does not become less with fewer
         total, count = torch.zeros_like(vectors), 0
         for inputs, targets in batches:
@@ -174,5 +174,5 @@ class Products:
                     total[number, place : place + size].add_(product.reshape(-1), alpha=len(inputs))
                     place += size
             count += len(inputs)
-        memory.give_back()
+        host.give_back()
         return total.div_(count), count

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from flatfed.analysis.hessian_estimates import FEWEST, Mean, mean
 from flatfed.analysis.hessian_products import Products
-from flatfed.engine import shortage
-from flatfed.engine.streams import torch_seed
+from flatfed.data.streams import torch_seed
+from flatfed.engine.memory import shortage
 from flatfed.errors import FlatFedError
 
 ITERATIONS = 100  # of a power iteration, its own default

@@ -25,9 +25,9 @@ from flatfed.analysis import landscape_directions as directions
 from flatfed.analysis._model import Trained
 from flatfed.analysis.landscape_file import Landscape, Unfinished, write
 from flatfed.analysis.landscape_points import HELPS, Points, choose
-from flatfed.engine import shortage
-from flatfed.engine.progress import duration
-from flatfed.engine.train import pick_device
+from flatfed.engine.job.machine import pick_device
+from flatfed.engine.job.progress import duration
+from flatfed.engine.memory import shortage
 from flatfed.errors import DataError, FlatFedError
 from flatfed.files import digest_arrays
 from flatfed.runs import record as records

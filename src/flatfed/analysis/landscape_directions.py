@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flatfed.data.streams import stream
 from flatfed.engine.layout import Layout
-from flatfed.engine.streams import stream
 
 
 def draw(layout: Layout, row: Tensor, seed: int) -> tuple[Tensor, Tensor]:

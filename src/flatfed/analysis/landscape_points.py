@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from flatfed.analysis._model import Trained
 from flatfed.data import augment
-from flatfed.engine import shortage
+from flatfed.engine.memory import shortage
 from flatfed.errors import ConfigError, unknown
 
 TOGETHER = 16  # points of one stacked forward pass

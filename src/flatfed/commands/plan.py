@@ -13,8 +13,8 @@ from flatfed import gpus
 from flatfed.commands import configuration, plan_counted
 from flatfed.commands.plan_costs import Costs
 from flatfed.commands.plan_measured import measured
-from flatfed.engine.sizes import SPARE, Sizes, listed
-from flatfed.engine.sizes import said as said_of
+from flatfed.engine.memory.sizes import SPARE, Sizes, listed
+from flatfed.engine.memory.sizes import said as said_of
 from flatfed.errors import ConfigError, DataError, unknown
 from flatfed.experiment import Cell, Drawing, Experiment, Run, scales, selection, tuning
 from flatfed.files import write_json

@@ -18,8 +18,8 @@ from flatfed import algorithms
 from flatfed.commands import plan_counted
 from flatfed.commands.plan_counted import images_evaluated, images_seen, kind_of, model_of
 from flatfed.commands.plan_measured import Measured
-from flatfed.engine import sizes
-from flatfed.engine.sizes import Footprint, Sizes
+from flatfed.engine.memory import sizes
+from flatfed.engine.memory.sizes import Footprint, Sizes
 from flatfed.experiment import Run
 
 #: Bytes of a number as it is kept and sent (float32).
@@ -192,19 +192,17 @@ def _built(
 ) -> Footprint | None:
     """Return the footprint of a model that is built without memory; None where torch is not installed.
 
-    ``alike``: its dead taps are left out (:mod:`flatfed.engine.taps`).
+    ``alike``: its dead taps are left out (:mod:`flatfed.engine.speed.taps`).
     """
     try:
         import torch
     except ModuleNotFoundError:
         return None
     from flatfed import models
-    from flatfed.engine import executors, footprint, products, taps
-    from flatfed.engine.layout import Layout
+    from flatfed.engine import executors
+    from flatfed.engine.memory import footprint
+    from flatfed.engine.speed import live
 
     with torch.device("meta"):
         module = models.build(name, shape, classes, json.loads(options)).requires_grad_(False)
-    small = taps.cropped(module, shape) if alike else None
-    layout = Layout.of(module) if small is None else small.layout
-    computed = products.of(module if small is None else small.model, shape)
-    return footprint.of(executors.executor(executor, computed, layout), shape)
+    return footprint.of(executors.kind(executor)(*live.layout_of(module, shape, alike)), shape)

@@ -141,7 +141,7 @@ def _train(
     """Deal ``dataset`` as the ``record`` says, train its run in ``options.out`` and return its metrics."""
     from flatfed import provenance
     from flatfed.data import partition
-    from flatfed.engine import train
+    from flatfed.engine.job.train import train
 
     description, dealt = record.description, options.out / "partition.npz"
     partition.make({**description["partition"], "seed": description["seed"]}, dataset, dealt)
@@ -149,7 +149,7 @@ def _train(
         raise DataError(f"{dealt}: not the partition of {options.record}: other code deals otherwise")
     wanted = {**description, "executor": {**description["executor"], place["device"]: record.executor}}
     code = provenance.run_digest(description)
-    whole = train.train(
+    whole = train(
         wanted, dataset, dealt, options.out, code_digest=code, weights=weights, stop_after=options.rounds, **place
     )
     return _lines(options.out / (records.METRICS if whole else records.LINES_SO_FAR))
@@ -172,9 +172,9 @@ def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
 def changed(record: RunRecord, device: str) -> list[str]:
     """Return a line for everything that is not as when the run was made, though it may decide the last digits."""
     from flatfed import provenance
-    from flatfed.engine import train
+    from flatfed.engine.job import machine
 
-    now = train.machine(train.pick_device(device), 1)
+    now = machine.machine(machine.pick_device(device), 1)
     lines = []
     if provenance.run_digest(record.description) != record.code_digest:
         lines.append("the code is another one than the run was made with")

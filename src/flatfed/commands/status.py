@@ -35,7 +35,7 @@ QUIET = 600.0
 #: States listed one by one at the end, at most so many of each.
 LISTED = 12
 
-#: What the last line of a log says: a round (see flatfed.engine.progress), an error, or that it was told to stop.
+#: What the last line of a log says: a round (see flatfed.engine.job.progress), an error, or that it was told to stop.
 ROUND = re.compile(r"round (?P<done>\d+)/\d+ .*?(?P<pace>[\d.e+-]+) s a round  .* left")
 ERROR = re.compile(r"flatfed( \w+)?: |\w+(\.\w+)*(Error|Exception)\b")
 STOPPED = re.compile(r"stopped by|flatfed \w+: interrupted")
@@ -117,7 +117,7 @@ def state(run: Run, now: float) -> State:
     """Return the state of ``run`` at the time ``now`` (seconds since 1970), from its folder and its log."""
     from flatfed import run_lock
     from flatfed.commands import plan
-    from flatfed.engine import progress
+    from flatfed.engine.job import progress
     from flatfed.runs import record as records
 
     folder, at = Path(run.path), progress.read(Path(run.path))
@@ -239,7 +239,7 @@ def left(needed: list[Run], states: dict[str, State], costs: Costs) -> Iterator[
     """Yield how long the ``needed`` runs will take, from what was measured and from those under way."""
     from flatfed.commands.plan_costs import Costs
     from flatfed.commands.plan_measured import Measured
-    from flatfed.engine.progress import duration
+    from flatfed.engine.job.progress import duration
 
     if not needed:
         yield "all runs are done"

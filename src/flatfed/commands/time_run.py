@@ -50,7 +50,7 @@ def write(
     from flatfed import gpus, provenance
 
     place = {"device": gpus.demanded(device), "threads": threads}
-    from flatfed.engine import train as engine
+    from flatfed.engine.job import train as engine
 
     load, cores = os.getloadavg()[0], os.cpu_count()
     busy = f"the machine was busy (load {load:.1f} on {cores} cores)" if load > cores * 0.75 else None

@@ -15,7 +15,7 @@ from flatfed.data import dataset as datasets
 from flatfed.data import keys
 from flatfed.data.domains import leave_one_out
 from flatfed.data.schemes import SCHEMES
-from flatfed.engine.streams import stream
+from flatfed.data.streams import stream
 from flatfed.errors import DataError, unknown
 from flatfed.files import check_place, digest_arrays, write_whole
 

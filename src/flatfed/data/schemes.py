@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from flatfed.engine.streams import stream
+from flatfed.data.streams import stream
 from flatfed.errors import DataError, unknown
 
 #: Which shards a client of scheme ``shards`` can have together.

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from flatfed.data import augment
+from flatfed.data.streams import stream
 from flatfed.engine import dropout
-from flatfed.engine.streams import stream
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterable
 
@@ -10,29 +9,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flatfed.engine import memory
-from flatfed.engine.shortage import Shortage
-from flatfed.engine.sizes import home, said
 from flatfed.engine.transfer import sent
 
 
 class ClientState:
     """name -> (clients, size), zero until a client takes part for the first time.
 
-    ``sizes`` name -> length of the vector; ``touched`` (clients,) bool. The store lies where it fits: on the device
-    while it takes at most half of the device's free memory, else in host memory while at most half of that, else in a
-    memory-mapped temporary file; copies of its rows that outlive a block of clients lie there, too. Host memory is
-    reserved, not filled: pages of clients that never took part cost nothing. ``home`` says which of ``device``,
-    ``memory`` and ``file`` it is. To and from a GPU rows go by way of page-locked memory, which it reads by itself and
-    at full speed; only what is on its way is ever locked.
+    ``sizes`` name -> length of the vector; ``touched`` (clients,) bool. The store lies in its ``home``: ``device``,
+    host ``memory`` or a memory-mapped temporary ``file`` (:func:`flatfed.engine.memory.home.of` says where it fits);
+    copies of its rows that outlive a block of clients lie there, too. Host memory is reserved, not filled: pages of
+    clients that never took part cost nothing. To and from a GPU rows go by way of page-locked memory, which it reads by
+    itself and at full speed; only what is on its way is ever locked.
 
     A round is a transaction: :meth:`keep` what it is about to change, then :meth:`settle` or :meth:`undo`. ``changed``
     (clients,) bool: settled since the last checkpoint; ``active``: how many the last round settled.
     """
 
-    def __init__(self, sizes: dict[str, int], clients: int, dtype: torch.dtype, device: torch.device):
-        self.device = device
-        self.home = _home(sum(sizes.values()) * clients * dtype.itemsize, device)
+    def __init__(self, sizes: dict[str, int], clients: int, dtype: torch.dtype, device: torch.device, home: str):
+        self.device, self.home = device, home
         self.store = {name: _reserve(self.home, (clients, size), dtype, device) for name, size in sizes.items()}
         self.touched = np.zeros(clients, dtype=bool)
         self.changed = np.zeros(clients, dtype=bool)
@@ -64,9 +58,9 @@ class ClientState:
         for name, values in self.store.items():
             values[_index(clients, values)] = rows[name]
 
-    def move_out(self) -> None:
-        """Move the store from the device to the host, vector by vector."""
-        self.home = home(self.row_bytes() * len(self.touched), None, memory.available())
+    def move_out(self, home: str) -> None:
+        """Move the store from the device to another ``home``, vector by vector."""
+        self.home = home
         for name, values in self.store.items():
             self.store[name] = _reserve(self.home, tuple(values.shape), values.dtype, self.device).copy_(values)
 
@@ -123,11 +117,11 @@ class Received:
     round -> (1, size), where the client state would lie.
     """
 
-    def __init__(self, clients: int, size: int, dtype: torch.dtype, device: torch.device):
+    def __init__(self, clients: int, device: torch.device, home: str):
         self.rounds = np.full(clients, -1, dtype=np.int64)
         self.snapshots: dict[int, Tensor] = {}
         self.device = device
-        self.place = device if _home(clients * size * dtype.itemsize, device) == "device" else torch.device("cpu")
+        self.place = device if home == "device" else torch.device("cpu")
 
     def gather(self, clients: np.ndarray, w: Tensor) -> tuple[Tensor, Tensor]:
         """Return (n, size) what ``clients`` received last, ``w`` (1, size) where nothing, and (n, 1) if they did."""
@@ -154,28 +148,13 @@ def _index(clients: np.ndarray, values: Tensor) -> Tensor:
     return sent(np.asarray(clients), values.device)
 
 
-def _home(size: int, device: torch.device) -> str:
-    """Return where ``size`` bytes of client state go: device, memory or file."""
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None
-    return home(size, free, memory.available())
-
-
 def _reserve(home: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return zeros of ``shape`` in ``home``; a file has no name any more, so it goes with the process.
-
-    A file on a full disk would end the process where it is written to, without a word: Shortage where it may not fit.
-    """
+    """Return zeros of ``shape`` in ``home``; a file has no name any more, so it goes with the process."""
     if home == "device":
         return torch.zeros(shape, dtype=dtype, device=device)
     if home == "memory":
         return torch.from_numpy(np.zeros(shape, dtype=str(dtype).removeprefix("torch.")))  # torch.zeros writes them all
     count = shape[0] * shape[1]
-    folder, size = tempfile.gettempdir(), count * dtype.itemsize
-    if size > (free := shutil.disk_usage(folder).free):
-        raise Shortage(
-            f"client state: {said(size)} are more than half of what memory has free, and more than {folder} has "
-            f"({said(free)}). What helps: TMPDIR set to a folder on a larger disk, or more memory"
-        )
     with tempfile.NamedTemporaryFile(prefix="flatfed-clients-") as file:
-        file.truncate(size)
+        file.truncate(count * dtype.itemsize)
         return torch.from_file(file.name, shared=True, size=count, dtype=dtype).view(shape)

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flatfed.data.streams import stream
 from flatfed.engine.layout import Layout
-from flatfed.engine.streams import stream
 from flatfed.engine.transfer import sent
 
 if TYPE_CHECKING:

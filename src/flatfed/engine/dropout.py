@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flatfed.engine.streams import stream
+from flatfed.data.streams import stream
 
 Sites = list[tuple[tuple[int, ...], float]]  # shape of one image's mask and rate, as models have them under ``dropout``
 

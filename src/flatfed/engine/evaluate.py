@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -10,15 +12,14 @@ from torch.nn.functional import cross_entropy
 
 from flatfed.data import augment
 from flatfed.data.partition import Partition
-from flatfed.engine import interruption, shortage
 from flatfed.engine.layout import Layout
-from flatfed.engine.local import Resident
+from flatfed.engine.resident import Resident
 
 
 class Evaluation:
     """Evaluates flat rows of ``model`` in batches of ``batch_size``, without augmentation or dropout.
 
-    Where memory does not last for a batch, it is halved from then on.
+    ``pause`` is called before every batch, and may raise.
 
     ``sets``: ``test``; ``train``, the images of all clients one after the other, those given twice counted twice;
     ``clients``, every client by itself: on its own training images and, where the partition has it, on test images
@@ -28,10 +29,17 @@ class Evaluation:
     """
 
     def __init__(
-        self, model: nn.Module, layout: Layout, data: Resident, partition: Partition, sets: list[str], batch_size: int
+        self,
+        model: nn.Module,
+        layout: Layout,
+        data: Resident,
+        partition: Partition,
+        sets: list[str],
+        batch_size: int,
+        pause: Callable[[], None],
     ):
         self.model, self.layout, self.data, self.batch_size = model, layout, data, batch_size
-        self.sets = sets
+        self.sets, self.pause = sets, pause
         self.unseen = "validation" if "validation" in sets else "test"
         images = partition.validation if self.unseen == "validation" else partition.test
         self.images = torch.from_numpy(images).to(data.labels.device)
@@ -71,8 +79,7 @@ class Evaluation:
     def nodes(self, clients: np.ndarray, models: Tensor) -> list[dict[str, float]]:
         """Return accuracies of each of ``models`` (n, parameters) on images of its node in ``clients``, by column.
 
-        They are its training images and, where the partition has them, the test images drawn to its labels. Raises what
-        :meth:`hits` does.
+        They are its training images and, where the partition has them, the test images drawn to its labels.
         """
         each = []
         for node, row in zip(map(int, clients), models, strict=True):
@@ -82,29 +89,17 @@ class Evaluation:
             each.append({f"node_{name}_accuracy": float(self.hits(row, part)[1].mean()) for name, part in own.items()})
         return each
 
+    @torch.no_grad()
     def hits(self, row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:
         """Return (mean cross-entropy, (n,) 1 where the model is right, else 0) on the images ``index`` (n,).
 
-        Raises Stopped where a signal asks for it, Shortage where memory does not last for one image.
+        Sums are kept on the device until the end.
         """
-        while True:
-            try:
-                return self._hits(row, index)
-            except (RuntimeError, MemoryError) as error:
-                if not shortage.is_shortage(error):
-                    raise
-                more = shortage.asked(error)
-            # Here and not above: while an error is handled, it holds on to what was computed so far.
-            self.batch_size = shortage.fewer(self.batch_size, row.device, more)
-
-    @torch.no_grad()
-    def _hits(self, row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:
-        """Return what :meth:`hits` does; sums are kept on the device until the end."""
         views = self.layout.views(row)
         loss = torch.zeros((), dtype=torch.float64, device=row.device)
         right = torch.empty(len(index), dtype=torch.bool, device=row.device)
         for part, out in zip(index.split(self.batch_size), right.split(self.batch_size), strict=True):
-            interruption.check()
+            self.pause()
             labels = self.data.labels[part]
             images = augment.channels_last(self.data.batch(part))
             output = functional_call(self.model, views, (images,))

@@ -6,6 +6,7 @@ executor is part of a run: it is written to run.json and the checkpoint, and kep
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -38,12 +39,12 @@ class Batch:
     masks: list[Tensor]
 
 
-class Executor:
+class Executor(ABC):
     """Computes losses and gradients of flat rows; ``block`` rows train together (None: all of a round).
 
     ``whole``: a ragged batch is padded to its full size, and not only to the widest beside it. ``recorded``: local
-    steps are recorded once and replayed (:mod:`flatfed.engine.recording`), on a GPU as CUDA graphs. ``layers``: the
-    format that the model's layers compute in, None for that of the rows.
+    steps may be recorded once and replayed (:mod:`flatfed.engine.speed.recording`), on a GPU as CUDA graphs.
+    ``layers``: the format that the model's layers compute in, None for that of the rows.
     """
 
     name: ClassVar[str]
@@ -51,15 +52,17 @@ class Executor:
     whole: ClassVar[bool] = False
     recorded: ClassVar[bool] = False
 
-    def __init__(self, model: nn.Module, layout: Layout, transform: Transform | None = None):
+    def __init__(
+        self, model: nn.Module, layout: Layout, transform: Transform | None = None, layers: torch.dtype | None = None
+    ):
         self.model = model
         self.layout = layout
         self.transform = transform
-        self.layers: torch.dtype | None = None
+        self.layers = layers
 
+    @abstractmethod
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the losses (rows,) and gradients (rows, parameters) at the rows ``w`` of ``batch``."""
-        raise NotImplementedError
 
     def step(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the same for a local step: what a row gets does not depend on how many there are beside it."""
@@ -130,8 +133,8 @@ class Streams(Sequential):
     name = "streams"
     block = None
 
-    def __init__(self, model: nn.Module, layout: Layout, transform: Transform | None = None):
-        super().__init__(model, layout, transform)
+    def __init__(self, *of: Any):
+        super().__init__(*of)
         self._side: list[torch.cuda.Stream] = []
 
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -162,8 +165,8 @@ class Stacked(Executor):
     block = None
     whole = True
 
-    def __init__(self, model: nn.Module, layout: Layout, transform: Transform | None = None):
-        super().__init__(model, layout, transform)
+    def __init__(self, *of: Any):
+        super().__init__(*of)
         self._mapped = vmap(self._alone)
 
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -205,8 +208,8 @@ class Branches(Streams):
 EXECUTORS: dict[str, type[Executor]] = {cls.name: cls for cls in (Sequential, Stacked, Streams, Graph, Branches)}
 
 
-def executor(name: str, model: nn.Module, layout: Layout, transform: Transform | None = None) -> Executor:
+def kind(name: str) -> type[Executor]:
     """Return the executor called ``name``; ConfigError if there is none."""
     if name not in EXECUTORS:
         raise ConfigError(unknown("executor", name, EXECUTORS, "executor"))
-    return EXECUTORS[name](model, layout, transform)
+    return EXECUTORS[name]

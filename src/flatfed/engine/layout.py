@@ -11,7 +11,7 @@ from torch import Tensor, nn
 class Layout:
     """Names, shapes and sizes of a model's parameters, in the order of the flat row (that of ``parameters()``).
 
-    ``extra`` coordinates at the end of the row belong to no tensor (see :mod:`flatfed.engine.taps`).
+    ``extra`` coordinates at the end of the row belong to no tensor (see :mod:`flatfed.engine.speed.taps`).
     """
 
     names: tuple[str, ...]

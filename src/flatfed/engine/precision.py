@@ -18,6 +18,7 @@ from flatfed.runs import host
 
 STATE = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.float32}
 ANALYSED = ("float32", "float64")  # what Hessians may be computed in
+SWITCHES = (torch.backends.cuda.matmul, torch.backends.cudnn.conv)  # of a GPU's products of float32
 
 
 def layers(precision: str) -> torch.dtype | None:
@@ -63,15 +64,28 @@ def _slower(side: int = 512, turns: int = 5) -> float:
     return taken[1] / taken[0]
 
 
+def set_tensor_floats() -> None:
+    """Let a GPU multiply float32 with the digits of TF32, as the official code does."""
+    for switch in SWITCHES:
+        switch.fp32_precision = "tf32"
+
+
+def tensor_floats() -> bool:
+    """Return whether a GPU convolves float32 with the digits of TF32."""
+    return torch.backends.cudnn.conv.fp32_precision == "tf32"
+
+
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Compute matrix products of float32 in float32 on a GPU, too; training goes on with TF32, as the official code.
+    """Compute products of float32 in float32 on a GPU, too.
 
-    Averages of models are such products, and would lose half of their digits.
+    Averages of models, and products with a Hessian, would lose half of their digits.
     """
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
+    before = [switch.fp32_precision for switch in SWITCHES]
+    for switch in SWITCHES:
+        switch.fp32_precision = "ieee"
     try:
         yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+        for switch, value in zip(SWITCHES, before, strict=True):
+            switch.fp32_precision = value

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._rows import along
+from flatfed.data.streams import stream
 from flatfed.engine import batches
-from flatfed.engine.streams import stream
 from flatfed.files import digest_arrays
 from flatfed.runs.record import PROBE_FORMAT
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flatfed.engine.streams import stream
+from flatfed.data.streams import stream
 
 
 def active_clients(spec: dict[str, Any], clients: int, seed: int, round_: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""``executor: auto``: a short measured trial before the first round picks the fastest executor.
+"""Which executor computes a run's gradients: one by name or, for ``executor: auto``, the fastest in a short trial.
 
 Which one wins depends on the model, the device and the number of rows, and clocks are never quite the same: what was
 measured and picked is part of the run, written to run.json and the checkpoint and kept when a run goes on.
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from flatfed.engine import batches
-from flatfed.engine.sampling import active_clients
+from flatfed.engine import executors
+from flatfed.engine.checks import model
+from flatfed.engine.speed.recording import Recorded, recorder
 from flatfed.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,6 +28,23 @@ TIMES = 3  # measurements, of which the median counts
 ENOUGH = 3.0  # seconds after which an executor is not measured again
 
 
+def use(run: Simulation, name: str) -> None:
+    """Have the executor called ``name`` compute the gradients of ``run``.
+
+    :raises ConfigError: there is none, or it cannot run this model here.
+    """
+    run.use(executors.kind(name))
+    if run.executor.recorded and run.data.images.device.type != run.device.type:
+        gigabytes = run.data.images.nbytes / 1e9
+        raise ConfigError(
+            f"executor {name}: the images ({gigabytes:.1f} GB) lie in host memory, from which a recorded step "
+            "cannot gather; use sequential, stacked or streams"
+        )
+    model.check(run.executor, tuple(run.description["dataset"]["shape"]), run.private, run.dtype, run.device)
+    if run.executor.recorded:
+        run.local = Recorded(run.local, recorder(run.device))
+
+
 def trial(run: Simulation, known: dict[str, Any] | None = None) -> dict[str, Any]:
     """Have ``run``, before its first round, train with the fastest executor; return what was measured.
 
@@ -37,14 +55,12 @@ def trial(run: Simulation, known: dict[str, Any] | None = None) -> dict[str, Any
     the first round's rows are trained. Raises ConfigError if no executor can.
     """
     if known is not None:
-        run.use(known["picked"])
+        use(run, known["picked"])
         return known
-    order = active_clients(run.description["sampling"], run.clients, run.seed, run.round)
-    order = batches.by_length(order, run.sizes, run.schedule)
-    seconds, failed = {}, {}
+    order, seconds, failed = run.active(), {}, {}
     for name in ON[run.device.type]:
         try:
-            run.use(name)
+            use(run, name)
             seconds[name] = _measured(run, order)
         except (ConfigError, RuntimeError) as error:
             failed[name] = str(error).splitlines()[0]
@@ -53,7 +69,7 @@ def trial(run: Simulation, known: dict[str, Any] | None = None) -> dict[str, Any
         names = ", ".join(ON[run.device.type])
         raise ConfigError(f"executor: auto: none of {names} can run this model here ({reasons})")
     picked = min(seconds, key=seconds.__getitem__)
-    run.use(picked)
+    use(run, picked)
     return {"rows": len(order), "seconds": seconds, "failed": failed, "picked": picked}
 
 

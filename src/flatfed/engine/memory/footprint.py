@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from flatfed.engine.executors import Batch, Executor, Stacked
-from flatfed.engine.sizes import Footprint, Sizes
-from flatfed.engine.sizes import of as sizes_from
+from flatfed.engine.memory.sizes import Footprint, Sizes
+from flatfed.engine.memory.sizes import of as sizes_from
 
 if TYPE_CHECKING:
     from flatfed.engine.simulation import Simulation

@@ -9,54 +9,49 @@ their names, shapes and places.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from itertools import product
+from types import MethodType
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from flatfed.engine import taps
+from flatfed.engine.speed import taps
 
 POINTS, DENSE = 64, 4  # pixels of the largest images on which a product was measured to be faster, for a batch of 50
 
 
-class Points(nn.Conv2d):
-    """A convolution of one tap: every stride-th pixel times a matrix."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return the convolution of ``images`` (batch, C, H, W)."""
-        pixels = images[:, :, :: self.stride[0], :: self.stride[1]].permute(0, 2, 3, 1)
-        result = linear(pixels.flatten(0, 2), self.weight.flatten(1), self.bias)
-        return result.reshape(*pixels.shape[:3], -1).permute(0, 3, 1, 2)
+def points(layer: nn.Conv2d, images: Tensor) -> Tensor:
+    """Return the convolution of ``images`` (batch, C, H, W) by one tap: every stride-th pixel times a matrix."""
+    pixels = images[:, :, :: layer.stride[0], :: layer.stride[1]].permute(0, 2, 3, 1)
+    result = linear(pixels.flatten(0, 2), layer.weight.flatten(1), layer.bias)
+    return result.reshape(*pixels.shape[:3], -1).permute(0, 3, 1, 2)
 
 
-class Whole(nn.Conv2d):
-    """A convolution whose kernel lies on the image once, tap on pixel."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return the convolution of ``images`` (batch, C, H, W), of one pixel."""
-        return linear(images.flatten(1), self.weight.flatten(1), self.bias)[:, :, None, None]
+def once(layer: nn.Conv2d, images: Tensor) -> Tensor:
+    """Return the convolution of ``images`` (batch, C, H, W) by a kernel that lies on them once, tap on pixel."""
+    return linear(images.flatten(1), layer.weight.flatten(1), layer.bias)[:, :, None, None]
 
 
-class Dense(nn.Conv2d):
-    """A convolution as one matrix a pixel of its result (of size ``outputs``), from all pixels of the image.
+def dense(layer: nn.Conv2d, images: Tensor) -> Tensor:
+    """Return the convolution of ``images`` (batch, C, H, W) as one matrix a pixel of its result.
 
-    ``meets`` has for each pixel of the result, row by row, the tap that lies on each pixel of the image, None for none.
+    ``layer.meets`` has for each pixel of the result (of size ``layer.outputs``), row by row, the tap that lies on each
+    pixel of the image, None for none.
     """
+    # A tap's weights beside each other, once: matrices are then copies of whole blocks, and their gradients sums of
+    # such. One matrix a pixel of the result, since all at once would copy the kernels of rows that train together.
+    kernels = layer.weight.flatten(2).permute(2, 0, 1).contiguous().unbind()
+    nothing = torch.zeros_like(kernels[0])
+    pixels = images.permute(0, 2, 3, 1).flatten(1)
+    matrices = [torch.cat([nothing if tap is None else kernels[tap] for tap in met], dim=1) for met in layer.meets]
+    result = torch.stack([linear(pixels, matrix, layer.bias) for matrix in matrices], dim=1)
+    return result.reshape(-1, *layer.outputs, len(layer.weight)).permute(0, 3, 1, 2)
 
-    meets: list[list[int | None]]
-    outputs: tuple[int, int]
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Return the convolution of ``images`` (batch, C, H, W)."""
-        # A tap's weights beside each other, once: matrices are then copies of whole blocks, and their gradients sums of
-        # such. One matrix a pixel of the result, since all at once would copy the kernels of rows that train together.
-        kernels = self.weight.flatten(2).permute(2, 0, 1).contiguous().unbind()
-        nothing = torch.zeros_like(kernels[0])
-        pixels = images.permute(0, 2, 3, 1).flatten(1)
-        matrices = [torch.cat([nothing if tap is None else kernels[tap] for tap in met], dim=1) for met in self.meets]
-        result = torch.stack([linear(pixels, matrix, self.bias) for matrix in matrices], dim=1)
-        return result.reshape(-1, *self.outputs, len(self.weight)).permute(0, 3, 1, 2)
+#: What computes a convolution: the layer and its images to their convolution.
+Form = Callable[[nn.Conv2d, Tensor], Tensor]
 
 
 def of(model: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
@@ -75,23 +70,23 @@ def of(model: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
     return model
 
 
-def _form(layer: nn.Conv2d, size: tuple[int, int]) -> type[nn.Conv2d] | None:
+def _form(layer: nn.Conv2d, size: tuple[int, int]) -> Form | None:
     """Return as which product ``layer`` is computed on images of ``size`` (H, W), None where it is convolved."""
     pixels, bare = size[0] * size[1], not any(taps.border(layer))
     if layer.groups > 1:
         return None
     if bare and layer.kernel_size == (1, 1) and pixels <= POINTS:
-        return Points
+        return points
     if bare and layer.kernel_size == size:
-        return Whole
+        return once
     if pixels <= DENSE and 2 * pixels <= layer.kernel_size[0] * layer.kernel_size[1]:
-        return Dense
+        return dense
     return None
 
 
-def _reform(layer: nn.Conv2d, form: type[nn.Conv2d], size: tuple[int, int]) -> None:
+def _reform(layer: nn.Conv2d, form: Form, size: tuple[int, int]) -> None:
     """Have ``layer`` compute as ``form`` does on images of ``size`` (H, W)."""
-    if form is Dense:
+    if form is dense:
         (height, width), (left, _, top, _) = size, taps.border(layer)
         layer.outputs = taps.outputs(layer, size)
 
@@ -105,4 +100,4 @@ def _reform(layer: nn.Conv2d, form: type[nn.Conv2d], size: tuple[int, int]) -> N
             for row, column in product(*map(range, layer.outputs))
         ]
     # Not another layer in its place: weights that are tied, hooks, and lists that the model keeps stay what they were.
-    layer.__class__ = form
+    layer.forward = MethodType(form, layer)

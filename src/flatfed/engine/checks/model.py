@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from flatfed.engine.executors import Batch, Executor
-from flatfed.engine.shortage import is_shortage
+from flatfed.engine.memory.shortage import is_shortage
 from flatfed.errors import ConfigError
 
 ROWS, IMAGES = 2, 2

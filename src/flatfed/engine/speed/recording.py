@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from flatfed.engine import interruption
+from flatfed.engine.local import LocalTraining, Look
 
 if TYPE_CHECKING:
     from flatfed.engine.batches import RoundPlan
     from flatfed.engine.context import Context
-    from flatfed.engine.local import LocalTraining
 
 Work = Callable[[], None]
 Recorder = Callable[[Work], Work]
@@ -64,47 +63,52 @@ def recorder(device: torch.device) -> Recorder:
     return CudaGraphs(device) if device.type == "cuda" else lambda work: work
 
 
-class Recording:
-    """The recorded steps of a run, by number of rows, and the buffers (capacity, ...) that they work on."""
+class Recorded(LocalTraining):
+    """Local training by recorded steps, one for every number of rows, on buffers (capacity, ...) of their own."""
 
-    def __init__(self, record: Recorder):
+    def __init__(self, plain: LocalTraining, record: Recorder):
+        super().__init__(**plain.constants())
         self.record = record
-        self.forget()
+        self.release()
 
-    def forget(self) -> None:
+    def release(self) -> None:
         """Drop all recordings and the memory that they hold; the next block of rows makes new ones."""
         self.steps: dict[int, Work] = {}
         self.capacity, self.common = 0, True
         self.w = self.total = self.ctx = None
-        self.batch, self.keys = [], None
+        self.buffers, self.drawn = [], None
 
-    def train(self, local: LocalTraining, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
-        """Do what :meth:`flatfed.engine.local.LocalTraining.train` does, by replaying recorded steps."""
-        n, dealt, keys = len(w), local.dealt(plan, w.device), local.keys(plan, w.device)
+    def train(self, w: Tensor, plan: RoundPlan, ctx: Context, look: Look | None = None) -> Tensor:
+        """Do what :meth:`flatfed.engine.local.LocalTraining.train` does, by replaying steps; as it does to ``look``."""
+        if look is not None:
+            return super().train(w, plan, ctx, look)
+        n, dealt, keys = len(w), self.feed.dealt(plan, w.device), self.feed.keys(plan, w.device)
         self._reserve(w, dealt, keys, ctx)
         # A recorder may run the steps, so the rows are loaded after it.
         for rows in sorted({plan.rows(step) for step in range(plan.length)}):
             if rows not in self.steps:
-                self.steps[rows] = self.record(partial(self._step, local, rows))
+                self.steps[rows] = self.record(partial(self._step, rows))
         rows_of = [(self.w, w), *_pairs(self.ctx.client, ctx.client), *_pairs(self.ctx.scratch, ctx.scratch)]
         for buffer, values in (*rows_of, *self._constants(ctx)):
             buffer[: len(values)].copy_(values)
         self.total.zero_()
         for step in range(plan.length):
-            interruption.check()
+            self.pause()
             rows = plan.rows(step)
-            for buffer, values in zip(self.batch, dealt, strict=True):
+            for buffer, values in zip(self.buffers, dealt, strict=True):
                 buffer[:rows].copy_(values[:rows, step])
             if keys is not None:
-                self.keys[:rows].copy_(keys[:rows, step])
+                self.drawn[:rows].copy_(keys[:rows, step])
             self.steps[rows]()
         for buffer, values in rows_of:
             values.copy_(buffer[:n])
         return self.total[:n].clone()
 
-    def _step(self, local: LocalTraining, rows: int) -> None:
-        batch = local.batch([part[:rows] for part in self.batch], None if self.keys is None else self.keys[:rows])
-        self.total[:rows].add_(local.step(self.w[:rows], batch, self.ctx.narrow(rows)))
+    def _step(self, rows: int) -> None:
+        batch = self.feed.batch(
+            [part[:rows] for part in self.buffers], None if self.drawn is None else self.drawn[:rows]
+        )
+        self.total[:rows].add_(self.step(self.w[:rows], batch, self.ctx.narrow(rows)))
 
     def _constants(self, ctx: Context) -> list[tuple[Tensor, Tensor]]:
         """Return (buffer, values of ``ctx``) of what local steps only read."""
@@ -120,7 +124,7 @@ class Recording:
         if len(w) <= self.capacity and common == self.common:
             return
         capacity = max(len(w), self.capacity)
-        self.forget()
+        self.release()
 
         def buffer(values: Tensor | None, skipped: int = 1) -> Tensor | None:
             if values is None:
@@ -128,8 +132,8 @@ class Recording:
             return torch.zeros(capacity, *values.shape[skipped:], dtype=values.dtype, device=w.device)
 
         self.w, self.total = buffer(w), w.new_zeros(capacity)
-        self.batch = [buffer(values, 2) for values in dealt]
-        self.keys = buffer(keys, 2)
+        self.buffers = [buffer(values, 2) for values in dealt]
+        self.drawn = buffer(keys, 2)
         server = {name: torch.zeros_like(v) if common else buffer(v) for name, v in ctx.server.items()}
         self.ctx = replace(
             ctx,

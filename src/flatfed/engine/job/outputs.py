@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
+from flatfed.engine.lines import columns
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError
 from flatfed.files import write_whole
@@ -21,18 +22,6 @@ from flatfed.runs import record as records
 from flatfed.runs.record import FILES, LINES_SO_FAR, METRICS, MODEL, RECORD, RECORD_SO_FAR, RunRecord
 
 PREVIOUS = ".previous"  # folder in a run's, of the finished run that it replaced
-COLUMNS = (
-    "round",
-    "learning_rate",
-    "train_loss",
-    "{unseen}_loss",
-    "{unseen}_accuracy",
-    "clients",
-    "consistency",
-    "download_bytes",
-    "upload_bytes",
-    "seconds",
-)
 
 
 def write(
@@ -84,8 +73,8 @@ def write_so_far(
 
 def _write_lines(path: Path, simulation: Simulation, lines: list[dict[str, Any]]) -> None:
     with write_whole(path, "w") as file:
-        empty = [name.format(unseen=simulation.evaluate.unseen) for name in COLUMNS]
-        writer = csv.DictWriter(file, fieldnames=list(lines[0]) if lines else empty, lineterminator="\n")
+        names = list(lines[0]) if lines else columns(simulation.evaluate.unseen)
+        writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
 
@@ -113,7 +102,7 @@ def _record(
         probes=simulation.probes,
         executor=simulation.executor.name,
         rows=simulation.rows,
-        evaluated_together=simulation.images,
+        evaluated_together=simulation.evaluate.batch_size,
         row=simulation.layout.size,
         executor_trial=simulation.trial,
         precision=description["precision"],

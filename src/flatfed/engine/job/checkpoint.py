@@ -1,7 +1,7 @@
 """Checkpoints: of exactly one run, as of a whole round, and never trusted otherwise.
 
-One is a journal (:mod:`flatfed.engine.journal`) in a hidden folder beside the outputs of the run: the server's vectors
-and those of clients that took part since the one before. Random streams need no state, they are keyed by the round.
+One is a journal (:mod:`flatfed.engine.job.journal`) in a hidden folder beside the outputs of the run: the server's
+vectors and those of clients that took part since the one before. Random streams need no state, they are keyed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from flatfed.engine import interruption, journal
-from flatfed.engine.journal import Damaged, Journal
+from flatfed.engine.job import interruption, journal
+from flatfed.engine.job.journal import Damaged, Journal
 from flatfed.engine.simulation import Simulation
 from flatfed.runs.identity import told
 
 FOLDER = ".checkpoint"
 STALE = f"{FOLDER}.stale"
 NAME = f"{FOLDER}/{journal.MANIFEST}"
+
+#: What of a simulation is stored beside vectors and counts.
+PROGRESS = ("round", "mixed", "pending", "probes", "seconds", "rows", "trial")
 
 #: What has not been written yet may take so many seconds to write: Slurm gives 30 from SIGTERM to SIGKILL, of which a
 #: local step, or a round's own clients, take some.
@@ -83,7 +86,7 @@ class Checkpoint:
 
         Raises Damaged, with part of the state set, where a vector is not what was written.
         """
-        about, state, received = self.journal.about, simulation.state, simulation.received
+        about, state, received = self.journal.about, simulation.state, simulation.last_received
         with self.journal.reader() as get:
             for name, value in simulation.server.items():
                 value.copy_(get(f"server/{name}"))
@@ -94,8 +97,9 @@ class Checkpoint:
                 received.rounds[:] = about["received"]
                 wanted = sorted(set(about["received"]) - {-1})
                 received.snapshots = {r: get(f"received/{r}").to(received.place) for r in wanted}
-        for name, value in about["simulation"].items():
-            setattr(simulation, name, value)
+        for name in PROGRESS:
+            setattr(simulation, name, about["simulation"][name])
+        simulation.evaluate.batch_size = about["simulation"]["images"]
         simulation.cost.counts = dict(about["counts"])
         return about["progress"]
 
@@ -111,7 +115,7 @@ class Checkpoint:
     def write(self, simulation: Simulation, progress: dict[str, Any]) -> int:
         """Write what changed in ``simulation`` since the last checkpoint, and ``progress`` (JSON); return the bytes."""
         began = time.monotonic()
-        state, received = simulation.state, simulation.received
+        state, received = simulation.state, simulation.last_received
         vectors = _vectors(simulation)
         changed = {f"client/{name}/{client}" for client in np.flatnonzero(state.changed) for name in state.store}
         fresh = {
@@ -126,7 +130,10 @@ class Checkpoint:
             "executor": simulation.executor.name,
             "clients": np.flatnonzero(state.touched).tolist(),
             "received": received.rounds.tolist() if received is not None else None,
-            "simulation": {name: getattr(simulation, name) for name in simulation.PROGRESS},
+            "simulation": {
+                **{name: getattr(simulation, name) for name in PROGRESS},
+                "images": simulation.evaluate.batch_size,
+            },
             "counts": simulation.cost.counts,
             "progress": progress,
         }
@@ -151,7 +158,7 @@ class Checkpoint:
 
 def _vectors(simulation: Simulation) -> dict[str, Tensor]:
     """Return all vectors of ``simulation`` by name, as they lie in memory."""
-    state, received = simulation.state, simulation.received
+    state, received = simulation.state, simulation.last_received
     found = {f"server/{name}": value for name, value in simulation.server.items()}
     for client in np.flatnonzero(state.touched):
         found |= {f"client/{name}/{client}": values[int(client)] for name, values in state.store.items()}

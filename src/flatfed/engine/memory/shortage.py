@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from flatfed.engine import memory, sizes
+from flatfed.engine.memory import host, sizes
 from flatfed.errors import FlatFedError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from flatfed.engine.evaluate import Evaluation
     from flatfed.engine.simulation import Simulation
 
 #: What torch, its libraries and the C++ library say, in errors of no type of their own.
@@ -58,32 +62,47 @@ def told(device: torch.device, what: str, helps: str = "") -> Iterator[None]:
         raise Shortage(f"{short}. {helps or remedies(device)}") from None
 
 
-def spare(run: Simulation, rows: int, more: str) -> None:
-    """Have ``run`` take less memory in its next round, of which ``rows`` clients trained at a time; say so.
+def advance(run: Simulation) -> dict[str, float] | None:
+    """Have ``run`` advance a round, and return what it returns; begin it again with less where memory runs out.
 
-    Client state goes from the device to the host, where it takes as much as one more matrix of those rows, since no
-    number changes by that; else half as many clients train at a time. Without a server it is the other way round: the
-    store is mixed where it lies, and a CPU rounds otherwise than a GPU. ``more``: what :func:`asked` gave.
+    :raises Shortage: there is nothing left to take less of.
+    """
+    while True:
+        try:
+            return run.advance()
+        except (RuntimeError, MemoryError) as error:
+            if not (run.whole and is_shortage(error)):
+                raise
+            more = asked(error)
+        # Here and not above: while an error is handled, it holds on to what was computed so far.
+        spare(run, more)
+
+
+def spare(run: Simulation, more: str) -> None:
+    """Have ``run`` take less memory in its next round than in the one that failed; say so.
+
+    Client state goes from the device to the host, where it takes as much as one more matrix of the rows that trained at
+    a time, since no number changes by that; else half as many clients train at a time. Without a server it is the other
+    way round: the store is mixed where it lies, and a CPU rounds otherwise than a GPU. ``more``: what :func:`asked`
+    gave.
 
     :raises Shortage: clients train one at a time as it is.
     """
-    meeting = run.local.meeting
-    recording = (run.local if meeting is None else meeting.local).recording
-    if recording is not None:  # its buffers have as many rows as the largest block so far
-        recording.forget()
+    run.local.release()  # buffers have as many rows as the largest block so far
     release()
+    rows = run.block(len(run.active()))
     state, row = run.state, run.layout.size * run.dtype.itemsize
     mixed = run.algorithm.decentralised and rows > 1
     if state.home == "device" and not mixed and state.row_bytes() * run.clients >= rows * row:
-        state.move_out()
-        if run.received is not None:
-            run.received.move_out()
+        state.move_out(sizes.home(state.row_bytes() * run.clients, None, host.available()))
+        if run.last_received is not None:
+            run.last_received.move_out()
         now = f"client state ({sizes.said(state.row_bytes() * run.clients)}) goes to the host's {state.home}"
     elif rows > 1:
         run.rows = -(-rows // 2)
         now = f"{run.rows} client(s) at a time now, not {rows}: the same numbers up to rounding"
     else:
-        from flatfed.engine import footprint
+        from flatfed.engine.memory import footprint
 
         found = footprint.sizes_of(run)
         parts = sizes.listed(found.parts())
@@ -92,6 +111,24 @@ def spare(run: Simulation, rows: int, more: str) -> None:
             f"{sizes.said(found.total)} ({parts}). {remedies(run.device)}"
         )
     print(f"round {run.round + 1}: not enough memory on {place(run.device)}{more}; {now}", file=sys.stderr)
+
+
+def halve_batches(evaluate: Evaluation) -> None:
+    """Have ``evaluate`` take half as many images at a time from where memory does not last on; Shortage at one."""
+    plain = evaluate.hits
+
+    def hits(row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:
+        while True:
+            try:
+                return plain(row, index)
+            except (RuntimeError, MemoryError) as error:
+                if not is_shortage(error):
+                    raise
+                more = asked(error)
+            # Here and not above: while an error is handled, it holds on to what was computed so far.
+            evaluate.batch_size = fewer(evaluate.batch_size, row.device, more)
+
+    evaluate.hits = hits
 
 
 def fewer(images: int, device: torch.device, more: str) -> int:
@@ -129,4 +166,4 @@ def place(device: torch.device) -> str:
         free, total = torch.cuda.mem_get_info(device)
         name = torch.cuda.get_device_name(device)
         return f"{name} ({sizes.said(free)} of {sizes.said(total)} free)"
-    return f"{device.type} ({sizes.said(memory.available())} free)"
+    return f"{device.type} ({sizes.said(host.available())} free)"

@@ -18,7 +18,7 @@ from flatfed.algorithms import Algorithm
 from flatfed.algorithms._base import STATE
 from flatfed.algorithms._hooks import file_of, hook_of
 from flatfed.engine.context import Context
-from flatfed.engine.shortage import is_shortage
+from flatfed.engine.memory.shortage import is_shortage
 from flatfed.errors import FlatFedError
 
 HOOKS = (

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from flatfed.engine import batches, interruption
+from flatfed.engine import batches
 from flatfed.engine.context import Context
+from flatfed.engine.local import LocalTraining, Look
 from flatfed.engine.transfer import sent
 
 if TYPE_CHECKING:
     from flatfed.engine.batches import RoundPlan
-    from flatfed.engine.local import LocalTraining, Resident
+    from flatfed.engine.resident import Resident
+    from flatfed.engine.simulation import Simulation
 
 
 @dataclass
@@ -51,19 +53,19 @@ class Meeting:
         self.sessions: list[dict[str, Any]] = []
         self.waiting: list[Waiting] = []
 
-    def join(self, local: LocalTraining, session: dict[str, Any] | None = None) -> None:
-        """Have ``local`` train here, on the first one's images, and its ``session`` say together with how many.
+    def join(self, run: Simulation, session: dict[str, Any] | None = None) -> None:
+        """Have ``run`` train here, on the first one's images, and its ``session`` say together with how many.
 
         By itself, on the same images, where its executor takes one client at a time or is not that of those who meet,
         as where a run goes on with another one: what trained it is part of a run.
         """
-        self.data = self.data or local.data
-        local.data.images, local.data.labels = self.data.images, self.data.labels
-        if local.executor.block is not None:
+        self.data = self.data or run.data
+        run.data.images, run.data.labels = self.data.images, self.data.labels
+        if run.executor.block is not None:
             return
-        self.local = self.local or local
-        if local.executor.name == self.local.executor.name:
-            local.meeting = self
+        self.local = self.local or run.local
+        if run.executor.name == self.local.executor.name:
+            run.local = Joined(run.local, self)
             self.sessions.append({} if session is None else session)
             for one in self.sessions:
                 one["together"] = len(self.sessions)
@@ -100,45 +102,32 @@ class Meeting:
                 one.losses = own
 
 
-def go(works: Sequence[Callable[[Meeting], None]]) -> None:
-    """Do all ``works``, each a run that joins the meeting it is given; raise what the first that failed raised.
+class Joined(LocalTraining):
+    """Local training of a run at a ``meeting``; ``alone`` is how it would train by itself."""
 
-    Where one fails, the others are asked to stop as by a signal, so that they leave checkpoints. To have been stopped
-    is no failure where another failed, as to write its checkpoint.
-    """
-    meeting = Meeting(len(works))
-    errors: list[BaseException] = []
+    def __init__(self, alone: LocalTraining, meeting: Meeting):
+        super().__init__(**alone.constants())
+        self.alone, self.meeting = alone, meeting
 
-    def one(work: Callable[[Meeting], None]) -> None:
-        with meeting.turn:
-            try:
-                work(meeting)
-            except BaseException as error:
-                errors.append(error)
-                interruption.ask()
-            finally:
-                meeting.leave()
+    def release(self) -> None:
+        """Give back what is kept for all who meet."""
+        self.meeting.local.release()
 
-    threads = [threading.Thread(target=one, args=(work,)) for work in works]
-    with interruption.heeded():
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    if errors:
-        raise next((error for error in errors if not isinstance(error, interruption.Stopped)), errors[0])
+    def train(self, w: Tensor, plan: RoundPlan, ctx: Context, look: Look | None = None) -> Tensor:
+        """Train together with the others, but alone where somebody is to ``look``."""
+        return self.meeting.train(w, plan, ctx) if look is None else self.alone.train(w, plan, ctx, look)
 
 
 def merged(local: LocalTraining, present: Sequence[Waiting]) -> list[Tensor]:
     """Train the rows of all that are ``present`` as one block; return each one's sums of losses."""
     if len(present) == 1:
         (one,) = present
-        return [local.alone(one.w, one.plan, one.ctx)]
+        return [local.train(one.w, one.plan, one.ctx)]
     counts = [len(one.w) for one in present]
     plan, order = batches.merged([one.plan for one in present])
     places = sent(order, present[0].w.device)
     ctx, w = context(present, places), torch.cat([one.w for one in present])[places]
-    losses = local.alone(w, plan, ctx)
+    losses = local.train(w, plan, ctx)
     back = places.argsort()
     for one, own in zip(present, back.split(counts), strict=True):
         one.w.copy_(w[own])

@@ -1,0 +1,58 @@
+"""A simulation as a job has it: the core with what makes it faster, spares memory and refuses what cannot train."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from flatfed import algorithms
+from flatfed.data.dataset import Dataset
+from flatfed.data.partition import Partition
+from flatfed.engine import executors
+from flatfed.engine.checks import compatibility, hooks
+from flatfed.engine.memory import home, shortage
+from flatfed.engine.peers import PeerSimulation
+from flatfed.engine.precision import STATE
+from flatfed.engine.server import ServerSimulation
+from flatfed.engine.simulation import Simulation
+from flatfed.engine.speed import choice, live
+from flatfed.engine.weights import drawn
+
+
+def simulation(
+    description: dict[str, Any],
+    dataset: Dataset,
+    partition: Partition,
+    device: torch.device,
+    executor: str,
+    *,
+    algorithm: algorithms.Algorithm | None = None,
+    pretrained_file: str | os.PathLike[str] | None = None,
+    pause: Callable[[], None] = lambda: None,
+) -> Simulation:
+    """Return the run of a ``description``, before its first round, whose gradients ``executor`` computes.
+
+    ``algorithm``: in place of the description's; ``pretrained_file``: weights to start from.
+
+    :raises ConfigError: the description's parts do not go together, or the executor cannot run the model.
+    :raises FlatFedError: a hook of the algorithm does not do what it promises.
+    """
+    update, shape = description["update"], tuple(description["dataset"]["shape"])
+    algorithm = algorithm or algorithms.load(update["name"])(**update["params"])
+    hooks.watch(algorithm)
+    dtype = STATE[description["precision"]]
+    weights = live.weights(*drawn(description, pretrained_file), algorithm, shape, device, dtype)
+    private = algorithm.private_size(shape)
+    compatibility.check(algorithm, description, len(partition.offsets) - 1, private)
+    if private:
+        hooks.check_transform(algorithm, weights.initial, shape, private)
+    kind = PeerSimulation if algorithm.decentralised else ServerSimulation
+    parts = description, dataset, partition, device, algorithm, weights
+    run = kind(*parts, executors.kind(executor), lambda size: home.of(size, device), pause)
+    choice.use(run, executor)
+    hooks.check_evaluated(algorithm, run.server)
+    shortage.halve_batches(run.evaluate)
+    return run

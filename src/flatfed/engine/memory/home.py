@@ -1,0 +1,30 @@
+"""Where what clients keep between rounds is to lie."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+
+import torch
+
+from flatfed.engine.memory import host, sizes
+from flatfed.engine.memory.shortage import Shortage
+
+
+def of(size: int, device: torch.device) -> str:
+    """Return where ``size`` bytes of client state go: ``device``, ``memory`` or (memory-mapped) ``file``.
+
+    On the device while they take at most half of its free memory, else in host memory while at most half of that.
+
+    :raises Shortage: a file they would need is larger than the disk has room for, on which a write would end the
+        process without a word.
+    """
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None
+    found = sizes.home(size, free, host.available())
+    folder = tempfile.gettempdir()
+    if found == "file" and size > (free := shutil.disk_usage(folder).free):
+        raise Shortage(
+            f"client state: {sizes.said(size)} are more than half of what memory has free, and more than {folder} has "
+            f"({sizes.said(free)}). What helps: TMPDIR set to a folder on a larger disk, or more memory"
+        )
+    return found

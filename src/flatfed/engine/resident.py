@@ -1,0 +1,54 @@
+"""The data set on the device, for whole batches at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flatfed.data import augment
+from flatfed.data.dataset import Dataset
+from flatfed.engine.transfer import sent
+
+
+@dataclass
+class Resident:
+    """``images`` (N, C, H, W) uint8 and ``labels`` (N,), normalised and augmented on the fly.
+
+    Images may lie on the host instead (:func:`placed`); batches of them are then gathered there.
+    """
+
+    images: Tensor
+    labels: Tensor
+    mean: Tensor
+    std: Tensor
+    dtype: torch.dtype
+    scheme: str
+
+    @classmethod
+    def of(
+        cls, data: Dataset, about: dict[str, Any], scheme: str, device: torch.device, dtype: torch.dtype
+    ) -> Resident:
+        """Return ``data`` on ``device``, normalised by ``mean`` and ``std`` of the description's ``about`` them."""
+        mean, std = (torch.tensor(about[name], dtype=dtype, device=device) for name in ("mean", "std"))
+        labels = torch.from_numpy(np.asarray(data.labels)).to(device)
+        return cls(placed(data.images, device), labels, mean, std, dtype, scheme)
+
+    def batch(self, index: Tensor, draws: Tensor | None = None) -> Tensor:
+        """Return normalised images (*index.shape, C, H, W), augmented where ``draws`` are given."""
+        scheme = self.scheme if draws is not None else "none"
+        images = self.images[index.to(self.images.device)]
+        if images.device != self.mean.device:
+            images = sent(images, self.mean.device)
+        return augment.batch(images, self.mean, self.std, draws, scheme, self.dtype)
+
+
+def placed(images: np.ndarray, device: torch.device) -> Tensor:
+    """Return ``images`` on ``device``; on the host, memory-mapped, if they take over half of a GPU's free memory."""
+    found = torch.from_numpy(np.asarray(images))
+    if device.type == "cuda" and images.nbytes > torch.cuda.mem_get_info(device)[0] // 2:
+        return found
+    return found.to(device)

@@ -1,0 +1,56 @@
+"""The run's model as it is computed fastest: without its dead taps, small convolutions as products of matrices."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from flatfed.algorithms import Algorithm
+from flatfed.engine.layout import Layout
+from flatfed.engine.speed import products, taps
+from flatfed.engine.weights import Weights
+
+
+class LiveWeights(Weights):
+    """Weights whose rows have one number in place of all dead ones (:mod:`flatfed.engine.speed.taps`).
+
+    ``parameters`` is still the number of the full model's, of which :meth:`tensors` and :meth:`row` tell.
+    """
+
+    def __init__(self, live: taps.LiveTaps, initial: Tensor, device: torch.device, dtype: torch.dtype):
+        super().__init__(live.model, live.reduce(initial.to(dtype)), device, dtype)
+        self.taps, self.parameters, self.layout = live, len(initial), live.layout
+
+    def tensors(self, row: Tensor) -> dict[str, Tensor]:
+        """Return name -> tensor of the full model whose row (size,) is ``row``."""
+        return self.taps.full.views(self.taps.expand(row))
+
+    def row(self, tensors: dict[str, Tensor]) -> Tensor:
+        """Return the row (size,) of a full model's ``tensors``, on the device."""
+        whole = torch.cat([tensors[name].reshape(-1) for name in self.taps.full.names]).to(self.initial)
+        return self.taps.reduce(whole)
+
+
+def weights(
+    model: nn.Module,
+    initial: Tensor,
+    algorithm: Algorithm,
+    shape: tuple[int, int, int],
+    device: torch.device,
+    dtype: torch.dtype,
+) -> Weights:
+    """Return the ``initial`` weights (parameters,) of ``model`` for images of ``shape`` (C, H, W).
+
+    Dead taps are left out where ``algorithm`` treats all weights alike.
+    """
+    live = taps.find(model, shape, initial) if vars(type(algorithm)).get("alike") else None
+    found = Weights(model, initial, device, dtype) if live is None else LiveWeights(live, initial, device, dtype)
+    found.model = products.of(found.model, shape)
+    return found
+
+
+def layout_of(model: nn.Module, shape: tuple[int, int, int], alike: bool) -> tuple[nn.Module, Layout]:
+    """Return the model as it is computed, and the layout of its rows; ``model`` may be on torch's device "meta"."""
+    live = taps.cropped(model, shape) if alike else None
+    found, layout = (model, Layout.of(model)) if live is None else (live.model, live.layout)
+    return products.of(found, shape), layout

@@ -1,0 +1,70 @@
+"""The rooms of the package: each imports only those before it, and the core of the engine none of what wraps it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parents[2] / "src"
+
+#: From the ground up; a room is a file or a folder of flatfed, and rooms on one line do not import each other.
+ORDER = (
+    ("errors",),
+    ("files", "forms"),
+    ("algorithms", "models", "data"),
+    ("runs",),
+    ("engine",),
+    ("papers",),
+    ("experiment",),
+    ("analysis",),
+    ("tables",),
+    ("figures",),
+    ("commands",),
+    ("cli",),
+)
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Yield the dotted names in flatfed that a file imports, where only a type checker would not."""
+
+    def nodes(tree: ast.AST) -> Iterator[ast.AST]:
+        for child in ast.iter_child_nodes(tree):
+            if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+                continue
+            yield child
+            yield from nodes(child)
+
+    for node in nodes(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "flatfed":
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("flatfed."))
+
+
+CORE = sorted((SRC / "flatfed/engine").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda path: path.stem)
+def test_the_core_of_the_engine_knows_nothing_of_what_wraps_it(path):
+    around = tuple(f"flatfed.engine.{room}" for room in ("speed", "memory", "checks", "job"))
+    assert [name for name in imported(path) if name.startswith(around)] == []
+
+
+def test_a_round_is_read_in_one_sitting():
+    """From sampling to aggregation: the simulation, a round with a server, its local steps and who takes part."""
+    names = ("simulation", "server", "local", "sampling")
+    lines = [(SRC / f"flatfed/engine/{name}.py").read_text(encoding="utf-8").count("\n") for name in names]
+    assert sum(lines) <= 520
+
+
+if __name__ == "__main__":
+    place = {room: number for number, rooms in enumerate(ORDER) for room in rooms}
+    for path in sorted(SRC.rglob("*.py")):
+        own = path.relative_to(SRC / "flatfed").parts[0].removesuffix(".py")
+        for name in imported(path):
+            other = name.split(".")[1]
+            if own != other and place.get(other, -1) >= place.get(own, 99):
+                print(path.relative_to(SRC), name)
