@@ -25,8 +25,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from flatfed.analysis import records  # noqa: E402
 from flatfed.errors import DataError, FlatFedError  # noqa: E402
+from flatfed.runs import curvature  # noqa: E402
 from flatfed.tables.compare import paired  # noqa: E402
 
 FEWEST = 3  # seeds of an interval
@@ -41,7 +41,7 @@ METRICS = {
 def hessians(folder: Path, algorithm: str) -> dict[int, dict[str, Any]]:
     """Return seed -> hessian.json of ``algorithm``; DataError where there is none."""
     paths = (folder / algorithm).glob("seed*/hessian.json")
-    found = {int(path.parent.name.removeprefix("seed")): records.read(path) for path in paths}
+    found = {int(path.parent.name.removeprefix("seed")): curvature.read(path) for path in paths}
     if not found:
         raise DataError(f"{folder / algorithm}: holds no seed<k>/hessian.json")
     return dict(sorted(found.items()))
@@ -75,17 +75,17 @@ def compared(folder: Path, base: str, algorithms: list[str]) -> list[str]:
         ]
         used = [record[seed] for record in (first, second) for seed in seeds]
         for metric, name in METRICS.items():
-            if records.METRICS[metric][0] and any(record["scaled"] is None for record in used):
+            if curvature.METRICS[metric][0] and any(record["scaled"] is None for record in used):
                 continue
             if gone:
                 lines.append(f"| {algorithm}, {name} | {len(seeds)} | | | diverged: {'; '.join(gone)} | | |")
                 continue
-            pairs = [(records.value(second[seed], metric), records.value(first[seed], metric)) for seed in seeds]
+            pairs = [(curvature.value(second[seed], metric), curvature.value(first[seed], metric)) for seed in seeds]
             theirs, ours = zip(*pairs, strict=True)
             interval = paired(theirs, ours)
             bounds = f" [{interval.low:+.3g}, {interval.high:+.3g}]" if len(seeds) >= FEWEST else ", no interval"
             kind = "trace" if metric.endswith("trace") else "eigenvalues"
-            short = sum(not records.estimates(record, metric)["converged"][kind] for record in used)
+            short = sum(not curvature.estimates(record, metric)["converged"][kind] for record in used)
             cells = (
                 f"{algorithm}, {name}",
                 f"{len(seeds)}",

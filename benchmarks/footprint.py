@@ -31,14 +31,14 @@ from workloads import ALGORITHMS, WORKLOADS, Workload  # noqa: E402
 from flatfed.engine.job import assembly  # noqa: E402
 from flatfed.engine.job.checkpoint import Checkpoint  # noqa: E402
 from flatfed.engine.job.machine import machine, pick_device, set_up  # noqa: E402
-from flatfed.engine.memory import footprint, host  # noqa: E402
+from flatfed.engine.memory import available, footprint  # noqa: E402
 
 ROUNDS = 2
 
 
 def measure(workload: Workload, algorithm: str, device: torch.device, threads: int) -> dict[str, Any]:
     """Return bytes at the peak of a run's rounds, evaluation and checkpoint in this process, and seconds in all."""
-    began, free = time.monotonic(), host.available()
+    began, free = time.monotonic(), available.available()
     set_up(threads)
     changes = {"rounds": ROUNDS, "evaluation": {"every": ROUNDS, "sets": ["test"], "batch_size": 1000}}
     spec = workload.description(algorithm, **changes)

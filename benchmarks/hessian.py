@@ -6,8 +6,8 @@ All take turns in one process on the same random images, in the same micro-batch
 meets them alike; every turn measures each once, and ``seconds`` are medians. ``gradient`` is one gradient of the loss
 on all the images, without a graph of its own; ``pyhessian`` one product by PyHessian's loop over a data loader; both of
 the model as it is. ``single`` is one product by itself, ``block`` one of a block that shares the graphs, both by
-``flatfed.analysis.hessian_products`` and, as in a Hessian of ours, of the model with small convolutions as products
-(``flatfed.engine.speed.products``); ``our_gradient`` is a gradient of that one. The products must agree.
+``flatfed.analysis.hessian.vector_products`` and, as in a Hessian of ours, of the model with small convolutions as
+products (``flatfed.engine.speed.products``); ``our_gradient`` is a gradient of that one. The products must agree.
 ``peak_memory_bytes`` is that of the whole process.
 """
 
@@ -33,8 +33,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed import models  # noqa: E402
-from flatfed.analysis.hessian_products import Products  # noqa: E402
-from flatfed.engine.memory.host import reuse_memory  # noqa: E402
+from flatfed.analysis.hessian.vector_products import Products  # noqa: E402
+from flatfed.engine.memory.available import reuse_memory  # noqa: E402
 from flatfed.engine.speed import products  # noqa: E402
 
 SHAPES = {"cnn_tiny": (1, 8, 8), "cnn": (3, 32, 32), "resnet18_gn": (3, 32, 32)}

@@ -29,7 +29,7 @@ def measure(name: str, keep: bool) -> dict[str, float]:
     from torch.nn.functional import cross_entropy
 
     from flatfed import models
-    from flatfed.engine.memory.host import reuse_memory
+    from flatfed.engine.memory.available import reuse_memory
 
     torch.set_num_threads(1)
     if keep:

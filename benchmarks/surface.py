@@ -3,7 +3,7 @@
     PYTHONPATH=src .venv/bin/python benchmarks/surface.py [--model cnn_tiny] [--images 1290] [--points 300]
 
 The plain loop is what one would write: put the weights of a point into the module, go through the images in batches,
-normalise them, add up the losses. Beside it both ways of ``flatfed.analysis.landscape_points``. All three take turns,
+normalise them, add up the losses. Beside it both ways of ``flatfed.analysis.landscape.points``. All three take turns,
 block of points by block, and the median block counts, so that what else the machine does meets them alike; losses must
 agree. Only ``--points`` of the 2,601 points are evaluated, spread over the grid; ``seconds`` is for all of them. Images
 are random.
@@ -27,12 +27,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed import models  # noqa: E402
-from flatfed.analysis import landscape_directions  # noqa: E402
-from flatfed.analysis._model import Trained  # noqa: E402
-from flatfed.analysis.landscape_points import TOGETHER, WAYS, Points  # noqa: E402
+from flatfed.analysis.landscape.points import TOGETHER, WAYS, Points  # noqa: E402
+from flatfed.analysis.landscape.sample import directions  # noqa: E402
+from flatfed.analysis.trained_model import Trained  # noqa: E402
 from flatfed.data.partition import Partition  # noqa: E402
 from flatfed.engine.layout import Layout  # noqa: E402
-from flatfed.engine.memory.host import reuse_memory  # noqa: E402
+from flatfed.engine.memory.available import reuse_memory  # noqa: E402
 from flatfed.engine.resident import Resident  # noqa: E402
 
 SHAPES = {"cnn_tiny": (1, 8, 8), "cnn": (3, 32, 32), "resnet18_gn": (3, 32, 32)}
@@ -75,7 +75,7 @@ def measure(options: argparse.Namespace) -> dict:
     device = torch.device(options.device)
     trained = problem(options.model, options.images, options.batch, device)
     index = trained.choose("train", None, 0)
-    first, second = landscape_directions.draw(trained.layout, trained.row, 0)
+    first, second = directions.draw(trained.layout, trained.row, 0)
     along = torch.linspace(-1, 1, GRID, device=device)
     chosen = np.linspace(0, GRID**2 - 1, options.points).astype(int)
     x, y = (along[torch.from_numpy(part).to(device)][:, None] for part in np.unravel_index(chosen, (GRID, GRID)))

@@ -17,7 +17,7 @@ from PIL import Image
 
 from flatfed import experiment
 from flatfed.files import digest_json
-from flatfed.tables import gallery
+from flatfed.figures import gallery
 from flatfed.tables.formats.html import TEMPLATES
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,8 +8,8 @@ from pathlib import Path
 import yaml
 
 from flatfed import files, forms
-from flatfed.analysis import records as hessians
 from flatfed.files import digest_file, write_json
+from flatfed.runs import curvature as hessians
 from flatfed.runs import identity
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings

@@ -25,8 +25,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from flatfed import algorithms, experiment, provenance  # noqa: E402
+from flatfed import algorithms, experiment  # noqa: E402
 from flatfed.experiment import Experiment, Run  # noqa: E402
+from flatfed.runs import provenance  # noqa: E402
 
 EXECUTORS = ("sequential", "stacked")
 ROUNDS = 3
@@ -132,7 +133,7 @@ def recorded(was: str, files: dict[str, str], now: str, listed: list[dict[str, A
 
 def shared(src: Path) -> tuple[str, dict[str, str]]:
     """Return the digest of what all trainings share, and those of its files, as the code under ``src`` has it."""
-    code = "import json; from flatfed.provenance import SHARED, SRC, code_digest, files\n"
+    code = "import json; from flatfed.runs.provenance import SHARED, SRC, code_digest, files\n"
     code += "print(json.dumps([code_digest(SRC, SHARED), files(SRC, SHARED)]))"
     environment = {**os.environ, "PYTHONPATH": str(src)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -82,22 +82,22 @@ def weights(options: argparse.Namespace) -> None:
 
 
 def train(options: argparse.Namespace) -> None:
-    from flatfed import algorithms, gpus, models, provenance, run_lock
-    from flatfed.commands import run_description
+    from flatfed import algorithms, gpus, models
+    from flatfed.runs import description, lock, provenance
 
     runs, partitions, outs = options.run, options.partition, options.out
     if not len(runs) == len(partitions) == len(outs):
         counts = f"{len(runs)} of --run, {len(partitions)} of --partition and {len(outs)} of --out"
         raise DataError(f"every run has a partition and a folder of its own, but there are {counts}")
     for place, run in enumerate(runs):
-        run_description.checked(run, f"--run{f'[{place}]' if len(runs) > 1 else ''}")
+        description.checked(run, f"--run{f'[{place}]' if len(runs) > 1 else ''}")
     algorithms.load(runs[0]["update"]["name"])
     models.card(runs[0]["model"]["name"])
     common = {"threads": options.threads, "weights": options.weights, "code_digest": provenance.run_digest(runs[0])}
     common["device"] = gpus.demanded(options.device)
     with contextlib.ExitStack() as held:
         for out in outs:
-            held.enter_context(run_lock.held(out))
+            held.enter_context(lock.held(out))
         if common["device"] == "cuda":
             held.enter_context(gpus.claimed())
         from flatfed.engine.job.together import train_together
@@ -121,11 +121,12 @@ def evaluate(options: argparse.Namespace) -> None:
 
 
 def choose(options: argparse.Namespace) -> None:
+    from flatfed import forms
     from flatfed.commands import choose as choices
     from flatfed.commands import specifications
+    from flatfed.runs.choice import Choice
 
-    specifications.checked(options.spec, "choose")
-    choices.choose(options)
+    choices.choose(forms.read(Choice, specifications.checked(options.spec, "choose"), "--spec"), options.out)
 
 
 def hessian(options: argparse.Namespace) -> None:
@@ -158,7 +159,7 @@ def figure(options: argparse.Namespace) -> None:
     from flatfed.commands import specifications
 
     specifications.checked(options.spec, "figure")
-    from flatfed.tables import figures
+    from flatfed import figures
 
     figures.make(options.spec, options.out_dir)
 
@@ -204,7 +205,7 @@ def errata(options: argparse.Namespace) -> None:
 
 
 def gallery(options: argparse.Namespace) -> None:
-    from flatfed.tables import gallery as page
+    from flatfed.figures import gallery as page
 
     page.make(options.folder, options.out, options.head)
 
@@ -224,9 +225,10 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def time(options: argparse.Namespace) -> None:
-    from flatfed.commands import run_description, time_run
+    from flatfed.commands import time_run
+    from flatfed.runs import description
 
-    run_description.checked(options.run, "--run")
+    description.checked(options.run, "--run")
     time_run.write(
         options.run,
         options.dataset,

@@ -7,11 +7,11 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from flatfed.errors import DataError, NotJSON
+from flatfed.errors import DataError, FlatFedError, NotJSON
 
 
 @contextlib.contextmanager
@@ -50,6 +50,26 @@ def check_place(path: str | os.PathLike[str], *, folder: bool = False) -> None:
         raise DataError(f"{path}: is a folder; wanted: the name of a file to write")
     if (standing != path or folder) and not standing.is_dir():
         raise DataError(f"{standing}: is a file; wanted: a folder, or a name that is free, to write to")
+
+
+def check_writable(folders: Iterable[Path]) -> None:
+    """Raise FlatFedError for the first of ``folders`` that cannot be written to, or made where it is not there yet."""
+    for folder in sorted({_standing(folder) for folder in folders}):
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+            raise FlatFedError(
+                f"{folder}: read-only file system; results, resources, logs and benchmarks have to be on one that "
+                f"can be written to. Nothing was started"
+            )
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise FlatFedError(
+                f"{folder}: the folder belongs to somebody else, or may not be written to: see `ls -ld {folder}`. "
+                f"Nothing was started"
+            )
+
+
+def _standing(folder: Path) -> Path:
+    """Return ``folder``, or the nearest one above it that exists."""
+    return next(place for place in (folder, *folder.parents) if place.exists())
 
 
 def _umask() -> int:

@@ -20,7 +20,7 @@ from flatfed.engine.job import assembly, checkpoint, together
 from flatfed.engine.job.machine import set_up
 from flatfed.engine.local import placed
 from flatfed.engine.simulation import Simulation
-from flatfed.engine.speed.choice import ON, trial
+from flatfed.engine.speed.fastest import ON, trial
 
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked", "streams", "graph", "branches"])
 NAMES = pytest.mark.parametrize("name", algorithms.names())

@@ -11,7 +11,7 @@ from torch.nn.functional import dropout, relu
 
 from flatfed import cli
 from flatfed.engine import executors
-from flatfed.engine.checks import model as batch_of_two
+from flatfed.engine.checks import trial_batch as batch_of_two
 from flatfed.engine.executors import EXECUTORS
 from flatfed.engine.layout import Layout
 from flatfed.errors import ConfigError

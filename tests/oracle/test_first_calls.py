@@ -16,7 +16,7 @@ from harness import description, needs, simulation, sizes, write_problem
 from flatfed import algorithms
 from flatfed.engine.checks import hooks
 from flatfed.engine.memory import shortage
-from flatfed.engine.speed.choice import trial
+from flatfed.engine.speed.fastest import trial
 from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import FlatFedError
 

@@ -11,10 +11,11 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from flatfed.analysis import hessian_eigen, hessian_estimates, hessian_pyhessian, records
-from flatfed.analysis.hessian import KEYS, signs
-from flatfed.analysis.hessian_products import Products
+from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates
+from flatfed.analysis.hessian.measure import KEYS, signs
+from flatfed.analysis.hessian.vector_products import Products
 from flatfed.errors import FlatFedError
+from flatfed.runs import curvature
 
 SIZE = 100
 SPECTRUM = torch.cat([torch.tensor([50.0, 40, 30, 30, 20, -15]), torch.linspace(-1, 3, SIZE - 6)]).double()
@@ -123,7 +124,7 @@ def test_a_small_cnn_against_its_whole_hessian(block):
     expected = exact(products)
     assert products.size == 196
     torch.testing.assert_close(whole(products), expected, rtol=1e-9, atol=1e-12)
-    found = hessian_eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=1e-5, most=2000)
+    found = eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=1e-5, most=2000)
     values = torch.linalg.eigvalsh(expected).flip(0)
     assert found.converged
     torch.testing.assert_close(found.values, values[:5], rtol=1e-6, atol=0)
@@ -132,7 +133,7 @@ def test_a_small_cnn_against_its_whole_hessian(block):
 @pytest.mark.parametrize(("block", "count"), [(1, 3), (4, 5)])  # a block meets an eigenvalue that is there twice
 def test_eigenvalues_of_a_prescribed_spectrum(block, count):
     products = quadratic(block=block)
-    found = hessian_eigen.top(products, draw(products, "eigenvalues"), count, tolerance=1e-5, most=2000)
+    found = eigen.top(products, draw(products, "eigenvalues"), count, tolerance=1e-5, most=2000)
     assert found.converged and (found.residuals <= 1e-5 * found.values).all()
     torch.testing.assert_close(found.values, torch.tensor([50.0, 40, 30, 30, 20]).double()[:count], rtol=1e-6, atol=0)
     rows = found.vectors
@@ -143,16 +144,16 @@ def test_eigenvalues_of_a_prescribed_spectrum(block, count):
 
 def test_the_stopping_rule_of_eigenvalues():
     products = quadratic()
-    loose = hessian_eigen.top(products, draw(products, "eigenvalues"), 2, tolerance=0.01, most=600)
+    loose = eigen.top(products, draw(products, "eigenvalues"), 2, tolerance=0.01, most=600)
     few = products.done
     assert loose.converged and (loose.residuals <= 0.01 * loose.values).all()
     products = quadratic()
-    hessian_eigen.top(products, draw(products, "eigenvalues"), 2, tolerance=1e-6, most=600)
+    eigen.top(products, draw(products, "eigenvalues"), 2, tolerance=1e-6, most=600)
     assert products.done > few
     products = quadratic()
-    cut = hessian_eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=1e-8, most=8)
+    cut = eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=1e-8, most=8)
     assert not cut.converged and (cut.residuals > 1e-8 * cut.values).any()
-    at_once = hessian_eigen.top(quadratic(), draw(products, "eigenvalues"), 5, tolerance=1e-8, most=1)
+    at_once = eigen.top(quadratic(), draw(products, "eigenvalues"), 5, tolerance=1e-8, most=1)
     assert not at_once.converged and at_once.vectors.shape == (5, SIZE)
 
 
@@ -166,7 +167,7 @@ def test_all_eigenvalues_whatever_their_multiplicity(kind, count):
         "prescribed": MATRIX,
     }[kind]
     products = quadratic(matrix)
-    found = hessian_eigen.top(products, draw(products, "eigenvalues"), count, tolerance=1e-6, most=2000)
+    found = eigen.top(products, draw(products, "eigenvalues"), count, tolerance=1e-6, most=2000)
     expected = torch.linalg.eigvalsh(matrix).flip(0)[:count]
     torch.testing.assert_close(found.values, expected, rtol=1e-6, atol=1e-10)
     assert found.converged
@@ -175,27 +176,27 @@ def test_all_eigenvalues_whatever_their_multiplicity(kind, count):
 def test_pyhessian_on_a_prescribed_spectrum():
     products = quadratic()
     state, default = torch.get_rng_state(), torch.get_default_dtype()
-    found = hessian_pyhessian.estimate(products, 0, 7, tolerance=0.01, error=0.05, most=256)
+    found = pyhessian_estimates.estimate(products, 0, 7, tolerance=0.01, error=0.05, most=256)
     assert found["top_eigenvalue"] == pytest.approx(50, rel=1e-3)
     assert found["eigenvalue_converged"] and found["residual"] < 0.5
     assert abs(found["trace"] - float(SPECTRUM.sum())) < 3 * found["trace_standard_error"]
     assert torch.equal(torch.get_rng_state(), state) and torch.get_default_dtype() == default
     assert all(parameter.grad is None for parameter in products.parameters)
-    again = hessian_pyhessian.estimate(products, 0, 7, tolerance=0.01, error=0.05, most=256)
+    again = pyhessian_estimates.estimate(products, 0, 7, tolerance=0.01, error=0.05, most=256)
     assert again == found
-    assert hessian_pyhessian.estimate(products, 1, 7, tolerance=0.01, error=0.05, most=256) != found
+    assert pyhessian_estimates.estimate(products, 1, 7, tolerance=0.01, error=0.05, most=256) != found
 
 
 def test_pyhessians_trace_does_not_end_at_once_where_it_is_negative():
-    found = hessian_pyhessian.estimate(quadratic(-MATRIX), 0, 7, tolerance=0.01, error=0.05, most=64)
+    found = pyhessian_estimates.estimate(quadratic(-MATRIX), 0, 7, tolerance=0.01, error=0.05, most=64)
     assert found["trace_vectors"] == 64 and found["trace"] < 0
     assert found["top_eigenvalue"] == pytest.approx(-50, rel=1e-3)  # the largest in size
 
 
-def none_known() -> hessian_eigen.Eigen:
+def none_known() -> eigen.Eigen:
     nothing = torch.zeros(0).double()
     forms = torch.zeros(1, 0, 0).double()
-    return hessian_eigen.Eigen(nothing, torch.zeros(0, SIZE).double(), nothing, nothing.bool(), forms, True)
+    return eigen.Eigen(nothing, torch.zeros(0, SIZE).double(), nothing, nothing.bool(), forms, True)
 
 
 @pytest.mark.parametrize("deflated", [False, True])
@@ -203,11 +204,11 @@ def test_the_trace_over_seeds_and_its_own_error(deflated):
     products, truth = quadratic(block=32), float(SPECTRUM.sum())
     known = none_known()
     if deflated:
-        known = hessian_eigen.top(products, draw(products, "eigenvalues"), 3, tolerance=0.01, most=600)
+        known = eigen.top(products, draw(products, "eigenvalues"), 3, tolerance=0.01, most=600)
     found = []
     for seed in range(200):
         drawn = draw(products, "trace", seed)
-        found.append(hessian_estimates.trace(products, drawn, known, error=0.08, most=128))
+        found.append(estimates.trace(products, drawn, known, error=0.08, most=128))
     values = np.array([one.value for one in found])
     within = [abs(one.value - truth) <= 2 * one.standard_error for one in found]
     assert abs(values.mean() - truth) <= 3 * values.std(ddof=1) / math.sqrt(200)
@@ -219,9 +220,9 @@ def test_the_trace_over_seeds_and_its_own_error(deflated):
 
 def test_known_eigenvectors_leave_less_to_chance():
     products = quadratic()
-    known = hessian_eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=0.01, most=600)
+    known = eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=0.01, most=600)
     errors = [
-        hessian_estimates.trace(products, draw(products, "trace"), what, error=1e-9, most=64).standard_error
+        estimates.trace(products, draw(products, "trace"), what, error=1e-9, most=64).standard_error
         for what in (known, none_known())
     ]
     assert errors[0] < errors[1] / 2
@@ -230,7 +231,7 @@ def test_known_eigenvectors_leave_less_to_chance():
 def test_the_densitys_moments_are_those_of_its_vectors():
     products = quadratic()
     drawn = draw(products, "density")
-    nodes, weights = hessian_estimates.density(products, drawn, steps=8, vectors=6)
+    nodes, weights = estimates.density(products, drawn, steps=8, vectors=6)
     for number in range(6):
         z, power = drawn(number), drawn(number)
         for moment in range(16):
@@ -241,7 +242,7 @@ def test_the_densitys_moments_are_those_of_its_vectors():
 
 def test_the_density_is_that_of_the_spectrum():
     products = quadratic(block=64)
-    nodes, weights = hessian_estimates.density(products, draw(products, "density"), steps=30, vectors=192)
+    nodes, weights = estimates.density(products, draw(products, "density"), steps=30, vectors=192)
     for moment in range(5):
         each = [np.sum(np.array(w) * np.array(n) ** moment) for n, w in zip(nodes, weights, strict=True)]
         error = np.std(each, ddof=1) / math.sqrt(len(each))
@@ -250,7 +251,7 @@ def test_the_density_is_that_of_the_spectrum():
 
 def test_a_density_of_few_eigenvalues_ends_early():
     products = quadratic(3 * torch.eye(SIZE).double())
-    nodes, weights = hessian_estimates.density(products, draw(products, "density"), steps=9, vectors=2)
+    nodes, weights = estimates.density(products, draw(products, "density"), steps=9, vectors=2)
     assert [len(one) for one in nodes] == [1, 1]
     np.testing.assert_allclose(nodes, 3)
     np.testing.assert_allclose(weights, 1)
@@ -263,7 +264,7 @@ def test_vectors_are_keyed_by_number_not_by_block():
     assert not torch.equal(three[0], three[1]) and torch.equal(draw(products, "trace")(2), three[2])
     assert not torch.equal(draw(products, "density")(0), three[0])
     found = [
-        hessian_estimates.trace(quadratic(block=block), draw(products, "trace"), none_known(), error=1e-9, most=20)
+        estimates.trace(quadratic(block=block), draw(products, "trace"), none_known(), error=1e-9, most=20)
         for block in (1, 8)
     ]
     assert found[0].value == pytest.approx(found[1].value, rel=1e-12) and found[0].samples == found[1].samples == 20
@@ -278,23 +279,23 @@ def test_agreement_is_measured_against_the_errors():
     ours = {"top_eigenvalue": 10.0, "residual": 0.01, "trace": 100.0, "trace_standard_error": 3.0, "trace_vectors": 33}
     theirs = {**ours, "top_eigenvalue": 10.02, "residual": 0.02, "trace": 116.0, "trace_standard_error": 4.0}
     theirs["trace_vectors"] = 65
-    found = records.agreement(ours, theirs)
+    found = curvature.agreement(ours, theirs)
     assert found["top_eigenvalue"] == {
         "difference": pytest.approx(0.02), "error": pytest.approx(0.03), "within": True,
     }  # fmt: skip
     # Student's 0.99865 quantile is 3.0809 for 95 degrees of freedom, 4.53 for the 7 that eight vectors of ours leave.
     assert found["trace"] == {"difference": 16.0, "error": pytest.approx(15.4045, abs=1e-3), "within": False}
     exact = {**theirs, "trace_standard_error": 0.0}
-    few = records.agreement({**ours, "trace_vectors": 8}, exact)["trace"]
+    few = curvature.agreement({**ours, "trace_vectors": 8}, exact)["trace"]
     assert few["error"] == pytest.approx(3 * 4.5299, abs=1e-3)
-    assert not records.agreement(ours, {**theirs, "top_eigenvalue": 9.96})["top_eigenvalue"]["within"]
+    assert not curvature.agreement(ours, {**theirs, "top_eigenvalue": 9.96})["top_eigenvalue"]["within"]
 
 
 def test_an_interval_of_two_estimates_has_the_degrees_of_freedom_of_welch_and_satterthwaite():
     """Errors 3 and 4 of 2 and 8 degrees: (9 + 16)^2 / (81 / 2 + 256 / 8) is 8.6, rounded down 8, of quantile 2.3060."""
-    assert records.half_width([(3.0, 2), (4.0, 8)]) == pytest.approx(5 * 2.3060, abs=5e-4)
-    assert records.half_width([(1.0, 5), (1.0, 5)]) == pytest.approx(math.sqrt(2) * 2.2281, abs=1e-4), "ten, exactly"
-    assert records.half_width([(2.0, 9)]) == records.half_width([(2.0, 9), (0.0, 0)])
-    assert records.half_width([(2.0, 9)]) == pytest.approx(2 * 2.2622, abs=1e-4)
-    assert records.half_width([(0.0, 7), (0.0, 3)]) == 0
-    assert records.half_width([(math.inf, 0), (1.0, 3)]) == math.inf
+    assert curvature.half_width([(3.0, 2), (4.0, 8)]) == pytest.approx(5 * 2.3060, abs=5e-4)
+    assert curvature.half_width([(1.0, 5), (1.0, 5)]) == pytest.approx(math.sqrt(2) * 2.2281, abs=1e-4), "ten, exactly"
+    assert curvature.half_width([(2.0, 9)]) == curvature.half_width([(2.0, 9), (0.0, 0)])
+    assert curvature.half_width([(2.0, 9)]) == pytest.approx(2 * 2.2622, abs=1e-4)
+    assert curvature.half_width([(0.0, 7), (0.0, 3)]) == 0
+    assert curvature.half_width([(math.inf, 0), (1.0, 3)]) == math.inf

@@ -13,8 +13,9 @@ from torch import nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import cross_entropy
 
-from flatfed.analysis import hessian_eigen, hessian_errors, hessian_estimates, hessian_numbers
-from flatfed.analysis.hessian_products import Products
+from flatfed.analysis.hessian import eigen as hessian_eigen
+from flatfed.analysis.hessian import estimates, sampling_error, summary
+from flatfed.analysis.hessian.vector_products import Products
 
 EVERY, DRAWN, PARTS = 96, 40, 8  # images there are, images of an analysis, parts of these
 REPEATS = 200
@@ -72,8 +73,8 @@ def test_products_and_parts_are_those_of_the_single_images(single):
     assert products.done == 5
 
 
-def traced(products: Known, known: hessian_eigen.Eigen, seed: int, vectors: int) -> hessian_estimates.Mean:
-    return hessian_estimates.trace(products, draw(products, "trace", seed), known, error=1e-9, most=vectors)
+def traced(products: Known, known: hessian_eigen.Eigen, seed: int, vectors: int) -> estimates.Mean:
+    return estimates.trace(products, draw(products, "trace", seed), known, error=1e-9, most=vectors)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +85,7 @@ def analysed(single) -> dict[int, list[dict]]:
         products = Known(single[chosen(seed)], PARTS)
         known = hessian_eigen.top(products, draw(products, "eigenvalues", seed), 2, tolerance=1e-3, most=600)
         for vectors, files in found.items():
-            files.append(hessian_numbers.of(known, traced(products, known, seed, vectors), DRAWN / EVERY))
+            files.append(summary.of(known, traced(products, known, seed, vectors), DRAWN / EVERY))
     return found
 
 
@@ -120,7 +121,7 @@ def test_the_error_of_the_choice_of_images_is_what_numbers_vary_by(single, analy
 def test_intervals_of_all_images_are_those_of_the_vectors(single, vectors):
     products = Known(single, 1)
     known = hessian_eigen.top(products, draw(products, "eigenvalues"), 2, tolerance=1e-3, most=600)
-    files = [hessian_numbers.of(known, traced(products, known, seed, vectors), 1.0) for seed in range(REPEATS)]
+    files = [summary.of(known, traced(products, known, seed, vectors), 1.0) for seed in range(REPEATS)]
     assert NOMINAL[0] <= held(files, "trace", float(products.whole.trace())) <= NOMINAL[1]
     assert {one["trace_images_error"] for one in files} == {one["top_eigenvalue_images_error"] for one in files} == {0}
 
@@ -128,14 +129,14 @@ def test_intervals_of_all_images_are_those_of_the_vectors(single, vectors):
 def test_errors_of_parts_by_hand():
     """Parts 1, 3, 5, 7: deviation sqrt(20 / 3), of their mean half of that; of all but a quarter drawn, sqrt(3/4)."""
     parts = [1.0, 3.0, 5.0, 7.0]
-    assert hessian_errors.of_mean(parts, 0.25) == pytest.approx(math.sqrt(20 / 3) / 2 * math.sqrt(0.75))
+    assert sampling_error.of_mean(parts, 0.25) == pytest.approx(math.sqrt(20 / 3) / 2 * math.sqrt(0.75))
     forms = np.array(parts)[:, None, None] * np.diag([1.0, 0.5])
-    assert hessian_errors.of_largest(forms, 0.25) == pytest.approx(hessian_errors.of_mean(parts, 0.25))
-    assert hessian_errors.of_mean(parts, 1.0) == hessian_errors.of_largest(forms, 1.0) == 0
+    assert sampling_error.of_largest(forms, 0.25) == pytest.approx(sampling_error.of_mean(parts, 0.25))
+    assert sampling_error.of_mean(parts, 1.0) == sampling_error.of_largest(forms, 1.0) == 0
     # Without one part the largest is 10/3, 10/3, 2 and 7/3, the last of the other vector.
     forms = np.stack([np.diag(pair) for pair in [(0.0, 3.0), (0.0, 3.0), (4.0, 1.0), (6.0, 0.0)]])
     without = np.array([10 / 3, 10 / 3, 2, 7 / 3])
-    assert hessian_errors.of_largest(forms, 0.0) == pytest.approx(
+    assert sampling_error.of_largest(forms, 0.0) == pytest.approx(
         math.sqrt(3 / 4 * ((without - without.mean()) ** 2).sum())
     )
 
@@ -143,7 +144,7 @@ def test_errors_of_parts_by_hand():
 def test_the_density_is_that_of_the_whole_hessian(single):
     """Moments of the spectrum of 233 eigenvalues, within the error of the random vectors."""
     known = Known(single, 1, block=64)
-    nodes, weights = hessian_estimates.density(known, draw(known, "density"), steps=30, vectors=128)
+    nodes, weights = estimates.density(known, draw(known, "density"), steps=30, vectors=128)
     values = torch.linalg.eigvalsh(known.whole)
     for moment in range(1, 6):
         each = [np.sum(np.array(w) * np.array(n) ** moment) for n, w in zip(nodes, weights, strict=True)]
@@ -202,7 +203,7 @@ def test_what_no_scaling_can_change(kind):
         spectra.append([torch.linalg.eigvalsh(matrix) for matrix in (whole, exact(raw))])
         known = hessian_eigen.top(scaled, draw(scaled, "eigenvalues"), 3, tolerance=1e-6, most=600)
         torch.testing.assert_close(known.values, spectra[-1][0].flip(0)[:3], rtol=1e-9, atol=1e-12)
-        traced = hessian_estimates.trace(scaled, draw(scaled, "trace"), known, error=0.01, most=64)
+        traced = estimates.trace(scaled, draw(scaled, "trace"), known, error=0.01, most=64)
         assert abs(traced.value - float(whole.trace())) <= 4 * traced.standard_error
         estimates.append([*known.values.tolist(), traced.value, traced.standard_error])
     (scaled, raw), (scaled_again, raw_again) = spectra

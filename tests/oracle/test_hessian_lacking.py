@@ -15,11 +15,12 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from flatfed import models
-from flatfed.analysis import hessian as hessians
-from flatfed.analysis import hessian_eigen, hessian_estimates, hessian_products, hessian_pyhessian, records
-from flatfed.analysis.hessian_products import Products, Room
+from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates, vector_products
+from flatfed.analysis.hessian import measure as hessians
+from flatfed.analysis.hessian.vector_products import Products, Room
 from flatfed.engine.job.train import train
 from flatfed.engine.memory.shortage import Shortage
+from flatfed.runs import curvature
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +123,7 @@ def test_vectors_that_do_not_fit_are_refused_with_what_helps(trained, tmp_path, 
     def too_many(*_, **__):
         raise ERRORS["on a GPU"]
 
-    monkeypatch.setattr(hessian_eigen, "_extended", too_many)
+    monkeypatch.setattr(eigen, "_extended", too_many)
     with pytest.raises(Shortage, match=r"Hessian of .*run: not enough memory on cpu .*2.50 GiB more .*or --top"):
         make(trained, tmp_path / "h.json")
 
@@ -131,7 +132,7 @@ def test_pyhessian_alone_may_lack_memory(trained, tmp_path, monkeypatch, capsys)
     def too_much(*_):
         raise ERRORS["on a GPU"]
 
-    monkeypatch.setattr(hessian_pyhessian, "_raw", too_much)
+    monkeypatch.setattr(pyhessian_estimates, "_raw", too_much)
     found = make(trained, tmp_path / "h.json", pyhessian=True)
     assert found["pyhessian"] is found["agreement"] is None and "not enough memory" in found["pyhessian_absent"]
     assert "1 images share a graph now, not 2" in capsys.readouterr().err
@@ -165,10 +166,10 @@ def test_a_parameter_that_the_loss_does_not_use(tmp_path, monkeypatch, capsys):
     )
     said = f"PyHessian has no top eigenvalue and no trace: {found['pyhessian_absent']}"
     assert said in found["warnings"] and said in capsys.readouterr().err
-    assert said in records.cautions(found, "hessian_trace") and said in records.cautions(
+    assert said in curvature.cautions(found, "hessian_trace") and said in curvature.cautions(
         found, "hessian_top_eigenvalue"
     )
-    assert said not in records.cautions(found, "hessian_scaled_trace")
+    assert said not in curvature.cautions(found, "hessian_scaled_trace")
     truth = exact(tmp_path, "run", np.load(tmp_path / "partition.npz")["indices"])
     np.testing.assert_allclose(found["eigenvalues"], truth[:1], rtol=1e-6)
     assert abs(found["trace"] - float(truth.sum())) <= 4 * found["trace_standard_error"]
@@ -185,11 +186,11 @@ def test_a_parameter_that_the_loss_is_only_linear_in():
 
     batches = [(torch.ones(4).double(), torch.ones(4).double())]
     found = Products(seeded(Linear()), lambda output, target: output.mean(), batches, 2)
-    with pytest.raises(hessian_pyhessian.Unfit, match="'straight' is not"):
-        hessian_pyhessian.estimate(found, 0, 7, tolerance=0.01, error=0.05, most=8)
-    known = hessian_eigen.top(found, draw(found, "eigenvalues"), 2, tolerance=1e-6, most=60)
+    with pytest.raises(pyhessian_estimates.Unfit, match="'straight' is not"):
+        pyhessian_estimates.estimate(found, 0, 7, tolerance=0.01, error=0.05, most=8)
+    known = eigen.top(found, draw(found, "eigenvalues"), 2, tolerance=1e-6, most=60)
     whole = torch.cat([6 * found.parameters[0].detach(), torch.zeros(3).double()])
     torch.testing.assert_close(known.values, whole.sort(descending=True).values[:2])
-    trace = hessian_estimates.trace(found, draw(found, "trace"), known, error=1e-3, most=64)
+    trace = estimates.trace(found, draw(found, "trace"), known, error=1e-3, most=64)
     assert trace.value == pytest.approx(float(whole.sum()), abs=1e-9), "a diagonal has no error"
-    assert hessian_products.remedies(torch.device("cuda")).count("--device cpu") == 1
+    assert vector_products.remedies(torch.device("cuda")).count("--device cpu") == 1

@@ -17,15 +17,16 @@ from torch.nn.functional import cross_entropy
 
 import made
 from flatfed import cli
-from flatfed.analysis import hessian as hessians
-from flatfed.analysis import hessian_eigen, hessian_estimates, hessian_pyhessian, records
-from flatfed.analysis.hessian import Settings
-from flatfed.analysis.hessian_products import Room
+from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates
+from flatfed.analysis.hessian import measure as hessians
+from flatfed.analysis.hessian.measure import Settings
+from flatfed.analysis.hessian.vector_products import Room
 from flatfed.engine.job.train import train
 from flatfed.engine.precision import SWITCHES
 from flatfed.errors import DataError, FlatFedError
+from flatfed.papers.metrics import METRICS
+from flatfed.runs import curvature
 from flatfed.tables import readings
-from flatfed.tables.metrics import METRICS
 
 FEW = {"images": 12, "top": 1, "residual": 0.1, "vectors": 8, "steps": 2, "density_vectors": 1, "pyhessian": False}
 FEW["parts"] = 3
@@ -53,7 +54,7 @@ ACCURATE = {"precision": "float64", "top": 2, "residual": 1e-5}
 def make(problem: Path, out: Path, run: str = "run", **settings) -> dict:
     settings = Settings(**{**FEW, **settings})
     hessians.hessian(problem / run, problem / "data", problem / "partition.npz", out, settings, device="cpu")
-    return records.read(out)
+    return curvature.read(out)
 
 
 def exact(problem: Path, run: str, dealt: np.ndarray) -> torch.Tensor:
@@ -109,9 +110,9 @@ def test_the_same_call_gives_the_same_bytes_another_seed_others(trained, tmp_pat
 
 def test_the_subset_is_that_of_the_seed(trained, tmp_path):
     found = make(trained, tmp_path / "h.json", **ACCURATE, images=9, seed=4)
-    from flatfed.analysis import _model
+    from flatfed.analysis import trained_model
 
-    chosen = _model.load(trained / "run", trained / "data", trained / "partition.npz", device="cpu").choose(
+    chosen = trained_model.load(trained / "run", trained / "data", trained / "partition.npz", device="cpu").choose(
         "train", 9, 4
     )
     np.testing.assert_allclose(found["eigenvalues"], exact(trained, "run", chosen.numpy())[:2], rtol=1e-6)
@@ -119,9 +120,9 @@ def test_the_subset_is_that_of_the_seed(trained, tmp_path):
 
 def test_parts_are_the_images_split_at_random(trained):
     """Positions stand client by client: in their order, a part would be a client, and no sample of all."""
-    from flatfed.analysis import _model
+    from flatfed.analysis import trained_model
 
-    loaded = _model.load(trained / "run", trained / "data", trained / "partition.npz", device="cpu")
+    loaded = trained_model.load(trained / "run", trained / "data", trained / "partition.npz", device="cpu")
     index = loaded.choose("train", 40, 4)
     splits = []
     for seed in (4, 4, 5):
@@ -144,9 +145,9 @@ def test_an_interrupted_call_goes_on_to_the_same_bytes(trained, tmp_path, monkey
     settings = {"pyhessian": True}
     make(trained, tmp_path / "whole.json", **settings)
     module, name = {
-        "trace": (hessian_estimates, "trace"),
-        "density": (hessian_estimates, "density"),
-        "pyhessian": (hessian_pyhessian, "estimate"),
+        "trace": (estimates, "trace"),
+        "density": (estimates, "density"),
+        "pyhessian": (pyhessian_estimates, "estimate"),
     }[stopped]
 
     def stops(*_, **__):
@@ -161,11 +162,9 @@ def test_an_interrupted_call_goes_on_to_the_same_bytes(trained, tmp_path, monkey
     assert not out.exists() and len(list(out.parent.glob(".*.stage"))) == kept
     make(trained, out, seed=1)  # neither takes these estimates nor loses them
     assert len(list(out.parent.glob(".*.stage"))) == kept
-    find, sought = hessian_eigen.top, []
+    find, sought = eigen.top, []
     with monkeypatch.context() as patch:
-        patch.setattr(
-            hessian_eigen, "top", lambda products, *a, **k: sought.append(products) or find(products, *a, **k)
-        )
+        patch.setattr(eigen, "top", lambda products, *a, **k: sought.append(products) or find(products, *a, **k))
         make(trained, out, **settings)
     assert [products.scale is None for products in sought] == [False] * (stopped == "trace")
     assert out.read_bytes() == (tmp_path / "whole.json").read_bytes()
@@ -188,34 +187,34 @@ def test_what_has_not_converged_or_does_not_agree_is_said(trained, tmp_path, cap
     assert found["converged"] == found["scaled"]["converged"] == {"eigenvalues": False, "trace": False}
     assert found["warnings"][0].startswith("the eigenvalues have not converged")
     assert found["warnings"][1].startswith("the trace has not converged") and "after 2 vectors" in found["warnings"][1]
-    assert [said.startswith(records.SCALED) for said in found["warnings"]] == [False, False, True, True]
-    assert records.cautions(found, "hessian_trace") == found["warnings"][1:2]
-    assert records.cautions(found, "hessian_scaled_top_eigenvalue") == found["warnings"][2:3]
+    assert [said.startswith(curvature.SCALED) for said in found["warnings"]] == [False, False, True, True]
+    assert curvature.cautions(found, "hessian_trace") == found["warnings"][1:2]
+    assert curvature.cautions(found, "hessian_scaled_top_eigenvalue") == found["warnings"][2:3]
     assert found["warnings"][0] in capsys.readouterr().err
-    call = hessian_pyhessian.estimate
+    call = pyhessian_estimates.estimate
 
     def other(*given, **settings):
         found = call(*given, **settings)
         return found | {"top_eigenvalue": 2 * found["top_eigenvalue"], "trace_converged": True}
 
-    monkeypatch.setattr(hessian_pyhessian, "estimate", other)
+    monkeypatch.setattr(pyhessian_estimates, "estimate", other)
     found = make(trained, tmp_path / "other.json", pyhessian=True, vectors=64, trace_error=0.9)
     assert len(found["warnings"]) == 1 and "further apart than their errors allow" in found["warnings"][0]
 
 
 def test_tables_read_the_file(trained, tmp_path):
     found = make(trained, tmp_path / "h.json", pyhessian=True)
-    for name, (scaled, field) in records.METRICS.items():
+    for name, (scaled, field) in curvature.METRICS.items():
         spec = {"window": 1, "target": None, "analyses": [tmp_path / "h.json"], **made.asked([trained / "run"])}
         one = readings.found(METRICS[name], spec)[0]
         assert METRICS[name].function(one.reading) == (found["scaled"] if scaled else found)[field]
-        beside = records.beside([found], name)
+        beside = curvature.beside([found], name)
         if scaled:
             assert beside is None
             continue
         assert (beside["value"], beside["within"]) == (found["pyhessian"][field], found["agreement"][field]["within"])
     alone = make(trained, tmp_path / "alone.json")
-    assert records.theirs(alone, "hessian_trace") is None and records.beside([alone], "hessian_trace") is None
+    assert curvature.theirs(alone, "hessian_trace") is None and curvature.beside([alone], "hessian_trace") is None
 
 
 def test_a_file_of_format_1_is_read_as_what_it_is(trained, tmp_path):
@@ -225,14 +224,14 @@ def test_a_file_of_format_1_is_read_as_what_it_is(trained, tmp_path):
     lacked += ["scaled", "certain", "parts", "at_once", "pyhessian_absent"]
     first = {name: value for name, value in found.items() if name not in lacked}
     first |= {"format": 1, "density": {"nodes": [[1.0]], "weights": [[1.0]]}}
-    first["agreement"] = {field: {"difference": 0.0, "error": 1e9, "within": False} for field in records.FIELDS}
+    first["agreement"] = {field: {"difference": 0.0, "error": 1e9, "within": False} for field in curvature.FIELDS}
     (tmp_path / "first.json").write_text(json.dumps(first))
-    read = records.read(tmp_path / "first.json")
+    read = curvature.read(tmp_path / "first.json")
     assert len(lacked) == 9 and read.keys() == found.keys() and all(read[name] is None for name in lacked)
-    assert read["agreement"] == found["agreement"] and records.errors([read], "hessian_trace") is None
+    assert read["agreement"] == found["agreement"] and curvature.errors([read], "hessian_trace") is None
     for name in ("hessian_scaled_trace", "hessian_scaled_top_eigenvalue"):
         with pytest.raises(DataError, match=r"fedavg/seed3: its hessian\.json is of format 1, without the"):
-            records.value(read, name)
+            curvature.value(read, name)
 
 
 def refused(problem: Path, message: str, **settings) -> None:
@@ -326,7 +325,7 @@ def test_the_command_line_makes_the_file(problem, monkeypatch, capsys):
     data = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu", "--out", "h.json"]
     settings = ["--images", "all", "--top", "1", "--steps", "3", "--vectors", "8", "--block", "2", "--seed", "3"]
     assert cli.main(["hessian", "run", *data, *settings]) == 0
-    found = records.read("h.json")
+    found = curvature.read("h.json")
     asked = {"images": None, "top": 1, "steps": 3, "vectors": 8, "block": 2, "seed": 3, "pyhessian": True}
     assert found["settings"].items() >= asked.items()
     assert found["density"] is None and found["parts"] == 0
@@ -341,8 +340,8 @@ def test_the_command_line_makes_the_file(problem, monkeypatch, capsys):
 def test_damaged_files_are_named(tmp_path):
     path = tmp_path / "h.json"
     with pytest.raises(DataError, match=r"h.json: no such Hessian; flatfed hessian makes it"):
-        records.read(path)
+        curvature.read(path)
     for content in ("{", "[]", '{"top_eigenvalue": 1, "trace": 2}', '{"format": 3, "top_eigenvalue": 1, "trace": 2}'):
         path.write_text(content)
         with pytest.raises(DataError, match=r"h.json: cannot be read as a Hessian"):
-            records.read(path)
+            curvature.read(path)

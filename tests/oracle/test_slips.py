@@ -15,11 +15,11 @@ from harness import description, write_problem
 
 from flatfed import cli
 from flatfed.data import partition
+from flatfed.figures import curves
 from flatfed.files import digest_arrays, digest_json
 from flatfed.runs import identity
 from flatfed.runs.wanted import Wanted
 from flatfed.tables import cells, choice, runs
-from flatfed.tables.figures import curves
 
 RUN, OTHER = Path("runs/problem/test/fedavg/seed3"), Path("runs/problem/test/fedsam/seed3")
 DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "sampler": "keyed"}

@@ -21,11 +21,12 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
 from flatfed import cli, models
-from flatfed.analysis import _model, landscape, landscape_points
-from flatfed.analysis.landscape import Settings
-from flatfed.analysis.landscape_directions import draw
-from flatfed.analysis.landscape_file import read
-from flatfed.analysis.landscape_points import Points
+from flatfed.analysis import trained_model
+from flatfed.analysis.landscape import points, sample
+from flatfed.analysis.landscape.directions import draw
+from flatfed.analysis.landscape.landscape_file import read
+from flatfed.analysis.landscape.points import Points
+from flatfed.analysis.landscape.sample import Settings
 from flatfed.data.streams import stream
 from flatfed.engine.job.train import train
 from flatfed.engine.layout import Layout
@@ -56,7 +57,7 @@ def make(problem: Path, out: Path, *runs: str, kind: str = "surface", **settings
     """Make the surface or line of ``runs`` and read it."""
     settings = Settings(**{"grid": 5, "range": 0.5, "images": None, **settings})
     data = (problem / "data", problem / "partition.npz")
-    getattr(landscape, kind)([problem / run for run in runs], *data, out, settings, device="cpu")
+    getattr(sample, kind)([problem / run for run in runs], *data, out, settings, device="cpu")
     return read(out)
 
 
@@ -162,7 +163,7 @@ def test_ways_agree(problem, tmp_path, run, tolerance):
 
 def test_images_that_do_not_fit_are_normalised_again_for_every_point(problem, tmp_path, monkeypatch):
     kept = make(problem, tmp_path / "kept.npz", "a")
-    monkeypatch.setattr(landscape_points, "KEPT", 0)
+    monkeypatch.setattr(points, "KEPT", 0)
     make(problem, tmp_path / "again.npz", "a")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "kept.npz").read_bytes()
     assert np.isfinite(kept.loss).all()
@@ -192,7 +193,7 @@ def hidden(folder: Path) -> list[Path]:
 def test_an_interrupted_surface_goes_on_to_the_same_bytes(problem, tmp_path, monkeypatch, way, block):
     (tmp_path / "one").mkdir()
     make(problem, tmp_path / "one" / "s.npz", "a", "b", way=way)
-    monkeypatch.setattr(landscape, "SAVED", 0.0)
+    monkeypatch.setattr(sample, "SAVED", 0.0)
     evaluated, call = [], Points.__call__
 
     def counted(self, rows):
@@ -222,8 +223,8 @@ def test_an_interrupted_surface_goes_on_to_the_same_bytes(problem, tmp_path, mon
 
 def test_damaged_unfinished_points_are_made_again(problem, tmp_path, monkeypatch):
     whole = make(problem, tmp_path / "s.npz", "a")
-    monkeypatch.setattr(landscape, "SAVED", 0.0)
-    monkeypatch.setattr(landscape, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(sample, "SAVED", 0.0)
+    monkeypatch.setattr(sample, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         make(problem, tmp_path / "s.npz", "a")
     (left,) = hidden(tmp_path)
@@ -235,14 +236,14 @@ def test_damaged_unfinished_points_are_made_again(problem, tmp_path, monkeypatch
 HALTS = """
 import sys, time
 from flatfed import cli
-from flatfed.analysis import landscape
-landscape.SAVED, call, calls = 0.0, landscape.Points.__call__, []
+from flatfed.analysis.landscape import sample
+sample.SAVED, call, calls = 0.0, sample.Points.__call__, []
 def halts(self, rows):
     calls.append(len(rows))
     if len(calls) > 12:
         time.sleep(600)
     return call(self, rows)
-landscape.Points.__call__ = halts
+sample.Points.__call__ = halts
 cli.main(sys.argv[1:])
 """
 
@@ -270,9 +271,9 @@ def test_a_killed_process_leaves_its_points_to_the_next(problem, tmp_path, capfd
 
 
 def test_on_other_devices_the_faster_way_that_fits_is_chosen(problem, monkeypatch, capsys):
-    trained = _model.load(problem / "a", problem / "data", problem / "partition.npz", device="cpu")
+    trained = trained_model.load(problem / "a", problem / "data", problem / "partition.npz", device="cpu")
     index = trained.choose("test", None, 0)
-    assert landscape_points.choose(trained, index) == "sequential"
+    assert points.choose(trained, index) == "sequential"
     call = Points.__call__
 
     def slow(self, rows):
@@ -285,34 +286,34 @@ def test_on_other_devices_the_faster_way_that_fits_is_chosen(problem, monkeypatc
         return slow(self, rows)
 
     monkeypatch.setattr(Points, "__call__", slow)
-    assert landscape_points.fastest(trained, index) == "stacked"
+    assert points.fastest(trained, index) == "stacked"
     monkeypatch.setattr(Points, "__call__", full)
-    assert landscape_points.fastest(trained, index) == "sequential"
+    assert points.fastest(trained, index) == "sequential"
     assert "no memory to evaluate points stacked" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
 def test_where_neither_way_fits_at_first_points_are_evaluated_one_after_another(problem, monkeypatch, capsys, error):
-    trained = _model.load(problem / "a", problem / "data", problem / "partition.npz", device="cpu")
+    trained = trained_model.load(problem / "a", problem / "data", problem / "partition.npz", device="cpu")
 
     def full(self, rows):
         raise error
 
     monkeypatch.setattr(Points, "__call__", full)
-    assert landscape_points.fastest(trained, trained.choose("test", None, 0)) == "sequential"
+    assert points.fastest(trained, trained.choose("test", None, 0)) == "sequential"
     said = capsys.readouterr().err
     assert "no memory to evaluate points sequential" in said and "no memory to evaluate points stacked" in said
 
 
 def test_other_errors_of_the_trial_are_not_taken_for_a_lack_of_memory(problem, monkeypatch):
-    trained = _model.load(problem / "a", problem / "data", problem / "partition.npz", device="cpu")
+    trained = trained_model.load(problem / "a", problem / "data", problem / "partition.npz", device="cpu")
 
     def broken(self, rows):
         raise RuntimeError("shapes do not fit")
 
     monkeypatch.setattr(Points, "__call__", broken)
     with pytest.raises(RuntimeError, match="shapes do not fit"):
-        landscape_points.fastest(trained, trained.choose("test", None, 0))
+        points.fastest(trained, trained.choose("test", None, 0))
 
 
 class Lacking:
@@ -362,7 +363,7 @@ def test_memory_that_ends_before_the_first_point_is_told(problem, tmp_path, monk
     def full(*_, **__):
         raise ERRORS["in numpy"]
 
-    monkeypatch.setattr(_model, "load", full)
+    monkeypatch.setattr(trained_model, "load", full)
     with pytest.raises(Shortage, match=rf"{kind} .*a: not enough memory on cpu .*8.00 GiB more .*or `device: cpu`"):
         make(problem, tmp_path / "s.npz", "a", *(["b"] if kind == "line" else []), kind=kind)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from flatfed import models
-from flatfed.analysis.landscape_directions import draw
+from flatfed.analysis.landscape.directions import draw
 from flatfed.engine.layout import Layout
 
 

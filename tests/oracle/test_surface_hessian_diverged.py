@@ -13,10 +13,11 @@ from harness import description, write_problem
 from safetensors.torch import load_file, save_file
 
 from flatfed import cli
-from flatfed.analysis import landscape, landscape_file, records
-from flatfed.analysis.landscape import Settings
+from flatfed.analysis.landscape import landscape_file, sample
+from flatfed.analysis.landscape.sample import Settings
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
+from flatfed.runs import curvature
 from made import recorded
 
 DATA = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
@@ -44,7 +45,7 @@ def problem(trained, tmp_path, monkeypatch) -> Path:
 
 def test_the_hessian_of_a_diverged_run_says_so(problem, capsys):
     assert cli.main(["hessian", "wild", *DATA, "--out", "h.json", "--top", "1"]) == 0
-    found = records.read("h.json")
+    found = curvature.read("h.json")
     when = json.loads(Path("wild/run.json").read_text())["diverged_at"]
     assert found["diverged_at"] == when and f"diverged in round {when}" in capsys.readouterr().err
     assert found["run"] == "problem/wild/fedavg/seed3" and found["images"] == 49
@@ -56,9 +57,9 @@ def test_a_hessian_of_another_run_has_the_same_fields(problem):
     for run in ("wild", "good"):
         few = ["--top", "1", "--vectors", "4", "--without-pyhessian"]
         assert cli.main(["hessian", run, *DATA, "--out", f"{run}.json", *few]) == 0
-    wild, good = records.read("wild.json"), records.read("good.json")
+    wild, good = curvature.read("wild.json"), curvature.read("good.json")
     assert wild.keys() == good.keys() and wild["scaled"].keys() == good["scaled"].keys()
-    assert records.read("good.json")["diverged_at"] is None
+    assert curvature.read("good.json")["diverged_at"] is None
 
 
 def test_a_run_counts_as_diverged_by_its_record_whatever_its_weights_are(problem):
@@ -66,7 +67,7 @@ def test_a_run_counts_as_diverged_by_its_record_whatever_its_weights_are(problem
     shutil.copy("good/model.safetensors", "wild/model.safetensors")
     recorded("wild")
     assert cli.main(["hessian", "wild", *DATA, "--out", "h.json"]) == 0
-    assert records.read("h.json")["top_eigenvalue"] is None
+    assert curvature.read("h.json")["top_eigenvalue"] is None
     assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3"]) == 0
     assert np.isnan(landscape_file.read("s.npz").loss).all()
 
@@ -129,11 +130,11 @@ def test_a_nan_beside_a_good_model_is_an_error_where_its_run_has_not_diverged(pr
     recorded("spoilt")
     out = problem / "out" / "s.npz"
     with pytest.raises(DataError, match=r"spoilt.*1 of 72 values of conv1.weight are not finite.*not diverged"):
-        landscape.surface(["good", "spoilt"], "data", "partition.npz", out, Settings(grid=3), device="cpu")
+        sample.surface(["good", "spoilt"], "data", "partition.npz", out, Settings(grid=3), device="cpu")
     assert not out.parent.exists()
 
 
 def test_a_record_that_does_not_say_whether_its_run_diverged_is_none(problem):
     recorded("good", lambda record: record.pop("diverged_at"))
     with pytest.raises(FlatFedError, match=r"run\.json: not the record of a run \(key 'diverged_at' is missing\)"):
-        landscape.surface(["good"], "data", "partition.npz", "s.npz", Settings(grid=3), device="cpu")
+        sample.surface(["good"], "data", "partition.npz", "s.npz", Settings(grid=3), device="cpu")

@@ -13,8 +13,9 @@ from harness import description, write_problem
 from safetensors.torch import load_file, save_file
 
 from flatfed import cli
-from flatfed.analysis import _model, landscape, landscape_file
-from flatfed.analysis.landscape import Settings
+from flatfed.analysis import trained_model
+from flatfed.analysis.landscape import landscape_file, sample
+from flatfed.analysis.landscape.sample import Settings
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
 from made import recorded
@@ -52,7 +53,7 @@ def refused(problem: Path, message: str, *others: str, kind: str = "surface", **
     runs = [problem / "run", *(problem / other for other in others)]
     data = (problem / "data", problem / "partition.npz", out)
     with pytest.raises(FlatFedError, match=message):
-        getattr(landscape, kind)(runs, *data, Settings(**{"grid": 3, **settings}), device="cpu")
+        getattr(sample, kind)(runs, *data, Settings(**{"grid": 3, **settings}), device="cpu")
     assert not out.parent.exists()
 
 
@@ -126,7 +127,7 @@ def test_settings_that_mean_nothing(problem, settings, message):
 
 
 def test_a_partition_without_test_images(problem):
-    found = _model.load(problem / "run", problem / "data", problem / "partition.npz", device="cpu")
+    found = trained_model.load(problem / "run", problem / "data", problem / "partition.npz", device="cpu")
     empty = replace(found, partition=replace(found.partition, test=np.zeros(0, dtype=np.int64)))
     with pytest.raises(DataError, match="all of its 0 test images: wanted is at least one"):
         empty.choose("test", None, 0)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from flatfed.engine import topology
-from flatfed.engine.graphs import GRAPHS, STATIC, VARYING, torus
 from flatfed.engine.topology import Topology
 from flatfed.errors import ConfigError
+from flatfed.runs.graphs import GRAPHS, STATIC, VARYING, torus
 
 SYMMETRIC = [
     ({"graph": "ring"}, 7, 3),

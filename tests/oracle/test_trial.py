@@ -11,8 +11,8 @@ from harness import description, needs, simulation, write_problem
 from flatfed.engine.executors import Stacked
 from flatfed.engine.job.checkpoint import Checkpoint
 from flatfed.engine.job.train import train
-from flatfed.engine.speed import choice as trials
-from flatfed.engine.speed.choice import ON, trial
+from flatfed.engine.speed import fastest as trials
+from flatfed.engine.speed.fastest import ON, trial
 from flatfed.errors import ConfigError
 
 AUTO = {"cpu": "auto", "cuda": "auto"}

@@ -158,11 +158,11 @@ def test_a_checkpoint_with_a_pickle_in_it_is_set_aside(trained, capsys):
 
 
 def test_surfaces_and_deals_that_figures_read(here):
-    from flatfed.analysis import landscape_file
-    from flatfed.tables.figures import partition
+    from flatfed.analysis.landscape import landscape_file
+    from flatfed.figures import heat_map
 
     archive("found.npz")
-    for read in (landscape_file.read, partition.read_counts):
+    for read in (landscape_file.read, heat_map.read_counts):
         with pytest.raises(DataError, match=r"found\.npz"):
             read("found.npz")
 

@@ -5,7 +5,8 @@ import json
 import pytest
 from harness import dealt_to, description, write_problem
 
-from flatfed import cli, run_lock
+from flatfed import cli
+from flatfed.runs import lock
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def problem(tmp_path, monkeypatch):
         (tmp_path / f"{seed}.json").write_text(json.dumps(run))
         dealt_to(tmp_path, seed)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run_lock, "PATIENCE", 0.0)
+    monkeypatch.setattr(lock, "PATIENCE", 0.0)
     return tmp_path
 
 
@@ -29,7 +30,7 @@ def train(*seeds):
 
 @pytest.mark.parametrize("seeds", [[3], [4, 3]], ids=["one run", "one of two that train together"])
 def test_the_second_is_refused(problem, capsys, seeds):
-    with run_lock.held("out3"):
+    with lock.held("out3"):
         before = [(path, path.read_bytes()) for path in (problem / "out3").iterdir()]
         assert train(*seeds) == 2
         said = capsys.readouterr().err
@@ -47,7 +48,7 @@ def test_a_run_is_not_made_again_where_another_trains(problem, capsys):
     assert train(3) == 0
     words = ["rerun", "out3/run.json", "--out", "again", "--dataset", "data"]
     capsys.readouterr()
-    with run_lock.held("again"):
+    with lock.held("again"):
         assert cli.main(words) == 2
         assert "flatfed rerun: again: another process trains this run" in capsys.readouterr().err
-        assert [path.name for path in (problem / "again").iterdir()] == [run_lock.NAME]
+        assert [path.name for path in (problem / "again").iterdir()] == [lock.NAME]

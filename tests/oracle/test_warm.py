@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from harness import description, write_problem
 
-from flatfed import warm
 from flatfed.engine.job import checkpoint
+from flatfed.workflow import warm
 
 SRC = Path(__file__).parents[2] / "src"
 CORE = max(os.sched_getaffinity(0))
@@ -42,7 +42,7 @@ def start(folder: Path, out: str, src: Path = SRC, preexec_fn=None, **changes) -
 
 def servers(folder: Path) -> list[int]:
     """Return the ids of the warm processes of ``folder``: its server and the forks that are alive."""
-    found = subprocess.run(["pgrep", "-f", f"flatfed.warm {folder / 's'}"], capture_output=True, text=True)
+    found = subprocess.run(["pgrep", "-f", f"flatfed.workflow.warm {folder / 's'}"], capture_output=True, text=True)
     return [int(line) for line in found.stdout.split()]
 
 
@@ -132,7 +132,7 @@ def test_only_the_first_job_waits_for_a_server_that_cannot_start(folder, monkeyp
     monkeypatch.setenv("PYTHONPATH", str(folder))
     with pytest.raises(OSError, match="no server at"):
         warm._connect(folder / "s", str(os.getpid()))
-    assert "No module named flatfed.warm" in next((folder / "s").glob("*.log")).read_text()
+    assert "No module named flatfed.workflow.warm" in next((folder / "s").glob("*.log")).read_text()
     monkeypatch.setattr(subprocess, "Popen", None)
     with pytest.raises(OSError, match="could not be started before"):
         warm._connect(folder / "s", str(os.getpid()))
@@ -140,7 +140,7 @@ def test_only_the_first_job_waits_for_a_server_that_cannot_start(folder, monkeyp
 
 def test_a_server_ends_with_its_owner(folder):
     owner = subprocess.Popen(["sleep", "60"])
-    command = [sys.executable, "-m", "flatfed.warm", str(folder / "s/x.socket"), str(owner.pid)]
+    command = [sys.executable, "-m", "flatfed.workflow.warm", str(folder / "s/x.socket"), str(owner.pid)]
     server = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(SRC)})
     wait_for((folder / "s/x.socket").exists)
     owner.kill()

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import bars
+from flatfed.workflow import progress_bars
 from screen import shown
 
-SOURCE = Path(bars.__file__).resolve().parents[1]
+SOURCE = Path(progress_bars.__file__).resolve().parents[1]
 
 #: Plays a Snakemake that logs to a terminal; ``draw`` instead of the twice a second.
 PLAY = """
 import json, logging, sys
 from pathlib import Path
-from flatfed import bars
+from flatfed.workflow import progress_bars
 
-bars.Bars.interval = 1e6
+progress_bars.Bars.interval = 1e6
 logger = logging.getLogger("played")
 logger.setLevel("INFO")
 logger.addHandler(logging.StreamHandler(sys.stderr))
-bars.attach(logger, 7)
+progress_bars.attach(logger, 7)
 draw = logger.handlers[-1].draw
 
 def event(name, **about):
@@ -127,7 +127,7 @@ def test_where_there_is_no_terminal_nothing_is_drawn(monkeypatch, terminal, kind
     stream.isatty = lambda: terminal
     logger = logging.Logger("played")
     logger.addHandler(logging.StreamHandler(stream))
-    bars.attach(logger, 7)
+    progress_bars.attach(logger, 7)
     assert [type(handler) for handler in logger.handlers] == [logging.StreamHandler]
 
 
@@ -139,4 +139,4 @@ def test_what_is_not_known_yet_is_not_said(accuracy, pace, text):
     state = json.loads(
         json.dumps({"round": 3, "rounds": 20, "unseen": "test", "accuracy": accuracy, "pace": pace, "host": "h"})
     )
-    assert bars.brief(state) == text
+    assert progress_bars.brief(state) == text

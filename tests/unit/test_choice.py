@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import made
+from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import digest_json
+from flatfed.runs.choice import Choice
 from flatfed.tables import choice
 
 
@@ -30,8 +32,12 @@ def spec(points: list[dict], window: int = 1) -> dict:
     return {**asked, "grid": grid, "window": window, "points": points}
 
 
+def asked(spec: dict) -> Choice:
+    return forms.read(Choice, spec, "--spec")
+
+
 def chosen(folder: Path, points: list[dict], window: int = 1) -> dict:
-    choice.make(spec(points, window), folder / "choice.json")
+    choice.make(asked(spec(points, window)), folder / "choice.json")
     return json.loads((folder / "choice.json").read_text())
 
 
@@ -62,7 +68,7 @@ def test_the_accuracy_that_is_asked_for_is_read(tmp_path):
         head, *rest = path.read_text().splitlines()
         path.write_text("\n".join([f"{head},client_validation_accuracy", *(f"{line},{mean}" for line in rest)]) + "\n")
         made.recorded(point["run"])
-    choice.make({**spec(points), "accuracy": "client_validation_accuracy"}, tmp_path / "choice.json")
+    choice.make(asked({**spec(points), "accuracy": "client_validation_accuracy"}), tmp_path / "choice.json")
     found = json.loads((tmp_path / "choice.json").read_text())
     assert found["chosen"] == {"learning_rate": 0.03} and [point["accuracy"] for point in found["points"]] == [0.3, 0.5]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import made
-from flatfed import closing
+from flatfed.workflow import closing
 
 LOG = """
 Error in rule train:

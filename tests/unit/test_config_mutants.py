@@ -16,11 +16,10 @@ from mutations_of_configuration import EACH, KINDS, MISTAKES, OWN, Mutant, mutan
 from own_files import photos
 from snakemake.cli import parse_config
 
-from flatfed import experiment
+from flatfed import experiment, strict_yaml
 from flatfed.errors import ConfigError
-from flatfed.experiment import strict_yaml
 from flatfed.experiment.own import SECTIONS
-from flatfed.tables.errata import Errata
+from flatfed.papers.errata import Errata
 
 ROOT = Path(__file__).parents[2]
 

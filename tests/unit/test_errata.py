@@ -10,7 +10,8 @@ import pytest
 
 from flatfed import cli
 from flatfed.errors import ConfigError
-from flatfed.tables.errata import Errata, checks, page
+from flatfed.papers.errata import Errata, checks
+from flatfed.tables import errata_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -211,7 +212,7 @@ def test_the_pages_hold_every_entry_and_every_number(errata, tmp_path, capsys):
     assert "| 632.91 | 99.68 − 36.77 = 62.91 |" in text and "5 of 48 recomputed numbers do not fit" in html
     assert html.count("<section") == html.count("</section>") == len(errata.document)
     assert not re.search(r"<(script|link)|https?://", html), "self-contained"
-    assert page.KINDS.keys() >= {one.kind for one in errata.entries()}
+    assert errata_page.KINDS.keys() >= {one.kind for one in errata.entries()}
 
 
 def test_another_suffix_is_refused(tmp_path, capsys):

@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.textpath import TextToPath
 
 import made
+from flatfed import figures
 from flatfed.errors import DataError
-from flatfed.tables import figures
-from flatfed.tables.figures import curves, palette, paper, partition
+from flatfed.figures import curves, heat_map, palette
+from flatfed.figures import style as paper
 
 #: The algorithms that one figure of a paper shows together.
 TOGETHER = {
@@ -122,7 +123,7 @@ def test_partition_shows_every_client_and_class(shape, tmp_path):
     np.savez(tmp_path / "p.npz", class_counts=counts)
     panels = [{"title": "P", "partition": str(tmp_path / "p.npz")}] * 2
     spec = {"figure": "f", "kind": "partition", "scale": "paper", "title": "T", "panels": panels}
-    figure = partition.draw(spec)
+    figure = heat_map.draw(spec)
     shown = figure.axes[0].images[0].get_array()
     assert shown.shape == shape[::-1]
     assert shown.mask[1, 0] and shown.mask.sum() == 1, "a count of zero is white"
@@ -134,7 +135,7 @@ def test_damaged_partitions_are_named(tmp_path):
     np.savez(tmp_path / "q.npz", indices=np.arange(3))
     for name, message in (("p.npz", "not a partition"), ("q.npz", "not a partition"), ("r.npz", "no such partition")):
         with pytest.raises(DataError, match=message) as problem:
-            partition.read_counts(tmp_path / name)
+            heat_map.read_counts(tmp_path / name)
         assert name in str(problem.value)
 
 

@@ -19,15 +19,14 @@ from matplotlib.figure import Figure
 from test_figures import VISION, seen
 
 import made
-from flatfed import experiment
-from flatfed.analysis.landscape_file import Landscape, write
+from flatfed import experiment, figures
+from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.errors import ConfigError
 from flatfed.experiment import figures as declared
+from flatfed.figures import histogram, palette
+from flatfed.figures.style import MARGIN, PROBES, QUANTITIES, WIDTH, frame
 from flatfed.runs import identity, wanted
 from flatfed.runs.record import PROBE_FORMAT
-from flatfed.tables import figures
-from flatfed.tables.figures import histogram, palette
-from flatfed.tables.figures.paper import MARGIN, PROBES, QUANTITIES, WIDTH, frame
 
 matplotlib.use("Agg")
 

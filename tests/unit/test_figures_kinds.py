@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 import made
-from flatfed.analysis import records
+from flatfed import figures
 from flatfed.errors import DataError
 from flatfed.experiment import figures as declared
+from flatfed.figures import bars, curves, eigenvalues, histogram, palette, style, sweep
+from flatfed.runs import curvature, wanted
 from flatfed.runs import record as records_of_runs
-from flatfed.runs import wanted
 from flatfed.runs.record import PROBE_FORMAT
-from flatfed.tables import figures
-from flatfed.tables.figures import bars, curves, eigenvalues, histogram, palette, paper, sweep
 
 
 def make_run(folder, accuracies, rounds=None):
@@ -122,7 +121,7 @@ def test_communications_are_rounds_times_gossip_steps(tmp_path):
 
 def test_what_the_configuration_can_ask_for_can_be_drawn():
     assert set(declared.METRICS["curves"]) == set(curves.KNOWN)
-    assert set(declared.METRICS["sweep"]) == set(declared.METRICS["bars"]) == set(paper.QUANTITIES)
+    assert set(declared.METRICS["sweep"]) == set(declared.METRICS["bars"]) == set(style.QUANTITIES)
     assert set(declared.KINDS) <= set(figures.KINDS)
 
 
@@ -198,7 +197,7 @@ def test_damaged_runs_and_unknown_metrics_are_named(sweep_spec, tmp_path):
 def test_eigenvalues_are_means_with_pyhessians_beside(tmp_path):
     for name, value in (("1", 4.0), ("2", 6.0)):
         (tmp_path / f"{name}.json").write_text(json.dumps(made.hessian(value, 1.0, (value + 1, 1.0))))
-    (tmp_path / "3.json").write_text(json.dumps({"format": records.FORMAT, "diverged_at": 7, **records.NONE}))
+    (tmp_path / "3.json").write_text(json.dumps({"format": curvature.FORMAT, "diverged_at": 7, **curvature.NONE}))
     paths = [str(tmp_path / f"{name}.json") for name in ("1", "2", "3")]
     bar = [
         {"algorithm": "dfedavg", "label": "DFedAvg", "hessians": paths},

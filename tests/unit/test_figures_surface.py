@@ -11,10 +11,11 @@ from matplotlib import pyplot
 from matplotlib.text import Text
 
 import made
-from flatfed.analysis.landscape_file import Landscape, read, write
+from flatfed import figures
+from flatfed.analysis.landscape.landscape_file import Landscape, read, write
 from flatfed.errors import DataError
-from flatfed.tables import figures
-from flatfed.tables.figures import line, surface
+from flatfed.figures import line
+from flatfed.figures import surface_3d as surface
 
 ROOT = Path(__file__).parents[2]
 

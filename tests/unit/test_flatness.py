@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed.analysis import records
 from flatfed.errors import DataError
+from flatfed.runs import curvature
 
 PATH = Path(__file__).parents[2] / "benchmarks" / "flatness.py"
 
@@ -65,7 +65,7 @@ def test_two_seeds_get_no_interval(flatness, tmp_path):
 def test_a_run_that_diverged_is_named_and_its_seed_not_left_out(flatness, tmp_path):
     for seed in (1, 2, 3):
         write(tmp_path, "fedavg", seed, 5)
-        none = {"diverged_at": 7, **records.NONE} if seed == 2 else {}
+        none = {"diverged_at": 7, **curvature.NONE} if seed == 2 else {}
         write(tmp_path, "fedsam", seed, 4, **none)
         write(tmp_path, "fedsmoo", seed, 3)
     lines = flatness.compared(tmp_path, "fedavg", ["fedsam", "fedsmoo"])[2:]

@@ -10,7 +10,7 @@ from PIL import Image
 
 from flatfed import cli
 from flatfed.errors import DataError
-from flatfed.tables import gallery
+from flatfed.figures import gallery
 
 #: A colour a figure, as the palette of the page has it.
 COLOURS = {

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed import cli, provenance
+from flatfed import cli
 from flatfed.commands import configuration
 from flatfed.files import read_json
+from flatfed.runs import provenance
 from flatfed.runs import record as records
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"

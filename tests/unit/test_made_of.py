@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 import made
-from flatfed.analysis import records as hessians
-from flatfed.analysis.landscape_file import Landscape, write
+from flatfed import figures
+from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.data import partition
 from flatfed.errors import DataError
 from flatfed.files import digest_arrays, digest_file
+from flatfed.runs import curvature as hessians
 from flatfed.runs import record as records
 from flatfed.runs import wanted
-from flatfed.tables import figures, made_of
+from flatfed.tables import made_of
 
 DEAL = {"dataset": "data", "classes": 2, "scheme": "iid", "clients": 2, "sampler": "keyed"}
 

@@ -14,7 +14,7 @@ from flatfed import cli, experiment
 from flatfed.commands import configuration
 from flatfed.commands.arguments import parser
 from flatfed.errors import ConfigError
-from flatfed.experiment import targets
+from flatfed.workflow import requested
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTOCOL = "fedsmoo-cifar10"
@@ -104,11 +104,11 @@ RULES = ("all", "everything", "report")
 
 def test_targets_are_found_among_the_words_of_a_command_line():
     words = ["--cores", "all", "results/preview/report.htm", "-n", "everythin", "--config", "scale=paper", "results/x"]
-    assert targets.written(words, "results", RULES) == ["results/preview/report.htm", "everythin"]
-    assert targets.written([*words, "--", "results/y"], "results", RULES)[2:] == ["results/y"]
+    assert requested.written(words, "results", RULES) == ["results/preview/report.htm", "everythin"]
+    assert requested.written([*words, "--", "results/y"], "results", RULES)[2:] == ["results/y"]
     names = {"fedsmoo2023_T1"}
     asked = ["-n", "--", "fedsmoo2023_T1", "tables/fedsmoo2023_T1.md", "other"]
-    assert targets.written(asked, "results", RULES, names) == asked[2:4]
+    assert requested.written(asked, "results", RULES, names) == asked[2:4]
     for quiet in (
         ["--cores", "all", "-n", "everything"],
         ["--report", "results/preview/snake.html"],
@@ -116,7 +116,7 @@ def test_targets_are_found_among_the_words_of_a_command_line():
         ["--cleanup-metadata", "results/a", "results/b"],
         ["-R", "results/a", "results/b"],
     ):
-        assert targets.written(quiet, "results", RULES) == [], "a value of an option, for all that is known"
+        assert requested.written(quiet, "results", RULES) == [], "a value of an option, for all that is known"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_targets_are_found_among_the_words_of_a_command_line():
 )
 def test_an_unknown_target_is_told_the_nearest(exp, target, near):
     with pytest.raises(ConfigError) as problem:
-        targets.refuse(exp, target, RULES)
+        requested.refuse(exp, target, RULES)
     assert f"target {target!r}: no rule makes it; did you mean {near!r}?" in str(problem.value)
 
 

@@ -11,9 +11,10 @@ import pytest
 from own_files import load, photos, put
 
 from flatfed.errors import ConfigError
-from flatfed.experiment import scales, targets
-from flatfed.tables import layout, report
+from flatfed.experiment import scales
+from flatfed.tables import blocks, report
 from flatfed.tables.formats import FORMATS
+from flatfed.workflow import requested
 
 PAPER = "results/paper/tables/photos.md"
 
@@ -53,7 +54,7 @@ def test_selections_and_everything_leave_it_out_and_say_so():
     assert found.report_spec("preview")["left_out"] == [line]
     assert {name for name, _ in scales.every(found, "paper")[0]} == {*found.tables}
     assert {name for name, _ in scales.every(found, "preview")[0]} == {*found.tables} - {"photos"}
-    asked = targets.files(found)
+    asked = requested.files(found)
     assert PAPER in asked and PAPER.replace("paper", "preview") not in asked
 
 
@@ -62,7 +63,7 @@ def test_a_protocol_with_a_preview_has_one():
     preview["model"] = {"name": "cnn_tiny"}
     found = load(change=put("protocols", "photos", "preview", value=preview), tables=["photos"])
     assert found.left_out() == [] and len(found.cells("preview", "photos")) == 4
-    title = layout.read(found.table_spec("preview", "photos")).title
+    title = blocks.read(found.table_spec("preview", "photos")).title
     assert title == "Preview scale: Four algorithms on my photographs"
 
 
@@ -80,7 +81,7 @@ def test_a_table_without_reference_says_nothing_of_papers(here):
         }
         Path(cell.path).parent.mkdir(parents=True, exist_ok=True)
         Path(cell.path).write_text(json.dumps(made))
-    table = layout.read(found.table_spec("paper", "photos"))
+    table = blocks.read(found.table_spec("paper", "photos"))
     assert table.blocks[0].under == (("n = 2",),)
     for ending, render in FORMATS.items():
         text = render(table).rpartition("</style>")[2].replace('class="ours', "")

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy
 import pytest
 
-from flatfed import algorithms, experiment, provenance
+from flatfed import algorithms, experiment
 from flatfed.data import keys
-from flatfed.engine import graphs, topology
+from flatfed.engine import topology
 from flatfed.errors import ConfigError
 from flatfed.experiment.words import followed
-from flatfed.runs import identity
+from flatfed.runs import graphs, identity, provenance
 
 ROOT = Path(__file__).parents[2]
 PROTOCOL = "fedsmoo-cifar10"

@@ -14,7 +14,7 @@ import pytest
 from flatfed import experiment
 from flatfed.data import partition as partitions
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import fit
+from flatfed.experiment import compatibility
 
 EXP = experiment.load(Path(__file__).parents[2])
 
@@ -188,7 +188,7 @@ def test_more_shards_than_the_classes_of_the_preview_are_refused():
 
     def check(split):
         places = {**EXP.catalog.places, "splits": {"mine": "config/splits.yaml: mine"}}
-        fit.check(protocol, "mine", replace(EXP.catalog, splits={"mine": split}, places=places), "a table")
+        compatibility.check(protocol, "mine", replace(EXP.catalog, splits={"mine": split}, places=places), "a table")
 
     with pytest.raises(ConfigError) as error:
         check(many)

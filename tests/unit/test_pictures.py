@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from flatfed import experiment
+from flatfed.figures import gallery
 from flatfed.files import digest_json
-from flatfed.tables import gallery
 
 ROOT = Path(__file__).resolve().parents[2]
 EXP = experiment.load(ROOT)

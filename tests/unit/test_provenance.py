@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import same_bytes
-from flatfed import algorithms, provenance
+from flatfed import algorithms
+from flatfed.runs import provenance
 
 SRC = Path(__file__).parents[2] / "src"
 

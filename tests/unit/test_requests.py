@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from flatfed.errors import ConfigError
-from flatfed.experiment import requests
+from flatfed.workflow import requests
 
 RUN = SimpleNamespace(scale="paper", protocol="p")
 

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import run_lock
 from flatfed.errors import FlatFedError
+from flatfed.runs import lock
 
 SRC = Path(__file__).parents[2] / "src"
-HOLD = "from flatfed import run_lock\nwith run_lock.held('run'):\n    print(flush=True)\n    input()"
+HOLD = "from flatfed import run_lock\nwith lock.held('run'):\n    print(flush=True)\n    input()"
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_lock, "PATIENCE", 0.0)
+    monkeypatch.setattr(lock, "PATIENCE", 0.0)
     return tmp_path / "run"
 
 
@@ -42,7 +42,7 @@ def other(folder):
 
 
 def test_the_second_stops_and_says_who_is_there_and_what_to_do(folder, other):
-    with pytest.raises(FlatFedError) as refused, run_lock.held(folder):
+    with pytest.raises(FlatFedError) as refused, lock.held(folder):
         pass
     who = rf"process {other.pid} on {re.escape(socket.gethostname())}, since 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d"
     assert re.search(who, str(refused.value))
@@ -50,24 +50,24 @@ def test_the_second_stops_and_says_who_is_there_and_what_to_do(folder, other):
     assert "Wait until it is done, or end it" in str(refused.value)
     assert "the same command then goes on. Nothing was changed" in str(refused.value)
     other.communicate(b"\n")
-    with run_lock.held(folder):
-        assert (folder / run_lock.NAME).read_text().startswith(f"process {os.getpid()} on ")
+    with lock.held(folder):
+        assert (folder / lock.NAME).read_text().startswith(f"process {os.getpid()} on ")
     assert not folder.parent.joinpath("run").exists() or not list(folder.iterdir())
 
 
 def test_a_killed_process_s_file_stops_nobody(folder, other):
     other.send_signal(signal.SIGKILL)
     other.wait()
-    assert (folder / run_lock.NAME).read_text().startswith(f"process {other.pid} ")
-    with run_lock.held(folder):
-        assert (folder / run_lock.NAME).read_text().startswith(f"process {os.getpid()} ")
-    assert not (folder / run_lock.NAME).exists()
+    assert (folder / lock.NAME).read_text().startswith(f"process {other.pid} ")
+    with lock.held(folder):
+        assert (folder / lock.NAME).read_text().startswith(f"process {os.getpid()} ")
+    assert not (folder / lock.NAME).exists()
 
 
 def test_one_that_is_just_going_is_waited_for(folder, other, monkeypatch):
-    monkeypatch.setattr(run_lock, "PATIENCE", 60.0)
-    monkeypatch.setattr(run_lock.time, "sleep", lambda seconds: other.kill())
-    with run_lock.held(folder):
+    monkeypatch.setattr(lock, "PATIENCE", 60.0)
+    monkeypatch.setattr(lock.time, "sleep", lambda seconds: other.kill())
+    with lock.held(folder):
         assert other.wait() == -signal.SIGKILL
 
 
@@ -78,20 +78,20 @@ def test_a_file_that_its_holder_removes_meanwhile_is_no_lock(folder, monkeypatch
     def flock_of_a_file_that_goes(descriptor, how):
         flock(descriptor, how)
         if not taken:
-            (folder / run_lock.NAME).unlink()
+            (folder / lock.NAME).unlink()
         taken.append(os.fstat(descriptor).st_ino)
 
     folder.mkdir()
-    monkeypatch.setattr(run_lock.fcntl, "flock", flock_of_a_file_that_goes)
-    with run_lock.held(folder):
-        assert len(taken) == 2 and (folder / run_lock.NAME).stat().st_ino == taken[-1]
+    monkeypatch.setattr(lock.fcntl, "flock", flock_of_a_file_that_goes)
+    with lock.held(folder):
+        assert len(taken) == 2 and (folder / lock.NAME).stat().st_ino == taken[-1]
 
 
 @pytest.mark.parametrize("before", [False, True])
 def test_a_refused_run_leaves_no_folder_that_was_not_there(folder, before):
     if before:
         folder.mkdir()
-    with pytest.raises(ZeroDivisionError), run_lock.held(folder):
+    with pytest.raises(ZeroDivisionError), lock.held(folder):
         raise ZeroDivisionError
     assert folder.exists() == before
 
@@ -100,8 +100,8 @@ def test_a_file_system_without_locks_is_named_and_does_not_stop_the_run(folder, 
     def refuse(descriptor, how):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(run_lock.fcntl, "flock", refuse)
-    with run_lock.held(folder):
+    monkeypatch.setattr(lock.fcntl, "flock", refuse)
+    with lock.held(folder):
         pass
     assert f"{folder / '.lock'}: no locks on this file system" in capsys.readouterr().err
 
@@ -110,6 +110,6 @@ def test_a_folder_of_somebody_else_is_an_error_that_the_command_explains(folder,
     def refuse(*_):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder / ".lock"))
 
-    monkeypatch.setattr(run_lock.os, "open", refuse)
-    with pytest.raises(PermissionError), run_lock.held(folder):
+    monkeypatch.setattr(lock.os, "open", refuse)
+    with pytest.raises(PermissionError), lock.held(folder):
         pass

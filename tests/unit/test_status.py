@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed import cli, experiment, run_lock
+from flatfed import cli, experiment
 from flatfed.commands import status
 from flatfed.engine.job import progress
+from flatfed.runs import lock
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE, PROTOCOL, SPLIT = "fedsmoo2023_T1", "fedsmoo-cifar10", "dir0.6-100"
@@ -117,7 +118,7 @@ def test_a_training_of_this_host_runs_as_long_as_it_holds_its_lock(here):
     run = run_of(here, "fedcm")
     logged(run, PROGRESS.format(pace="25"), age=5000)
     under_way(run, age=5000)
-    with run_lock.held(run.path):
+    with lock.held(run.path):
         found = status.state(run, time.time())
         assert (found.name, found.rounds, found.pace) == ("running", 310, 3.0)
         assert found.said == "x/y/fedcm/seed1: round 310/800  test accuracy 62.50 %  3 s a round  24 min left"
@@ -138,7 +139,7 @@ def test_a_training_of_another_host_runs_as_long_as_it_speaks(here, age, pace, n
 def test_a_finished_run_that_is_made_again_is_running(here):
     run = run_of(here, "fedcm")
     finished(run)
-    with run_lock.held(run.path):
+    with lock.held(run.path):
         assert status.state(run, time.time()).name == "running"
     assert status.state(run, time.time()).name == "done"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from flatfed import strict_yaml
 from flatfed.errors import ConfigError
-from flatfed.experiment import strict_yaml
 
 #: Content of a file -> words of the message.
 REFUSED = {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flatfed.analysis import records
 from flatfed.errors import DataError
+from flatfed.runs import curvature
 from flatfed.tables import cells, report, write
 from made import DIGEST, asked, made_of
 from made import hessian as made_hessian
@@ -34,7 +34,8 @@ def make_hessian(path: Path, top: tuple[float, float], trace: tuple[float, float
 
 
 def make_diverged(path: Path) -> str:
-    path.write_text(json.dumps({"format": records.FORMAT, **IDS, "digests": DIGESTS, "diverged_at": 7, **records.NONE}))
+    said = {"format": curvature.FORMAT, **IDS, "digests": DIGESTS, "diverged_at": 7, **curvature.NONE}
+    path.write_text(json.dumps(said))
     return str(path)
 
 

@@ -12,9 +12,9 @@ import made
 from flatfed import algorithms
 from flatfed.errors import DataError
 from flatfed.files import digest_file
+from flatfed.papers.metrics import METRICS, RELATIVES, unit_of
+from flatfed.papers.units import UNITS, as_printed, signed, written
 from flatfed.tables import cells
-from flatfed.tables.metrics import METRICS, RELATIVES, unit_of
-from flatfed.tables.units import UNITS, as_printed, signed, written
 
 DESCRIPTION = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "rounds": 3, "scale": "paper"}
 FEDCM = {name: declared.default for name, declared in algorithms.load("fedcm").parameters().items()}

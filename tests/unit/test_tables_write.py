@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flatfed.errors import DataError
-from flatfed.tables import cells, layout, write
+from flatfed.tables import blocks, cells, write
 from flatfed.tables.formats import latex, markdown
 
 
@@ -74,10 +74,10 @@ def test_a_cell_that_was_edited_is_refused(tmp_path):
     }
     path = tmp_path / "dir0.6-100" / "fedavg.json"
     cells.make(spec, path)
-    assert layout.read_cell(path, "paper")["value"] == 10
+    assert blocks.read_cell(path, "paper")["value"] == 10
     path.write_text(path.read_text().replace('"value": 10', '"value": 11'))
     with pytest.raises(DataError, match=r"fedavg\.json: was changed after it was written \(cell_sha256\); delete it"):
-        layout.read_cell(path, "paper")
+        blocks.read_cell(path, "paper")
 
 
 @pytest.fixture
@@ -97,12 +97,12 @@ def test_a_part_too_wide_for_a_page_is_cut_between_metrics_and_only_there():
     """FedLESAM, Table 5: one split, six metrics at two targets each, are three blocks of four; six domains are one."""
     names = [(metric, how) for metric in ("rounds", "cost", "time") for how in (None, "ratio")]
     many = [{"metric": metric, "headers": ["C"], "relative": how} for metric, how in names for _ in range(2)]
-    blocks = [[column["metric"] for column in columns] for _, columns in layout.split(many)]
-    assert blocks == [4 * ["rounds"], 4 * ["cost"], 4 * ["time"]]
+    cut = [[column["metric"] for column in columns] for _, columns in blocks.split(many)]
+    assert cut == [4 * ["rounds"], 4 * ["cost"], 4 * ["time"]]
     domains = [{"metric": "test_accuracy", "headers": ["DomainNet", str(number)]} for number in range(6)]
-    assert [len(columns) for _, columns in layout.split(domains)] == [6]
+    assert [len(columns) for _, columns in blocks.split(domains)] == [6]
     five = [{"metric": str(number), "headers": ["C"]} for number in range(5)]
-    assert [len(columns) for _, columns in layout.split(five)] == [5]
+    assert [len(columns) for _, columns in blocks.split(five)] == [5]
 
 
 def test_notes_say_how_far_times_can_be_trusted(tmp_path):
@@ -111,11 +111,11 @@ def test_notes_say_how_far_times_can_be_trusted(tmp_path):
     spec = specify(tmp_path / "cells", columns=columns, unit="s")
     make_cell(tmp_path / "cells", "x", "fedavg", **clock, warnings=["t.json: the machine was busy"])
     make_cell(tmp_path / "cells", "x", "mine_1", **clock)
-    notes = " ".join(layout.read(spec).notes)
+    notes = " ".join(blocks.read(spec).notes)
     assert "a time's deviation is that of its rounds" in notes
     assert "In 1 of 2 cells with times the machine was busy" in notes
     make_cell(tmp_path / "cells", "x", "fedavg", **clock, warnings=[])
-    assert "busy" not in " ".join(layout.read(spec).notes)
+    assert "busy" not in " ".join(blocks.read(spec).notes)
 
 
 def test_csv_has_every_cell_with_every_field_in_stored_units(made):
@@ -266,7 +266,7 @@ def test_rounds_not_reached_are_shown_as_more_than_the_rounds(tmp_path, reached,
     met = {"value": 245.0, "spread": 5.66, "reached": "2/2", "paper_value": 259}
     make_cell(tmp_path, "a", "mine_1", **{**rounds, **met})
     columns = [{"id": "a", "headers": ["acc = 74%"], "part": None, "paper_target": 0.74}]
-    table = layout.read(specify(tmp_path, unit="rounds", columns=columns))
+    table = blocks.read(specify(tmp_path, unit="rounds", columns=columns))
     (_, (late,)), (_, (met,)) = table.blocks[0].rows
     assert (late.ours, late.paper) == (shown, "–")
     assert (met.ours, met.paper) == ("245.0 ± 5.7", "259")
@@ -276,7 +276,7 @@ def test_rounds_not_reached_are_shown_as_more_than_the_rounds(tmp_path, reached,
 
 def test_headers_merge_only_under_the_same_parent():
     columns = [{"headers": headers} for headers in (["A", "x"], ["A", "y"], ["B", "y"], ["B"])]
-    rows = layout.merge(columns)
+    rows = blocks.merge(columns)
     assert [[(header.text, header.span) for header in row] for row in rows] == [
         [("A", 2), ("B", 2)],
         [("x", 1), ("y", 1), ("y", 1), ("", 1)],
@@ -285,13 +285,13 @@ def test_headers_merge_only_under_the_same_parent():
 
 def test_wide_parts_are_cut_at_the_first_header_level():
     columns = [{"id": f"{d}{i}", "headers": [d, str(i)], "part": p} for p in "UV" for d in "AB" for i in range(4)]
-    blocks = layout.split(columns)
-    assert [(part, [column["id"] for column in few]) for part, few in blocks[:2]] == [
+    cut = blocks.split(columns)
+    assert [(part, [column["id"] for column in few]) for part, few in cut[:2]] == [
         ("U", ["A0", "A1", "A2", "A3"]),
         ("U", ["B0", "B1", "B2", "B3"]),
     ]
-    assert [part for part, _ in blocks] == ["U", "U", "V", "V"]
-    assert len(layout.split(columns[:3])) == 1
+    assert [part for part, _ in cut] == ["U", "U", "V", "V"]
+    assert len(blocks.split(columns[:3])) == 1
 
 
 def test_escaping_of_every_special_character():
@@ -340,7 +340,7 @@ def test_the_sum_under_a_table_of_paper_scale_says_what_agrees(tmp_path):
         tmp_path / "cells", "x", "mine_1", paper_value=0.81, difference=0.0008, values=[0.82, 0.8216], value=0.8208
     )
     columns = [{"id": "x", "headers": ["X"], "part": None}]
-    table = layout.read(specify(tmp_path / "cells", columns=columns))
+    table = blocks.read(specify(tmp_path / "cells", columns=columns))
     assert [entries[0].agreement for _, entries in table.blocks[0].rows] == ["differs", "agrees"]
     assert "1 of 2 cells agree with the paper's within the tolerance; 1 of 1 printed claims" in " ".join(table.notes)
 
@@ -353,7 +353,7 @@ def test_a_table_of_several_units_names_them(tmp_path):
     )  # fmt: skip
     columns = [{"id": name, "headers": [name], "part": None} for name in "xy"]
     rows = [{"id": "fedavg", "label": "FedAvg"}]
-    table = layout.read(specify(tmp_path / "cells", columns=columns, rows=rows))
+    table = blocks.read(specify(tmp_path / "cells", columns=columns, rows=rows))
     assert table.notes[0].startswith("Test accuracy (in percent, as a ratio, column by column), final round.")
     entry = table.blocks[0].rows[0][1][1]
     assert (entry.ours, entry.paper, entry.difference) == ("1.36", "1.40", "−0.04")
@@ -365,7 +365,7 @@ def test_exact_numbers_have_no_seeds_beside_them(tmp_path):
     for row, value in (("fedavg", 1.0), ("mine_1", 2.0)):
         make_cell(tmp_path / "c", "x", row, **exact, value=value, values=[value], paper_value=value, difference=0.0)
     columns = [{"id": "x", "headers": ["X"], "part": None}]
-    table = layout.read(specify(tmp_path / "c", columns=columns, unit="x"))
+    table = blocks.read(specify(tmp_path / "c", columns=columns, unit="x"))
     assert table.blocks[0].under[0][0] == "ours" and table.blocks[0].rows[1][1][0].ours == "2.00"
 
 
@@ -377,7 +377,7 @@ def test_a_papers_number_keeps_its_decimals_and_a_deviation_over_clients_stands_
     cost = {"unit": "parameters", "printed_unit": "GB_params", "spread": None, "paper_spread": None, "difference": 1e9}
     make_cell(tmp_path / "c", "x", "mine_1", **cost, value=57e9, paper_value=56e9, paper_decimals=0)
     columns = [{"id": "x", "headers": ["X"], "part": None}]
-    table = layout.read(specify(tmp_path / "c", columns=columns))
+    table = blocks.read(specify(tmp_path / "c", columns=columns))
     (_, (accuracy,)), (_, (bytes_,)) = table.blocks[0].rows
     assert (accuracy.ours, accuracy.paper) == ("81.08 ± 0.12", "84.38")
     assert (bytes_.ours, bytes_.paper, bytes_.difference) == ("57.0", "56", "+1.0")

@@ -14,11 +14,11 @@ from flatfed.commands import configuration, plan_costs, plan_measured
 from flatfed.engine.job import train as engine
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import DataError
+from flatfed.papers.metrics import METRICS
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.identity import pack
 from flatfed.tables import cells
-from flatfed.tables.metrics import METRICS
 from flatfed.tables.readings import found
 
 #: Seconds of training at the end of rounds 1 to 4: the first round takes 5, the others 1, 2 and 3.

@@ -10,15 +10,15 @@ import pytest
 from matplotlib import pyplot
 
 import made
-from flatfed import cli, experiment
+from flatfed import cli, experiment, figures
 from flatfed.commands import configuration
 from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import set_ups
+from flatfed.figures import KINDS
 from flatfed.runs.places import Places
-from flatfed.tables import cells, figures, made_of, report, write
-from flatfed.tables.figures import KINDS
+from flatfed.tables import cells, made_of, report, write
 from flatfed.tables.trained_on import as_read
 
 ROOT = Path(__file__).parents[2]

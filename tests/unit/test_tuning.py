@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import made
-from flatfed import experiment
+from flatfed import experiment, forms
 from flatfed.errors import ConfigError
 from flatfed.experiment import tuning
 from flatfed.files import sealed, write_json
+from flatfed.runs.choice import OWN
 from flatfed.runs.places import DEFAULT, Places
-from flatfed.tables.choice import OWN
 
 ROOT = Path(__file__).parents[2]
 CIFAR10, SPLIT = "fedsam-cifar10", "dir0.6-100-p20"
@@ -39,7 +40,7 @@ def record(exp: experiment.Experiment, ids: tuple, chosen: dict) -> Path:
     """Record a choice as ``flatfed choose`` does, without its runs."""
     found = tuning.search(exp, *ids)
     path = Path(tuning.choice_path(exp, found))
-    write_json(path, {**tuning.choice_spec(exp, found), "chosen": chosen})
+    write_json(path, forms.plain(replace(tuning.asked(exp, found), chosen=chosen)))
     return path
 
 
@@ -146,7 +147,7 @@ def test_a_choice_reads_the_accuracy_that_the_protocol_names(exp):
         (OFFICE, ART, "fedsam", ["validation"], "validation_accuracy"),
     ):
         found = tuning.search(exp, "preview", protocol, split, row)
-        assert tuning.choice_spec(exp, found)["accuracy"] == accuracy
+        assert tuning.asked(exp, found).accuracy == accuracy
         point = next(iter(found.points()))
         assert tuning.run(exp, found, point).description["evaluation"]["sets"] == sets
 

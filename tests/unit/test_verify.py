@@ -10,7 +10,7 @@ import pytest
 from flatfed import cli
 from flatfed.commands import configuration
 from flatfed.commands.verify import lines
-from flatfed.tables.verify import table
+from flatfed.tables.verification import table
 
 UPPER = ["cifar10-dir0.6-100", "cifar10-path3-100"]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from project import SPLIT
 
-from flatfed import run_lock
 from flatfed.engine.job.checkpoint import NAME
+from flatfed.runs import lock
 
 RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
 LOG = f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/fedavg/seed1.log"
@@ -94,8 +94,8 @@ def contents(folder):
 @pytest.fixture
 def held(project, begun):
     """Return the process that trains, stopped in the middle; whoever comes second waits for it but a moment."""
-    project.edit("src/flatfed/run_lock.py", ("PATIENCE = 5.0", "PATIENCE = 0.1"))
-    words = (project.root / RUN / run_lock.NAME).read_text()
+    project.edit("src/flatfed/runs/lock.py", ("PATIENCE = 5.0", "PATIENCE = 0.1"))
+    words = (project.root / RUN / lock.NAME).read_text()
     process = int(re.match(r"process (\d+) on ", words)[1])
     os.kill(process, signal.SIGSTOP)
     yield process

@@ -7,7 +7,7 @@ import pytest
 from project import ROWS
 
 import same_bytes
-from flatfed import provenance
+from flatfed.runs import provenance
 
 RUNS = "results/preview/runs/fedsmoo-cifar10/dir0.6-100"
 EVERY = set(ROWS)

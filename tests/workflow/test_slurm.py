@@ -13,8 +13,8 @@ import pytest
 from project import COLUMN, SPLIT, TABLE
 from slurm import Slurm, unavailable
 
-from flatfed import run_lock
 from flatfed.engine.job import progress
+from flatfed.runs import lock
 
 RUNS = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}"
 ROWS = ["fedavg", "fedsmoo"]
@@ -126,11 +126,11 @@ def test_a_table_by_slurm_is_the_local_one_though_jobs_were_cancelled_preempted_
 def test_a_failing_training_is_tried_again_as_often_as_the_profile_says(project):
     """A rule's own number would go before the profile's, and be tried within each of Slurm's jobs besides."""
     pytest.importorskip("snakemake_executor_plugin_slurm")
-    project.edit("src/flatfed/run_lock.py", ("PATIENCE = 5.0", "PATIENCE = 0.1"))
+    project.edit("src/flatfed/runs/lock.py", ("PATIENCE = 5.0", "PATIENCE = 0.1"))
     folder = project.root / RUNS / "fedavg/seed1"
     (folder / "run.json").unlink()
     here = ("--workflow-profile", "profiles/slurm", "--executor", "local", "--cores", "1", "--config", "device=cpu")
-    with run_lock.held(folder):
+    with lock.held(folder):
         done = project.call(sys.executable, "-m", "snakemake", *here, "--", f"{RUNS}/fedavg/seed1/run.json")
     assert done.returncode != 0
     assert (done.stdout + done.stderr).count("Trying to restart job") == 4

@@ -24,7 +24,7 @@ rule surface:
         folder=subpath(input.run, parent=True),
         beside=[],
         settings=surface_settings,
-        code=code("flatfed.analysis.landscape"),
+        code=code("flatfed.analysis.landscape.sample"),
     message:
         "Loss surface of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:
@@ -54,7 +54,7 @@ use rule surface as surface_frame with:
         folder=subpath(input.run, parent=True),
         beside=in_one_frame,
         settings=surface_settings,
-        code=code("flatfed.analysis.landscape"),
+        code=code("flatfed.analysis.landscape.sample"),
     message:
         "Loss surfaces of {wildcards.algorithm} and {wildcards.other} on {wildcards.split} of {wildcards.protocol}"
 
@@ -72,7 +72,7 @@ use rule surface_frame as surface_line with:
         folder=subpath(input.run, parent=True),
         beside=at_the_lines_end,
         settings=line_settings,
-        code=code("flatfed.analysis.landscape"),
+        code=code("flatfed.analysis.landscape.sample"),
     message:
         "Line from {wildcards.algorithm} on {wildcards.split} to {wildcards.other} of {wildcards.protocol}"
 
@@ -103,7 +103,7 @@ rule hessian:
         dataset=subpath(input.manifest, parent=True),
         folder=subpath(input.run, parent=True),
         settings=hessian_settings,
-        code=code("flatfed.analysis.hessian"),
+        code=code("flatfed.analysis.hessian.measure"),
     message:
         "Hessian of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:

@@ -11,11 +11,12 @@ from pathlib import Path
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
-from flatfed import algorithms, closing, experiment, files, folders, gpus, provenance, warm
+from flatfed import algorithms, experiment, files, forms, gpus, strict_yaml
 from flatfed.data import counting
-from flatfed.experiment import analyses, requests, scales, selection, strict_yaml, tuning
-from flatfed.experiment import targets as experiment_targets
+from flatfed.experiment import analyses, scales, selection, tuning
+from flatfed.runs import provenance
 from flatfed.runs.places import Places, RunIds
+from flatfed.workflow import closing, requested, requests, warm
 
 PLACES = Places(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "resources", "logs")))
 
@@ -40,7 +41,7 @@ RECORDS = []
 
 
 # Folders can be written to, the device is there and said. Local training jobs fork from one process that has imported torch:
-# see flatfed.warm. On a terminal, bars: see flatfed.bars.
+# see flatfed.workflow.warm. On a terminal, bars: see flatfed.workflow.progress_bars.
 onstart:
     if not workflow.local_exec and config.get("device", "auto") == "auto":
         raise WorkflowError(
@@ -48,7 +49,7 @@ onstart:
         )
     if workflow.is_main_process:
         outputs = [file for job in workflow.dag.needrun_jobs() for file in (*job.output, *job.log)]
-        told(folders.writable)(Path(file).parent for file in outputs)
+        told(files.check_writable)(Path(file).parent for file in outputs)
         RECORDS.extend(Path(file) for file in outputs if Path(file).name == "run.json")
     if workflow.local_exec and workflow.is_main_process:
         told(gpus.demanded)(DEVICE)
@@ -60,9 +61,9 @@ onstart:
     quiet = {Quietness.ALL, Quietness.PROGRESS} & set(workflow.output_settings.quiet or ())
     # With --use-conda, Snakemake may run in an environment of its own, without tqdm.
     if workflow.is_main_process and sys.stderr.isatty() and not quiet and find_spec("tqdm"):
-        from flatfed import bars
+        from flatfed.workflow import progress_bars
 
-        bars.attach(logger, len(workflow.dag))
+        progress_bars.attach(logger, len(workflow.dag))
 
 
 onsuccess:
@@ -118,11 +119,11 @@ def check_targets(*asked_for):
     """
     if workflow.is_main_process and Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
         names = {*EXPERIMENT.tables, *EXPERIMENT.figures}
-        for target in experiment_targets.written(sys.argv[1:], PLACES.results, asked_for, names):
+        for target in requested.written(sys.argv[1:], PLACES.results, asked_for, names):
             if (target in names or not Path(target).exists()) and not any(
                 each.is_producer(target) for each in workflow.rules
             ):
-                experiment_targets.refuse(EXPERIMENT, target, asked_for)
+                requested.refuse(EXPERIMENT, target, asked_for)
 
 
 # What was left out is said once, where it would have been made.

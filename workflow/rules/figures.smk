@@ -18,7 +18,7 @@ rule figure:
     params:
         spec=figure_spec,
         folder=subpath(output.png, parent=True),
-        code=code("flatfed.tables.figures"),
+        code=code("flatfed.figures"),
     message:
         "Figure {wildcards.figure} at {wildcards.scale} scale"
     shell:

@@ -128,7 +128,7 @@ def run_code(wildcards):
 
 @told
 def choice_spec(wildcards):
-    return as_json(tuning.choice_spec(EXPERIMENT, search_of(wildcards)))
+    return as_json(forms.plain(tuning.asked(EXPERIMENT, search_of(wildcards))))
 
 
 @told

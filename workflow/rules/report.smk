@@ -53,7 +53,7 @@ rule errata:
         "../../environment.yml"
     params:
         content=errata_digest,
-        code=code("flatfed.tables.errata.page"),
+        code=code("flatfed.tables.errata_page"),
     message:
         "Where the papers contradict themselves"
     shell:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from flatfed.commands.arguments import _add, _add_path, _add_spec
+
+if TYPE_CHECKING:
+    from flatfed.runs.choice import Choice
 
 
 def add(commands: Any) -> None:
@@ -22,8 +25,8 @@ def add(commands: Any) -> None:
     _add_path(sub, "--out", "FILE", "file to write")
 
 
-def choose(options: argparse.Namespace) -> None:
-    """Make the choice that the command line asks for."""
+def choose(asked: Choice, out: Path) -> None:
+    """Make the choice that is ``asked`` for."""
     from flatfed.tables import choice
 
-    choice.make(options.spec, options.out)
+    choice.make(asked, out)

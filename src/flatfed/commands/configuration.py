@@ -8,10 +8,9 @@ from typing import Any
 
 import yaml
 
-from flatfed import experiment
+from flatfed import experiment, strict_yaml
 from flatfed.commands.kinds import is_value
 from flatfed.errors import ConfigError
-from flatfed.experiment import strict_yaml
 
 #: The copy of FlatFed that is running: its config/ holds the protocols, splits, algorithms and tables.
 HOME = Path(__file__).resolve().parents[3]

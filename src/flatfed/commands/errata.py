@@ -8,7 +8,8 @@ from pathlib import Path
 from flatfed.commands.configuration import HOME
 from flatfed.errors import DataError, unknown
 from flatfed.files import write_whole
-from flatfed.tables.errata import Errata, page
+from flatfed.papers.errata import Errata
+from flatfed.tables import errata_page
 
 
 def write(out: Path | None) -> None:
@@ -19,10 +20,10 @@ def write(out: Path | None) -> None:
     """
     errata = Errata(HOME)
     if out is None:
-        sys.stdout.write(page.markdown(errata))
+        sys.stdout.write(errata_page.markdown(errata))
         return
-    if out.suffix not in page.FORMATS:
-        raise DataError(unknown("suffix", out.suffix, page.FORMATS, str(out)))
-    text = page.FORMATS[out.suffix](errata)
+    if out.suffix not in errata_page.FORMATS:
+        raise DataError(unknown("suffix", out.suffix, errata_page.FORMATS, str(out)))
+    text = errata_page.FORMATS[out.suffix](errata)
     with write_whole(out, "w") as file:
         file.write(text)

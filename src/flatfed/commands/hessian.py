@@ -12,7 +12,7 @@ from flatfed.commands.surface import images, seed
 from flatfed.errors import FlatFedError
 
 DETAIL = """\
-Writes JSON (fields: flatfed.analysis.records): of the Hessian H of the run's training loss, at its final model,
+Writes JSON (fields: flatfed.runs.curvature): of the Hessian H of the run's training loss, at its final model,
   eigenvalues   the largest, by block Lanczos, each with its residual ||H v - lambda v|| and whether its place is
                 certain; the search ends when every residual is below 1 % of its eigenvalue
   trace         by random vectors (Hutchinson), with its standard error; ends when that is below 5 % of the trace
@@ -90,7 +90,7 @@ def hessian(options: argparse.Namespace) -> None:
     device = gpus.demanded(options.device)
     run_record.read(options.run / "run.json")
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
-        from flatfed.analysis import hessian as hessians
+        from flatfed.analysis.hessian import measure as hessians
 
         settings = hessians.Settings(
             images=options.images,

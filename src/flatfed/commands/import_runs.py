@@ -12,12 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from flatfed import provenance
 from flatfed.commands import configuration
 from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, tuning
 from flatfed.files import digest_file, digest_json, read_json
-from flatfed.runs import identity
+from flatfed.runs import identity, provenance
 from flatfed.runs import record as records
 from flatfed.runs.record import FILES, METRICS, MODEL, RECORD
 from flatfed.tables.readings import hold_rounds, read_metrics

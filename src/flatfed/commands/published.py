@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import experiment, forms
-from flatfed.commands import configuration, run_description
+from flatfed.commands import configuration
 from flatfed.commands.verify import lines
 from flatfed.errors import DataError
 from flatfed.experiment import Experiment, figures
 from flatfed.files import check_place
-from flatfed.runs import identity
+from flatfed.runs import description, identity
 from flatfed.runs import record as records
 from flatfed.runs.places import Places, RunIds
 from flatfed.runs.record import RunRecord
-from flatfed.tables.verify import TableResult
+from flatfed.tables.verification import TableResult
 
 #: Where the configuration has its results; a published folder has them elsewhere, which :class:`Folder` knows.
 RESULTS = "results"
 
 
 #: What the description of a published run cannot lack.
-IDS = {key: run_description.FORM[key] for key in ("scale", "protocol", "split", "algorithm", "seed", "dataset")}
+IDS = {key: description.FORM[key] for key in ("scale", "protocol", "split", "algorithm", "seed", "dataset")}
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def compared(described: Experiment, found: Folder, name: str) -> Iterator[tuple[
 
     :raises DataError: a run is damaged or another one than its cell asks for, or there is none of the table.
     """
-    from flatfed.tables import cells, verify
+    from flatfed.tables import cells, verification
 
     made = described.cells(found.scale, name)
     if not any(run.path in found.runs for cell in made for run in cell.runs):
@@ -171,12 +171,12 @@ def compared(described: Experiment, found: Folder, name: str) -> Iterator[tuple[
             cells.write({**number, "runs": cell.spec["runs"], "base_runs": cell.spec.get("base_runs", [])}, path)
         layout = {**_uncounted(described.table_spec(found.scale, name)), "cells": folder}
         printed = {(cell.spec["column"], cell.spec["row"]) for cell in made if cell.spec["paper"]}
-        yield layout, verify.table(layout, printed)
+        yield layout, verification.table(layout, printed)
 
 
 def make_figure(described: Experiment, found: Folder, name: str, out: Path) -> None:
     """Draw the figure ``name`` into ``out``."""
-    from flatfed.tables import figures as drawing
+    from flatfed import figures as drawing
 
     wanted = described.figure(found.scale, name)
     there = [path for path in wanted.runs if path in found.runs]

@@ -73,9 +73,9 @@ def rerun(options: argparse.Namespace) -> int:
     for line in changed(record, place["device"]):
         print(line, file=sys.stderr)
 
-    from flatfed import run_lock
+    from flatfed.runs import lock
 
-    with run_lock.held(options.out):
+    with lock.held(options.out):
         after = _train(options, record, dataset, weights, place)
     if options.rounds is not None:
         after = [line for line in after if int(line["round"]) <= options.rounds]
@@ -139,9 +139,9 @@ def _train(
     place: dict[str, Any],
 ) -> list[dict[str, str]]:
     """Deal ``dataset`` as the ``record`` says, train its run in ``options.out`` and return its metrics."""
-    from flatfed import provenance
     from flatfed.data import partition
     from flatfed.engine.job.train import train
+    from flatfed.runs import provenance
 
     description, dealt = record.description, options.out / "partition.npz"
     partition.make({**description["partition"], "seed": description["seed"]}, dataset, dealt)
@@ -171,8 +171,8 @@ def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
 
 def changed(record: RunRecord, device: str) -> list[str]:
     """Return a line for everything that is not as when the run was made, though it may decide the last digits."""
-    from flatfed import provenance
     from flatfed.engine.job import machine
+    from flatfed.runs import provenance
 
     now = machine.machine(machine.pick_device(device), 1)
     lines = []

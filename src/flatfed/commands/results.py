@@ -14,12 +14,12 @@ from typing import Any
 from flatfed.commands import published
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import Experiment
+from flatfed.figures import targets
 from flatfed.files import check_place, digest_json
 from flatfed.runs import identity
 from flatfed.runs import record as records
 from flatfed.runs.record import RunRecord
 from flatfed.tables import made_of, own_setting, results_page
-from flatfed.tables.figures import targets
 from flatfed.tables.own_setting import Outcome, Trained
 from flatfed.tables.readings import hold_rounds, read_metrics
 
@@ -176,7 +176,7 @@ def at_a_smaller_setting(described: Experiment, found: published.Folder) -> list
     """Return of each table whose rows are compared by order alone, and of which ``found`` holds runs, how they do.
 
     ``table``, ``title``, ``paper``; ``runs`` of it, ``there`` how many; ``differs``: (key, here, at the paper's
-    setting); ``result``, of :mod:`flatfed.tables.verify`, None where not all runs are there.
+    setting); ``result``, of :mod:`flatfed.tables.verification`, None where not all runs are there.
     """
     made = []
     for name, table in described.tables.items():

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flatfed.commands import run_description
 from flatfed.errors import DataError
 from flatfed.forms import check
-from flatfed.runs import identity
+from flatfed.runs import description, identity
 from flatfed.runs import record as records
 from flatfed.runs.record import RunRecord
 
@@ -28,7 +27,7 @@ def read(path: Path) -> RunRecord:
     record.need(NEEDED, path)
     try:
         check(record.host, HOST, f"{path}: host")
-        run_description.check(record.description, f"{path}: description")
+        description.check(record.description, f"{path}: description")
     except DataError as error:
         raise DataError(f"{path}: not the record of a run: {str(error).removeprefix(f'{path}: ')}") from None
     return record.with_description(identity.today(record.description))

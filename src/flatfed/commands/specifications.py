@@ -1,6 +1,6 @@
 """The forms of what Snakemake passes to ``cell``, ``table``, ``figure``, ``report`` and ``choose``, for calls by hand.
 
-What the keys mean stands in the modules that read them: :mod:`flatfed.tables` and :mod:`flatfed.tables.figures`.
+What the keys mean stands in the modules that read them: :mod:`flatfed.tables` and :mod:`flatfed.figures`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import json
 from typing import Any
 
 from flatfed.errors import DataError
-from flatfed.forms import Named, Some, Whole, check
+from flatfed.forms import Named, Some, Whole, check, form_of
+from flatfed.papers.units import UNITS
+from flatfed.runs.choice import Choice
 from flatfed.runs.wanted import folders
-from flatfed.tables.units import UNITS
 
 NUMBER, TEXT, TEXTS = (float, None), (str, None), [str]
 SCALE = Named("scale", ("preview", "paper"))
@@ -43,11 +44,6 @@ TABLE = {
 REPORT = {
     **{"scale": SCALE, "tables": [TABLE], "runs": TEXTS, "made_of": MADE_OF, "configuration": dict, "left_out?": TEXTS},
     "figures": [{**dict.fromkeys(("figure", "title", "paper", "setting", "caption", "png"), str), "datasets?": dict}],
-}
-
-CHOOSE = {
-    **dict.fromkeys(("scale", "protocol", "split", "row"), str),
-    **{"window": Whole(1), "points": Some({"values": dict, "run": str, "description_digest": str})},
 }
 
 #: What has a line, a bar or a point of its own.
@@ -92,7 +88,7 @@ def checked(spec: dict[str, Any], command: str) -> dict[str, Any]:
     return spec
 
 
-FORMS = {"cell": CELL, "table": TABLE, "report": REPORT, "choose": CHOOSE}
+FORMS = {"cell": CELL, "table": TABLE, "report": REPORT, "choose": form_of(Choice)}
 
 
 def _check_made_of(packed: dict[str, Any], folders: list[str]) -> None:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flatfed.closing import last_line
 from flatfed.commands.arguments import _add, _add_config
+from flatfed.workflow.closing import last_line
 
 if TYPE_CHECKING:
     from flatfed.commands.plan_costs import Costs
@@ -115,13 +115,13 @@ def status(options: argparse.Namespace) -> None:
 
 def state(run: Run, now: float) -> State:
     """Return the state of ``run`` at the time ``now`` (seconds since 1970), from its folder and its log."""
-    from flatfed import run_lock
     from flatfed.commands import plan
     from flatfed.engine.job import progress
+    from flatfed.runs import lock
     from flatfed.runs import record as records
 
     folder, at = Path(run.path), progress.read(Path(run.path))
-    held = run_lock.is_held(folder)
+    held = lock.is_held(folder)
     there = "" if held else plan.state(run)
     if there == "damaged":
         said = f"{folder / 'run.json'}: not the record of a run; delete it, and the run is made again"

@@ -105,10 +105,10 @@ def surface(options: argparse.Namespace) -> None:
     for run in [options.run, *options.others, *([options.line_to] if options.line_to else [])]:
         run_record.read(run / "run.json")
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
-        from flatfed.analysis import landscape
+        from flatfed.analysis.landscape import sample
 
         kind, others = ("line", [options.line_to]) if options.line_to else ("surface", options.others)
-        settings = landscape.Settings(
+        settings = sample.Settings(
             options.grid,
             RANGES[kind] if options.range is None else options.range,
             options.set,
@@ -116,6 +116,6 @@ def surface(options: argparse.Namespace) -> None:
             options.seed,
             options.way,
         )
-        make = {"line": landscape.line, "surface": landscape.surface}[kind]
+        make = {"line": sample.line, "surface": sample.surface}[kind]
         data = (options.dataset, options.partition, options.out)
         make([options.run, *others], *data, settings, device=device, threads=options.threads)

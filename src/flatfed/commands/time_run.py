@@ -47,7 +47,8 @@ def write(
     :raises DataError: data or partition do not fit the description.
     :raises FlatFedError: the run diverged, or the device is not there.
     """
-    from flatfed import gpus, provenance
+    from flatfed import gpus
+    from flatfed.runs import provenance
 
     place = {"device": gpus.demanded(device), "threads": threads}
     from flatfed.engine.job import train as engine

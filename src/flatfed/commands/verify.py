@@ -9,8 +9,8 @@ from pathlib import Path
 from flatfed.commands import configuration
 from flatfed.experiment import selection
 from flatfed.files import write_json
-from flatfed.tables import verify
-from flatfed.tables.verify import ColumnResult, TableResult
+from flatfed.tables import verification
+from flatfed.tables.verification import ColumnResult, TableResult
 
 #: Exit status where --strict finds a table that does not stand.
 FELL = 1
@@ -40,7 +40,7 @@ def report(
     for name, columns in asked:
         specs = [cell.spec for cell in experiment.cells(scale, name, columns)]
         printed = {(spec["column"], spec["row"]) for spec in specs if spec["paper"]}
-        results.append(verify.table(experiment.table_spec(scale, name, columns), printed, point / 100))
+        results.append(verification.table(experiment.table_spec(scale, name, columns), printed, point / 100))
     for result in results:
         print("\n".join(lines(result, every)))
     if len(results) > 1:

@@ -14,7 +14,7 @@ import numpy as np
 from flatfed.data import dataset as datasets
 from flatfed.data import keys
 from flatfed.data.digits import digits
-from flatfed.data.folders import Pictures, imagefolder
+from flatfed.data.image_folders import Pictures, imagefolder
 from flatfed.errors import DataError, unknown
 from flatfed.files import check_place, read_json, write_json
 

@@ -22,7 +22,7 @@ from flatfed.data.partition import Partition
 from flatfed.engine import batches
 from flatfed.engine.client_state import ClientState, Received
 from flatfed.engine.context import Context, context_of
-from flatfed.engine.cost import Cost
+from flatfed.engine.counts import Cost
 from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.executors import Executor
 from flatfed.engine.feed import Feed

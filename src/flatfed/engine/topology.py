@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from flatfed.data.streams import sequence, stream
-from flatfed.engine.graphs import STATIC, check, check_steps, torus
+from flatfed.runs.graphs import STATIC, check, check_steps, torus
 
 DRAWS = 100  # graphs over which the spectral gap of a time-varying topology is averaged
 

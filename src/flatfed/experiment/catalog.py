@@ -10,12 +10,13 @@ from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
+from flatfed import schemas
 from flatfed.errors import ConfigError
-from flatfed.experiment import checks, defaults, needs, own, schemas, settings, sources
+from flatfed.experiment import checks, data_sources, defaults, needs, own, settings
 from flatfed.experiment.checks import LABELLED, PLAIN, check_id
 from flatfed.experiment.own import Document
-from flatfed.experiment.schemas import Missing
-from flatfed.experiment.strict_yaml import read
+from flatfed.schemas import Missing
+from flatfed.strict_yaml import read
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ def load(
     datasets, places["datasets"] = _entries(root, "datasets", PLAIN, documents, needs.datasets)
     for name, entry in datasets.items():
         at = places["datasets"][name]
-        sources.check_source(entry["source"], f"{at}.source")
+        data_sources.check_source(entry["source"], f"{at}.source")
         if name in data:
-            sources.check_source(data[name], f"{where}: data.{name}", also=("images",))
+            data_sources.check_source(data[name], f"{where}: data.{name}", also=("images",))
         datasets[name] = defaults.dataset(name, entry, data.get(name, entry["source"]), at)
         checks.check_dataset(datasets[name], at)
     splits, places["splits"] = _entries(root, "splits", PLAIN, documents, needs.splits)

@@ -9,12 +9,12 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed import models
-from flatfed.engine import graphs
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import settings, sources
+from flatfed.experiment import data_sources, settings
 from flatfed.experiment.needs import SCHEMES
 from flatfed.models import pretrained
-from flatfed.tables.quantity import ACCURACIES
+from flatfed.papers.quantity import ACCURACIES
+from flatfed.runs import graphs
 
 #: An id becomes part of paths and of shell commands.
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -54,7 +54,7 @@ def check_splits(splits: dict[str, dict[str, Any]], places: Mapping[str, str]) -
     for name, split in splits.items():
         where = places[name]
         needed, optional = SCHEMES[split["scheme"]]
-        sources.check_keys(split, needed, (*COMMON, *needed, *optional), f"scheme {split['scheme']}", where)
+        data_sources.check_keys(split, needed, (*COMMON, *needed, *optional), f"scheme {split['scheme']}", where)
         if split["scheme"] == "central" and split["clients"] != 1:
             raise ConfigError(f"{where}.clients: {split['clients']} is not allowed; scheme central has 1")
         for key, without in (("steps_of", ("central",)), ("images_of", ("central", "domain"))):

@@ -12,7 +12,7 @@ from typing import Any
 from flatfed import algorithms as registry
 from flatfed.data.counting import COUNTS
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import sources
+from flatfed.experiment import data_sources
 
 #: A protocol of one's own: FedSMOO's set-up (5.1 and official code) but for its augmentation, since cropped or flipped
 #: images are not of the same class in every data set.
@@ -62,11 +62,11 @@ def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: 
         if source["source"] not in COUNTS:
             raise ConfigError(f"{where}: {keys} cannot be read of source {source['source']}; say them here")
         try:
-            sources.check_there(source, f"{where}.source")
+            data_sources.check_there(source, f"{where}.source")
         except ConfigError as error:  # the images may be on another machine
             raise ConfigError(f"{error}; or say {keys} in {where}") from None
         try:
-            found = COUNTS[source["source"]](sources.at_home(source), entry.get("domains"), where)
+            found = COUNTS[source["source"]](data_sources.at_home(source), entry.get("domains"), where)
         except DataError as error:
             raise ConfigError(str(error)) from None
         if found["classes"] < 2:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import fit
+from flatfed.experiment import compatibility
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Column
-from flatfed.tables.metrics import METRICS
+from flatfed.papers.metrics import METRICS
 
 
 def datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
@@ -30,7 +30,7 @@ def datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
 
 def search(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
     """Return the columns of a table of searched hyper-parameters: the grid's values, and the one chosen."""
-    protocol = fit.protocol_of(group["protocol"], catalog, where)
+    protocol = compatibility.protocol_of(group["protocol"], catalog, where)
     if "variant" not in group["reference"]:
         raise ConfigError(f"{where}: reference: key 'variant' is missing; kind search needs it")
     searched = protocol.scales["paper"].get("searched", {})

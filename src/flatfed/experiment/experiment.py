@@ -11,12 +11,23 @@ from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import catalog as catalogs
-from flatfed.experiment import cells, figure_specs, figures, fit, scales, selection, settings, tables, tuning, words
+from flatfed.experiment import (
+    cell_specs,
+    compatibility,
+    figure_specs,
+    figures,
+    scales,
+    selection,
+    settings,
+    tables,
+    tuning,
+    words,
+)
 from flatfed.experiment.model import Cell, Column, Drawing, Figure, Run, Table
-from flatfed.experiment.strict_yaml import read
 from flatfed.models import pretrained
+from flatfed.papers.errata import Errata
 from flatfed.runs.places import DEFAULT, Places, RunIds
-from flatfed.tables.errata import Errata
+from flatfed.strict_yaml import read
 
 #: The largest seed, here and in the schemas.
 LARGEST_SEED = 2**32 - 1
@@ -228,7 +239,7 @@ class Experiment:
     def cells(self, scale: str, table: str, columns: list[str] | None = None) -> list[Cell]:
         """Return the cells of a table, or of some of its columns, row by row."""
         found, chosen = self._columns(scale, table, columns)
-        return [cells.cell(self, scale, found, column, row) for row in found.entries.values() for column in chosen]
+        return [cell_specs.cell(self, scale, found, column, row) for row in found.entries.values() for column in chosen]
 
     def cell(self, scale: str, table: str, column: str, row: str) -> Cell:
         """Return a cell; ``spec`` is what ``flatfed cell`` takes.
@@ -239,7 +250,7 @@ class Experiment:
         place = f"table {table}"
         col = _get(found.columns, column, "column", place)
         scales.refuse(self, scale, scales.of_table(found, [column]), f"cells/{table}/{column}/{row}.json")
-        return cells.cell(self, scale, found, col, _get(found.entries, row, "row", place))
+        return cell_specs.cell(self, scale, found, col, _get(found.entries, row, "row", place))
 
     def table_spec(self, scale: str, table: str, columns: list[str] | None = None) -> dict[str, Any]:
         """Return what ``flatfed table`` takes: layout, titles, notes and the folder of the cells."""
@@ -280,8 +291,8 @@ class Experiment:
         self._values(scale, protocol)
         _get(self.catalog.splits, split, "split", "config/splits.yaml")
         found = self.catalog.protocols[protocol]
-        fit.check(found, split, self.catalog, f"{protocol}/{split}")
-        return fit.deal_of(found, split, scale, self.catalog)
+        compatibility.check(found, split, self.catalog, f"{protocol}/{split}")
+        return compatibility.deal_of(found, split, scale, self.catalog)
 
 
 def _get(known: dict[str, Any], name: str, kind: str, where: str) -> Any:

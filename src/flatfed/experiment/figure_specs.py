@@ -7,7 +7,7 @@ import string
 from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import analyses, figures, fit, measures, set_ups, tuning, words
+from flatfed.experiment import analyses, compatibility, figures, measures, set_ups, tuning, words
 from flatfed.experiment.model import Drawing, Figure, Run
 from flatfed.runs import wanted
 
@@ -83,7 +83,8 @@ def _trained(experiment: Experiment, scale: str, document: dict[str, Any]) -> li
     for panel in figures.panels(document):
         for one in _shown(figures.entries(panel), scale):
             for row, split in itertools.product(figures.rows(one), one.get("splits") or [one["split"]]):
-                own = fit.own_split(split, row, one.get("decentralised", "*"), experiment.catalog, "decentralised")
+                pattern = one.get("decentralised", "*")
+                own = compatibility.own_split(split, row, pattern, experiment.catalog, "decentralised")
                 found.append((one["protocol"], own, row, experiment.catalog.algorithms[row]["label"]))
     return found
 
@@ -283,7 +284,7 @@ def _runs(experiment: Experiment, scale: str, document: dict[str, Any], entry: d
     """Return the runs of ``row``, seed by seed, those of a seed's several splits together."""
     pattern = entry.get("decentralised", "*")
     splits = [
-        fit.own_split(split, row, pattern, experiment.catalog, "decentralised")
+        compatibility.own_split(split, row, pattern, experiment.catalog, "decentralised")
         for split in entry.get("splits") or [entry["split"]]
     ]
     seeds = experiment.seeds(scale, entry["protocol"], document.get("seeds"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import fit
+from flatfed.experiment import compatibility
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Figure
 
@@ -136,7 +136,7 @@ def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catal
         for key in ("protocol",):
             if key not in one:
                 raise ConfigError(f"{where}: key {key!r} is missing; an id of config/{key}s")
-        protocol = fit.protocol_of(one["protocol"], catalog, where)
+        protocol = compatibility.protocol_of(one["protocol"], catalog, where)
         _check_label(one.get("label", ""), f"{where}: label")
         if panel.get("metric") in PROBES and "probe" not in protocol.scales["paper"]:
             raise ConfigError(f"{where}: metric {panel['metric']!r} needs a probe, which {protocol.id} does not have")
@@ -147,12 +147,12 @@ def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catal
         for split in splits:
             if split not in catalog.splits:
                 raise ConfigError(unknown("split", split, catalog.splits, f"{where}: split"))
-            fit.check(protocol, split, catalog, where)
+            compatibility.check(protocol, split, catalog, where)
             for row in rows(one) if trained else ():
                 if row not in catalog.algorithms:
                     raise registry.unknown_algorithm(row, catalog.algorithms, f"{where}: rows")
-                own = fit.own_split(split, row, one.get("decentralised", "*"), catalog, where)
-                fit.check_pair(protocol.id, own, row, catalog, where)
+                own = compatibility.own_split(split, row, one.get("decentralised", "*"), catalog, where)
+                compatibility.check_pair(protocol.id, own, row, catalog, where)
     models = [row for one in entries(panel) for row in rows(one)]
     if "frame" in panel and (document["kind"] != "surface" or panel["frame"] not in models):
         raise ConfigError(unknown("row", panel["frame"], models, f"{where}: frame (of kind surface, one of its rows)"))

@@ -10,8 +10,8 @@ from typing import Any
 
 from flatfed.data.counting import COUNTS
 from flatfed.data.keys import SOURCES
-from flatfed.experiment.schemas import Missing, meaning
-from flatfed.tables.metrics import METRICS
+from flatfed.papers.metrics import METRICS
+from flatfed.schemas import Missing, meaning
 
 #: Partition scheme -> the keys of a split that it needs, and those it takes beside them.
 SCHEMES = {

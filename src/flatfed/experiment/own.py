@@ -9,11 +9,12 @@ from typing import Any
 
 from jsonschema import ValidationError
 
+from flatfed import schemas
 from flatfed.errors import ConfigError
-from flatfed.experiment import needs, schemas
+from flatfed.experiment import needs
 from flatfed.experiment.checks import PLAIN, check_id
-from flatfed.experiment.schemas import Missing
-from flatfed.experiment.strict_yaml import read
+from flatfed.schemas import Missing
+from flatfed.strict_yaml import read
 
 #: Keys of such a file that are no part of a table. Their entries are as those of the catalog's files of these names.
 SECTIONS = ("datasets", "protocols", "splits", "algorithms")

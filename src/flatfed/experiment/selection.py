@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flatfed import schemas, strict_yaml
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import scales, schemas, settings, strict_yaml
+from flatfed.experiment import scales, settings
 from flatfed.experiment.catalog import Catalog
+from flatfed.experiment.data_sources import at_home, check_domains, check_said, check_source, check_there
 from flatfed.experiment.model import Figure, Table
-from flatfed.experiment.sources import at_home, check_domains, check_said, check_source, check_there
 from flatfed.runs.wanted import pack
 
 if TYPE_CHECKING:

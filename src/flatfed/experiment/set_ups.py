@@ -10,8 +10,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from flatfed.engine import graphs
 from flatfed.experiment import figures, settings
+from flatfed.runs import graphs
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment

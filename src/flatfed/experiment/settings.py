@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
-from flatfed.engine import graphs
+from flatfed import schemas
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import schemas
 from flatfed.experiment.defaults import PROTOCOL
-from flatfed.tables.quantity import TEST
+from flatfed.papers.quantity import TEST
+from flatfed.runs import graphs
 
 #: Training keys that an algorithm may have its own value of; the others are what all rows of a table share.
 OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_epochs", "batch_size", "clip_norm")

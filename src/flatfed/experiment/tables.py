@@ -7,12 +7,12 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import described, fit, settings
+from flatfed.experiment import compatibility, described, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Column, Row, Table
-from flatfed.experiment.reference import KEYS, Reference
-from flatfed.tables.metrics import METRICS, RELATIVES, SETS, unit_of
-from flatfed.tables.units import UNITS
+from flatfed.papers.metrics import METRICS, RELATIVES, SETS, unit_of
+from flatfed.papers.reference import KEYS, Reference
+from flatfed.papers.units import UNITS
 
 #: Kind of table -> the keys that say what a group of its columns is, and those of a row beside id and label.
 KINDS = {
@@ -76,7 +76,7 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
         label = entry.get("label", catalog.algorithms[id_]["label"])
         return Row(id_, label, id_, entry.get("reference", {}), entry)
     if kind == "datasets":
-        fit.protocol_of(entry["protocol"], catalog, where)
+        compatibility.protocol_of(entry["protocol"], catalog, where)
     elif entry["metric"] not in METRICS:
         raise ConfigError(unknown("metric", entry["metric"], METRICS, where))
     return Row(id_, entry.get("label", id_), None, entry.get("reference", {}), entry)
@@ -90,13 +90,13 @@ def _check_reference(keys: dict[str, Any], where: str) -> None:
 
 def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
     """Return the columns of one group: split by split, metric by metric, target by target."""
-    protocol = fit.protocol_of(group["protocol"], catalog, where)
+    protocol = compatibility.protocol_of(group["protocol"], catalog, where)
     metrics = [{**_own(document), **one} for one in _own_metrics(group) or _own_metrics(document) or [{}]]
     splits = group.get("splits", [])
     for split in splits:
         if split not in catalog.splits:
             raise ConfigError(unknown("split", split, catalog.splits, f"{where}: splits"))
-        fit.check(protocol, split, catalog, where)
+        compatibility.check(protocol, split, catalog, where)
     if group.get("mean"):
         if "id" not in group:
             raise ConfigError(f"{where}: key 'id' is missing; a mean over splits names its column")
@@ -248,7 +248,7 @@ def split_of(column: Column, split: str, row: Row, catalog: Catalog, where: str)
     """Return the split that ``row`` is trained on in a column of ``split``: decentralised rows may have their own."""
     if row.algorithm is None:
         return split
-    return fit.own_split(split, row.algorithm, column.decentralised, catalog, where)
+    return compatibility.own_split(split, row.algorithm, column.decentralised, catalog, where)
 
 
 def metric_of(column: Column, row: Row) -> str:
@@ -270,7 +270,7 @@ def _check_pairs(found: Table, catalog: Catalog, where: str) -> None:
                 pair = (column.protocol, own, row.algorithm)
                 if pair not in seen:
                     seen.add(pair)
-                    fit.check_pair(*pair, catalog, where)
+                    compatibility.check_pair(*pair, catalog, where)
 
 
 def references(root: Path) -> dict[str, Reference]:

@@ -14,19 +14,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import fit, settings
+from flatfed.errors import ConfigError, DataError, unknown
+from flatfed.experiment import compatibility, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Run
-from flatfed.files import digest_json, intact, read_json
+from flatfed.files import digest_json
+from flatfed.runs import choice as choices
+from flatfed.runs.choice import Choice, Point
 from flatfed.runs.places import Places
-from flatfed.tables.choice import OWN
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
-
-#: What choices of earlier versions, which do not say it, were made with.
-EARLIER = {"accuracy": "validation_accuracy"}
 
 #: Values of a key that are tried at preview scale: the first ones of its grid.
 PREVIEW_VALUES = 3
@@ -76,9 +74,9 @@ def check(protocol: settings.Protocol, catalog: Catalog) -> None:
     where = f"{protocol.file}: {protocol.under}tune.split"
     if tune["split"] not in catalog.splits:
         raise ConfigError(unknown("split", tune["split"], catalog.splits, where))
-    fit.check(protocol, tune["split"], catalog, where)
+    compatibility.check(protocol, tune["split"], catalog, where)
     for row in tune["grids"]:
-        fit.check_pair(protocol.id, tune["split"], row, catalog, where)
+        compatibility.check_pair(protocol.id, tune["split"], row, catalog, where)
     for scale in protocol.scales:
         _check_share(protocol, tune["split"], scale, catalog)
 
@@ -86,7 +84,7 @@ def check(protocol: settings.Protocol, catalog: Catalog) -> None:
 def _check_share(protocol: settings.Protocol, split: str, scale: str, catalog: Catalog) -> None:
     """Refuse a validation share that is less than one image of a client's."""
     values = protocol.scales[scale]
-    deal, _ = fit.deal_of(protocol, split, scale, catalog)
+    deal, _ = compatibility.deal_of(protocol, split, scale, catalog)
     images = catalog.datasets[values["dataset"]]["train"] // deal["clients"]
     share = values["tune"]["validation"]
     if share * images < 1:
@@ -189,19 +187,16 @@ def run(experiment: Experiment, found: Search, point: str) -> Run:
     return replace(plain, path=f"{found.folder(experiment.places)}/{point}", description=description)
 
 
-def choice_spec(experiment: Experiment, found: Search) -> dict[str, Any]:
+def asked(experiment: Experiment, found: Search) -> Choice:
     """Return what ``flatfed choose`` takes: what is searched, and for every point its run and that run's digest."""
     runs = {point: run(experiment, found, point) for point in found.points()}
     values = experiment.catalog.protocols[found.protocol].scales[found.scale]
-    return {
-        **vars(found),
-        "window": values["evaluation"]["window"],
-        "accuracy": values["accuracy"].replace("test", "validation"),
-        "points": [
-            {"values": found.points()[point], "run": one.path, "description_digest": digest_json(one.description)}
-            for point, one in runs.items()
-        ],
-    }
+    points = [
+        Point(values=found.points()[point], run=one.path, description_digest=digest_json(one.description))
+        for point, one in runs.items()
+    ]
+    accuracy = values["accuracy"].replace("test", "validation")
+    return Choice(**vars(found), window=values["evaluation"]["window"], accuracy=accuracy, points=points)
 
 
 def choice_path(experiment: Experiment, found: Search) -> str:
@@ -216,32 +211,27 @@ def choice(experiment: Experiment, found: Search) -> dict[str, float]:
     """
     path = choice_path(experiment, found)
     try:
-        recorded = read_json(path)
+        recorded = choices.read(path)
     except FileNotFoundError:
         scale = "" if found.scale == experiment.scale else f" --config scale={found.scale}"
         raise ConfigError(
             f"tune: true wants the choice in {path}, which is not made yet. First: snakemake --cores all tuning{scale} "
             f"makes those of config.yaml's tables and figures, snakemake --cores all {path} this one"
         ) from None
-    except ValueError as error:
-        raise ConfigError(f"{path}: not a choice ({error}); delete it and make it again") from error
-    if not isinstance(recorded, dict):
-        raise ConfigError(f"{path}: not a choice ({json.dumps(recorded)[:40]}); delete it and make it again")
-    asked = choice_spec(experiment, found)
+    except DataError as error:
+        raise ConfigError(str(error)) from error
+    wanted_ = asked(experiment, found)
     again = f"make it again: snakemake --cores all {path}"
-    if not intact(recorded, OWN):
-        raise ConfigError(f"{path}: was changed after it was made ({OWN}); {again}")
     for key in ("grid", "seed", "validation", "window", "accuracy"):
-        had = recorded.get(key, EARLIER.get(key))
-        if had != asked[key]:
-            was, now = json.dumps(had), json.dumps(asked[key])
-            raise ConfigError(f"{path}: was chosen with {key} {was}, but the configuration has {now}; {again}")
-    tried = [point.get("description_digest") for point in recorded.get("points", [])]
-    if tried != [point["description_digest"] for point in asked["points"]]:
+        had, now = getattr(recorded, key), getattr(wanted_, key)
+        if had != now:
+            said = f"was chosen with {key} {json.dumps(had)}, but the configuration has {json.dumps(now)}"
+            raise ConfigError(f"{path}: {said}; {again}")
+    if [point.description_digest for point in recorded.points] != [each.description_digest for each in wanted_.points]:
         raise ConfigError(f"{path}: was chosen in another set-up than {found.protocol} now has; {again}")
-    if recorded.get("chosen") not in found.points().values():
-        raise ConfigError(f"{path}: chosen is {json.dumps(recorded.get('chosen'))}, no point of the grid; {again}")
-    return recorded["chosen"]
+    if recorded.chosen not in found.points().values():
+        raise ConfigError(f"{path}: chosen is {json.dumps(recorded.chosen)}, no point of the grid; {again}")
+    return recorded.chosen
 
 
 def chosen(experiment: Experiment, scale: str, protocol: str, split: str, row: str) -> dict[str, float]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from flatfed import algorithms as registry
-from flatfed.analysis import records
-from flatfed.experiment import analyses, cells, set_ups, settings, tables, tuning
+from flatfed.experiment import analyses, cell_specs, set_ups, settings, tables, tuning
 from flatfed.experiment.model import Column, Table
-from flatfed.tables.metrics import METRICS
+from flatfed.papers.metrics import METRICS
+from flatfed.runs import curvature
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
@@ -44,7 +44,7 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
                 "unit": column.unit,
                 "relative": column.relative,
                 "base": column.base,
-                "paper_target": cells.target(experiment, "paper", column),
+                "paper_target": cell_specs.target(experiment, "paper", column),
             }
             for column in chosen
         ],
@@ -82,7 +82,7 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     elif "reason" in table.settings:
         lines.append(f"Nothing printed to compare with: {table.settings['reason']}.")
     lines += peers(table, columns)
-    lines += curvature(experiment, scale, columns, table.reference is not None)
+    lines += flatness(experiment, scale, columns, table.reference is not None)
     runs = [one for one in rows_trained(experiment, table, columns) if one[2]]
     lines += of_tuning(experiment, scale, runs, table.reference is not None)
     if scale == "paper" and table.reference is not None:
@@ -150,14 +150,14 @@ def _lowered(words: str) -> str:
     return words[0].lower() + words[1:]
 
 
-def curvature(experiment: Experiment, scale: str, columns: list[Column], printed: bool) -> list[str]:
+def flatness(experiment: Experiment, scale: str, columns: list[Column], printed: bool) -> list[str]:
     """Return a line for every choice of loss and images that Hessians of a table's columns are of, and what they show.
 
     The second is said where the table has the scaled Hessian, too; whose choice it is, where numbers are ``printed``.
     """
     read = [column for column in columns if column.metric and METRICS[column.metric].source == "analysis"]
     said = of_hessians(experiment, scale, [column.protocol for column in read], printed)
-    if any(records.METRICS[column.metric][0] for column in read):
+    if any(curvature.METRICS[column.metric][0] for column in read):
         said.append(SCALED)
     return said
 

@@ -3,7 +3,7 @@
 Cell specification (JSON, from ``flatfed.experiment``)::
 
     {"table": "fedsmoo2023_T6", "column": "dir0.1-100.rounds-t2", "row": "fedsmoo", "scale": "preview" | "paper",
-     "metric": "test_accuracy" | "rounds_to_target",        # a name of flatfed.tables.metrics
+     "metric": "test_accuracy" | "rounds_to_target",        # a name of flatfed.papers.metrics
      "unit": "percent" | "rounds" | ...,                    # as the paper prints it; paper's numbers below are in it
      "target": 0.74 | null,                                 # a fraction, of this scale
      "window": 1,                                           # evaluated rounds averaged at the end; 1 = the final round
@@ -44,9 +44,9 @@ missing                   some run is absent or unfinished: no value; ``problems
 not_applicable            the cell has no runs
 ========================  ==============================================================================================
 
-``beside`` is another tool's estimate of the same number (``flatfed.analysis.records.beside``: PyHessian's of an
+``beside`` is another tool's estimate of the same number (``flatfed.runs.curvature.beside``: PyHessian's of an
 eigenvalue or trace), null where there is none; ``errors`` are those of one seed's estimate, as shares of it
-(``flatfed.analysis.records.errors``), null for what is no estimate; ``warnings`` are what the makers of the numbers
+(``flatfed.runs.curvature.errors``), null for what is no estimate; ``warnings`` are what the makers of the numbers
 warn of, seed by seed; ``timed``: on what, and by which executors, seconds were measured; ``without_sums``: how many
 runs have a record that cannot tell whether their files are what was written; ``images``: {data set: {"train": images,
 "test": images}} that the runs were made from, empty where no record says.
@@ -62,13 +62,13 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from flatfed.analysis import records
 from flatfed.errors import DataError, unknown
 from flatfed.files import sealed, write_json
-from flatfed.tables.metrics import METRICS, RELATIVES, Metric, unit_of
-from flatfed.tables.quantity import TEST
+from flatfed.papers.metrics import METRICS, RELATIVES, Metric, unit_of
+from flatfed.papers.quantity import TEST
+from flatfed.papers.units import UNITS
+from flatfed.runs import curvature
 from flatfed.tables.readings import Found, best, found
-from flatfed.tables.units import UNITS
 
 #: Key of a cell that holds the SHA-256 of all else in it, by which an edited one is known.
 OWN = "cell_sha256"
@@ -131,10 +131,10 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
         "difference": difference,
         "compare": spec.get("compare", "values"),
         "problems": list(dict.fromkeys(one.problem for one in every if one.problem)),
-        "beside": records.beside(analysed, spec["metric"]) if analysed and not relative else None,
-        "errors": records.errors(analysed, spec["metric"]) if analysed else None,
+        "beside": curvature.beside(analysed, spec["metric"]) if analysed and not relative else None,
+        "errors": curvature.errors(analysed, spec["metric"]) if analysed else None,
         "warnings": [
-            *(f"{record['run']}: {text}" for record in analysed for text in records.cautions(record, spec["metric"])),
+            *(f"{record['run']}: {text}" for record in analysed for text in curvature.cautions(record, spec["metric"])),
             *dict.fromkeys(one.warning for one in every if one.warning),
         ],
         "timed": sorted({f"{one.made_on}, {one.executor} executor" for one in every if one.made_on}),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flatfed.tables.metrics import METRICS
+from flatfed.papers.metrics import METRICS
 
 Cell = Mapping[str, Any]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flatfed.analysis import landscape_file
-from flatfed.analysis import records as hessians
+from flatfed.analysis.landscape import landscape_file
+from flatfed.runs import curvature as hessians
 from flatfed.runs import record as records
 from flatfed.runs.record import RunRecord
 from flatfed.runs.wanted import Wanted, folders, unpack

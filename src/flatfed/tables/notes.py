@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from flatfed.papers.metrics import METRICS
+from flatfed.papers.quantity import TEST
+from flatfed.papers.reference import FLAG
+from flatfed.papers.units import PRINTED
 from flatfed.tables import compare
-from flatfed.tables.metrics import METRICS
-from flatfed.tables.quantity import TEST
-from flatfed.tables.units import PRINTED
 
 #: Stands behind another tool's estimate that is further from ours than their errors allow.
 WARNED = "⚠"
-
-FLAG = re.compile(r"flag:([A-Z]\d+)")
 
 
 def gather(

@@ -15,12 +15,12 @@ from functools import cached_property
 from typing import Any
 
 from flatfed.files import digest_json
+from flatfed.papers.metrics import METRICS
+from flatfed.papers.quantity import TEST, Metric, Reading
+from flatfed.papers.units import UNITS, as_printed, signed, written
 from flatfed.runs import identity
 from flatfed.runs.record import RunRecord
 from flatfed.tables import compare, readings
-from flatfed.tables.metrics import METRICS
-from flatfed.tables.quantity import TEST, Metric, Reading
-from flatfed.tables.units import UNITS, as_printed, signed, written
 
 #: Keys of a description in which a run may differ from the one that a cell asks for.
 FREE = ("protocol", "precision")

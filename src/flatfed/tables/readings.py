@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms
-from flatfed.analysis import records
 from flatfed.errors import DataError, absent
-from flatfed.runs import identity
+from flatfed.papers.quantity import TEST, Metric, Reading
+from flatfed.runs import curvature, identity
 from flatfed.runs import record as runs
 from flatfed.runs import timing as timings
 from flatfed.runs.wanted import Wanted
-from flatfed.tables.quantity import TEST, Metric, Reading
 
 #: Fields of timing.json that metrics read.
 TIMES = ("seconds_per_round", "training_seconds_per_round")
@@ -107,8 +106,8 @@ def _hessian(path: Path, run: Wanted) -> Found:
     """Read hessian.json, which a run that diverged has too."""
     if not path.is_file():
         return Found(None, problem=f"{path} has not been made")
-    found = records.read(path)
-    about = run.analysed(path, records.model(found))
+    found = curvature.read(path)
+    about = run.analysed(path, curvature.model(found))
     if about is None:
         return Found(None, problem=f"{run.folder} has no {runs.RECORD}")
     if found.get("diverged_at") is not None:

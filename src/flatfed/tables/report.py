@@ -23,13 +23,14 @@ from typing import Any
 import yaml
 from markupsafe import Markup
 
-from flatfed import __version__, provenance
+from flatfed import __version__
 from flatfed.errors import DataError
 from flatfed.files import write_whole
+from flatfed.runs import provenance
 from flatfed.runs.wanted import unpack
-from flatfed.tables import layout, made_of, runs
+from flatfed.tables import blocks, made_of, runs
+from flatfed.tables.blocks import Entry
 from flatfed.tables.formats import html
-from flatfed.tables.layout import Entry
 from flatfed.tables.trained_on import as_read
 
 KEYS = ("scale", "tables", "figures", "runs", "made_of", "configuration")
@@ -50,7 +51,7 @@ def make(spec: dict[str, Any], out: str | Path) -> None:
     absent = [key for key in KEYS if key not in spec]
     if absent:
         raise DataError(f"report: the specification lacks {', '.join(absent)}; needed: {', '.join(KEYS)}")
-    tables = [layout.read(table) for table in spec["tables"]]
+    tables = [blocks.read(table) for table in spec["tables"]]
     made = runs.read(unpack(spec["made_of"], spec["runs"]).values())
     counted = [run.about.counted for run in made if run.about]
     # Of nobody's papers are tables alone that no printed numbers stand beside.

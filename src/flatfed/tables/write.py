@@ -31,8 +31,8 @@ from typing import Any
 
 from flatfed.errors import DataError
 from flatfed.files import write_whole
+from flatfed.tables.blocks import read
 from flatfed.tables.formats import FORMATS
-from flatfed.tables.layout import read
 
 KEYS = ("table", "scale", "title", "metric", "unit", "rows", "columns", "cells")
 

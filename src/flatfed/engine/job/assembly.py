@@ -12,13 +12,13 @@ from flatfed import algorithms
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
 from flatfed.engine import executors
-from flatfed.engine.checks import compatibility, hooks
+from flatfed.engine.checks import hooks, requirements
 from flatfed.engine.memory import home, shortage
 from flatfed.engine.peers import PeerSimulation
 from flatfed.engine.precision import STATE
 from flatfed.engine.server import ServerSimulation
 from flatfed.engine.simulation import Simulation
-from flatfed.engine.speed import choice, live
+from flatfed.engine.speed import fastest, live
 from flatfed.engine.weights import drawn
 
 
@@ -46,13 +46,13 @@ def simulation(
     dtype = STATE[description["precision"]]
     weights = live.weights(*drawn(description, pretrained_file), algorithm, shape, device, dtype)
     private = algorithm.private_size(shape)
-    compatibility.check(algorithm, description, len(partition.offsets) - 1, private)
+    requirements.check(algorithm, description, len(partition.offsets) - 1, private)
     if private:
         hooks.check_transform(algorithm, weights.initial, shape, private)
     kind = PeerSimulation if algorithm.decentralised else ServerSimulation
     parts = description, dataset, partition, device, algorithm, weights
     run = kind(*parts, executors.kind(executor), lambda size: home.of(size, device), pause)
-    choice.use(run, executor)
+    fastest.use(run, executor)
     hooks.check_evaluated(algorithm, run.server)
     shortage.halve_batches(run.evaluate)
     return run

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-#: File in a run's folder, there while it is trained (and after a SIGKILL); read by flatfed.bars and flatfed status.
+#: File in a run's folder, there while it is trained (and after a SIGKILL); progress bars and `flatfed status` read it.
 STATE = "progress.json"
 
 

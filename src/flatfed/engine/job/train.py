@@ -27,7 +27,7 @@ from flatfed.engine.memory import shortage
 from flatfed.engine.memory.shortage import Shortage
 from flatfed.engine.memory.sizes import said
 from flatfed.engine.simulation import Simulation
-from flatfed.engine.speed.choice import AUTO, trial
+from flatfed.engine.speed.fastest import AUTO, trial
 from flatfed.engine.speed.seeds import Meeting
 from flatfed.errors import DataError
 from flatfed.files import digest_json

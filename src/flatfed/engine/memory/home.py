@@ -7,7 +7,7 @@ import tempfile
 
 import torch
 
-from flatfed.engine.memory import host, sizes
+from flatfed.engine.memory import available, sizes
 from flatfed.engine.memory.shortage import Shortage
 
 
@@ -20,7 +20,7 @@ def of(size: int, device: torch.device) -> str:
         process without a word.
     """
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None
-    found = sizes.home(size, free, host.available())
+    found = sizes.home(size, free, available.available())
     folder = tempfile.gettempdir()
     if found == "file" and size > (free := shutil.disk_usage(folder).free):
         raise Shortage(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from flatfed.engine.memory import host, sizes
+from flatfed.engine.memory import available, sizes
 from flatfed.errors import FlatFedError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def spare(run: Simulation, more: str) -> None:
     state, row = run.state, run.layout.size * run.dtype.itemsize
     mixed = run.algorithm.decentralised and rows > 1
     if state.home == "device" and not mixed and state.row_bytes() * run.clients >= rows * row:
-        state.move_out(sizes.home(state.row_bytes() * run.clients, None, host.available()))
+        state.move_out(sizes.home(state.row_bytes() * run.clients, None, available.available()))
         if run.last_received is not None:
             run.last_received.move_out()
         now = f"client state ({sizes.said(state.row_bytes() * run.clients)}) goes to the host's {state.home}"
@@ -166,4 +166,4 @@ def place(device: torch.device) -> str:
         free, total = torch.cuda.mem_get_info(device)
         name = torch.cuda.get_device_name(device)
         return f"{name} ({sizes.said(free)} of {sizes.said(total)} free)"
-    return f"{device.type} ({sizes.said(host.available())} free)"
+    return f"{device.type} ({sizes.said(available.available())} free)"

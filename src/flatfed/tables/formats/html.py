@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from flatfed.tables.layout import Entry, Table
+from flatfed.tables.blocks import Entry, Table
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 

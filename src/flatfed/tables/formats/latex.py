@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from flatfed.tables.layout import Block, Entry, Table
+from flatfed.tables.blocks import Block, Entry, Table
 
 #: Character -> LaTeX that prints it in text, with any engine and no package.
 SPECIAL = {

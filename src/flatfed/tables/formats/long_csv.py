@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 
+from flatfed.tables.blocks import Table
 from flatfed.tables.compare import agreement
-from flatfed.tables.layout import Table
 
 #: Fields copied from the cell; lists are joined with ";", what is absent stays empty.
 FIELDS = (

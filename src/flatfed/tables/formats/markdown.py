@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from flatfed.tables.layout import Block, Entry, Table
+from flatfed.tables.blocks import Block, Entry, Table
 
 #: Characters that would start markup inside a table cell.
 SPECIAL = re.compile(r"([\\`*_|<\[\]~])")

@@ -1,0 +1,1 @@
+"""How sharp the loss is at a run's model: eigenvalues and trace of its Hessian."""

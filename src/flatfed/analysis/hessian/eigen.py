@@ -1,0 +1,183 @@
+"""The largest eigenvalues of a symmetric matrix of which only products with vectors are known.
+
+Block Lanczos with thick restart (Wu and Simon, SIAM J. Matrix Anal. Appl. 22, 2000, for single vectors) and full
+orthogonalisation: a block finds eigenvalues that occur as often as it is wide, and lets products share their graphs.
+One that occurs more often is found as often as there were random vectors, and the residuals do not show it: what comes
+after it may be too small, and is said to be not certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from flatfed.analysis.hessian.vector_products import Products
+
+Draw = Callable[[int], Tensor]  # number of a random vector -> the vector (parameters,)
+
+
+@dataclass(frozen=True)
+class Eigen:
+    """``values`` (k,) in falling order (Rayleigh quotients), orthonormal ``vectors`` (k, parameters), ``residuals``
+    (k,) ||H v - lambda v||, and whether all of them are as small as was asked for.
+
+    ``certain`` (k,): whether a value is the largest, second largest, ... for certain; False after one that was found as
+    often as there were random vectors, of which there may be more copies. ``forms`` (parts, k, k): V H_p V' of the
+    images' parts, in float64.
+    """
+
+    values: Tensor
+    vectors: Tensor
+    residuals: Tensor
+    certain: Tensor
+    forms: Tensor
+    converged: bool
+
+    def to(self, device: torch.device) -> Eigen:
+        """Return the same on ``device``."""
+        tensors = {name: getattr(self, name).to(device) for name in TENSORS}
+        return Eigen(**tensors, converged=self.converged)
+
+
+#: Fields of an :class:`Eigen` that are tensors.
+TENSORS = ("values", "vectors", "residuals", "certain", "forms")
+
+
+def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: int) -> Eigen:
+    """Return the ``count`` largest eigenvalues, by value and not by size, with their vectors.
+
+    Ends when every residual is at most ``tolerance`` |lambda|, or 100 roundings of the largest eigenvalue, and at the
+    latest after ``most`` products, if there are ``count`` by then. Residuals are measured in the end, by products of
+    their own.
+    """
+    size, block, begun = products.size, min(products.block, products.size), products.done
+    drawn = torch.stack([draw(i) for i in range(block)])
+    growing = _Growing(draw, block)
+    new = growing.orthonormal(drawn / drawn.norm(dim=1, keepdim=True), drawn[:0], block, 1.0)
+    room, kept = min(size, 2 * count + 4 * block), min(size, count + block)
+    basis = new.new_empty(room, size)
+    filled, projected = 0, None
+    values = ritz = new.new_empty(0, 0)
+    while True:
+        if filled + len(new) > room:
+            # The best Ritz vectors carry on in place of all; what joins them to the new block is computed anew.
+            basis[:kept] = ritz[:, :kept].T.to(basis) @ basis[:filled]
+            filled, projected = kept, values[:kept].diag()
+        before, filled = filled, filled + len(new)
+        basis[before:filled] = new
+        image = products(new)
+        coupling = _remove(image, basis[:filled])
+        projected = _extended(projected, coupling)
+        values, ritz = torch.linalg.eigh(projected)
+        values, ritz = values.flip(0), ritz.flip(1)
+        if filled >= count:
+            outside = (ritz[before:, :count].T.to(image) @ image).norm(dim=1).to(values)
+            if (outside <= _allowed(values[:count], values, tolerance, basis.dtype)).all():
+                break
+        scale = float(values.abs().max())
+        new = growing.orthonormal(image, basis[:filled], min(block, size - filled), scale)
+        if not len(new) or (products.done - begun >= most and filled >= count):
+            break
+    vectors = ritz[:, :count].T.to(basis) @ basis[:filled]
+    del basis
+    images, forms = products.apart(vectors)
+    quotients = torch.linalg.vecdot(vectors, images)
+    residuals = (images - quotients[:, None] * vectors).norm(dim=1)
+    allowed = _allowed(quotients, values, tolerance, vectors.dtype)
+    certain = torch.ones_like(quotients, dtype=torch.bool)
+    if filled < size:
+        certain = _certain(quotients, torch.maximum(residuals, allowed), block)
+    small = (residuals <= allowed).all()
+    return Eigen(quotients, vectors, residuals, certain, forms, bool(small) and len(quotients) == count)
+
+
+def _certain(values: Tensor, errors: Tensor, block: int) -> Tensor:
+    """Return whether each of the falling ``values`` (k,) is certain to have its place, given their ``errors`` (k,).
+
+    Values that cannot be told apart are copies of one eigenvalue. From a ``block`` of random vectors come at most as
+    many copies, up to rounding; where all of them were found there may be more, which would come before what follows.
+    """
+    certain = torch.ones_like(values, dtype=torch.bool)
+    copies = 1
+    for place in range(1, len(values)):
+        if values[place - 1] - values[place] <= errors[place - 1] + errors[place]:
+            copies += 1
+        elif copies >= block:
+            certain[place:] = False
+            break
+        else:
+            copies = 1
+    return certain
+
+
+def _allowed(wanted: Tensor, every: Tensor, tolerance: float, dtype: torch.dtype) -> Tensor:
+    """Return the largest residual of each of ``wanted`` that is small."""
+    rounding = 100 * torch.finfo(dtype).eps * float(every.abs().max())
+    return (tolerance * wanted.abs()).clamp(min=rounding)
+
+
+def _remove(block: Tensor, basis: Tensor) -> Tensor:
+    """Take the span of ``basis`` out of ``block`` in place, twice; return the coefficients (basis, block), float64."""
+    total = 0
+    for _ in range(2):  # once more takes away what rounding left
+        part = basis @ block.T
+        block -= part.T @ basis
+        total = total + part.double()
+    return total
+
+
+def _extended(projected: Tensor | None, coupling: Tensor) -> Tensor:
+    """Return the projected matrix with the rows and columns ``coupling`` (all, new) of the new block."""
+    count, new = coupling.shape
+    larger = coupling.new_zeros(count, count)
+    if projected is not None:
+        larger[: count - new, : count - new] = projected
+    larger[:, count - new :] = coupling
+    larger[count - new :] = coupling.T
+    own = coupling[count - new :]
+    larger[count - new :, count - new :] = (own + own.T) / 2
+    return larger
+
+
+class _Growing:
+    """Makes the next block; directions that are used up give way to random ones, from number ``used`` on."""
+
+    def __init__(self, draw: Draw, used: int):
+        self.draw, self.used = draw, used
+
+    def orthonormal(self, rows: Tensor, basis: Tensor, count: int, scale: float) -> Tensor:
+        """Return up to ``count`` orthonormal vectors, orthogonal to ``basis``, from ``rows``, which are up to rounding.
+
+        What is left of a row must be more than the rounding of numbers as large as ``scale``.
+        """
+        found = rows.new_empty(0, rows.shape[1])
+        rounding = 100 * torch.finfo(rows.dtype).eps
+        for row in rows[:count]:
+            row = self._unit(row, basis, found, rounding * scale)
+            while row is None:
+                fresh = self.draw(self.used)
+                self.used += 1
+                fresh = fresh / fresh.norm()
+                _remove(fresh[None], basis)
+                row = self._unit(fresh, basis, found, rounding)
+            found = torch.cat([found, row[None]])
+        return found
+
+    @staticmethod
+    def _unit(row: Tensor, basis: Tensor, found: Tensor, smallest: float) -> Tensor | None:
+        """Return ``row`` without the span of ``found``, at length 1; None where only rounding is left.
+
+        Made longer, what rounding left of the spans of ``basis`` and ``found`` is longer too: it is taken out again.
+        """
+        row = row.clone()
+        for least, spans in ((smallest, (found,)), (0.5, (basis, found))):
+            for span in spans:
+                _remove(row[None], span)
+            length = float(row.norm())
+            if not length > least:
+                return None
+            row /= length
+        return row

@@ -1,0 +1,1 @@
+"""The loss around runs' models, and between two of them."""

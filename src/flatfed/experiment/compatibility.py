@@ -1,0 +1,100 @@
+"""What fits what: a split and the dataset of a protocol, an algorithm and a split."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flatfed import algorithms as registry
+from flatfed.data import keys
+from flatfed.errors import ConfigError, unknown
+from flatfed.experiment import settings
+from flatfed.experiment.catalog import Catalog
+from flatfed.runs import graphs
+
+#: Clients that join a round by independent draws, on average, at least: a round that nobody joins is drawn again.
+FEWEST = 0.1
+
+
+def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
+    """Return the protocol or labelled variant ``name``; ConfigError naming ``where`` if there is none."""
+    if name not in catalog.protocols:
+        raise ConfigError(unknown("protocol", name, catalog.protocols, f"{where}: protocol"))
+    return catalog.protocols[name]
+
+
+def deal_of(
+    protocol: settings.Protocol, split: str, scale: str, catalog: Catalog
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (partition spec without seed, client sampling) of ``split`` in ``protocol`` at ``scale``."""
+    values = protocol.scales[scale]
+    dataset, printed = (catalog.datasets[each["dataset"]] for each in (values, protocol.scales["paper"]))
+    deal, sampling = settings.of_split(catalog.splits[split], values, dataset, printed)
+    if other := catalog.splits[split].get("images_of"):
+        clients, _ = deal_of(protocol, other, scale, catalog)
+        deal["images_of"] = {key: value for key, value in clients.items() if key not in keys.OF_THE_WHOLE}
+    return deal, sampling
+
+
+def check(protocol: settings.Protocol, split: str, catalog: Catalog, where: str) -> None:
+    """Refuse a split that the protocol's dataset cannot be dealt by, at any scale it has; ``where`` asked for it."""
+    declared = catalog.splits[split]
+    if "images_of" in declared:
+        check(protocol, declared["images_of"], catalog, where)
+    place = catalog.places["splits"][split]
+    if declared["scheme"] == "domain":
+        name = protocol.scales["paper"]["dataset"]
+        domains = catalog.datasets[name].get("domains", [])
+        if declared["domain"] not in domains:
+            there = f"{place}.domain (dataset {name!r}, {protocol.id}; asked for in {where})"
+            raise ConfigError(unknown("domain", declared["domain"], domains, there))
+    for scale in protocol.scales:
+        dataset = catalog.datasets[protocol.scales[scale]["dataset"]]
+        there = f"of dataset {protocol.scales[scale]['dataset']!r} ({protocol.id}, {scale} scale; asked for in {where})"
+        if declared["scheme"] == "domain":
+            wanted = len(catalog.datasets[protocol.scales["paper"]["dataset"]]["domains"])
+            if len(dataset.get("domains", [])) != wanted:
+                found = len(dataset.get("domains", []))
+                raise ConfigError(f"{place}: {wanted} domains are wanted {there}, which has {found}")
+        deal, sampling = deal_of(protocol, split, scale, catalog)
+        if sampling["scheme"] == "bernoulli" and deal["clients"] * sampling["fraction"] < FEWEST:
+            wrong = f"{place}.participation: {declared['participation']} of {deal['clients']} clients"
+            raise ConfigError(f"{wrong} is not allowed; at least {FEWEST} clients a round are wanted {there}")
+        if deal.get("classes_per_client", 0) > dataset["classes"]:
+            wrong = f"{place}.classes_per_client: {declared['classes_per_client']}"
+            raise ConfigError(f"{wrong} is not allowed; at most {dataset['classes']}, the classes {there}")
+        if deal.get("assignment") == "different_classes" and deal["shards_per_client"] > dataset["classes"]:
+            wrong = f"{place}.shards_per_client: {declared['shards_per_client']}"
+            most = f"at most {dataset['classes']}, the classes {there}"
+            raise ConfigError(f"{wrong} is not allowed; {most}, or any number with assignment: permutation")
+        if "topology" in declared:
+            graphs.check(settings.topology_of(declared, protocol.scales[scale]), deal["clients"], f"{place}.topology")
+        parts = deal["clients"] * deal.get("shards_per_client", 1)
+        if parts > dataset["train"]:
+            kind = "shards" if "shards_per_client" in deal else "clients"
+            wrong = f"{place}.clients: {declared.get('clients', declared.get('clients_per_domain'))}"
+            most = f"at most {dataset['train']}, the training images {there}"
+            raise ConfigError(f"{wrong} is not allowed, they make {parts} {kind}; {most}")
+
+
+def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, where: str) -> None:
+    """Refuse an algorithm that cannot be trained on a split in a protocol, at any scale it has."""
+    for scale, values in catalog.protocols[protocol].scales.items():
+        _, parameters = settings.of_algorithm(values, algorithm, catalog.algorithms[algorithm])
+        content = catalog.splits[split]
+        topology = settings.topology_of(content, values)
+        deal, _ = deal_of(catalog.protocols[protocol], split, scale, catalog)
+        at = f"{where}: {protocol} ({scale} scale)"
+        settings.check_pair(algorithm, parameters, split, content, topology, deal["clients"], at)
+
+
+def own_split(split: str, algorithm: str, pattern: str, catalog: Catalog, where: str) -> str:
+    """Return the split that ``algorithm`` is trained on where others are on ``split``.
+
+    Decentralised ones have a topology, and so a split of their own: ``pattern``, in which * stands for the others'.
+    """
+    if not registry.load(algorithm.partition("~")[0]).decentralised:
+        return split
+    own = pattern.replace("*", split)
+    if own not in catalog.splits:
+        raise ConfigError(unknown("split", own, catalog.splits, f"{where}: decentralised"))
+    return own

@@ -1,0 +1,98 @@
+"""Sources of datasets: their keys, whether they are there, and what is read of those on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flatfed import schemas
+from flatfed.data import counting
+from flatfed.data.keys import SOURCES
+from flatfed.errors import ConfigError, absent, unknown
+
+LAYOUT = "<domain>/<class>/<image>, with a folder for every domain"
+
+#: Kind of source -> what its ``path`` must be, and the test of it.
+ON_DISK = {
+    "npz": (
+        "a file with train_images, train_labels, test_images and test_labels, images uint8 (MedMNIST's layout)",
+        Path.is_file,
+    ),
+    "imagefolder": (
+        "a folder with train/<class>/<image> and test/<class>/<image>, or <domain>/<class>/<image> with domains: true",
+        Path.is_dir,
+    ),
+}
+
+
+def check_keys(entry: dict[str, Any], needed: Any, known: Any, kind: str, where: str) -> None:
+    """Refuse an entry that lacks a key its kind needs, or has one that means nothing for it."""
+    for key in needed:
+        if key not in entry:
+            raise ConfigError(f"{where}: key {key!r} is missing; {kind} needs {', '.join(needed)}")
+    for key in entry:
+        if key not in known:
+            raise ConfigError(unknown("key", key, known, f"{where} ({kind})"))
+
+
+def check_source(source: dict[str, Any], where: str, also: tuple[str, ...] = ()) -> None:
+    """Refuse a source with a key of another kind of source; ``also`` are keys that any kind may have there."""
+    schemas.validate(source, "source", where)
+    kind = source["source"]
+    needed, optional = SOURCES[kind]
+    check_keys(source, needed, ("source", *needed, *optional, *also), f"source {kind}", where)
+    if kind == "npz" and set("{}") & set(source["path"]):
+        raise ConfigError(f"{where}.path: {source['path']!r} is not allowed; to Snakemake, braces are wildcards")
+
+
+def check_there(source: dict[str, Any], where: str) -> None:
+    """Refuse a ``source`` on disk, declared in ``where``, that is not there, or a file for a folder and the reverse."""
+    if source["source"] not in ON_DISK:
+        return
+    layout, exists = ON_DISK[source["source"]]
+    path = Path(at_home(source)["path"])
+    if not exists(path):
+        found = "does not exist" if not path.exists() else f"is a {'folder' if path.is_dir() else 'file'}"
+        raise ConfigError(f"{where}.path: {source['path']!r} {found}; wanted: {layout}")
+
+
+def at_home(source: dict[str, Any]) -> dict[str, Any]:
+    """Return ``source`` with the user's home in the place of a ``~`` that its path begins with."""
+    return {**source, "path": str(Path(source["path"]).expanduser())} if "path" in source else source
+
+
+def check_said(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
+    """Refuse a dataset, declared in ``where``, that says another shape or number of classes than its folder makes."""
+    if source["source"] != "imagefolder":
+        return
+    size = source["size"]
+    if list(dataset["shape"][1:]) != [size, size]:
+        raise ConfigError(f"{where}.shape: {dataset['shape']} is not what its source makes with `size: {size}`")
+    root = Path(source["path"])
+    if not source.get("domains") and (root / "train").is_dir():
+        there = counting.subfolders(root / "train")
+        if len(there) != dataset["classes"]:
+            raise ConfigError(f"{where}.classes: {dataset['classes']}, but {root / 'train'} has {len(there)} folders")
+
+
+def check_domains(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
+    """Refuse a source by domains that lists others than ``dataset`` has, or whose folder, once there, lacks one."""
+    if not source.get("domains"):
+        return
+    if "domains" not in dataset:
+        raise ConfigError(f"{where}.domains: means nothing; the dataset has no `domains`")
+    domains, listed = dataset["domains"], source["domains"]
+    wanted = listed if isinstance(listed, list) else domains
+    key = "path" if wanted is domains else "domains"
+    if len(wanted) != len(domains):
+        raise ConfigError(
+            f"{where}.domains: {len(wanted)} folders are listed; one for each of the {len(domains)} domains is wanted, "
+            f"in this order: {', '.join(domains)}"
+        )
+    root = Path(source["path"])
+    present = [each.name for each in root.iterdir() if each.is_dir()] if root.is_dir() else wanted
+    for folder in wanted:
+        if folder not in present:
+            hint = f". {source['obtain']}" if "obtain" in source else ""
+            place = f"{where}.{key}: {str(root)!r}"
+            raise ConfigError(f"{absent('domain folder', folder, present, place)}; wanted: {LAYOUT}{hint}")

@@ -1,0 +1,105 @@
+"""The partition as a heat map: which client holds how many training images of which class.
+
+As in FedSMOO, Figure 5, and FedLESAM, Figure 5 (appendices): clients across, classes down.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap, PowerNorm
+from matplotlib.figure import Figure
+
+from flatfed.errors import DataError
+from flatfed.figures.style import WIDTH, caption
+
+#: Up to this many clients a panel is half a page wide.
+FEW_CLIENTS = 40
+
+#: With more panels than this they stand two across in any case: one below the other they are taller than a page.
+MANY_PANELS = 4
+
+#: Light to dark in one family of hues, beginning where even a single image stands out from white.
+COLOURS = ListedColormap(seaborn.color_palette("mako_r", 256).as_hex()[20:225])
+
+
+def draw(spec: dict[str, Any]) -> Figure:
+    """Return the figure of a specification of kind "partition" (see ``flatfed.figures``).
+
+    All panels share one colour scale, so that their colours can be compared; a count of zero is left white.
+
+    :raises DataError: a partition file is absent, damaged, or lacks ``class_counts``.
+    """
+    counts = [read_counts(panel["partition"]) for panel in spec["panels"]]
+    most = max(int(count.max()) for count in counts)
+    narrow = max(len(count) for count in counts) <= FEW_CLIENTS
+    across = 2 if len(counts) > 1 and (narrow or len(counts) > MANY_PANELS) else 1
+    down = -(-len(counts) // across)
+    height = [
+        max(_height(count.shape[1]) for count in counts[row * across : (row + 1) * across]) for row in range(down)
+    ]
+    figure, axes = plt.subplots(
+        down, across, figsize=(WIDTH, sum(height) + 1.0), squeeze=False, layout="constrained", height_ratios=height
+    )
+    for place, axis in enumerate(axes.flat):
+        if place >= len(counts):
+            axis.set_visible(False)
+            continue
+        image = _panel(axis, counts[place], most)
+        axis.set_title(spec["panels"][place]["title"])
+    bar = figure.colorbar(image, ax=axes, location="right", fraction=0.03, pad=0.015, aspect=30)
+    bar.set_label("Training images")
+    bar.outline.set_linewidth(0.5)
+    sizes = sorted({int(total) for count in counts for total in count.sum(axis=1)})
+    size = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    caption(figure, spec, f"Each client holds {size} training images; white: none of that class.")
+    return figure
+
+
+def read_counts(path: str | Path) -> np.ndarray:
+    """Return ``class_counts`` (clients, classes) of a partition file."""
+    try:
+        with np.load(path) as partition:
+            counts = partition["class_counts"]
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such partition") from None
+    except Exception as problem:
+        raise DataError(f"{path}: not a partition with class_counts ({problem})") from None
+    if counts.ndim != 2 or counts.size == 0:
+        raise DataError(f"{path}: class_counts has shape {counts.shape}, not (clients, classes)")
+    return counts
+
+
+def _height(classes: int) -> float:
+    """Return a panel's height in inches: room for ten labelled classes, and not a page for a hundred."""
+    return min(4.2, 0.9 + 0.13 * classes)
+
+
+def _panel(axis: Axes, counts: np.ndarray, most: int):
+    """Draw one partition, clients across and classes down; return the image for the colour bar."""
+    clients, classes = counts.shape
+    shown = np.ma.masked_equal(counts.T, 0)
+    # Between the counts and their square roots: under a Dirichlet draw most counts are small and a few are
+    # large.
+    image = axis.imshow(shown, aspect="auto", cmap=COLOURS, norm=PowerNorm(0.6, 0, most), interpolation="nearest")
+    axis.set_xlabel("Client")
+    axis.set_ylabel("Class")
+    axis.set_xticks(ticks(clients))
+    axis.set_yticks(ticks(classes))
+    axis.set_xticks(np.arange(clients + 1) - 0.5, minor=True)
+    axis.set_yticks(np.arange(classes + 1) - 0.5, minor=True)
+    if max(clients, classes) <= FEW_CLIENTS:
+        axis.grid(which="minor", color="#e4e4e4", linewidth=0.4)
+    axis.tick_params(which="minor", length=0)
+    return image
+
+
+def ticks(number: int) -> np.ndarray:
+    """Return at most about a dozen round ticks over ``number`` clients or classes, counted from 0."""
+    step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if number / step <= 12)
+    return np.arange(0, number, step)

@@ -1,0 +1,195 @@
+"""What a figure of loss surfaces is drawn of, read and held against each other, and what is said of it.
+
+For the specification see ``surface`` in this folder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flatfed.analysis.landscape.landscape_file import Landscape, read
+from flatfed.errors import DataError, unknown
+
+#: Metric -> (axis label with unit, printed units in one stored unit).
+METRICS = {"loss": ("Loss (nats)", 1.0), "accuracy": ("Accuracy (%)", 100.0)}
+
+#: What surfaces that compare have alike -> how to say a value of it.
+ALIKE = {
+    "dataset": "losses on another data set (SHA-256 {})",
+    "set": "losses on {} images",
+    "images_sha256": "losses on other images (SHA-256 of their positions {})",
+    "seed": "directions of draw {}",
+    "range": "a range of {}",
+    "grid": "{} points along a direction",
+}
+
+#: What to do about surfaces that are on other images.
+MEND = "models of different splits do on images that all splits have: `set: test` in the figure"
+
+#: Stands in the panel of a file that is not there.
+NOT_MADE = "not made"
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One surface to draw: ``z`` (n, n) in printed units at ``x[i], y[j]``, NaN where it is not finite.
+
+    ``model`` is its place in the ``file``, of which ``about`` tells. ``diverged``: whose run diverged, so that there is
+    no finite z, and in which round; "" of most.
+    """
+
+    label: str
+    file: str
+    model: int
+    x: np.ndarray
+    y: np.ndarray
+    z: np.ndarray
+    about: dict[str, Any]
+    diverged: str = ""
+
+
+def why_empty(panel: list[Sheet | None]) -> str:
+    """Return the words that stand in a panel in place of its surfaces, "" where they can be drawn."""
+    if None in panel:
+        return NOT_MADE
+    return "\n".join(dict.fromkeys(sheet.diverged for sheet in panel if sheet.diverged))
+
+
+def diverged(about: dict[str, Any], model: int) -> str:
+    """Say whose run diverged, so that a file holds no values of ``model``: its own, or that which lends the scale."""
+    for place in (model, 0):
+        when = about["models"][place].get("diverged_at")
+        if when is not None:
+            return f"{about['models'][place]['algorithm']} diverged in round {when}"
+    return ""
+
+
+def sheets(spec: dict[str, Any]) -> tuple[list[list[Sheet | None]], tuple[float, float]]:
+    """Return every panel's surfaces, None for those that are not made, and the common limits of z.
+
+    :raises DataError: the metric is unknown, a file is damaged, no surface, or has no such model, a panel has more
+        surfaces than it can show, or surfaces to be compared are of different images, draws or grids.
+    """
+    factor = quantity(spec)[1]
+    found = []
+    for panel in spec["panels"]:
+        if not 1 <= len(panel["surfaces"]) <= 2:
+            count = len(panel["surfaces"])
+            raise DataError(f"figure {spec['figure']}: {panel['title']}: {count} surfaces, not one or two surfaces")
+        found.append([_sheet(entry, spec.get("metric", "loss"), factor) for entry in panel["surfaces"]])
+    _hold_alike(spec, found)
+    values = [sheet.z[np.isfinite(sheet.z)] for panel in found for sheet in panel if sheet]
+    values = np.concatenate(values) if values else np.zeros(0)
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+    return found, (low, high if high > low else low + 1.0)
+
+
+def _hold_alike(spec: dict[str, Any], found: list[list[Sheet | None]]) -> None:
+    """Refuse surfaces of a panel, or of panels of one protocol, that do not compare (:data:`ALIKE`); DataError."""
+    firsts: dict[str, tuple[str, Sheet]] = {}
+    for panel, made in zip(spec["panels"], found, strict=True):
+        for sheet in filter(None, made):
+            protocol = sheet.about["models"][sheet.model]["name"].split("/")[0].partition("~")[0]
+            for group in (f"panel {panel['title']}", protocol):
+                where, first = firsts.setdefault(group, (panel["title"], sheet))
+                for key, words in ALIKE.items():
+                    ours, theirs = (_compared(one, key) for one in (sheet, first))
+                    if ours != theirs:
+                        raise DataError(
+                            f"figure {spec['figure']}: {panel['title']}: {sheet.file} has {words.format(ours)}, but "
+                            f"{first.file} ({where}) {words.format(theirs)}: they do not compare"
+                            + (f"; {MEND}" if key == "images_sha256" else "")
+                        )
+
+
+def _compared(sheet: Sheet, key: str) -> Any:
+    """Return what a surface has of a key of :data:`ALIKE`, digests cut short."""
+    if key == "dataset":
+        return sheet.about["models"][sheet.model]["digests"]["dataset"][:12]
+    return sheet.about[key][:12] if key == "images_sha256" else sheet.about[key]
+
+
+def reading(found: list[list[Sheet | None]]) -> str:
+    """Say what the axes are, whose filters they are scaled to, on which images, and what is not there."""
+    there = [sheet for panel in found for sheet in panel if sheet and not sheet.diverged]
+    absent = sum(sheet is None for panel in found for sheet in panel)
+    said = []
+    if there:
+        seeds = ", ".join(str(seed) for seed in sorted({sheet.about["seed"] for sheet in there}))
+        framed = [sheet for sheet in there if len(sheet.about["models"]) > 1]
+        own = ["each model's own filters"] if len(framed) < len(there) else []
+        lent = dict.fromkeys(f"the filters of {_lender(one, there)}, each model around itself" for one in framed)
+        said.append(
+            f"x, y: steps along two random directions (draw {seeds}, the same for all), orthogonal in every filter and "
+            f"scaled to {' or '.join([*own, *lent])}; biases and normalisation layers stay."
+        )
+        said += dict.fromkeys(_stretched(sheet) for sheet in framed if sheet.model)
+        said.append(images([sheet.about for sheet in there]))
+    wild = sum(int((~np.isfinite(sheet.z)).sum()) for sheet in there)
+    if wild:
+        said.append(f"{wild} points without a finite value are left out.")
+    if absent:
+        said.append(f"Missing surfaces: {absent}.")
+    gone = dict.fromkeys(sheet.diverged for panel in found for sheet in panel if sheet and sheet.diverged)
+    said += [f"Without a surface: {', '.join(gone)}."] if gone else []
+    return " ".join(said)
+
+
+def _lender(sheet: Sheet, there: list[Sheet]) -> str:
+    """Return the name of the model to whose filters the directions of a surface are scaled: the first in its file."""
+    labels = [one.label for one in there if one.file == sheet.file and one.model == 0]
+    return labels[0] if labels else sheet.about["models"][0]["algorithm"]
+
+
+def _stretched(sheet: Sheet) -> str:
+    """Say what it does to a comparison that a model is moved by another one's filters: Li et al. give each its own."""
+    lender, own = (sheet.about["models"][place]["filter_length"] for place in (0, sheet.model))
+    far = f"{lender / own:.2f} times its own length" if lender and own else "another length than its own"
+    return (
+        f"At x = 1, {sheet.label} is moved by {far}: of two models that are equally flat by their own filters, the one "
+        "with the shorter ones looks steeper so."
+    )
+
+
+def images(abouts: list[dict[str, Any]]) -> str:
+    """Say on which images values were computed."""
+    kinds: dict[str, set[str]] = {}
+    for about in abouts:
+        words = "of the clients' training images" if about["set"] == "train" else "test images"
+        kinds.setdefault(f"{about['images']:,} {words}", set()).add(about["images_sha256"])
+    same = len(abouts) > 1 and [len(which) for which in kinds.values()] == [1]
+    return f"On {' or '.join(sorted(kinds))}{', the same for all' if same else ''}." if kinds else ""
+
+
+def quantity(spec: dict[str, Any]) -> tuple[str, float]:
+    """Return the label of the axis and printed units in a stored one; DataError for an unknown metric."""
+    metric = spec.get("metric", "loss")
+    if metric not in METRICS:
+        raise DataError(unknown("metric", metric, METRICS, f"figure {spec['figure']}"))
+    return METRICS[metric]
+
+
+def landscape(path: str, kind: str) -> Landscape | None:
+    """Return a landscape, None where there is no file; DataError for one that is of another kind."""
+    if not Path(path).is_file():
+        return None
+    found = read(path)
+    if found.kind != kind:
+        raise DataError(f"{path}: is a {found.kind}, but a {kind} is wanted")
+    return found
+
+
+def _sheet(entry: dict[str, Any], metric: str, factor: float) -> Sheet | None:
+    found, model = landscape(entry["surface"], "surface"), entry.get("model", 0)
+    if found is None:
+        return None
+    if not 0 <= model < len(found.loss):
+        raise DataError(f"{entry['surface']}: no model {model}: it holds {len(found.loss)}, counted from 0")
+    z = factor * getattr(found, metric)[model]
+    finite = np.where(np.isfinite(z), z, np.nan)
+    gone = diverged(found.about, model)
+    return Sheet(entry["label"], entry["surface"], model, found.x, found.y, finite, found.about, gone)

@@ -1,0 +1,158 @@
+"""What the figures share: type sizes for a printed page, and the lines that say what was really run."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
+from matplotlib.textpath import TextToPath
+from matplotlib.transforms import Bbox
+
+from flatfed.figures.palette import rank
+
+#: Pixels an inch of a PNG, for which figures are laid out: letters are drawn on whole pixels, and so wider on fewer.
+DPI = 200
+
+#: matplotlib settings: type of 7 to 9 points at the printed width, fonts embedded as outlines that journals
+#: accept.
+STYLE = {
+    "figure.dpi": DPI,
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8,
+    "legend.fontsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "axes.linewidth": 0.7,
+    "axes.edgecolor": "#444444",
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "flatfed",
+}
+
+#: Column of metrics.csv -> (axis label with unit, printed units in one stored unit).
+QUANTITIES = {
+    "test_accuracy": ("Test accuracy (%)", 100.0),
+    "train_accuracy": ("Train accuracy (%)", 100.0),
+    "client_train_accuracy": ("Clients' train accuracy (%)", 100.0),
+    "client_test_accuracy": ("Clients' test accuracy (%)", 100.0),
+    "test_loss": ("Test loss (nats)", 1.0),
+    "train_loss": ("Training loss (nats)", 1.0),
+    "consistency": ("Consistency $\\frac{1}{n}\\sum\\|w_i-w^{t+1}\\|^2$ (weights, squared)", 1.0),
+}
+
+#: Measure taken along the way (``probes`` of run.json) -> as above.
+PROBES = {
+    "perturbation_drift": ("Perturbation drift (0 to 1)", 1.0),
+    "sharpness": ("Global sharpness (nats)", 1.0),
+    "m_sharpness": ("Global m-sharpness (nats)", 1.0),
+}
+
+#: What begins the lines of the foot, and its key in a specification.
+SOURCES = (("Paper", "paper"), ("Here", "setting"))
+
+#: Width of a figure across two columns of a conference page, and the white around it, inches.
+WIDTH, MARGIN = 7.0, 0.06
+
+#: Letters of the title and of the foot.
+TITLE = FontProperties(family=STYLE["font.family"], size=10, weight="bold")
+FOOT = FontProperties(family=STYLE["font.family"], size=6.5)
+
+
+def caption(figure: Figure, spec: dict[str, Any], reading: str) -> None:
+    """Head ``figure`` with its title and foot it: paper, caption; setting, tuning; how to read it, and how many of its
+    runs are without sums of their files; what the paper leaves open.
+
+    A figure of preview scale says so above its title, like the tables.
+    """
+    title = wrapped(spec["title"], TITLE)
+    if spec["scale"] == "preview":
+        title = f"Preview scale, not the paper's data:\n{title}"
+    figure.suptitle(title, fontproperties=TITLE, x=0.005, ha="left")
+    paper, here = (f"{word}: {spec[key]}" if spec.get(key) else "" for word, key in SOURCES)
+    said = (
+        [paper, spec.get("caption", "")],
+        [here, *spec.get("tuning", [])],
+        [reading, spec.get("without_sums", "")],
+        [f"Not stated by the paper: {'; '.join(spec['unstated'])}"] if spec.get("unstated") else [],
+    )
+    lines = [" ".join(text.rstrip(".") + "." for text in texts if text) for texts in said]
+    foot = "\n".join(wrapped(line, FOOT) for line in lines if line)
+    # Below the page's edge: the layout engine has no place for a second line under a legend, and files are
+    # cut to what is drawn.
+    below = -0.06 / figure.get_figheight()
+    figure.text(0.005, below, foot, fontproperties=FOOT, color="#555555", ha="left", va="top", linespacing=1.4)
+
+
+def wrapped(text: str, font: FontProperties) -> str:
+    """Return ``text`` with its lines broken at the figure's width, or before it so that no word stands alone."""
+    full = 0.99 * 72 * WIDTH
+    words = [(word, TextToPath().get_text_width_height_descent(f"{word} ", font, False)[0]) for word in text.split()]
+    tried = [_filled(words, share / 100 * full) for share in range(100, 84, -2)]
+    found = next((lines for lines in tried if len(lines) == 1 or _wide(lines[-1]) > 0.15 * full), tried[0])
+    return "\n".join(" ".join(word for word, _ in line) for line in found)
+
+
+def _filled(words: list[tuple[str, float]], room: float) -> list[list[tuple[str, float]]]:
+    """Return lines of (word, its width) that are no wider than ``room``, where no word is."""
+    lines: list[list[tuple[str, float]]] = [[]]
+    for word in words:
+        if lines[-1] and _wide(lines[-1]) + word[1] > room:
+            lines.append([])
+        lines[-1].append(word)
+    return lines
+
+
+def _wide(line: list[tuple[str, float]]) -> float:
+    return sum(wide for _, wide in line)
+
+
+def widths(drawn: dict[Any, dict[str, Any]]) -> str:
+    """Say why the lines of ``palette.strokes`` differ in width, where they do."""
+    several = len({stroke["linewidth"] for stroke in drawn.values()}) > 1
+    return " Widths differ so that lines that coincide show." if several else ""
+
+
+def frame(figure: Figure) -> Bbox:
+    """Return what a file shows, inches: the whole width, so that letters have one size in all files, and the foot."""
+    figure.draw_without_rendering()  # lays out
+    drawn = figure.get_tightbbox()
+    return Bbox.from_extents(min(drawn.x0, 0), drawn.y0, max(drawn.x1, WIDTH), drawn.y1).padded(MARGIN)
+
+
+def columns(panels: int) -> int:
+    """Return how many panels stand side by side: three where they fill their rows, as in the papers, else two."""
+    return 3 if panels % 3 == 0 else min(panels, 2)
+
+
+def sample(look: dict[str, Any], **mark: Any) -> Line2D:
+    """Return a line for a legend that looks as ``palette.strokes`` says, its dash pattern from the beginning."""
+    style = look["linestyle"]
+    return Line2D([], [], **{**look, "linestyle": style if isinstance(style, str) else (0, style[1])}, **mark)
+
+
+def legend(figure: Figure, entries: dict[str, Any], algorithms: dict[str, str] | None = None) -> None:
+    """Put the legend of the whole figure under its panels, in one row of up to six or two rows.
+
+    ``algorithms``, label -> algorithm id, puts the labels into the house's order.
+    """
+    if algorithms:
+        entries = {label: entries[label] for label in sorted(entries, key=lambda label: rank(algorithms[label]))}
+    columns = len(entries) if len(entries) <= 6 else math.ceil(len(entries) / 2)
+    foot = 0.2 * math.ceil(len(entries) / columns) / figure.get_figheight()
+    figure.get_layout_engine().set(rect=(0, foot, 1, 1 - foot), w_pad=0.07)
+    # Anchored through transFigure: the figure's own box moves when the file is cut to what is drawn.
+    place = {
+        "loc": "lower center",
+        "bbox_to_anchor": (0.5, 0),
+        "bbox_transform": figure.transFigure,
+        "borderaxespad": 0,
+    }
+    # Long enough to show a dash pattern beside a mark.
+    length = 2.8 if any(isinstance(entry, Line2D) for entry in entries.values()) else 2.0
+    figure.legend(entries.values(), entries.keys(), ncols=columns, handlelength=length, frameon=False, **place)

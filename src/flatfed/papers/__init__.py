@@ -1,0 +1,1 @@
+"""What the papers printed: numbers, units, what they are of, and where they contradict themselves."""

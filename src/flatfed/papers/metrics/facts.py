@@ -1,0 +1,26 @@
+"""Facts of the configuration that tables show: numbers of clients and images, hyper-parameters."""
+
+from __future__ import annotations
+
+from flatfed.papers.quantity import METRICS, Metric, Reading
+
+
+def _given(reading: Reading) -> float | None:
+    """Return a fact of the configuration (FedSAM, Table 3; FedSMOO, Tables 4 and 5; FedLESAM, Table 6)."""
+    return reading.given
+
+
+FACTS = {
+    "count": (
+        *("clients", "total_samples", "train_samples", "test_samples", "classes", "domains"),
+        *("image_channels", "image_height", "image_width"),
+    ),
+    "number": (
+        *("hp_local_learning_rate", "hp_sam_learning_rate", "hp_penalized_coefficient_beta"),
+        *("hp_client_level_momentum_alpha", "hp_global_learning_rate", "hp_learning_rate_decay"),
+    ),
+}
+for _unit, _names in FACTS.items():
+    for _name in _names:
+        _words = _name.removeprefix("hp_").replace("_", " ").capitalize()
+        METRICS[_name] = Metric(_given, _unit, "given", (), _words, None, _name)

@@ -1,0 +1,106 @@
+"""What a metric is, what it reads and how rows are taken against each other: :mod:`flatfed.papers.metrics` fills it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+History = Mapping[str, Sequence[float]]
+
+#: Accuracies that a protocol can name for targets, tuning and ``best`` to read -> the set of images they need.
+ACCURACIES = {"test_accuracy": "test", "client_test_accuracy": "clients"}
+
+#: The one of them that is read where a protocol names none.
+TEST = "test_accuracy"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is known of one run: what its metric's source offers; the rest stays empty.
+
+    ``history``: the columns of metrics.csv as lists, one entry per evaluated round, rounds counted from 1; bytes are
+    totals since round 1. ``accuracy``: the column of it that a ``target`` is held against, as the protocol names it.
+    ``timing``: seconds of one round by name. ``analysis``: hessian.json, as ``flatfed.runs.curvature`` says.
+    ``algorithm``: an object with stored_vectors(), communication and gradients_per_step. ``given``: a number.
+    """
+
+    window: int = 1
+    target: float | None = None
+    accuracy: str = TEST
+    history: History = field(default_factory=dict)
+    timing: Mapping[str, float] = field(default_factory=dict)
+    analysis: Mapping[str, Any] = field(default_factory=dict)
+    algorithm: Any = None
+    given: float | None = None
+
+    def final(self, column: str) -> float:
+        """Return the column's mean over the last ``window`` evaluated rounds; 1: the final round alone."""
+        return fmean(self.history[column][-self.window :])
+
+    def crossing(self) -> int | None:
+        """Return the place in the history at which the accuracy first is at or above the target, or None."""
+        accuracies = self.history[self.accuracy]
+        return next((place for place, accuracy in enumerate(accuracies) if accuracy >= self.target), None)
+
+    def at_crossing(self, column: str) -> float | None:
+        """Return the column's entry at the crossing, None where the target was not reached."""
+        place = self.crossing()
+        return None if place is None else self.history[column][place]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric: its function, stored unit, source, the columns of metrics.csv it reads, and what else is true of it.
+
+    ``higher``: whether larger is better (True), worse (False), or neither (None). ``printed_as``: its name in
+    config/reference. ``relative``: how it is always taken against a base row, if it is. ``several``: a seed has several
+    runs, and the number is their mean. ``words``: its name in a caption. ``defined``: what a reader must know of how it
+    is counted, under every table that shows it. ``declares``: what its runs' algorithms declare is read, too.
+    """
+
+    function: Callable[[Reading], float | None]
+    unit: str
+    source: str
+    columns: tuple[str, ...]
+    words: str
+    higher: bool | None
+    printed_as: str
+    needs_target: bool = False
+    relative: str | None = None
+    several: bool = False
+    defined: str = ""
+    declares: bool = False
+
+    @property
+    def needs_runs(self) -> bool:
+        """Whether metrics.csv is read."""
+        return self.source == "runs" or (self.source == "timing" and self.needs_target)
+
+
+#: All metrics by name, filled where they are defined.
+METRICS: dict[str, Metric] = {}
+
+#: How a row is taken against its base row, seed by seed: name -> (function of ours and the base's, said in words).
+RELATIVES: dict[str, tuple[Callable[[float, float], float], str]] = {
+    "ratio": (lambda ours, base: ours / base, "divided by the base row's"),
+    "speedup": (lambda ours, base: base / ours, "as the base row's divided by it"),
+    "difference": (lambda ours, base: ours - base, "minus the base row's"),
+}
+
+
+def unit_of(name: str, relative: str | None = None) -> str:
+    """Return the stored unit of metric ``name`` taken as ``relative``: a ratio has one of its own."""
+    return "ratio" if relative in ("ratio", "speedup") else METRICS[name].unit
+
+
+def metric(unit: str, words: str, *columns: str, source: str = "runs", **also):
+    """Enter the decorated function into ``METRICS`` under its own name."""
+
+    def enter(function):
+        name = function.__name__
+        METRICS[name] = Metric(function, unit, source, columns, words, **{"printed_as": name, **also})
+        return function
+
+    return enter

@@ -1,0 +1,74 @@
+"""``choice.json``: which point of a grid was chosen, out of what; and before that, what the choice is to be made of."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Annotated
+
+from flatfed import forms
+from flatfed.errors import DataError
+from flatfed.files import intact, read_json, sealed, write_json
+from flatfed.forms import Some, Whole
+
+#: Key that holds the SHA-256 of all else in a choice, by which an edited one is known.
+OWN = "choice_sha256"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """The ``values`` of a point and the folder of its ``run``; once it is scored, its accuracy on the validation parts.
+
+    ``accuracy`` is a fraction, the mean over the last evaluated rounds, None where the run diverged.
+    """
+
+    values: dict[str, float]
+    run: str
+    description_digest: str
+    accuracy: float | None = None
+    diverged_at: Annotated[int, Whole(1)] | None = None
+    code_digest: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A search: of ``row`` in ``protocol`` on ``split``, over the ``grid``; ``chosen``: the values, None before.
+
+    ``validation`` is the share of a client's training images that was held out; ``accuracy`` the column of metrics.csv
+    that decides, its mean over the last ``window`` evaluated rounds (earlier versions had one, and did not say it).
+    """
+
+    scale: str
+    protocol: str
+    split: str
+    row: str
+    seed: Annotated[int, Whole(0)]
+    validation: float
+    grid: dict[str, list[float]]
+    window: Annotated[int, Whole(1)]
+    points: Annotated[list[Point], Some(forms.form_of(Point))]
+    accuracy: str = "validation_accuracy"
+    chosen: dict[str, float] | None = None
+
+
+def write(path: str | os.PathLike[str], choice: Choice) -> None:
+    """Write ``choice`` to ``path``, whole, with a sum of its own."""
+    write_json(path, sealed(forms.plain(choice), OWN))
+
+
+def read(path: str | os.PathLike[str]) -> Choice:
+    """Return the choice in the file ``path``.
+
+    :raises FileNotFoundError: there is none.
+    :raises DataError: it cannot be read, or is not what was written.
+    """
+    try:
+        content = read_json(path)
+        found = forms.read(Choice, content, "it")
+    except DataError as error:
+        said = str(error).removeprefix("it: ").removeprefix(f"{path}: ")
+        raise DataError(f"{path}: not a choice ({said}); delete it and make it again") from None
+    if not intact(content, OWN):
+        again = f"make it again: snakemake --cores all {path}"
+        raise DataError(f"{path}: was changed after it was made ({OWN}); {again}")
+    return found

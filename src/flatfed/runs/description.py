@@ -1,0 +1,62 @@
+"""The description of a run as a training takes it, checked before anything is made of it.
+
+``describe`` prints whole ones. By hand, or cut on the way to another machine, one may lack anything; what the names in
+it mean (algorithm, model, executor) is found out where they are looked up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flatfed import forms
+from flatfed.errors import DataError
+from flatfed.forms import Named, Share, Some, Whole
+from flatfed.runs import graphs
+
+NUMBERS = [float]
+
+#: The form of a description (:mod:`flatfed.forms`).
+FORM = {
+    **dict.fromkeys(("scale", "protocol", "split", "algorithm"), str),
+    "seed": Whole(0),
+    "dataset": {"name": str, "classes": Whole(1), "shape": Some(Whole(1)), "mean": NUMBERS, "std": NUMBERS},
+    "partition": {"scheme": str, "clients": Whole(1)},
+    "sampling": {"scheme": Named("scheme", ("all", "bernoulli", "fixed")), "fraction?": Share(), "sampler?": str},
+    "topology?": {"graph": Named("topology", tuple(graphs.GRAPHS)), "neighbours?": Whole(1)},
+    "local_steps?": Whole(1),
+    "model": {"name": str, "options": dict, "weights?": str},
+    **dict.fromkeys(("rounds", "batch_size", "local_epochs", "checkpoint_every"), Whole(1)),
+    **dict.fromkeys(("learning_rate", "learning_rate_decay", "weight_decay"), float),
+    "clip_norm": (float, None),
+    "augmentation": Named("augmentation", ("none", "crop_flip_half")),
+    "precision": Named("precision", ("float32", "float64", "bfloat16")),
+    "update": {"name": str, "params": dict},
+    "evaluation": {"every": Whole(1), "sets": [str], "batch_size": Whole(1)},
+    "probe?": {"every": Whole(1), "images": Whole(1), "rho": float, "m": Whole(1)},
+    "validation?": Share(),
+    "executor": {"cpu": str, "cuda": str},
+    "emulate_bfloat16?": bool,
+}
+
+
+def check(description: dict[str, Any], where: str) -> None:
+    """Refuse a ``description`` that is not whole; messages begin with ``where``.
+
+    :raises DataError: a key is missing, or its value of another kind.
+    """
+    forms.check(description, FORM, where)
+    data = description["dataset"]
+    wanted = {"shape": 3, "mean": data["shape"][0], "std": data["shape"][0]}
+    for key, count in wanted.items():
+        if len(data[key]) != count:
+            what = "channels, height and width are wanted" if key == "shape" else f"one for each of {count} channels"
+            raise DataError(f"{where}: dataset.{key}: {len(data[key])} numbers; {what}")
+
+
+def checked(description: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return ``description``, refused as by :func:`check`, with what makes a whole one."""
+    try:
+        check(description, where)
+    except DataError as error:
+        raise DataError(f"{error}. `python -m flatfed describe RUN_FOLDER` prints whole descriptions") from None
+    return description

@@ -1,0 +1,203 @@
+"""Digests of source code: what a job runs, comments, docstrings and formatting aside.
+
+Snakemake does not see which modules a shell command imports. The digest of a job's modules and of everything in flatfed
+that they import, statically, is a parameter of its rule: a change that can change numbers runs the job again, any other
+does not. What is imported by a computed name (the registries of algorithms and models) is not followed, so that the
+digest of a run holds its own algorithm's file and no other's.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from flatfed import algorithms
+from flatfed.files import read_json
+
+PACKAGE = "flatfed"
+SRC = Path(__file__).resolve().parents[2]
+
+
+#: What all trainings run, and the list of its digests that were shown to train the same bytes.
+SHARED = (f"{PACKAGE}.engine.job.train", f"{PACKAGE}.engine.job.together")
+SAME_BYTES = Path(__file__).parents[1] / "same_bytes.json"
+
+
+def run_digest(description: dict[str, Any], src: Path = SRC) -> str:
+    """Return the digest of the code that trains the run ``description``.
+
+    Code that moves changes its digest and not what it trains. ``same_bytes.json`` lists digests of what all trainings
+    share that were shown to give the same bytes (``make same-bytes``). A group of them has one behaviour: ``digests``,
+    and the ``files`` of the first, by module, which stand for all. So finished runs are not made again.
+    """
+    return _run_digest(Path(src), SAME_BYTES, description["update"]["name"], description["model"]["name"])
+
+
+@cache
+def _run_digest(src: Path, same_bytes: Path, algorithm: str, model: str) -> str:
+    shared = files(src, SHARED)
+    digest = _digest(shared)
+    first = next((group["files"] for group in read_json(same_bytes) if digest in group["digests"]), shared)
+    own = files(src, [f"{PACKAGE}.algorithms.{algorithm}", f"{PACKAGE}.models.{model}"])
+    return _digest({**{name: known for name, known in own.items() if name not in shared}, **first})
+
+
+def commit(root: Path = SRC.parent) -> str | None:
+    """Return the commit of the copy of FlatFed in ``root``, marked where it was changed; None where git knows none."""
+    if not (root / ".git").exists():
+        return None
+    asked = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        told = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+        return told.replace("-dirty", " and changes since")
+    return None
+
+
+def code_digest(src: Path, modules: Iterable[str]) -> str:
+    """Return the SHA-256 over the ``modules`` and all modules of flatfed that they import, found under ``src``.
+
+    The templates of a package (its folder ``templates``) count as its code.
+
+    :raises FileNotFoundError: one of ``modules`` does not exist.
+    """
+    return _code_digest(Path(src), tuple(sorted(modules)))
+
+
+@cache
+def _code_digest(src: Path, modules: tuple[str, ...]) -> str:
+    return _digest(files(src, modules))
+
+
+def files(src: Path, modules: Iterable[str]) -> dict[str, str]:
+    """Return the digests of ``modules`` and of all that they import by module, each with its templates'."""
+    found = {}
+    for module in closure(src, modules):
+        path = _file(src, module)
+        found[module] = _known(path, module)["digest"]
+        if path.name == "__init__.py":
+            for template in sorted(path.parent.glob("templates/*")):
+                found[module] += f"\n{template.name} {hashlib.sha256(template.read_bytes()).hexdigest()}"
+    return found
+
+
+def _digest(found: dict[str, str]) -> str:
+    """Return the SHA-256 of the digests of files, in the order of their modules."""
+    lines = (f"{module} {found[module]}\n" for module in sorted(found))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def closure(src: Path, modules: Iterable[str]) -> list[str]:
+    """Return ``modules``, the packages they are in, and all modules of flatfed that any of these import; sorted."""
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module in found:
+            continue
+        path = _file(src, module)
+        if path is None:
+            raise FileNotFoundError(f"no module {module} under {src}")
+        found.add(module)
+        # Importing a.b.c runs a/__init__.py and a/b/__init__.py as well.
+        parts = module.split(".")
+        waiting += [".".join(parts[:depth]) for depth in range(1, len(parts))]
+        for name in _known(path, module)["imports"]:
+            waiting.append(name if _file(src, name) else name.rpartition(".")[0])
+    return sorted(found)
+
+
+@cache
+def _file(src: Path, module: str) -> Path | None:
+    """Return the file of ``module``, None if there is none (then it is a name inside a module)."""
+    path = src.joinpath(*module.split("."))
+    files = [path.with_suffix(".py"), path / "__init__.py"]
+    if module.startswith(f"{PACKAGE}.algorithms."):
+        files += [Path(folder, f"{path.name}.py") for folder in algorithms.__path__[1:]]
+    return next((file for file in files if file.is_file()), None)
+
+
+@cache
+def _known(path: Path, module: str) -> dict[str, Any]:
+    """Return what is known of the file ``path`` of ``module``: its ``digest``, and the ``imports`` of :func:`_names`.
+
+    Reading all of flatfed takes as long as starting Python, in every job. So what was read is kept beside Python's own
+    compiled files, with a digest of the source and of this file's, wherever that can be written.
+    """
+    content = path.read_bytes()
+    source = hashlib.sha256(_this() + module.encode() + content).hexdigest()
+    kept = path.parent / "__pycache__" / f"{path.stem}.provenance.json"
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        there = read_json(kept)
+        if there["source"] == source:
+            return there
+    tree = ast.parse(content.decode("utf-8"), str(path))
+    digest = hashlib.sha256("".join(_dump(tree)).encode()).hexdigest()
+    found = {"source": source, "digest": digest, "imports": _names(tree, path, module)}
+    if not sys.dont_write_bytecode:
+        with contextlib.suppress(OSError):
+            kept.parent.mkdir(exist_ok=True)
+            part = kept.with_name(f"{kept.name}.{os.getpid()}")
+            part.write_text(json.dumps(found), encoding="utf-8")
+            part.replace(kept)
+    return found
+
+
+@cache
+def _this() -> bytes:
+    return Path(__file__).read_bytes()
+
+
+def _names(tree: ast.Module, path: Path, module: str) -> list[str]:
+    """Return the dotted names in flatfed that ``tree`` imports: modules, and names inside modules."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    names: list[str] = []
+    for node in _run_time(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            names += [f"{base}.{alias.name}" for alias in node.names]
+    return [name for name in names if name.split(".")[0] == PACKAGE]
+
+
+def _run_time(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes below ``node`` that exist at run time: not the imports that only a type checker sees."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+            continue
+        yield child
+        yield from _run_time(child)
+
+
+def _dump(value: Any) -> Iterator[str]:
+    """Yield a syntax tree as text. Unlike ast.dump, the same for Python 3.11 and 3.12, which adds empty fields."""
+    if isinstance(value, ast.AST):
+        yield f"{type(value).__name__}("
+        for name, part in ast.iter_fields(value):
+            if name == "body" and isinstance(part, list) and _has_docstring(value):
+                part = part[1:]
+            if isinstance(value, ast.Constant) or (part is not None and part != []):
+                yield f"{name}="
+                yield from _dump(part)
+        yield ")"
+    elif isinstance(value, list):
+        for part in value:
+            yield from _dump(part)
+            yield ","
+    else:
+        yield repr(value)
+
+
+def _has_docstring(node: ast.AST) -> bool:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None

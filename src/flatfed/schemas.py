@@ -1,0 +1,194 @@
+"""The JSON Schemas of workflow/schemas, and their errors in words: file, key, value, what is allowed, nearest match."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError, relevance
+from jsonschema.validators import extend
+
+from flatfed.errors import ConfigError, unknown
+from flatfed.strict_yaml import read
+
+#: The folder of the schemas: they belong to this copy of FlatFed, whatever configuration is checked with them.
+FOLDER = Path(__file__).resolve().parents[2] / "workflow" / "schemas"
+
+#: JSON type -> words for it.
+WORDS = {
+    "object": "a mapping",
+    "array": "a list",
+    "string": "a text",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "null": "nothing (null)",
+}
+
+#: Validator keyword -> words before its bound.
+BOUNDS = {
+    "minimum": "at least",
+    "maximum": "at most",
+    "exclusiveMinimum": "greater than",
+    "exclusiveMaximum": "less than",
+}
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A key that is not there: the keys and indices that lead to where it should be, and what it means."""
+
+    at: tuple[str | int, ...]
+    key: str
+    meaning: str
+
+
+def _whole(checker: Any, value: Any) -> bool:
+    """JSON Schema takes 40.0 for an integer; here it would reach range() as a float."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_Validator = extend(Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _whole))
+
+
+@lru_cache
+def _validator(name: str) -> Any:
+    return _Validator(read(FOLDER / f"{name}.schema.yaml", f"workflow/schemas/{name}.schema.yaml"))
+
+
+@lru_cache
+def _property_validator(name: str, key: str) -> Any:
+    return _Validator(_validator(name).schema["properties"][key])
+
+
+def validate(value: Any, schema: str, where: str) -> None:
+    """Check ``value``, the content of the file called ``where``, against ``workflow/schemas/<schema>.schema.yaml``.
+
+    :raises ConfigError: the mistake nearest to what was meant; of keys that are missing, all of them.
+    """
+    refuse(mistakes(value, schema), where)
+
+
+def validate_property(value: Any, schema: str, key: str, where: str) -> None:
+    """Check ``value`` against what ``schema`` says of its property ``key``; ConfigError as :func:`validate`."""
+    refuse(_property_validator(schema, key).iter_errors(value), f"{where}.{key}")
+
+
+def mistakes(value: Any, schema: str, under: Sequence[str] = ()) -> list[ValidationError]:
+    """Return where ``value``, which stands ``under`` these keys of its file, is not as ``schema`` has it."""
+    found = list(_validator(schema).iter_errors(value))
+    for error in found:
+        error.path.extendleft(reversed(under))
+    return found
+
+
+def refuse(errors: Iterable[ValidationError], where: str, missing: Iterable[Missing] = ()) -> None:
+    """Raise a ConfigError for the first of the ``errors``, or for all keys that are missing, ``missing`` too.
+
+    A wrong key goes before missing ones: who misspells a key has both, and the first says so.
+    """
+    order = {"additionalProperties": 0, "required": 2, "dependentRequired": 2}
+    errors = sorted(errors, key=lambda found: order.get(found.validator, 1))
+    if errors and errors[0].validator not in ("required", "dependentRequired"):
+        raise ConfigError(_words(errors[0], where))
+    lacking = list(dict.fromkeys([*(one for error in errors for one in _missing(error)), *missing]))
+    if len(lacking) == 1:
+        (one,) = lacking
+        place = f"{where}: {_path(one.at)}" if one.at else where
+        raise ConfigError(f"{place}: key {one.key!r} is missing{_meaningless(errors)}; {one.meaning}")
+    if lacking:
+        said = "; ".join(f"{_path((*one.at, one.key))!r}, {one.meaning}" for one in lacking)
+        raise ConfigError(f"{where}: {len(lacking)} keys are missing{_meaningless(errors)}: {said}")
+
+
+def meaning(schema: str, *keys: str) -> str:
+    """Return what ``schema`` says of the property that ``keys`` lead to: * stands for any, [] for a list's part."""
+    found = _validator(schema).schema
+    for key in keys:
+        if key == "[]":
+            found = found["items"].get("anyOf", [found["items"]])[-1]
+        else:
+            found = found["additionalProperties"] if key == "*" else found["properties"][key]
+    return found["description"]
+
+
+def _missing(error: ValidationError) -> list[Missing]:
+    """Return the keys whose absence is the ``error``."""
+    wanted = error.validator_value
+    if error.validator == "dependentRequired":
+        wanted = [key for present, needed in wanted.items() if present in error.instance for key in needed]
+    absent = [key for key in wanted if key not in error.instance]
+    at = tuple(error.absolute_path)
+    return [Missing(at, key, error.schema["properties"][key]["description"]) for key in absent]
+
+
+def _meaningless(errors: Iterable[ValidationError]) -> str:
+    """Return what to say of keys beside a missing one that mean nothing, where any key is allowed."""
+    for error in errors:
+        others = [_shown(key) for key in error.instance if key not in error.schema["properties"]]
+        if others:
+            return f" ({', '.join(others)} is there, which means nothing)"
+    return ""
+
+
+def _words(error: ValidationError, where: str) -> str:
+    """Return the message for one violation of a schema."""
+    while error.context:
+        # Of the alternatives of an anyOf, the one that fits best is the one that was meant.
+        fits = [(len(found.absolute_path), found.validator != "type", relevance(found)) for found in error.context]
+        error = error.context[fits.index(max(fits))]
+    path = _path(error.absolute_path)
+    place = f"{where}: {path}" if path else where
+    value, wanted = error.instance, error.validator_value
+    about = error.schema.get("description", "")
+    allowed = f"; {about}" if about else ""
+    match error.validator:
+        case "additionalProperties":
+            known = list(error.schema.get("properties", ()))
+            extra = sorted(str(key) for key in value if key not in known)
+            return unknown("key", extra[0], known, place)
+        case "required":
+            one = _missing(error)[0]
+            return f"{place}: key {one.key!r} is missing{_meaningless([error])}; {one.meaning}"
+        case "enum":
+            return unknown("value", value, wanted, place)
+        case "const":
+            return f"{place}: {_shown(value)} is not allowed; {_shown(wanted)} is wanted{allowed}"
+        case "type":
+            types = [wanted] if isinstance(wanted, str) else wanted
+            names = " or ".join(WORDS[name] for name in types)
+            return f"{place}: {_shown(value)} is {_kind(value)}; {names} is wanted{allowed}"
+        case "minItems" | "minProperties" | "minLength":
+            return f"{place}: {_shown(value)} is too short; at least {wanted} wanted{allowed}"
+        case "maxItems" | "maxLength":
+            return f"{place}: {_shown(value)} is too long, {len(value)}; at most {wanted} wanted{allowed}"
+        case "uniqueItems":
+            twice = next(item for item in value if value.count(item) > 1)
+            return f"{place}: {_shown(twice)} is given twice"
+        case bound if bound in BOUNDS:
+            return f"{place}: {_shown(value)} is not allowed; {BOUNDS[bound]} {wanted} is wanted{allowed}"
+        case _:
+            return f"{place}: {_shown(value)} is not allowed{allowed}"
+
+
+def _path(parts: Any) -> str:
+    """Return the parts of a JSON path as ``preview.algorithms.fedadam`` or ``columns[2].splits``."""
+    path = ""
+    for part in parts:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    return path
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _kind(value: Any) -> str:
+    kinds = {bool: "true or false", dict: "a mapping", list: "a list", str: "a text", type(None): "nothing"}
+    return next((words for kind, words in kinds.items() if isinstance(value, kind)), "a number")

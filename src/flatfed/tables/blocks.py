@@ -1,0 +1,294 @@
+"""A table before it has a format: cells read, numbers written as text, headers merged, notes gathered.
+ Every format prints the same ``Table``: blocks one below the other (the paper's upper and lower part, and
+one block per first header where a block would not fit a page), each with header rows and, per column, what
+is ours, what the paper printed and the difference. Text here is plain Unicode; escaping is the format's
+work.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from flatfed.errors import DataError
+from flatfed.files import intact
+from flatfed.papers.units import as_printed, of_seeds, signed, written
+from flatfed.tables import compare
+from flatfed.tables.cells import OWN
+from flatfed.tables.notes import WARNED, beside, by_column, flags, gather, marked, warned, warnings
+from flatfed.tables.trained_on import as_read
+
+#: A block with more columns than this is cut at the paper's first header level: three numbers a column fill
+#: a page. What is then still wider than the second is cut between metrics.
+COLUMNS_ACROSS, MOST_ACROSS = 4, 5
+
+#: What stands under the title: a word and the key of the specification that follows it.
+SOURCES = (("Paper", "paper"), ("Trained here", "setting"))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The printed texts of one cell; ``marks`` are the errata flags that stand behind the paper's number.
+
+    ``rank`` is "best", "second" or "": a lead over the next row that the seeds bear out. ``agreement`` is that of
+    ``flatfed.tables.compare``. ``beside`` is another tool's estimate, ``warned`` whether it is too far from ours.
+    ``seeds`` is what every seed has, ``runs`` the folders of what ours is of.
+    """
+
+    ours: str
+    paper: str
+    difference: str
+    status: str
+    marks: tuple[str, ...] = ()
+    rank: str = ""
+    agreement: str = ""
+    beside: str = ""
+    warned: bool = False
+    seeds: str = ""
+    runs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Header:
+    """A merged header: its text and how many of the paper's columns it spans."""
+
+    text: str
+    span: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """Columns set side by side under the paper's headers; ``heading`` is the part and the headers they all share.
+
+    ``beside`` is, column by column, who made the estimates beside ours, "" where there are none.
+    """
+
+    heading: str
+    headers: tuple[tuple[Header, ...], ...]
+    under: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+    beside: tuple[str, ...]
+
+    def spans(self, level: tuple[Header, ...]) -> list[tuple[str, int]]:
+        """Return the headers of a level, each with the number of columns of numbers under it, others' included."""
+        found, start = [], 0
+        for header in level:
+            end = start + header.span
+            columns = sum(len(self.under[place]) + bool(self.beside[place]) for place in range(start, end))
+            found.append((header.text, columns))
+            start = end
+        return found
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table ready for printing.
+
+    ``name`` is the paper's title, ``title`` adds the scale; ``cells`` are (column, row, cell or None), row by row;
+    ``marked`` are the notes on marks of best and second and on other tools' estimates beside ours, ``warnings`` those
+    of the latter. ``printed``: whether a paper's numbers stand beside ours.
+    """
+
+    id: str
+    scale: str
+    name: str
+    title: str
+    subtitle: str
+    row_header: str
+    blocks: tuple[Block, ...]
+    notes: tuple[str, ...]
+    marked: tuple[str, ...]
+    warnings: tuple[str, ...]
+    counts: dict[str, int]
+    differences: bool
+    printed: bool
+    cells: tuple[tuple[dict, dict, dict | None], ...]
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers a column has: ours; with ``printed`` ones the paper's and, where taken, the difference."""
+        return 1 + self.printed + self.differences
+
+
+def read(spec: dict[str, Any]) -> Table:
+    """Read the cells of a table specification (see ``flatfed.tables.write``) and lay the table out.
+
+    :raises DataError: a cell file or a dataset.json is damaged, or a cell belongs to another scale.
+    """
+    cells = {
+        (column["id"], row["id"]): cell_of(spec, column["id"], row["id"])
+        for row in spec["rows"]
+        for column in spec["columns"]
+    }
+    # Cells of earlier versions do not say how many images there were.
+    spec = as_read(spec, [cell["images"] for cell in cells.values() if cell and "images" in cell])
+    counts = Counter(cell["status"] if cell else "missing" for cell in cells.values())
+    seeds = Counter(cell["n"] for cell in cells.values() if cell and cell["value"] is not None and cell["n"])
+    usual = max(seeds, key=lambda n: (seeds[n], n), default=None)
+    differences = any(cell and cell["difference"] is not None for cell in cells.values())
+    printed = spec.get("printed", True)
+    scale = "Preview scale" + ", not the paper's data" * printed + ": " if spec["scale"] == "preview" else ""
+    theirs = "In the paper: " if scale and printed else ""
+    return Table(
+        id=spec["table"],
+        scale=spec["scale"],
+        name=spec["title"],
+        title=scale + spec["title"],
+        subtitle=". ".join(f"{word}: {spec[key].rstrip('.')}" for word, key in SOURCES if spec.get(key)),
+        row_header=spec.get("row_header", "Algorithm"),
+        blocks=tuple(
+            _block(part and theirs + part, columns, spec["rows"], cells, usual, differences, printed)
+            for part, columns in split(spec["columns"])
+        ),
+        notes=tuple(gather(spec, list(cells.values()), counts, usual, differences)),
+        marked=(*beside(list(cells.values())), *marked(by_column(spec, list(cells.values())))),
+        warnings=tuple(warnings(spec, cells)),
+        counts={"cells": len(cells), **counts},
+        differences=differences,
+        printed=printed,
+        cells=tuple(
+            (column, row, cells[column["id"], row["id"]]) for row in spec["rows"] for column in spec["columns"]
+        ),
+    )
+
+
+def cell_of(spec: dict[str, Any], column: str, row: str) -> dict[str, Any] | None:
+    """Return the cell of a table's specification in ``column`` and ``row``, None where it has not been made.
+
+    :raises DataError: it is damaged, was edited, or is another table's, column's or row's.
+    """
+    path = Path(spec["cells"]) / column / f"{row}.json"
+    cell = read_cell(path, spec["scale"])
+    for key, wanted in (("table", spec["table"]), ("column", column), ("row", row)):
+        if cell is not None and cell[key] != wanted:
+            raise DataError(f"{path}: is the cell of {key} {cell[key]!r}, here {wanted!r}; delete it and make it again")
+    return cell
+
+
+def read_cell(path: Path, scale: str) -> dict[str, Any] | None:
+    """Return the cell in ``path``, or None where there is none; DataError where it is damaged or was edited."""
+    try:
+        cell = json.loads(path.read_text(encoding="utf-8"))
+        # What earlier versions did not write; anything else missing would be damage.
+        found, *_ = (cell[key] for key in ("scale", "printed_unit", "relative", "compare", "paper_decimals"))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as problem:
+        raise DataError(f"{path}: not a cell ({problem!r}); delete it and make it again") from None
+    if not intact(cell, OWN):
+        raise DataError(f"{path}: was changed after it was written ({OWN}); delete it and make it again")
+    cell.pop(OWN, None)
+    if found != scale:
+        raise DataError(f"{path}: a cell of scale {found!r} in a table of scale {scale!r}; the two are never mixed")
+    return cell
+
+
+def split(columns: list[dict]) -> list[tuple[str | None, list[dict]]]:
+    """Cut columns into blocks: by part; where one is too wide for a page, at the first header level and by metric."""
+    blocks: list[tuple[str | None, list[dict]]] = []
+    for part, group in groupby(columns, key=lambda column: column.get("part")):
+        wide = list(group)
+        if len(wide) <= COLUMNS_ACROSS:
+            blocks.append((part, wide))
+        else:
+            for _, few in groupby(wide, key=lambda column: column["headers"][:1]):
+                blocks += [(part, near) for near in _by_metric(list(few))]
+    return blocks
+
+
+def _by_metric(columns: list[dict]) -> list[list[dict]]:
+    """Cut columns under one header, where there are too many, between metrics; those of one metric stay together."""
+    if len(columns) <= MOST_ACROSS:
+        return [columns]
+    blocks: list[list[dict]] = [[]]
+    for _, group in groupby(columns, key=lambda column: column.get("metric")):
+        few = list(group)
+        if blocks[-1] and len(blocks[-1]) + len(few) > COLUMNS_ACROSS:
+            blocks.append([])
+        blocks[-1] += few
+    return blocks
+
+
+def merge(columns: list[dict]) -> tuple[tuple[Header, ...], ...]:
+    """Return the header rows of columns: equal neighbours become one where all levels above agree too."""
+    depth = max(len(column["headers"]) for column in columns)
+    levels = [[*column["headers"], *[""] * (depth - len(column["headers"]))] for column in columns]
+    rows = []
+    for level in range(depth):
+        groups = [list(group) for _, group in groupby(levels, key=lambda names: names[: level + 1])]
+        rows.append(tuple(Header(group[0][level], len(group)) for group in groups))
+    return tuple(rows)
+
+
+def _block(part, columns, rows, cells, usual, differences, printed) -> Block:
+    """Set one block."""
+    under, ranks = [], {}
+    for column in columns:
+        of_column = {row["id"]: cells[column["id"], row["id"]] for row in rows}
+        ours, paper = targets(column, list(of_column.values()))
+        seeded = usual and any(cell and cell["n"] for cell in of_column.values())
+        if printed:
+            names = [f"ours{ours} (n = {usual})" if seeded else f"ours{ours}", f"paper{paper}"]
+        else:
+            names = [", ".join(filter(None, [ours.strip(), f"n = {usual}" if seeded else ""]))]
+        under.append((*names, "diff.") if differences else tuple(names))
+        ranks[column["id"]] = compare.marks(of_column)
+    body = tuple(
+        (
+            row["label"],
+            tuple(
+                entry(cells[column["id"], row["id"]], usual, ranks[column["id"]].get(row["id"], ""))
+                for column in columns
+            ),
+        )
+        for row in rows
+    )
+    headers = merge(columns)
+    common = 0
+    while common < len(headers) - 1 and len(headers[common]) == 1:
+        common += 1
+    heading = ", ".join(text for text in (part, *[level[0].text for level in headers[:common]]) if text)
+    others = [
+        {cell["beside"]["by"] for row in rows if (cell := cells[column["id"], row["id"]]) and cell.get("beside")}
+        for column in columns
+    ]
+    return Block(heading, headers[common:], tuple(under), body, tuple("/".join(sorted(names)) for names in others))
+
+
+def targets(column: dict, cells: list[dict | None]) -> tuple[str, str]:
+    """Return what to add to "ours" and "paper" where this scale's target is not the printed one, else two blanks."""
+    printed = column.get("paper_target")
+    used = {cell["target"] for cell in cells if cell and cell["target"] is not None}
+    if printed is None or not used or used == {printed}:
+        return "", ""
+    return " at " + "/".join(f"{100 * target:g}%" for target in sorted(used)), f" at {100 * printed:g}%"
+
+
+def entry(cell: dict | None, usual: int | None, rank: str = "") -> Entry:
+    """Write a cell's numbers as text. ``usual`` is the table's usual number of seeds; another one is written out."""
+    if cell is None:
+        return Entry("", "", "", "missing")
+    unit, decimals = cell["printed_unit"], cell["paper_decimals"]
+    spread = None if compare.over_clients(cell) else cell["paper_spread"]
+    paper = as_printed(cell["paper_value"], spread, unit, decimals)
+    if not paper and compare.not_reached(cell):
+        paper = "–"
+    late = f">{cell['rounds']}" if unit == "rounds" else "not reached"
+    ours = {"not_reached": late, "diverged": "diverged", "not_applicable": "n/a"}.get(cell["status"], "")
+    if cell["status"] == "ok":
+        ours = written(cell["value"], cell["spread"], unit, decimals)
+        ours += "" if cell["n"] in (usual, None) else f" ({cell['n']})"
+    elif cell["status"] == "not_reached" and not cell["reached"].startswith("0/"):
+        ours += f" ({cell['reached']})"
+    difference = "" if cell["difference"] is None else signed(cell["difference"], unit, decimals)
+    marks = flags(cell) if paper else ()
+    other = cell.get("beside")
+    beside = written(other["value"], other["spread"], unit, decimals) if other else ""
+    beside += f" {WARNED}" if warned(cell) else ""
+    texts = ours, paper, difference, cell["status"], marks, rank, compare.agreement(cell), beside, warned(cell)
+    seeds = of_seeds(cell["values"], cell["seeds"], unit, decimals)
+    return Entry(*texts, seeds, tuple(cell["runs"]))

@@ -1,0 +1,133 @@
+"""A table held against the paper's: which cells agree, which differ, which are missing, and whether the order does."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from flatfed.papers.units import as_printed, signed, written
+from flatfed.tables import compare
+from flatfed.tables.blocks import cell_of
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """A cell that does not agree: ``state`` is "differs" or "missing", the rest is text for a reader."""
+
+    row: str
+    state: str
+    ours: str
+    paper: str
+    why: str
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """A published claim "``better`` beats ``worse``" and what it comes to here, one of ``compare.OUTCOMES``."""
+
+    better: str
+    worse: str
+    outcome: str
+
+
+@dataclass(frozen=True)
+class ColumnResult:
+    """One column: how many of its printed numbers agree, the cells that do not, the order of its rows."""
+
+    column: str
+    agree: int
+    cells: tuple[CellResult, ...]
+    correlation: float | None
+    claims: tuple[ClaimResult, ...]
+
+    def count(self, state: str) -> int:
+        """Return how many cells are in ``state``: agrees, differs or missing."""
+        return self.agree if state == "agrees" else sum(cell.state == state for cell in self.cells)
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """All columns of a table at one scale; ``printed`` is how many of its numbers the paper prints."""
+
+    table: str
+    scale: str
+    printed: int
+    columns: tuple[ColumnResult, ...]
+
+    def count(self, state: str) -> int:
+        """Return how many cells are in ``state``: agrees, differs or missing."""
+        return sum(column.count(state) for column in self.columns)
+
+    def outcomes(self) -> Counter[str]:
+        """Return how many claims came to what."""
+        return Counter(claim.outcome for column in self.columns for claim in column.claims)
+
+    def correlation(self) -> float | None:
+        """Return the mean over the columns of the rank correlation, None where no column has one."""
+        found = [column.correlation for column in self.columns if column.correlation is not None]
+        return statistics.fmean(found) if found else None
+
+    @property
+    def stands(self) -> bool:
+        """Whether nothing differs or is missing and no claim is clearly reversed."""
+        return not (self.count("differs") or self.count("missing") or self.outcomes()["reversed clearly"])
+
+    def plain(self) -> dict[str, Any]:
+        """Return everything as JSON would have it."""
+        return {**asdict(self), "stands": self.stands}
+
+
+def table(
+    spec: dict[str, Any],
+    printed: set[tuple[str, str]],
+    point: float = compare.POINT,
+    part: float = compare.PART,
+) -> TableResult:
+    """Compare the cells of a table specification (``flatfed.tables.write``) with the printed numbers.
+
+    ``printed`` are the (column, row) of which the paper prints something, "-" included: a cell that is absent cannot
+    say. ``point`` (a fraction) and ``part`` are the tolerances of ``compare.tolerance``.
+
+    :raises DataError: a cell is damaged or of another scale.
+    """
+    columns = []
+    for column in spec["columns"]:
+        cells = {row["id"]: cell_of(spec, column["id"], row["id"]) for row in spec["rows"]}
+        states = {
+            row: compare.agreement(cell, point, part) if (column["id"], row) in printed else ""
+            for row, cell in cells.items()
+        }
+        columns.append(
+            ColumnResult(
+                column["id"],
+                sum(state == "agrees" for state in states.values()),
+                tuple(
+                    _result(row, cells[row], state, point, part)
+                    for row, state in states.items()
+                    if state in ("differs", "missing")
+                ),
+                compare.rank_correlation(cells),
+                tuple(ClaimResult(a, b, compare.outcome(cells[a], cells[b])) for a, b in compare.claims(cells)),
+            )
+        )
+    return TableResult(spec["table"], spec["scale"], len(printed), tuple(columns))
+
+
+def _result(row: str, cell: dict[str, Any] | None, state: str, point: float, part: float) -> CellResult:
+    """Put a cell that does not agree into words."""
+    if cell is None:
+        return CellResult(row, state, "", "", "its cell has not been made")
+    unit, decimals = cell["printed_unit"], cell["paper_decimals"]
+    ours = written(cell["value"], cell["spread"], unit, decimals) or cell["status"].replace("_", " ")
+    paper = as_printed(cell["paper_value"], cell["paper_spread"], unit, decimals) or "–"
+    if state == "missing":
+        return CellResult(row, state, "", paper, cell["problems"][0] if cell["problems"] else "no run")
+    if cell["difference"] is None:
+        return CellResult(row, state, ours, paper, "one has a number and the other none")
+    allowed = written(compare.tolerance(cell, point, part), None, unit)
+    seeds = "" if cell["n"] is None else f" (n = {cell['n']})"
+    return CellResult(
+        row, state, ours + seeds, paper, f"{signed(cell['difference'], unit, decimals)}, allowed {allowed}"
+    )
