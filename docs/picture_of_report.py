@@ -16,8 +16,8 @@ from pathlib import Path
 from PIL import Image
 
 from flatfed import experiment
-from flatfed.files import digest_json
 from flatfed.figures import gallery
+from flatfed.files import digest_json
 from flatfed.tables.formats.html import TEMPLATES
 
 ROOT = Path(__file__).resolve().parents[1]

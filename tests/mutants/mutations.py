@@ -170,18 +170,23 @@ GOSSIP_TWICE = (
     "one gossip step too many",
 )
 GOSSIP_ROUND = (
-    "engine/rounds.py",
+    "engine/peers.py",
     "self.topology.mixing(self.round, step)",
     "self.topology.mixing(0, step)",
     "the graph does not change with time",
 )
 GOSSIP_FIRST = (
-    "engine/rounds.py",
-    "if algorithm.decentralised and algorithm.mix_first and not self.mixed:",
-    "if algorithm.decentralised and not algorithm.mix_first and not self.mixed:",
+    "engine/peers.py",
+    "first = self.algorithm.mix_first",
+    "first = not self.algorithm.mix_first",
     "nodes mix before they train",
 )
-TRAINED_LOST = ("engine/rounds.py", 'rows["model"].copy_(model)', "pass", "stacked nodes forget what they learnt")
+TRAINED_LOST = (
+    "engine/peers.py",
+    'block.rows["model"].copy_(block.w)',
+    "pass",
+    "stacked nodes forget what they learnt",
+)
 
 SERVED = (NO_CLIP, CLIP_ALL, NO_DECAY, UPHILL)
 SAM = (SAM_SIGN, SAM_LENGTH, SAM_NONE, SAM_KEPT, ALONG_SUM, ALONG_INVERSE)
@@ -252,8 +257,8 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             "size + half, self.scale_penalty",
             "one penalty for both",
         ),
-        ("engine/rounds.py", 'rows["private"].copy_(w[:, self.layout.size :])', "pass", "the shift is forgotten"),
-        ("engine/local.py", "shared = d[:, :size]", "shared = d", "clip and decay see the shift"),
+        ("engine/simulation.py", 'rows["private"].copy_(w[:, self.layout.size :])', "pass", "the shift is forgotten"),
+        ("engine/local.py", "shared = d[:, : self.executor.layout.size]", "shared = d", "clip and decay see the shift"),
     ),
     "feddyn": (*DUALS, NO_CLIP),
     "fedsam": (*SAM, MEAN_SUM, NO_CLIP),

@@ -12,7 +12,7 @@ import pytest
 from flatfed.workflow import progress_bars
 from screen import shown
 
-SOURCE = Path(progress_bars.__file__).resolve().parents[1]
+SOURCE = Path(progress_bars.__file__).resolve().parents[2]
 
 #: Plays a Snakemake that logs to a terminal; ``draw`` instead of the twice a second.
 PLAY = """

@@ -83,7 +83,7 @@ def test_a_point_that_diverged_loses(tmp_path):
     at_once = tried(tmp_path, 0.2, [], diverged_at=1, rounds_done=0)
     found = chosen(tmp_path, [wild, at_once, tried(tmp_path, 0.1, [0.1, 0.1, 0.0])])
     assert found["chosen"] == {"learning_rate": 0.1}
-    assert [(point["accuracy"], point["diverged_at"]) for point in found["points"]] == [
+    assert [(point.get("accuracy"), point.get("diverged_at")) for point in found["points"]] == [
         (None, 3),
         (None, 1),
         (0.0, None),

@@ -16,7 +16,7 @@ from flatfed.errors import FlatFedError
 from flatfed.runs import lock
 
 SRC = Path(__file__).parents[2] / "src"
-HOLD = "from flatfed import run_lock\nwith lock.held('run'):\n    print(flush=True)\n    input()"
+HOLD = "from flatfed.runs import lock\nwith lock.held('run'):\n    print(flush=True)\n    input()"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ PICKED = """    print("SEES", os.environ["CUDA_VISIBLE_DEVICES"], "FOR", wanted,
 def test_two_trainings_at_once_see_a_gpu_each(project):
     """Two GPUs that are not there: what a training asks torch for is written down, and the CPU taken instead."""
     project.edit(
-        "src/flatfed/engine/job/train.py",
+        "src/flatfed/engine/job/machine.py",
         ('    if wanted == "cuda" and not torch', PICKED + '    if wanted == "cuda" and not torch'),
     )
     project.edit_yaml("config/protocols/fedsmoo-cifar10.yaml", lambda protocol: protocol["preview"].update(rounds=30))

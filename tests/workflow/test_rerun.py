@@ -45,7 +45,7 @@ def test_a_hyper_parameter_and_only_its_algorithm(project):
 
 
 def test_the_engine_is_under_every_run(project):
-    project.edit("src/flatfed/engine/job/train.py", ("set_num_threads(threads)", "set_num_threads(int(threads))"))
+    project.edit("src/flatfed/engine/job/machine.py", ("set_num_threads(threads)", "set_num_threads(int(threads))"))
     assert algorithms(project.planned()) == EVERY
 
 
@@ -56,7 +56,7 @@ def test_a_table_writer_is_under_no_run(project):
 
 
 def test_a_comment_makes_nothing_again(project):
-    for path in ("engine/train.py", "algorithms/fedavg.py", "data/partition.py", "tables/cells.py"):
+    for path in ("engine/job/train.py", "algorithms/fedavg.py", "data/partition.py", "tables/cells.py"):
         file = project.root / "src/flatfed" / path
         file.write_text(file.read_text() + "\n# A remark.\n")
     assert project.planned() == {}
@@ -105,13 +105,13 @@ def test_a_run_that_is_made_again_keeps_the_one_before(project):
     assert project.planned()["train"] == {f"{RUNS}/fedsam/seed1"}
     table = project.root / "results/preview/tables/fedsmoo2023_T1.csv"
     project.edit(
-        "src/flatfed/engine/outputs.py",
+        "src/flatfed/engine/job/outputs.py",
         ("    keep(out, identity, sessions)\n", "    keep(out, identity, sessions)\n    raise SystemExit('broken')\n"),
     )
     assert project.snakemake().returncode != 0
     assert (folder / "run.json").read_bytes() == before["run.json"], "a failure leaves what was there"
     assert table.exists()
-    project.edit("src/flatfed/engine/outputs.py", ("    raise SystemExit('broken')\n", ""))
+    project.edit("src/flatfed/engine/job/outputs.py", ("    raise SystemExit('broken')\n", ""))
     project.make()
     assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == before
     assert (folder / "run.json").read_bytes() != before["run.json"]

@@ -34,10 +34,9 @@ LARGEST_SEED = 2**32 - 1
 
 
 def load(root: str | Path, config: dict[str, Any] | None = None, places: Places = DEFAULT) -> Experiment:
-    """Read and validate all of ``root``/config.
+    """Read and validate all of ``root``/config; ``places`` are the folders that all paths begin with.
 
-    ``config`` is the content of config.yaml as merged with the command line (None: the file alone); ``places`` the
-    folders that all paths begin with.
+    ``config`` is the content of config.yaml as merged with the command line (None: the file alone).
 
     :raises ConfigError: the first mistake, with file, key, value, what is allowed and the nearest match.
     """

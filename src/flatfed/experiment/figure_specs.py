@@ -169,8 +169,7 @@ def _bars(experiment: Experiment, scale: str, document: dict[str, Any], panel: d
     for row in panel["rows"]:
         runs = _runs(experiment, scale, document, panel, row)
         used += runs
-        label = experiment.catalog.algorithms[row]["label"]
-        rounds = runs[0].description["rounds"]
+        label, rounds = experiment.catalog.algorithms[row]["label"], runs[0].description["rounds"]
         bars.append({"algorithm": row, "label": label, "rounds": rounds, "runs": [run.path for run in runs]})
     return {"bars": bars}, [], used
 
