@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from harness import SIZES, description, needs, simulation, sizes, write_problem
 from test_second_implementation import CASES
 
 from flatfed import algorithms
+from flatfed.engine import context
+from flatfed.engine.full_gradient import full_gradient
 
 HOOKS = ("start", "perturbation", "correct", "update", "finish", "mix")  # what runs at a client
 REFERENCE = Path(__file__).parents[2] / "config" / "reference"
@@ -62,13 +65,17 @@ class Counted:
         self.run = simulation(folder, self.spec, executor)
         self.seen, self.remembered = {"server": set(), "client": set()}, False
         self.gradients, self.full, self.sent, self.mixes = 0, [], 0, 0
-        self._inside = False
         for hook in HOOKS:
             setattr(self.run.algorithm, hook, self._watched(getattr(self.run.algorithm, hook), hook))
         self._count_gradients()
         if self.run.topology is not None:
             self._count_mixes()
-        self.trained = [self.run.advance()["clients"] for _ in range(3)]
+        with mock.patch.object(context, "full_gradient", self._full_gradient):
+            self.trained = [self.run.advance()["clients"] for _ in range(3)]
+
+    def _full_gradient(self, run, w, members):
+        self.full += [len(own) for own in members]
+        return full_gradient(run, w, members)
 
     def _watched(self, hook, name):
         def watched(w, *rest):
@@ -83,27 +90,18 @@ class Counted:
 
     def _count_gradients(self):
         local, executor = self.run.local, self.run.executor
-        full_gradient = local.full_gradient
 
         class Counting:
             def __getattr__(self, name):
                 return getattr(executor, name)
 
             def __call__(_, w, batch):
-                if not self._inside:
-                    self.gradients += len(w)
+                self.gradients += len(w)
                 return executor(w, batch)
 
             step = __call__
 
-        def counted_full_gradient(w, members, size):
-            self.full += [len(own) for own in members]
-            self._inside = True
-            found = full_gradient(w, members, size)
-            self._inside = False
-            return found
-
-        local.executor, local.full_gradient = Counting(), counted_full_gradient
+        local.executor = Counting()
 
     def _count_mixes(self):
         mixing = self.run.topology.mixing

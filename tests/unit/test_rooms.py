@@ -13,8 +13,9 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 #: From the ground up; a room is a file or a folder of flatfed, and rooms on one line do not import each other.
 ORDER = (
     ("errors",),
-    ("files", "forms"),
-    ("algorithms", "models", "data"),
+    ("files", "forms", "strict_yaml", "gpus"),
+    ("schemas", "algorithms"),
+    ("models", "data"),
     ("runs",),
     ("engine",),
     ("papers",),
@@ -22,8 +23,10 @@ ORDER = (
     ("analysis",),
     ("tables",),
     ("figures",),
+    ("workflow",),
     ("commands",),
     ("cli",),
+    ("__main__",),
 )
 
 
@@ -53,18 +56,19 @@ def test_the_core_of_the_engine_knows_nothing_of_what_wraps_it(path):
     assert [name for name in imported(path) if name.startswith(around)] == []
 
 
+@pytest.mark.parametrize("path", sorted((SRC / "flatfed").rglob("*.py")), ids=lambda path: str(path.relative_to(SRC)))
+def test_a_room_imports_only_rooms_below_it(path):
+    own = path.relative_to(SRC / "flatfed").parts[0].removesuffix(".py")
+    below = {"__version__", own}
+    for rooms in ORDER:
+        if own in rooms:
+            break
+        below.update(rooms)
+    assert [name for name in imported(path) if name.split(".")[1] not in below] == []
+
+
 def test_a_round_is_read_in_one_sitting():
     """From sampling to aggregation: the simulation, a round with a server, its local steps and who takes part."""
     names = ("simulation", "server", "local", "sampling")
     lines = [(SRC / f"flatfed/engine/{name}.py").read_text(encoding="utf-8").count("\n") for name in names]
     assert sum(lines) <= 520
-
-
-if __name__ == "__main__":
-    place = {room: number for number, rooms in enumerate(ORDER) for room in rooms}
-    for path in sorted(SRC.rglob("*.py")):
-        own = path.relative_to(SRC / "flatfed").parts[0].removesuffix(".py")
-        for name in imported(path):
-            other = name.split(".")[1]
-            if own != other and place.get(other, -1) >= place.get(own, 99):
-                print(path.relative_to(SRC), name)

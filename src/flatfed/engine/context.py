@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from flatfed.data.streams import stream
+from flatfed.engine.full_gradient import full_gradient
 from flatfed.engine.layout import Layout
 from flatfed.engine.transfer import sent
 
@@ -104,9 +105,8 @@ def context_of(
     def column(values: list[float]) -> Tensor:
         return sent(torch.tensor(values, dtype=run.dtype), run.device)[:, None]
 
-    def full_gradient(w: Tensor) -> Tensor:
-        members = [sent(run.members[c], run.device) for c in clients[: len(w)]]
-        return run.local.full_gradient(w, members, run.description["evaluation"]["batch_size"])
+    def gradient_on_all(w: Tensor) -> Tensor:
+        return full_gradient(run, w, [sent(run.members[c], run.device) for c in clients[: len(w)]])
 
     def uniform(draw: int, shape: tuple[int, ...]) -> Tensor:
         draws = [stream(run.seed, "algorithm", round_, int(c), draw).random(shape) for c in clients]
@@ -127,6 +127,6 @@ def context_of(
         rounds=run.description["rounds"],
         clients=run.clients,
         layout=run.layout,
-        full_gradient=full_gradient if scratch else None,
+        full_gradient=gradient_on_all if scratch else None,
         uniform=uniform,
     )

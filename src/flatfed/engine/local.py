@@ -90,17 +90,3 @@ class LocalTraining:
             shared.add_(w[:, : shared.shape[1]], alpha=shrink)
         self.algorithm.update(w, d, ctx)
         return gradient.losses
-
-    def full_gradient(self, w: Tensor, members: list[Tensor], batch_size: int) -> Tensor:
-        """Return the rows' gradients (rows, parameters) of the mean loss on all images of their clients.
-
-        ``members`` one index tensor (n_i,) a row; unaugmented, without dropout; in pieces of ``batch_size``.
-        """
-        gradients = torch.zeros_like(w)
-        for row, own in enumerate(members):
-            for part in own.split(batch_size):
-                self.pause()
-                weights = torch.full((1, len(part)), 1 / len(own), dtype=self.feed.data.dtype, device=w.device)
-                batch = Batch(self.feed.data.batch(part)[None], self.feed.data.labels[part][None], weights, [])
-                gradients[row] += self.executor(w[row : row + 1], batch)[1][0]
-        return gradients

@@ -18,6 +18,7 @@ from flatfed.algorithms import Algorithm
 from flatfed.algorithms._rows import along
 from flatfed.data.streams import stream
 from flatfed.engine import batches
+from flatfed.engine.full_gradient import full_gradient
 from flatfed.files import digest_arrays
 from flatfed.runs.record import PROBE_FORMAT
 
@@ -155,10 +156,7 @@ class Probe:
     def _gradient(self, w: Tensor, images: Tensor) -> Tensor:
         """Return the gradient (1, parameters) of the mean loss on ``images`` (n,) at ``w`` (1, parameters)."""
         private = torch.zeros(1, self.run.private, dtype=w.dtype, device=w.device)
-        full = self.run.local.full_gradient(
-            torch.cat([w, private], dim=1), [images], self.run.description["evaluation"]["batch_size"]
-        )
-        return full[:, : self.run.layout.size]
+        return full_gradient(self.run, torch.cat([w, private], dim=1), [images])[:, : self.run.layout.size]
 
 
 def _direction(rows: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import fcntl
 import hashlib
 import json
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -187,9 +188,9 @@ def _fork(connection: socket.socket) -> int:
 def _main(arguments: list[str]) -> int:
     """Return the exit status of the command line; an exception is printed, as the interpreter would."""
     try:
-        from flatfed.cli import main
-
-        return main(arguments)
+        sys.argv[1:] = arguments
+        runpy.run_module("flatfed", run_name="__main__")
+        return 0
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1
     except BaseException:
