@@ -133,7 +133,8 @@ def recorded(was: str, files: dict[str, str], now: str, listed: list[dict[str, A
 
 def shared(src: Path) -> tuple[str, dict[str, str]]:
     """Return the digest of what all trainings share, and those of its files, as the code under ``src`` has it."""
-    code = "import json; from flatfed.runs.provenance import SHARED, SRC, code_digest, files\n"
+    code = "import json\ntry: from flatfed.runs.provenance import SHARED, SRC, code_digest, files\n"
+    code += "except ImportError: from flatfed.provenance import SHARED, SRC, code_digest, files\n"  # up to 5bfbf4a
     code += "print(json.dumps([code_digest(SRC, SHARED), files(SRC, SHARED)]))"
     environment = {**os.environ, "PYTHONPATH": str(src)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -193,7 +193,7 @@ def test_what_no_scaling_can_change(kind):
     other.rescaled()
     x = torch.cat([part for part, _ in batches])
     torch.testing.assert_close(other(x), model(x), rtol=1e-12, atol=1e-12)
-    spectra, estimates = [], []
+    spectra, means = [], []
     for one in (model, other):
         row = torch.cat([parameter.detach().reshape(-1) for parameter in one.parameters()]).abs()
         assert len(row) <= 350
@@ -205,10 +205,10 @@ def test_what_no_scaling_can_change(kind):
         torch.testing.assert_close(known.values, spectra[-1][0].flip(0)[:3], rtol=1e-9, atol=1e-12)
         traced = estimates.trace(scaled, draw(scaled, "trace"), known, error=0.01, most=64)
         assert abs(traced.value - float(whole.trace())) <= 4 * traced.standard_error
-        estimates.append([*known.values.tolist(), traced.value, traced.standard_error])
+        means.append([*known.values.tolist(), traced.value, traced.standard_error])
     (scaled, raw), (scaled_again, raw_again) = spectra
     torch.testing.assert_close(scaled_again, scaled, rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(estimates[1], estimates[0], rtol=1e-8)
+    np.testing.assert_allclose(means[1], means[0], rtol=1e-8)
     assert abs(raw_again[-1] / raw[-1] - 1) > 0.2 and abs(raw_again.sum() / raw.sum() - 1) > 0.2
 
 

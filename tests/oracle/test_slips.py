@@ -18,6 +18,7 @@ from flatfed.data import partition
 from flatfed.figures import curves
 from flatfed.files import digest_arrays, digest_json
 from flatfed.runs import identity
+from flatfed.runs.choice import Choice, Point
 from flatfed.runs.wanted import Wanted
 from flatfed.tables import cells, choice, runs
 
@@ -91,9 +92,11 @@ def report() -> None:
 
 
 def choose() -> None:
-    point = {"values": {"learning_rate": 0.2}, "run": str(RUN), "description_digest": digest_json(described(RUN))}
-    ids = {"row": "fedavg", "protocol": "problem", "split": "test"}
-    choice.make({**ids, "window": 1, "points": [point]}, "choice.json")
+    values = {"learning_rate": 0.2}
+    point = Point(values=values, run=str(RUN), description_digest=digest_json(described(RUN)))
+    ids = {"scale": "preview", "protocol": "problem", "split": "test", "row": "fedavg", "seed": 3}
+    grid = {"learning_rate": [0.2]}
+    choice.make(Choice(**ids, validation=0.1, grid=grid, window=1, points=[point]), "choice.json")
 
 
 def command(*words: object, dataset: str = "data", dealt: str = "partition.npz") -> None:

@@ -136,5 +136,5 @@ def test_a_nan_beside_a_good_model_is_an_error_where_its_run_has_not_diverged(pr
 
 def test_a_record_that_does_not_say_whether_its_run_diverged_is_none(problem):
     recorded("good", lambda record: record.pop("diverged_at"))
-    with pytest.raises(FlatFedError, match=r"run\.json: not the record of a run \(key 'diverged_at' is missing\)"):
+    with pytest.raises(FlatFedError, match=r"run\.json: not the record of a run \(key 'diverged_at' is missing;"):
         sample.surface(["good"], "data", "partition.npz", "s.npz", Settings(grid=3), device="cpu")

@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from flatfed import models
 from flatfed.data import partition as partitions
+from flatfed.engine.job import scores
 from flatfed.engine.job import train as job
 from flatfed.files import digest_arrays
 
@@ -113,5 +114,5 @@ def test_a_tuning_run_that_diverges_at_once_says_so(tmp_path):
 def test_its_model_can_be_evaluated_again(tmp_path):
     write_problem(tmp_path)
     out = tuned(tmp_path)
-    again = job.evaluate(out, tmp_path / "data", tmp_path / "partition.npz", device="cpu")
+    again = scores.evaluate(out, tmp_path / "data", tmp_path / "partition.npz", device="cpu")
     assert again["validation_accuracy"] == float(lines(out)[-1]["validation_accuracy"])

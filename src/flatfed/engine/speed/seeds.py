@@ -63,9 +63,10 @@ class Meeting:
         run.data.images, run.data.labels = self.data.images, self.data.labels
         if run.executor.block is not None:
             return
-        self.local = self.local or run.local
+        alone = run.local.alone if isinstance(run.local, Joined) else run.local  # it may have met others before
+        self.local = self.local or alone
         if run.executor.name == self.local.executor.name:
-            run.local = Joined(run.local, self)
+            run.local = Joined(alone, self)
             self.sessions.append({} if session is None else session)
             for one in self.sessions:
                 one["together"] = len(self.sessions)
