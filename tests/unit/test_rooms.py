@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +66,22 @@ def test_a_room_imports_only_rooms_below_it(path):
             break
         below.update(rooms)
     assert [name for name in imported(path) if name.split(".")[1] not in below] == []
+
+
+def test_the_drawing_of_the_rooms_is_the_order():
+    text = (SRC.parent / "docs/architecture.md").read_text(encoding="utf-8")
+    drawn = [re.split(r"\s{3,}", line)[0].split() for line in text.split("```")[1].strip().splitlines()]
+    assert drawn == [list(rooms) for rooms in reversed(ORDER)]
+
+
+def test_what_the_architecture_names_is_there():
+    text = (SRC.parent / "docs/architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w./]+\.(?:py|yaml|csv))`", text))
+    package = SRC / "flatfed"
+    places = (package, package), (SRC.parent, SRC.parent / "config"), (SRC.parent, SRC.parent / "tests/unit")
+    found = {path.relative_to(above).as_posix() for above, folder in places for path in folder.rglob("*.*")}
+    ends = {"/".join(name.split("/")[i:]) for name in found for i in range(name.count("/") + 1)}
+    assert len(named) > 20 and named - {"metrics.csv"} <= ends
 
 
 def test_a_round_is_read_in_one_sitting():
