@@ -101,6 +101,6 @@ def test_an_error_that_is_no_disk_s_is_not_hidden(monkeypatch):
     def broken(options):
         raise OSError(errno.EIO, "Input/output error", "x")
 
-    monkeypatch.setitem(cli.COMMANDS, "check", broken)
+    monkeypatch.setattr("flatfed.commands.check.run", broken)
     with pytest.raises(OSError, match="Input/output error"):
         cli.main(["check"])

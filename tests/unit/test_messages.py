@@ -11,8 +11,8 @@ import pytest
 
 import made
 from flatfed import cli, experiment
+from flatfed.cli import parser
 from flatfed.commands import configuration
-from flatfed.commands.arguments import parser
 from flatfed.errors import ConfigError
 from flatfed.workflow import requested
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from flatfed import cli, experiment
-from flatfed.commands import arguments
+from flatfed.commands import fetch_dataset
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
 from flatfed.experiment import needs
 
 ROOT = Path(__file__).parents[2]
 EXP = experiment.load(ROOT)
-DIGITS = json.loads(arguments.DIGITS)
+DIGITS = json.loads(fetch_dataset.DIGITS)
 
 #: Scheme -> a specification of it with nothing but what is needed.
 DEALS = {

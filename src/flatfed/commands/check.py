@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from flatfed.commands import configuration
+import argparse
+
+from flatfed.commands import arguments, configuration
+
+DETAIL = """\
+Reads every file under config/ and stops at the first mistake, naming file, key and value, or counts what
+would be made."""
+EXAMPLE = "python -m flatfed check --config config/config.yaml"
 
 
-def check(config: configuration.Parts) -> None:
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    arguments.add_config(sub)
+
+
+def run(options: argparse.Namespace) -> None:
     """Print what the configuration declares and what it asks for.
 
     :raises ConfigError: the first mistake in any file under config/.
     """
-    experiment = configuration.load(config)
+    experiment = configuration.load(options.config)
     scale = experiment.scale
     declared = {
         "datasets": experiment.datasets,

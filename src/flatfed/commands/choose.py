@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import argparse
 
-from flatfed.commands.arguments import _add, _add_path, _add_spec
+from flatfed import forms
+from flatfed.commands import arguments, specifications
+from flatfed.runs.choice import Choice
+from flatfed.tables import choice
 
-if TYPE_CHECKING:
-    from flatfed.runs.choice import Choice
-
-
-def add(commands: Any) -> None:
-    """Add the sub-command to the command line."""
-    sub = _add(
-        commands,
-        "choose",
-        "choose among the values that a paper tuned, by accuracy on a validation part",
-        "Reads the runs that tried them and records grid, accuracies and choice; the test images have no part in it.\n"
-        "Snakemake passes the specification: `snakemake -n -p --forcerun choose tuning` prints every call.",
-        "python -m flatfed choose --spec cell.json --out choice.json",
-    )
-    _add_spec(sub, "--spec", "what was tried")
-    _add_path(sub, "--out", "FILE", "file to write")
+DETAIL = """\
+Reads the runs that tried them and records grid, accuracies and choice; the test images have no part in it.
+Snakemake passes the specification: `snakemake -n -p --forcerun choose tuning` prints every call."""
+EXAMPLE = "python -m flatfed choose --spec cell.json --out choice.json"
 
 
-def choose(asked: Choice, out: Path) -> None:
-    """Make the choice that is ``asked`` for."""
-    from flatfed.tables import choice
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    arguments.add_spec(sub, "--spec", "what was tried")
+    arguments.add_path(sub, "--out", "FILE", "file to write")
 
-    choice.make(asked, out)
+
+def run(options: argparse.Namespace) -> None:
+    """Make the choice that the specification describes."""
+    choice.make(forms.read(Choice, specifications.checked(options.spec, "choose"), "--spec"), options.out)

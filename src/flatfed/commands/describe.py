@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from flatfed.commands import configuration
+from flatfed.commands import arguments, configuration
 from flatfed.commands.run_folder import run_of
 from flatfed.experiment import Experiment, Run
 
+DETAIL = """\
+One line of JSON for each run folder. The folder need not exist: its path says which run is meant.
+With --script, prints a shell script instead, which makes data, partitions and runs in a copy of FlatFed
+on a machine that has torch but no Snakemake; `import` takes the runs back."""
+EXAMPLE = f"python -m flatfed describe --script {arguments.RUN} > runs.sh"
 
-def describe(folders: Iterable[str], config: configuration.Parts, *, script: bool) -> None:
-    """Print the description of each run folder as one line of JSON or, with ``script``, commands that make the runs.
+
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    path = "results/SCALE/runs/PROTOCOL/SPLIT/ALGORITHM/seedK"
+    sub.add_argument("folders", nargs="+", metavar="RUN_FOLDER", help=path)
+    sub.add_argument("--script", action="store_true", help="print a shell script that makes the runs")
+    arguments.add_config(sub)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the description of each run folder as one line of JSON or, with --script, commands that make the runs.
 
     :raises ConfigError: the configuration is wrong, or knows no such run.
     :raises DataError: a path is not that of a run folder.
     """
-    experiment = configuration.load(config)
-    runs = [run_of(experiment, folder) for folder in folders]
-    lines = commands(experiment, runs) if script else [json.dumps(run.description, sort_keys=True) for run in runs]
+    experiment = configuration.load(options.config)
+    runs = [run_of(experiment, folder) for folder in options.folders]
+    lines = (
+        commands(experiment, runs) if options.script else [json.dumps(run.description, sort_keys=True) for run in runs]
+    )
     print("\n".join(lines))
 
 

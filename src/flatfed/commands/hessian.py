@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from typing import Any
 
 from flatfed import gpus
 from flatfed.commands import arguments, kinds, run_record
@@ -31,23 +30,17 @@ bounded by --micro-batch, and by 2 k + 4 block vectors of the model's size while
 out, fewer images and then fewer vectors share a graph.
 A call that was stopped goes on when it is made again, from the last estimate that was finished; the same call gives
 the same numbers on the same machine."""
+EXAMPLE = f"""\
+python -m flatfed hessian {arguments.RUN} \\
+    --dataset resources/digits --partition {arguments.PARTITION} --out hessian.json"""
 
 
-def add(commands: Any) -> None:
-    """Add the sub-command to the command line."""
-    run = arguments.RUN
-    sub = arguments._add(
-        commands,
-        "hessian",
-        "estimate the Hessian at the model of a finished run",
-        DETAIL,
-        f"python -m flatfed hessian {run} \\\n"
-        f"    --dataset resources/digits --partition {arguments.PARTITION} --out hessian.json",
-    )
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
     sub.add_argument("run", type=kinds.folder, metavar="RUN_FOLDER", help="a finished run")
-    arguments._add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
-    arguments._add_path(sub, "--partition", "NPZ", "file that `partition` made, the run's own")
-    arguments._add_path(sub, "--out", "JSON", "file to write")
+    arguments.add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
+    arguments.add_path(sub, "--partition", "NPZ", "file that `partition` made, the run's own")
+    arguments.add_path(sub, "--out", "JSON", "file to write")
     sub.add_argument(
         "--images", type=images, default=4096, metavar="N", help="training images, drawn by the seed, or all (4096)"
     )
@@ -69,7 +62,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--precision", choices=("float32", "float64"), default="float32", help="(default: float32)")
     sub.add_argument("--seed", type=seed, default=0, metavar="N", help="draws images and vectors (default: 0)")
     sub.add_argument("--without-pyhessian", action="store_true", help="our own estimate only, in about half the time")
-    arguments._add_device(sub)
+    arguments.add_device(sub)
 
 
 def share(text: str) -> float:
@@ -83,7 +76,7 @@ def share(text: str) -> float:
     return value
 
 
-def hessian(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
     """Estimate what the command line asks for; FlatFedError for what cannot be."""
     if options.out.suffix != ".json":
         raise FlatFedError(f"--out {options.out}: a file name that ends in .json is wanted")

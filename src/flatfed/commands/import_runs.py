@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from flatfed.commands import configuration
+from flatfed.commands import arguments, configuration, kinds
 from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, tuning
 from flatfed.files import digest_file, digest_json, read_json
@@ -30,23 +30,48 @@ NAMED = 12
 #: What import writes to a record, as it is where two are compared.
 WRITTEN: dict[str, Any] = {"description": {}, "description_digest": None, "completed": None, "renamed": None}
 
+DETAIL = """\
+Checks that each run is finished and was made from the description, data, partition and code that the
+configuration asks for here, then moves its folder into results/, where Snakemake finds it done. Nothing
+is moved unless every run passes.
+A run that is there already is counted and left alone. One in whose place another stands is named and left
+where it is; the others are moved, and the exit status is 2. A run without its model, as runs are published,
+is copied: tables and curves can be made of it, and Snakemake trains it again only for an analysis.
+`published` reads such runs in place, without their data."""
+EXAMPLE = "python -m flatfed import from-gpu-host/results/preview/runs"
 
-def accept(folders: Iterable[Path], config: configuration.Parts, *, over: bool, other_code: bool) -> None:
-    """Check every finished run under ``folders`` against the configuration, then move all of them into results/.
+
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    sub.add_argument(
+        "folders", nargs="+", type=kinds.folder, metavar="FOLDER", help="a run folder, or one that holds some"
+    )
+    sub.add_argument("--replace", action="store_true", help="put them in place of runs that are already there")
+    sub.add_argument(
+        "--other-code",
+        action="store_true",
+        help="accept runs that other source code trained; parameters it did not have yet count as their defaults and "
+        "are written to run.json",
+    )
+    arguments.add_config(sub)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Check every finished run under the folders against the configuration, then move all of them into results/.
 
     Nothing is moved unless every run passes. Then a run that is there already is left alone, and so is one in whose
-    place another stands, unless ``over``. A run without its model, as runs are published, is copied.
+    place another stands, unless it is to be replaced. A run without its model, as runs are published, is copied.
 
     :raises DataError: none is found, a file is not the one of its record, a run is unfinished, or was made from another
         description, data, partition or code; or, once the others are in place, another stood in a run's place.
     """
-    folders, experiment = list(folders), configuration.load(config)
+    folders, over, experiment = options.folders, options.replace, configuration.load(options.config)
     files = [(folder, path) for folder in folders for path in sorted(folder.rglob("run.json"))]
     # What a rerun replaced lies in a hidden folder of its own run.
     found = [path.parent for folder, path in files if not path.parent.name.startswith(".") or path.parent == folder]
     if not found:
         raise DataError(f"{', '.join(map(str, folders))}: no run.json in there, so no finished run")
-    runs = _passed(experiment, found, config, other_code)
+    runs = _passed(experiment, found, options.config, options.other_code)
     states = {folder: standing(folder, Path(run.path)) for folder, run in runs.items()}
     wanted = {"nothing", "its model lacks", *(["another"] if over else [])}
     taken = {folder: run for folder, run in runs.items() if states[folder] in wanted}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import gpus
-from flatfed.commands import configuration, plan_counted
+from flatfed.commands import arguments, configuration, kinds, plan_counted
 from flatfed.commands.plan_costs import Costs
 from flatfed.commands.plan_measured import measured
 from flatfed.engine.memory.sizes import SPARE, Sizes, listed
@@ -23,6 +24,38 @@ from flatfed.runs import record as records
 
 #: What can be there of a run (:func:`state`).
 STATES = ("finished", "begun", "stale", "damaged", "missing")
+
+DETAIL = """\
+For each, and for all together (a run that several share counts once): runs to make and runs there;
+hours, from the seconds per round of finished runs and timings on this kind of device, scaled by the images
+a round sees where the very run was not measured; where nothing like it was, counted from its operations,
+at a speed that is named (paper scale); disk; memory. A table has the columns that config.yaml names of it,
+all where it names none, or with --all. Trains nothing without --calibrate.
+  there    finished        begun    has a checkpoint or an unfinished record, and goes on
+  stale    made from another description than the configuration's: it will be made again
+  damaged  its run.json is no record; it is named on stderr, and made again when it is deleted"""
+EXAMPLE = "python -m flatfed plan fedsmoo2023_T1 fedsmoo2023_T6 --scale paper"
+
+
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    sub.add_argument("tables", nargs="*", metavar="TABLE|FIGURE", help="their ids (default: the configuration's)")
+    sub.add_argument("--all", action="store_true", help="all tables and figures")
+    sub.add_argument("--scale", choices=("preview", "paper"), help="the scale (default: the configuration's)")
+    sub.add_argument("--cells", action="store_true", help="list the cells, table/column/row, instead")
+    sub.add_argument("--tuning", action="store_true", help="count the runs that `snakemake tuning` makes, instead")
+    sub.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="first time two rounds of one run of every kind (model, images, batch) that was never measured here",
+    )
+    sub.add_argument(
+        "--keep-models",
+        choices=("all", "needed"),
+        help="count the disk of all models, or of those that an analysis reads (default: keep_models of config.yaml)",
+    )
+    sub.add_argument("--json", type=kinds.file, metavar="FILE", help="write the numbers as JSON, too")
+    arguments.add_config(sub)
 
 
 @dataclass
@@ -83,61 +116,46 @@ def state(run: Run, analysed: bool = False) -> str:
         return "damaged"
 
 
-def plan(
-    tables: list[str],
-    config: configuration.Parts,
-    *,
-    scale: str | None,
-    every: bool,
-    cells: bool,
-    tuned: bool,
-    calibrate: bool,
-    keep_models: str | None,
-    out: Path | None,
-) -> None:
-    """Print what ``tables`` and figures (none: those of config.yaml; ``every``: all) need and what that costs.
-
-    ``cells`` lists their cells instead; ``tuned`` counts the runs that choose for them instead. ``calibrate`` first
-    times one run of every kind that was never measured on this machine. ``keep_models``: "all", or "needed", those
-    alone that an analysis reads; config.yaml's where it is None. ``out``: a JSON file, too.
+def run(options: argparse.Namespace) -> None:
+    """Print what tables and figures need and what that costs.
 
     :raises ConfigError: there is no such table or figure.
     A record that is damaged is named on stderr; nothing is estimated from it, and its run counts as damaged.
     """
-    experiment = configuration.load(config)
-    scale = scale or selection.scale_of(experiment, tables)
-    asked, figures = wanted(experiment, scale, tables, every)
-    if cells:
+    experiment = configuration.load(options.config)
+    scale = options.scale or selection.scale_of(experiment, options.tables)
+    asked, figures = wanted(experiment, scale, options.tables, options.all)
+    if options.cells:
         for name, columns in asked:
             for cell in experiment.cells(scale, name, columns):
                 made = "made" if Path(cell.path).exists() else "not made"
                 print(f"{name}/{cell.spec['column']}/{cell.spec['row']}  {made}")
         return
-    needs = needs_of(experiment, scale, asked, figures, tuned)
+    needs = needs_of(experiment, scale, asked, figures, options.tuning)
     total = Need()
     for need in needs.values():
         total.join(need)
     costs, left_out = known(experiment, scale)
-    for line in [*left_out, *([] if tables or every else experiment.left_out(scale))]:
+    for line in [*left_out, *([] if options.tables or options.all else experiment.left_out(scale))]:
         print(line, file=sys.stderr)
-    if calibrate:
-        from flatfed.commands.calibrate import calibrate as measure
+    if options.calibrate:
+        from flatfed.commands.calibrate import calibrate
 
-        if measure(experiment, costs, [run for run in total.runs.values() if state(run) != "finished"]):
+        if calibrate(experiment, costs, [run for run in total.runs.values() if state(run) != "finished"]):
             costs, _ = known(experiment, scale)
-    keep_models = "needed" if tuned else keep_models or experiment.config.get("keep_models", "needed")
+    keep_models = "needed" if options.tuning else options.keep_models or experiment.config.get("keep_models", "needed")
     states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
     sums = {name: summary(need, states, costs, keep_models) for name, need in needs.items()}
     sums["total"] = summary(total, states, costs, keep_models)
     for name, numbers in sums.items():
         if name != "total" or len(needs) > 1:
             what = name if name == "total" else f"{name}, {scale} scale"
-            print("\n".join(lines(f"{what}, tuning" if tuned else what, numbers, costs)))
+            print("\n".join(lines(f"{what}, tuning" if options.tuning else what, numbers, costs)))
     for line in plan_counted.explained(sums["total"], costs.rate):
         print(line)
-    if out is not None:
+    if options.json is not None:
         about = {"scale": scale, "device": costs.device, "machines": costs.machines()}
-        write_json(out, {**about, "requests": requests(total.runs.values(), costs), "plan": sums})
+        write_json(options.json, {**about, "requests": requests(total.runs.values(), costs), "plan": sums})
 
 
 def requests(runs: Iterable[Run], costs: Costs) -> dict[str, dict[str, float]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import experiment, forms
-from flatfed.commands import configuration
+from flatfed.commands import arguments, configuration
 from flatfed.commands.verify import lines
 from flatfed.errors import DataError
 from flatfed.experiment import Experiment, figures
@@ -24,6 +24,25 @@ from flatfed.tables.verification import TableResult
 
 #: Where the configuration has its results; a published folder has them elsewhere, which :class:`Folder` knows.
 RESULTS = "results"
+
+DETAIL = """\
+Reads a folder of runs as they are published, metrics.csv and run.json of each, in either of the layouts
+runs/SPLIT/ALGORITHM/seedK and runs/PROTOCOL/SPLIT/ALGORITHM/seedK. Nothing else is
+needed: no data, no partitions, no models, no Snakemake, no torch. Every record is held against the
+description that the configuration has of its run, and against its files where it has sums of them; all must
+have been trained on the same data and partitions. Writes the tables as .md, .csv, .tex and .html and the
+figures as .png and .pdf, and prints what `verify --claims` prints. Seeds are those that are there."""
+EXAMPLE = "python -m flatfed published results/published/cifar10-cnn --table cifar10_cnn --out again"
+
+
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    sub.add_argument("folder", type=Path, metavar="FOLDER", help="folder of published runs")
+    each = "(default: all whose runs are all there; may be given several times)"
+    sub.add_argument("--table", action="append", default=[], metavar="TABLE", help=f"table to make {each}")
+    sub.add_argument("--figure", action="append", default=[], metavar="FIGURE", help=f"figure to draw {each}")
+    arguments.add_path(sub, "--out", "DIR", "folder to write")
+    arguments.add_config(sub)
 
 
 #: What the description of a published run cannot lack.
@@ -63,7 +82,7 @@ class Folder:
         return [place for place in places if not place.is_file()]
 
 
-def published(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
     """Make what the command line asks for.
 
     :raises ConfigError: there is no such table or figure.

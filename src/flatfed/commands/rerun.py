@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms, gpus, models
-from flatfed.commands import arguments, kinds, run_record
+from flatfed.commands import kinds, run_record
 from flatfed.errors import DataError
 from flatfed.files import read_json
 from flatfed.runs import record as records
@@ -21,22 +21,18 @@ DIFFERS = 1
 
 #: The column of metrics.csv that is of a clock.
 CLOCK = "seconds"
+DETAIL = """\
+Deals the data set as the record says, trains with the same executor, device and number of threads, and
+compares metrics.csv with the one beside the record, clocks aside. Says first what is not as it was: code,
+versions, machine. Data set, partition and pre-trained weights must be those of the record.
+--rounds N makes the first N rounds only, of the run as it is (schedules are those of all its rounds), and
+compares their lines; a later call on the same folder goes on from there, with more rounds or with all.
+Exit status: 0 where all lines are the same digit for digit, 1 where they are not."""
+EXAMPLE = "python -m flatfed rerun results/published/cifar10-cnn/runs/dir0.6-100/fedavg/seed1/run.json --out again"
 
 
-def add(commands: Any) -> None:
-    """Add the sub-command to the command line."""
-    sub = arguments._add(
-        commands,
-        "rerun",
-        "make a run again from its run.json and compare",
-        "Deals the data set as the record says, trains with the same executor, device and number of threads, and\n"
-        "compares metrics.csv with the one beside the record, clocks aside. Says first what is not as it was: code,\n"
-        "versions, machine. Data set, partition and pre-trained weights must be those of the record.\n"
-        "--rounds N makes the first N rounds only, of the run as it is (schedules are those of all its rounds), and\n"
-        "compares their lines; a later call on the same folder goes on from there, with more rounds or with all.\n"
-        "Exit status: 0 where all lines are the same digit for digit, 1 where they are not.",
-        "python -m flatfed rerun results/published/cifar10-cnn/runs/dir0.6-100/fedavg/seed1/run.json --out again",
-    )
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
     record = "folder or run.json of a finished run, or with --rounds folder or run.so-far.json of one that is not"
     sub.add_argument("record", type=kinds.record, metavar="RUN", help=record)
     sub.add_argument("--out", type=kinds.folder, required=True, metavar="DIR", help="folder for the run made again")
@@ -48,7 +44,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--threads", type=kinds.count, metavar="N", help="CPU threads (default: the record's)")
 
 
-def rerun(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Make the run of the command line again; return the exit status.
 
     :raises DataError: the record is damaged, the folder is not one for a new run, there are no such rounds to compare

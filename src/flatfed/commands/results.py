@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flatfed.commands import published
+from flatfed.commands import arguments, kinds, published
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import Experiment
 from flatfed.figures import targets
@@ -26,8 +26,26 @@ from flatfed.tables.readings import hold_rounds, read_metrics
 #: Keys of a description that are no set-up of a table's, or its rows' own.
 NOT_SET_UP = ("protocol", "split", "algorithm", "seed", "update.", "evaluation.")
 
+DETAIL = """\
+Reads folders of runs, finished or not (run.json, or run.so-far.json beside a checkpoint); trains nothing.
+Accuracies and what is counted to a target stand beside what papers print of that very setting, whatever the
+run's precision: a target is reached when it is reached, whatever the run does later. Of tables made at a
+smaller setting the page says what differs and what may be concluded. A picture lies beside it."""
+EXAMPLE = "python -m flatfed results results/published --out docs/results.md"
 
-def results(options: argparse.Namespace) -> None:
+
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    sub.add_argument(
+        "folders", nargs="+", type=kinds.folder, metavar="FOLDER", help="a folder that holds runs, at any depth"
+    )
+    sub.add_argument(
+        "--out", type=kinds.file, required=True, metavar="FILE", help="the page, Markdown; a PNG beside it"
+    )
+    arguments.add_config(sub)
+
+
+def run(options: argparse.Namespace) -> None:
     """Write the page and the picture that the command line asks for.
 
     :raises DataError: a folder holds no runs, a damaged one, or one that is there twice; or no run is of a setting that

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+import argparse
 
 from flatfed import experiment
+from flatfed.commands import arguments
 from flatfed.commands.configuration import HOME
 from flatfed.files import write_json
 from flatfed.runs.places import Places
 
+DETAIL = "The specification that `report` takes: with every table it is longer than a shell's argument may be."
+EXAMPLE = """python -m flatfed specify --scale preview --out report.json \\
+    --configuration '{"scale": "preview", "tables": ["fedsmoo2023_T1"], "figures": []}'"""
 
-def specify(configuration: dict[str, Any], scale: str, results: str, resources: str, out: Path) -> None:
-    """Write what ``flatfed report`` takes to ``out``, whole; ``configuration`` is config.yaml's content as merged.
+
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    arguments.add_spec(sub, "--configuration", "the content of config.yaml, as merged with the command line")
+    sub.add_argument("--scale", choices=("preview", "paper"), required=True, help="the scale")
+    sub.add_argument("--results", default="results", metavar="DIR", help="folder of results (default: results)")
+    sub.add_argument("--resources", default="resources", metavar="DIR", help="folder of data (default: resources)")
+    arguments.add_path(sub, "--out", "FILE", "file to write")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write what ``flatfed report`` takes, whole.
 
     :raises ConfigError: the configuration is wrong.
     """
-    write_json(out, experiment.load(HOME, configuration, Places(results, resources)).report_spec(scale))
+    places = Places(options.results, options.resources)
+    write_json(options.out, experiment.load(HOME, options.configuration, places).report_spec(options.scale))

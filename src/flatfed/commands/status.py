@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from flatfed.commands.arguments import _add, _add_config
+from flatfed.commands import arguments
 from flatfed.workflow.closing import last_line
 
 if TYPE_CHECKING:
@@ -56,19 +56,18 @@ class State:
     pace: float | None = None
 
 
-def add(commands: Any) -> None:
-    """Add the sub-command to the command line."""
-    signs = ", ".join(f"{sign} {name}" for name, sign in SIGNS.items())
-    sub = _add(
-        commands,
-        "status",
-        "show which cells are done, running or failed, and the hours left",
-        "Reads results and logs; may be called at any time, beside a running Snakemake, on any host that sees the\n"
-        f"folder. Each table is drawn as a map of its rows and columns: {signs}.\n"
-        "Stopped: begun, and no process is at it; the next call of Snakemake goes on with it. Failed are also runs\n"
-        "and cells whose data, Hessian or own job failed. `watch python -m flatfed status` looks every two seconds.",
-        "python -m flatfed status fedsmoo2023_T1 --scale paper",
-    )
+SIGNED = ", ".join(f"{sign} {name}" for name, sign in SIGNS.items())
+
+DETAIL = f"""\
+Reads results and logs; may be called at any time, beside a running Snakemake, on any host that sees the
+folder. Each table is drawn as a map of its rows and columns: {SIGNED}.
+Stopped: begun, and no process is at it; the next call of Snakemake goes on with it. Failed are also runs
+and cells whose data, Hessian or own job failed. `watch python -m flatfed status` looks every two seconds."""
+EXAMPLE = "python -m flatfed status fedsmoo2023_T1 --scale paper"
+
+
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
     sub.add_argument(
         "tables",
         nargs="*",
@@ -76,10 +75,10 @@ def add(commands: Any) -> None:
         help="tables, of the columns that config.yaml names if any (default: its tables)",
     )
     sub.add_argument("--scale", choices=("preview", "paper"), help="the scale (default: config.yaml's)")
-    _add_config(sub)
+    arguments.add_config(sub)
 
 
-def status(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
     """Print the state of the tables that the command line asks for.
 
     :raises ConfigError: there is no such table.

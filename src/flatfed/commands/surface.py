@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from typing import Any
 
 from flatfed import gpus
 from flatfed.commands import arguments, kinds, run_record
@@ -26,19 +25,14 @@ one with the shorter ones looks steeper so. --line-to evaluates the line from th
 
 At (0, 0), with --images all, stands the run's own evaluated loss. A call that was stopped goes on when it is made
 again: finished points wait in a hidden file beside the output. Where memory is short, less is evaluated at a time."""
+EXAMPLE = f"""\
+python -m flatfed surface {arguments.RUN} \\
+    --with {arguments.RUN.replace("/fedsmoo/", "/fedavg/")} \\
+    --dataset resources/digits --partition {arguments.PARTITION} --out surface.npz"""
 
 
-def add(commands: Any) -> None:
-    """Add the sub-command to the command line."""
-    run = arguments.RUN
-    sub = arguments._add(
-        commands,
-        "surface",
-        "evaluate the loss around the model of a finished run",
-        DETAIL,
-        f"python -m flatfed surface {run} \\\n    --with {run.replace('/fedsmoo/', '/fedavg/')} \\\n"
-        f"    --dataset resources/digits --partition {arguments.PARTITION} --out surface.npz",
-    )
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
     sub.add_argument("run", type=kinds.folder, metavar="RUN_FOLDER", help="a finished run")
     other = sub.add_mutually_exclusive_group()
     other.add_argument(
@@ -53,9 +47,9 @@ def add(commands: Any) -> None:
     other.add_argument(
         "--line-to", type=kinds.folder, metavar="OTHER_RUN", help="the line to the model of this run instead"
     )
-    arguments._add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
-    arguments._add_path(sub, "--partition", "NPZ", "file that `partition` made, RUN_FOLDER's own")
-    arguments._add_path(sub, "--out", "NPZ", "file to write")
+    arguments.add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
+    arguments.add_path(sub, "--partition", "NPZ", "file that `partition` made, RUN_FOLDER's own")
+    arguments.add_path(sub, "--out", "NPZ", "file to write")
     sub.add_argument(
         "--grid",
         type=kinds.count,
@@ -82,7 +76,7 @@ def add(commands: Any) -> None:
         help="one model after another or many in one pass; auto: one after another on a CPU, on a GPU what a short "
         "trial finds faster",
     )
-    arguments._add_device(sub)
+    arguments.add_device(sub)
 
 
 def images(text: str) -> int | None:
@@ -97,7 +91,7 @@ def seed(text: str) -> int:
     return int(text)
 
 
-def surface(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
     """Make the surface or line that the command line asks for; FlatFedError for what cannot be made."""
     if options.out.suffix != ".npz":
         raise FlatFedError(f"--out {options.out}: a file name that ends in .npz is wanted")

@@ -7,6 +7,7 @@ stands in it is listed in ``flatfed.tables.readings``.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import os
 import statistics
@@ -16,13 +17,53 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from flatfed.commands import arguments, kinds
 from flatfed.errors import FlatFedError
+from flatfed.runs import description as descriptions
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.timing import Timing
 
 #: Rounds measured and rounds before them, unless said otherwise.
 ROUNDS, WARM_UP = 5, 1
+
+DETAIL = """\
+Trains a few rounds of a run, throws the model away and writes timing.json: seconds of a round, of its
+training and of its evaluation. Tables of wall-clock times read it and nothing else: seconds of trainings
+that ran beside others say nothing about an algorithm. Leave the machine alone meanwhile."""
+EXAMPLE = "python -m flatfed time --run run.json --dataset resources/digits --partition seed1.npz --out timing.json"
+
+
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    arguments.add_spec(sub, "--run", "the run description, as `describe` prints it")
+    arguments.add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
+    arguments.add_path(sub, "--partition", "NPZ", "file that `partition` made")
+    arguments.add_weights(sub)
+    arguments.add_path(sub, "--out", "FILE", "file to write")
+    sub.add_argument(
+        "--rounds", type=kinds.count, default=ROUNDS, metavar="N", help=f"rounds measured (default: {ROUNDS})"
+    )
+    sub.add_argument(
+        "--warm-up", type=kinds.count, default=WARM_UP, metavar="N", help=f"rounds before them (default: {WARM_UP})"
+    )
+    arguments.add_device(sub)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure what the command line asks for."""
+    descriptions.checked(options.run, "--run")
+    write(
+        options.run,
+        options.dataset,
+        options.partition,
+        options.out,
+        rounds=options.rounds,
+        warm_up=options.warm_up,
+        device=options.device,
+        threads=options.threads,
+        weights=options.weights,
+    )
 
 
 def write(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
-from flatfed.commands import configuration
+from flatfed.commands import arguments, configuration, kinds
 from flatfed.experiment import selection
 from flatfed.files import write_json
 from flatfed.tables import verification
@@ -15,40 +15,61 @@ from flatfed.tables.verification import ColumnResult, TableResult
 #: Exit status where --strict finds a table that does not stand.
 FELL = 1
 
+DETAIL = """\
+Reads the cells that `snakemake` has made and says, column by column:
+  agrees    |ours - paper's| <= max(1 point, 2 sqrt(s^2 / n + s_paper^2)): s our deviation over n seeds,
+            s_paper the printed one where it is over repeats (rounds, costs, times: a tenth of the printed
+            number in place of the point; declared costs and facts: exactly)
+  differs   it does not; missing: a run or cell is not there
+  claims    a printed number ahead of another by more than their printed spreads is a claim that one row
+            beats the other. Held: ours is ahead too, seed against seed; clearly: the 95 % interval of the
+            paired differences excludes zero (it takes two seeds at least)
+  order     Spearman's rank correlation of the rows, ours against the paper's
+At preview scale, and where a table's set-up is not the paper's, the order alone is compared."""
+EXAMPLE = "python -m flatfed verify fedsmoo2023_T1 --scale paper --strict"
 
-def report(
-    tables: list[str],
-    config: configuration.Parts,
-    *,
-    scale: str | None,
-    point: float,
-    every: bool,
-    strict: bool,
-    out: Path | None,
-) -> int:
-    """Print how the cells of ``tables`` (none: those of config.yaml) compare with the papers'; return an exit status.
 
-    ``point`` in percentage points; ``every``: list each claim; ``out``: a JSON file to write everything to.
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    sub.add_argument(
+        "tables", nargs="*", metavar="TABLE", help="ids of config/tables (default: those of the configuration)"
+    )
+    sub.add_argument("--scale", choices=("preview", "paper"), help="the scale (default: the configuration's)")
+    sub.add_argument(
+        "--point", type=kinds.points, default=1.0, metavar="P", help="percentage points allowed (default: 1.0)"
+    )
+    sub.add_argument("--claims", action="store_true", help="list every claim, held ones too")
+    sub.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with status 1 unless every printed number is there and\nagrees and no claim is clearly reversed",
+    )
+    sub.add_argument("--json", type=kinds.file, metavar="FILE", help="write everything as JSON, too")
+    arguments.add_config(sub)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print how the cells of the tables (none named: those of config.yaml) compare with the papers'; return a status.
 
     :raises ConfigError: there is no such table.
     :raises DataError: a cell is damaged.
     """
-    experiment = configuration.load(config)
-    scale = scale or selection.scale_of(experiment, tables)
+    experiment, tables = configuration.load(options.config), options.tables
+    scale = options.scale or selection.scale_of(experiment, tables)
     asked = selection.named(experiment, tables) or experiment.selected(scale)
     results = []
     for name, columns in asked:
         specs = [cell.spec for cell in experiment.cells(scale, name, columns)]
         printed = {(spec["column"], spec["row"]) for spec in specs if spec["paper"]}
-        results.append(verification.table(experiment.table_spec(scale, name, columns), printed, point / 100))
+        results.append(verification.table(experiment.table_spec(scale, name, columns), printed, options.point / 100))
     for result in results:
-        print("\n".join(lines(result, every)))
+        print("\n".join(lines(result, options.claims)))
     if len(results) > 1:
         printed = [result for result in results if result.printed]
         print(f"\n{sum(result.stands for result in printed)} of {len(printed)} tables with printed numbers stand")
-    if out is not None:
-        write_json(out, [result.plain() for result in results])
-    return FELL if strict and not all(result.stands for result in results if result.printed) else 0
+    if options.json is not None:
+        write_json(options.json, [result.plain() for result in results])
+    return FELL if options.strict and not all(result.stands for result in results if result.printed) else 0
 
 
 def lines(result: TableResult, every: bool) -> Iterator[str]:

@@ -1,0 +1,28 @@
+"""``flatfed fetch``: a data set as arrays."""
+
+from __future__ import annotations
+
+import argparse
+
+from flatfed.commands import arguments
+
+DIGITS = '{"name": "digits", "classes": 10, "shape": [1, 8, 8], "source": {"source": "sklearn", "test": 500}}'
+
+DETAIL = """\
+Writes images.npy (N, C, H, W; uint8), labels.npy and dataset.json, which holds their digest. Sources:
+sklearn (the embedded digits), torchvision (downloads and checks the sum), npz (MedMNIST's layout)
+and imagefolder."""
+EXAMPLE = f"python -m flatfed fetch --out resources/digits --spec '{DIGITS}'"
+
+
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    arguments.add_spec(sub, "--spec", "what to bring")
+    arguments.add_path(sub, "--out", "DIR", "folder to write")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Bring the data set that the command line asks for."""
+    from flatfed.data import sources
+
+    sources.fetch(options.spec, options.out)

@@ -1,0 +1,24 @@
+"""``flatfed figure``: a figure as PNG and PDF."""
+
+from __future__ import annotations
+
+import argparse
+
+from flatfed.commands import arguments, specifications
+
+DETAIL = arguments.FROM_SNAKEMAKE.format("figure")
+EXAMPLE = "python -m flatfed figure --spec figure.json --out-dir out"
+
+
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    arguments.add_spec(sub, "--spec", "what to make")
+    arguments.add_path(sub, "--out-dir", "DIR", "folder to write into")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Draw the figure that the specification describes."""
+    specifications.checked(options.spec, "figure")
+    from flatfed import figures  # with matplotlib, which no refusal needs
+
+    figures.make(options.spec, options.out_dir)

@@ -1,0 +1,24 @@
+"""``flatfed report``: tables and figures of one scale on one page."""
+
+from __future__ import annotations
+
+import argparse
+
+from flatfed.commands import arguments, specifications
+
+DETAIL = arguments.FROM_SNAKEMAKE.format("report")
+EXAMPLE = "python -m flatfed report --spec report.json --out report.out"
+
+
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    arguments.add_spec(sub, "--spec", "what to make")
+    arguments.add_path(sub, "--out", "FILE", "file to write")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Bind the report that the specification describes."""
+    specifications.checked(options.spec, "report")
+    from flatfed.tables import report
+
+    report.make(options.spec, options.out)

@@ -1,0 +1,65 @@
+"""``flatfed train``: one training, or several seeds of one in a process."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+
+from flatfed.commands import arguments, kinds
+from flatfed.errors import DataError
+
+DETAIL = """\
+Writes metrics.csv, model.safetensors and, last, run.json. A training that was stopped goes on from its
+checkpoint in the output folder when it is called again. Needs torch, numpy and safetensors; no Snakemake,
+no configuration."""
+EXAMPLE = f"""\
+RUN={arguments.RUN}
+  python -m flatfed describe $RUN > run.json
+  python -m flatfed train --run run.json --dataset resources/digits \\
+    --partition {arguments.PARTITION} --out $RUN"""
+
+
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    several = {"nargs": "+", "required": True}
+    said = "the run description, as `describe` prints it: JSON, or a file of it; several that differ in their seed "
+    sub.add_argument("--run", type=kinds.json_or_file, metavar="JSON", help=f"{said}alone train together", **several)
+    arguments.add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
+    sub.add_argument(
+        "--partition", type=kinds.file, metavar="NPZ", help="file that `partition` made, one a run", **several
+    )
+    arguments.add_weights(sub)
+    sub.add_argument("--out", type=kinds.folder, metavar="DIR", help="run folder to write, one a run", **several)
+    arguments.add_device(sub)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Train, or go on with it.
+
+    :raises DataError: not as many runs as partitions and folders, or a description that is none.
+    """
+    from flatfed import algorithms, gpus, models
+    from flatfed.runs import description, lock, provenance
+
+    runs, partitions, outs = options.run, options.partition, options.out
+    if not len(runs) == len(partitions) == len(outs):
+        counts = f"{len(runs)} of --run, {len(partitions)} of --partition and {len(outs)} of --out"
+        raise DataError(f"every run has a partition and a folder of its own, but there are {counts}")
+    for place, each in enumerate(runs):
+        description.checked(each, f"--run{f'[{place}]' if len(runs) > 1 else ''}")
+    algorithms.load(runs[0]["update"]["name"])
+    models.card(runs[0]["model"]["name"])
+    common = {"threads": options.threads, "weights": options.weights, "code_digest": provenance.run_digest(runs[0])}
+    common["device"] = gpus.demanded(options.device)
+    with contextlib.ExitStack() as held:
+        for out in outs:
+            held.enter_context(lock.held(out))
+        if common["device"] == "cuda":
+            held.enter_context(gpus.claimed())
+        from flatfed.engine.job.together import train_together
+        from flatfed.engine.job.train import train
+
+        if len(runs) == 1:
+            train(runs[0], options.dataset, partitions[0], outs[0], **common)
+        else:
+            train_together(runs, options.dataset, partitions, outs, **common)
