@@ -112,35 +112,9 @@ def check_protocol(
         dataset = values["dataset"]
         if dataset not in datasets:
             raise ConfigError(unknown("dataset", dataset, datasets, f"{where}dataset"))
-        model = values["model"]
-        models.check_options(model["name"], model.get("options", {}), f"{where}model")
-        if "weights" in model:
-            pretrained.check(model["weights"], model["name"], f"{where}model.weights")
-        shape = tuple(datasets[dataset]["shape"])
-        models.check_shape(model["name"], shape, f"{where}model", options=model.get("options"))
-        for device in ("cpu", "cuda"):
-            if device not in values["executor"]:
-                raise ConfigError(f"{where}executor: key {device!r} is missing; each kind of device has one")
-        for name, overrides in values["algorithms"].items():
-            if name not in algorithms:
-                raise registry.unknown_algorithm(name, algorithms, f"{where}algorithms")
-            settings.check_overrides(name.partition("~")[0], overrides, f"{where}algorithms.{name}")
-        tried = (("searched", values.get("searched", {})), ("tune.grids", values.get("tune", {}).get("grids", {})))
-        for key, name, grids in [(key, name, grids) for key, all_ in tried for name, grids in all_.items()]:
-            if name not in algorithms:
-                raise registry.unknown_algorithm(name, algorithms, f"{where}{key}")
-            for parameter, values_tried in grids.items():
-                for value in values_tried:
-                    settings.check_overrides(name.partition("~")[0], {parameter: value}, f"{where}{key}.{name}")
-        for pattern in values.get("targets", {}):
-            if not settings.matching(pattern, splits):
-                raise ConfigError(unknown("split", pattern, splits, f"{where}targets"))
-        for name, entry in values["unstated"].items():
-            of = entry if isinstance(entry, dict) else {}
-            for key, known in (("rows", algorithms), ("splits", splits)):
-                for pattern in of.get(key, []):
-                    if not settings.matching(pattern, known):
-                        raise ConfigError(unknown(key[:-1], pattern, known, f"{where}unstated.{name}.{key}"))
+        _check_model(values, tuple(datasets[dataset]["shape"]), where)
+        _check_algorithms(values, algorithms, where)
+        _check_patterns(values, algorithms, splits, where)
         for key in ("every", "sets", "batch_size", "window"):
             if key not in values["evaluation"]:
                 raise ConfigError(f"{where}evaluation: key {key!r} is missing")
@@ -150,6 +124,48 @@ def check_protocol(
                 f"{where}accuracy: {values['accuracy']} needs {needed!r} among evaluation.sets, which are "
                 f"{', '.join(evaluated)}"
             )
+
+
+def _check_model(values: dict[str, Any], shape: tuple[int, ...], where: str) -> None:
+    """Refuse a model that is not there or cannot take images of ``shape``, and a kind of device without executor."""
+    model = values["model"]
+    models.check_options(model["name"], model.get("options", {}), f"{where}model")
+    if "weights" in model:
+        pretrained.check(model["weights"], model["name"], f"{where}model.weights")
+    models.check_shape(model["name"], shape, f"{where}model", options=model.get("options"))
+    for device in ("cpu", "cuda"):
+        if device not in values["executor"]:
+            raise ConfigError(f"{where}executor: key {device!r} is missing; each kind of device has one")
+
+
+def _check_algorithms(values: dict[str, Any], algorithms: dict[str, dict[str, Any]], where: str) -> None:
+    """Refuse values of algorithms, set or tried, that these do not take."""
+    given = [("algorithms", name, overrides) for name, overrides in values["algorithms"].items()]
+    for key, grids in (
+        ("searched", values.get("searched", {})),
+        ("tune.grids", values.get("tune", {}).get("grids", {})),
+    ):
+        for name, grid in grids.items():
+            given += [(key, name, {})]
+            given += [(key, name, {parameter: value}) for parameter, tried in grid.items() for value in tried]
+    for key, name, overrides in given:
+        if name not in algorithms:
+            raise registry.unknown_algorithm(name, algorithms, f"{where}{key}")
+        settings.check_overrides(name.partition("~")[0], overrides, f"{where}{key}.{name}")
+
+
+def _check_patterns(
+    values: dict[str, Any], algorithms: dict[str, dict[str, Any]], splits: dict[str, dict[str, Any]], where: str
+) -> None:
+    """Refuse a pattern of splits or rows that none of them matches."""
+    wanted = [("split", pattern, "targets") for pattern in values.get("targets", {})]
+    for name, entry in values["unstated"].items():
+        for kind in ("row", "split") if isinstance(entry, dict) else ():
+            wanted += [(kind, pattern, f"unstated.{name}.{kind}s") for pattern in entry.get(f"{kind}s", [])]
+    for kind, pattern, key in wanted:
+        known = algorithms if kind == "row" else splits
+        if not settings.matching(pattern, known):
+            raise ConfigError(unknown(kind, pattern, known, f"{where}{key}"))
 
 
 def check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:

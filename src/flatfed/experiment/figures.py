@@ -124,35 +124,13 @@ def panels(document: dict[str, Any]) -> list[dict[str, Any]]:
 def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catalog, where: str) -> None:
     if panel.get("parameter", "rho") not in PARAMETERS:
         raise ConfigError(unknown("parameter", panel["parameter"], PARAMETERS, f"{where}: parameter"))
-    trained = document["kind"] not in ("partition", "histogram")
     for key in OF_PANEL.get(document["kind"], ()):
         if key not in panel:
             raise ConfigError(f"{where}: key {key!r} is missing; a panel of kind {document['kind']} needs it")
     if "title" not in panel and "split" not in panel:
         raise ConfigError(f"{where}: key 'title' is missing; only a panel of one `split` takes its name")
     for one in entries(panel):
-        if trained and not rows(one):
-            raise ConfigError(f"{where}: key 'rows' is missing; ids of config/algorithms.yaml")
-        for key in ("protocol",):
-            if key not in one:
-                raise ConfigError(f"{where}: key {key!r} is missing; an id of config/{key}s")
-        protocol = compatibility.protocol_of(one["protocol"], catalog, where)
-        _check_label(one.get("label", ""), f"{where}: label")
-        if panel.get("metric") in PROBES and "probe" not in protocol.scales["paper"]:
-            raise ConfigError(f"{where}: metric {panel['metric']!r} needs a probe, which {protocol.id} does not have")
-        several = [] if document["kind"] in ("surface", "line") else one.get("splits")
-        splits = several or ([one["split"]] if "split" in one else [])
-        if not splits:
-            raise ConfigError(f"{where}: key 'split' is missing; an id of config/splits.yaml")
-        for split in splits:
-            if split not in catalog.splits:
-                raise ConfigError(unknown("split", split, catalog.splits, f"{where}: split"))
-            compatibility.check(protocol, split, catalog, where)
-            for row in rows(one) if trained else ():
-                if row not in catalog.algorithms:
-                    raise registry.unknown_algorithm(row, catalog.algorithms, f"{where}: rows")
-                own = compatibility.own_split(split, row, one.get("decentralised", "*"), catalog, where)
-                compatibility.check_pair(protocol.id, own, row, catalog, where)
+        _check_entry(one, panel, document, catalog, where)
     models = [row for one in entries(panel) for row in rows(one)]
     if "frame" in panel and (document["kind"] != "surface" or panel["frame"] not in models):
         raise ConfigError(unknown("row", panel["frame"], models, f"{where}: frame (of kind surface, one of its rows)"))
@@ -161,6 +139,34 @@ def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catal
     ends = [one["protocol"] for one in entries(panel) for _ in rows(one)]
     if document["kind"] == "line" and (len(ends) < 2 or len(set(ends)) > 1):
         raise ConfigError(f"{where}: a line is between two models of one protocol; rows or series, its start first")
+
+
+def _check_entry(
+    entry: dict[str, Any], panel: dict[str, Any], document: dict[str, Any], catalog: Catalog, where: str
+) -> None:
+    """Refuse a series, point or partition of a panel that lacks what it is of, or names what is not there."""
+    trained = document["kind"] not in ("partition", "histogram")
+    if trained and not rows(entry):
+        raise ConfigError(f"{where}: key 'rows' is missing; ids of config/algorithms.yaml")
+    if "protocol" not in entry:
+        raise ConfigError(f"{where}: key 'protocol' is missing; an id of config/protocols")
+    protocol = compatibility.protocol_of(entry["protocol"], catalog, where)
+    _check_label(entry.get("label", ""), f"{where}: label")
+    if panel.get("metric") in PROBES and "probe" not in protocol.scales["paper"]:
+        raise ConfigError(f"{where}: metric {panel['metric']!r} needs a probe, which {protocol.id} does not have")
+    several = [] if document["kind"] in ("surface", "line") else entry.get("splits")
+    splits = several or ([entry["split"]] if "split" in entry else [])
+    if not splits:
+        raise ConfigError(f"{where}: key 'split' is missing; an id of config/splits.yaml")
+    for split in splits:
+        if split not in catalog.splits:
+            raise ConfigError(unknown("split", split, catalog.splits, f"{where}: split"))
+        compatibility.check(protocol, split, catalog, where)
+        for row in rows(entry) if trained else ():
+            if row not in catalog.algorithms:
+                raise registry.unknown_algorithm(row, catalog.algorithms, f"{where}: rows")
+            own = compatibility.own_split(split, row, entry.get("decentralised", "*"), catalog, where)
+            compatibility.check_pair(protocol.id, own, row, catalog, where)
 
 
 def _check_label(label: str, where: str) -> None:
