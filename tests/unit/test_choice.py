@@ -12,7 +12,7 @@ from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import digest_json
 from flatfed.runs.choice import Choice
-from flatfed.tables import choice
+from flatfed.tables import search
 
 
 def tried(folder: Path, rate: float, accuracies: list[float], **changes) -> dict:
@@ -37,7 +37,7 @@ def asked(spec: dict) -> Choice:
 
 
 def chosen(folder: Path, points: list[dict], window: int = 1) -> dict:
-    choice.make(asked(spec(points, window)), folder / "choice.json")
+    search.make(asked(spec(points, window)), folder / "choice.json")
     return json.loads((folder / "choice.json").read_text())
 
 
@@ -68,7 +68,7 @@ def test_the_accuracy_that_is_asked_for_is_read(tmp_path):
         head, *rest = path.read_text().splitlines()
         path.write_text("\n".join([f"{head},client_validation_accuracy", *(f"{line},{mean}" for line in rest)]) + "\n")
         made.recorded(point["run"])
-    choice.make(asked({**spec(points), "accuracy": "client_validation_accuracy"}), tmp_path / "choice.json")
+    search.make(asked({**spec(points), "accuracy": "client_validation_accuracy"}), tmp_path / "choice.json")
     found = json.loads((tmp_path / "choice.json").read_text())
     assert found["chosen"] == {"learning_rate": 0.03} and [point["accuracy"] for point in found["points"]] == [0.3, 0.5]
 

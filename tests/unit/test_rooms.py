@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,11 @@ def test_a_room_imports_only_rooms_below_it(path):
             break
         below.update(rooms)
     assert [name for name in imported(path) if name.split(".")[1] not in below] == []
+
+
+def test_no_two_files_have_one_name():
+    names = [path.name for path in SRC.rglob("*.py") if not path.name.startswith("__")]
+    assert sorted(name for name, times in Counter(names).items() if times > 1) == []
 
 
 def test_the_drawing_of_the_rooms_is_the_order():

@@ -24,7 +24,7 @@ rule choose:
         "../../environment.yml"
     params:
         spec=choice_spec,
-        code=code("flatfed.tables.choice"),
+        code=code("flatfed.tables.search"),
     message:
         "Choose for {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}"
     shell:

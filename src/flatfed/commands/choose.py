@@ -7,7 +7,7 @@ import argparse
 from flatfed import forms
 from flatfed.commands import arguments, specifications
 from flatfed.runs.choice import Choice
-from flatfed.tables import choice
+from flatfed.tables import search
 
 DETAIL = """\
 Reads the runs that tried them and records grid, accuracies and choice; the test images have no part in it.
@@ -23,4 +23,4 @@ def add(sub: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Make the choice that the specification describes."""
-    choice.make(forms.read(Choice, specifications.checked(options.spec, "choose"), "--spec"), options.out)
+    search.make(forms.read(Choice, specifications.checked(options.spec, "choose"), "--spec"), options.out)

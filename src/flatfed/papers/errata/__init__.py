@@ -15,8 +15,8 @@ from typing import Any
 
 from flatfed import schemas
 from flatfed.errors import ConfigError, unknown
-from flatfed.papers.errata.checks import Finding
 from flatfed.papers.errata.numbers import Numbers
+from flatfed.papers.errata.recomputed import Finding
 from flatfed.papers.errata.sentences import CHECKS
 from flatfed.papers.reference import FLAG
 from flatfed.strict_yaml import read as read_yaml

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from flatfed.papers.errata.checks import CHECKS, Finding, Line, check
 from flatfed.papers.errata.numbers import Numbers, named
+from flatfed.papers.errata.recomputed import CHECKS, Finding, Line, check
 
 __all__ = ["CHECKS"]  # of this file and of checks
 
