@@ -18,7 +18,8 @@ from flatfed.data import partition as partitions
 from flatfed.engine import batches
 from flatfed.engine.job import assembly, checkpoint, together
 from flatfed.engine.job.machine import set_up
-from flatfed.engine.local import placed
+from flatfed.engine.memory import shortage
+from flatfed.engine.resident import placed
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed.fastest import ON, trial
 
@@ -41,7 +42,7 @@ def written(folder: Path, spec: dict) -> dict:
 
 def weights(run: Simulation, rounds: int) -> torch.Tensor:
     for _ in range(rounds):
-        run.advance()
+        shortage.advance(run)
     return run.server["w"].cpu().clone()
 
 
@@ -112,7 +113,7 @@ def test_seeds_beside_each_other_are_what_they_are_alone(tmp_path, executor):
 
     def work(run):
         def rounds(meeting):
-            meeting.join(run.local)
+            meeting.join(run)
             weights(run, run.description["rounds"])
 
         return rounds

@@ -243,7 +243,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             'uploads["gradient"].sum(',
             "full gradients are summed",
         ),
-        ("engine/local.py", "1 / len(own)", "1 / len(part)", "the full gradient adds up the means of its pieces"),
+        ("engine/full_gradient.py", "1 / len(own)", "1 / len(part)", "the full gradient adds up means of pieces"),
     ),
     "fedrobust": (
         NO_CLIP,

@@ -5,7 +5,9 @@ import re
 from project import SPLIT
 
 ROWS = ("fedavg", "fedsam")
-PICKED = """    print("SEES", os.environ["CUDA_VISIBLE_DEVICES"], "FOR", wanted, file=sys.stderr)
+PICKED = """    import sys
+
+    print("SEES", os.environ["CUDA_VISIBLE_DEVICES"], "FOR", wanted, file=sys.stderr)
     return torch.device("cpu")
 """
 
