@@ -48,7 +48,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def answer(root: Path, mutant: Mutant, config: dict | None = None) -> None:
     """Load ``root`` and ask what Snakemake asks of the mutated file before the first job."""
     if mutant.kind == "errata":
-        Errata(root).entries()
+        _ = Errata(root).entries
         return
     loaded = experiment.load(root, config)
     name = Path(mutant.file).stem

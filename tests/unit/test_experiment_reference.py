@@ -63,9 +63,20 @@ def own(exp: experiment.Experiment) -> list[str]:
     return [name for name, table in exp.tables.items() if table.reference == name]
 
 
-def test_every_printed_number_is_looked_up_by_one_cell(exp: experiment.Experiment) -> None:
+def looked_up(exp: experiment.Experiment, table: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the identities of the printed numbers that the cells of ``table`` look up, one for each that finds one."""
+    reference, found = exp.references[table], []
+    with monkeypatch.context() as patch:
+        printed = reference.printed
+        patch.setattr(reference, "printed", lambda what: found.append(printed(what)) or found[-1])
+        cells = exp.cells("paper", table)
+    assert [cell.spec["paper"] for cell in cells] == [number and number.plain() for number in found]
+    return [id(number) for number in found if number]
+
+
+def test_every_printed_number_is_looked_up_by_one_cell(exp, monkeypatch) -> None:
     for table in own(exp):
-        used = [id(cell.spec["paper"]) for cell in exp.cells("paper", table) if cell.spec["paper"] is not None]
+        used = looked_up(exp, table, monkeypatch)
         printed = {id(number): key for key, number in exp.references[table].numbers.items()}
         assert len(used) == len(set(used)), f"{table}: two cells look up the same number"
         missed = [key for identity, key in printed.items() if identity not in set(used)]

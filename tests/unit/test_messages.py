@@ -150,7 +150,7 @@ def test_editors_files_in_the_folders_of_the_configuration_are_no_tables(tmp_pat
         os.symlink("somebody@here.1234:5678", root / "config" / place / ".#x.yaml")
     os.symlink("somebody@here.1234:5678", root / "config/reference/.#fedsmoo2023_T1.csv")
     mine = experiment.load(root)
-    assert list(mine.tables) == list(exp.tables) and mine.errata.entries()
+    assert list(mine.tables) == list(exp.tables) and mine.errata.entries
 
 
 def test_a_printed_number_of_an_unknown_algorithm_is_named(tmp_path):

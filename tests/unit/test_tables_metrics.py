@@ -299,7 +299,7 @@ def test_no_difference_is_taken_where_only_the_order_is_compared(make, tmp_path)
 
 
 def test_every_metric_can_be_printed_and_every_number_of_the_papers_has_a_metric():
-    stored = {unit for unit, _ in UNITS.values()}
+    stored = {unit.stored for unit in UNITS.values()}
     for name, metric in METRICS.items():
         assert {unit_of(name, relative) for relative in (None, *RELATIVES)} <= stored
         assert metric.words[0].isupper()
@@ -351,7 +351,7 @@ def test_every_printed_number_is_written_as_it_was_printed():
                 if not row["value"]:
                     continue
                 unit, decimals = row["unit"] or "number", len(row["value"].partition(".")[2])
-                stored = [float(text) / UNITS[unit][1] if text else None for text in (row["value"], row["std"])]
+                stored = [float(text) / UNITS[unit].factor if text else None for text in (row["value"], row["std"])]
                 shown = as_printed(*stored, unit, decimals)
                 assert shown == row["value"] + (f" ± {row['std']}" if row["std"] else ""), (path.name, row)
                 count += 1

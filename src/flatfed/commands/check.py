@@ -32,8 +32,8 @@ def run(options: argparse.Namespace) -> None:
         "tables": experiment.tables,
         "figures": experiment.figures,
     }
-    errata = experiment.errata.entries()
-    print(f"{len(errata)} errata, {sum(one.found is not None for one in errata)} of them recomputed")
+    errata = experiment.errata.entries
+    print(f"{len(errata)} errata, {sum(one.finding is not None for one in errata)} of them recomputed")
     print("declared: " + ", ".join(f"{len(ids)} {kind}" for kind, ids in declared.items()))
     runs: set[str] = set()
     for table, columns in experiment.selected():

@@ -10,6 +10,7 @@ from typing import Any
 
 from flatfed.errors import DataError
 from flatfed.forms import Named, Some, Whole, check, form_of
+from flatfed.papers.reference import Printed
 from flatfed.papers.units import UNITS
 from flatfed.runs.choice import Choice
 from flatfed.runs.wanted import folders
@@ -26,7 +27,7 @@ CELL = {
     **dict.fromkeys(("table", "column", "row", "metric"), str),
     **{"scale": SCALE, "unit": UNIT, "target": NUMBER, "window": Whole(1), "rounds": Whole(0)},
     **{"seeds": [Whole(0)], "runs": TEXTS, "base_runs?": TEXTS, "relative?": TEXT, "base?": TEXT, "compare?": str},
-    "paper": ({"value": NUMBER, "spread?": NUMBER, "note?": TEXT, "decimals?": (Whole(0), None)}, None),
+    "paper": (form_of(Printed), None),
     **{"timing?": str, "base_timing?": str, "analyses?": TEXTS, "base_analyses?": TEXTS},
     **{"update?": UPDATE, "base_update?": UPDATE, "given?": NUMBER},
     **{"descriptions?": PACKED, "base_descriptions?": PACKED, "partitions?": [TEXT], "base_partitions?": [TEXT]},

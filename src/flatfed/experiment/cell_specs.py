@@ -8,6 +8,7 @@ from flatfed.experiment import settings, table_facts, tables
 from flatfed.experiment.model import Cell, Column, Row, Run, Table
 from flatfed.papers import reference
 from flatfed.papers.metrics import METRICS, Metric
+from flatfed.papers.reference import Printed
 from flatfed.runs import identity
 
 if TYPE_CHECKING:
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
 def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> Cell:
     """Return the cell of ``row`` and ``column``; its ``spec`` is what ``flatfed cell`` takes."""
     name, unit = tables.metric_of(column, row), column.unit
-    metric = METRICS[name]
+    metric, number = METRICS[name], printed(experiment, table, column, row, name)
     base = column.base_of(row.id) if column.relative else None
     there = column.relative is None or base is not None
     spec: dict[str, Any] = {
         **{"table": table.id, "column": column.id, "row": row.id, "scale": scale},
         **{"metric": name, "unit": unit, "target": target(experiment, scale, column)},
         **{"window": 1, "rounds": 0, "seeds": [], "runs": [], "base_runs": []},
-        "paper": printed(experiment, table, column, row, name),
+        "paper": number and number.plain(),
         "compare": table.settings.get("compare", "values"),
     }
     if metric.needs_runs:
@@ -93,7 +94,7 @@ def target(experiment: Experiment, scale: str, column: Column) -> float | None:
     return settings.target(values, column.split, column.target, column.id)
 
 
-def printed(experiment: Experiment, table: Table, column: Column, row: Row, metric: str) -> dict[str, Any] | None:
+def printed(experiment: Experiment, table: Table, column: Column, row: Row, metric: str) -> Printed | None:
     """Return what the paper printed for a cell, None where it printed nothing.
 
     The number is looked up by what the cell is of; ``reference:`` of the column and of the row say what the printed

@@ -25,6 +25,7 @@ from flatfed.experiment import (
 )
 from flatfed.experiment.model import Cell, Column, Drawing, Figure, Run, Table
 from flatfed.models import pretrained
+from flatfed.papers import reference
 from flatfed.papers.errata import Errata
 from flatfed.runs.places import DEFAULT, Places, RunIds
 from flatfed.strict_yaml import read
@@ -57,9 +58,8 @@ class Experiment:
             config.get("algorithm_folders", []), f"{selection.WHERE}: algorithm_folders"
         )
         self.scale: str = config["scale"]
-        data = config.get("data", {})
-        self.catalog = catalogs.load(root, config.get("table_folders", []), data, selection.WHERE)
-        self.references = tables.references(root)
+        self.catalog = catalogs.load(root, config.get("table_folders", []), config.get("data", {}), selection.WHERE)
+        self.references = reference.read_all(root)
         self.sources = selection.sources(config, self.catalog)
         self.tables: dict[str, Table] = {
             name: tables.table(name, document, self.catalog, self.references)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms as registry
@@ -12,7 +11,7 @@ from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Column, Row, Table
 from flatfed.papers.metrics import METRICS, RELATIVES, SETS, unit_of
 from flatfed.papers.reference import KEYS, Reference
-from flatfed.papers.units import UNITS
+from flatfed.papers.units import UNITS, units_of
 
 #: Kind of table -> the keys that say what a group of its columns is, and those of a row beside id and label.
 KINDS = {
@@ -167,8 +166,8 @@ def _column(
     relative = one.get("relative", METRICS[metric].relative)
     if unit not in UNITS:
         raise ConfigError(unknown("unit", unit, UNITS, f"{where}: unit"))
-    if UNITS[unit][0] != unit_of(metric, relative):
-        allowed = ", ".join(name for name, (stored, _) in UNITS.items() if stored == unit_of(metric, relative))
+    if UNITS[unit].stored != unit_of(metric, relative):
+        allowed = ", ".join(units_of(unit_of(metric, relative)))
         what = f"{metric} taken as a {relative}" if relative else metric
         raise ConfigError(f"{where}: unit: {unit!r} is not one of {what}; allowed: {allowed}")
     if relative and "base" not in one:
@@ -271,10 +270,3 @@ def _check_pairs(found: Table, catalog: Catalog, where: str) -> None:
                 if pair not in seen:
                     seen.add(pair)
                     compatibility.check_pair(*pair, catalog, where)
-
-
-def references(root: Path) -> dict[str, Reference]:
-    """Return the printed tables in ``root``/config/reference by name."""
-    folder = root / "config" / "reference"
-    paths = sorted(folder.glob("[!.]*.csv"))  # not an editor's lock or swap file
-    return {path.stem: Reference(path, f"config/reference/{path.name}") for path in paths}

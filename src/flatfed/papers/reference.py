@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 import re
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from flatfed.errors import ConfigError, absent, unknown
+from flatfed.forms import Whole
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import UNITS
 
 #: What a note says of an erratum that its number has.
 FLAG = re.compile(r"flag:([A-Z]\d+)")
-
-#: What a number is of. Numbers compare as numbers, whatever their decimals; everything else as text.
-KEYS = (
-    *("metric", "unit", "dataset", "partition", "partition_param", "clients", "participation"),
-    *("algorithm", "variant", "target"),
-)
-COLUMNS = (*KEYS, "value", "std", "notes")
-
-#: What a number can be of, and in what; a plain number has no unit.
-NAMES = {"metric": {metric.printed_as for metric in METRICS.values()}, "unit": {"", *UNITS} - {"number"}}
 
 #: A printed hyper-parameter grid has several numbers under one key; they are told apart by their place.
 GRID = ";grid"
@@ -37,13 +31,69 @@ PARTITIONS = {
 }
 
 
+@dataclass(frozen=True)
+class Line:
+    """A line of a reference file, every field as it is written: what its number is of, and the number."""
+
+    metric: str
+    unit: str
+    dataset: str
+    partition: str
+    partition_param: str
+    clients: str
+    participation: str
+    algorithm: str
+    variant: str
+    target: str
+    value: str
+    std: str
+    notes: str
+    model: str = ""
+
+    @property
+    def number(self) -> float:
+        """The printed value; ValueError where none is printed."""
+        return float(self.value)
+
+
+#: The columns that a reference file must have; the first ten say what the number is of.
+COLUMNS = tuple(each.name for each in fields(Line) if each.default is MISSING)
+KEYS = COLUMNS[:10]
+
+#: What a number can be of, and in what; a plain number has no unit.
+NAMES = {"metric": {metric.printed_as for metric in METRICS.values()}, "unit": {"", *UNITS} - {"number"}}
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A printed number in its printed unit; where "-" is printed, the value is None and there are no decimals."""
+
+    value: float | None
+    spread: float | None = None
+    note: str | None = ""
+    decimals: Annotated[int, Whole(0)] | None = None
+
+    def stored(self, unit: str) -> tuple[float | None, float | None]:
+        """Return value and spread in the unit that cells store, where they are printed in ``unit``."""
+        factor = UNITS[unit].factor
+        return tuple(None if number is None else number / factor for number in (self.value, self.spread))
+
+    def plain(self) -> dict[str, Any]:
+        """Return this as JSON for the specification of a cell."""
+        return {key: content for key, content in asdict(self).items() if key != "decimals" or content is not None}
+
+
 class Reference:
-    """The numbers of one printed table."""
+    """The numbers of one printed table.
+
+    ``lines``: those of its file. ``numbers``: what a number is of (as :data:`KEYS`, comparable) -> the number.
+    ``algorithms``: those of which numbers are printed -> where the first stands.
+    """
 
     def __init__(self, path: Path, name: str):
         """Read the CSV file ``path``, called ``name`` in messages; ConfigError where it is not one."""
-        self.numbers: dict[tuple, dict[str, Any]] = {}
-        #: Algorithms of which numbers are printed -> where the first stands.
+        self.lines: list[Line] = []
+        self.numbers: dict[tuple[float | str, ...], Printed] = {}
         self.algorithms: dict[str, str] = {}
         try:
             with open(path, newline="", encoding="utf-8") as file:
@@ -65,32 +115,29 @@ class Reference:
         for column, known in NAMES.items():
             if row[column] not in known:
                 raise ConfigError(unknown(column, row[column], known - {""}, where))
-        if row["variant"].endswith(GRID):
-            place = 1
-            while _key({**row, "variant": f"{row['variant']};{place}"}) in self.numbers:
-                place += 1
-            row = {**row, "variant": f"{row['variant']};{place}"}
-        if row["algorithm"]:
-            self.algorithms.setdefault(row["algorithm"], where)
-        key = _key(row)
+        line = Line(**{each.name: row[each.name] for each in fields(Line) if each.name in row})
+        self.lines.append(line)
+        if line.algorithm:
+            self.algorithms.setdefault(line.algorithm, where)
+        key = _key(vars(line))
+        if line.variant.endswith(GRID):
+            places = (replace(line, variant=f"{line.variant};{place}") for place in itertools.count(1))
+            key = next(key for key in (_key(vars(one)) for one in places) if key not in self.numbers)
         if key in self.numbers:
             raise ConfigError(f"{where}: this number is given twice: {key}")
-        number = {
-            "value": _number(row, "value", where),
-            "spread": _number(row, "std", where),
-            "note": row["notes"],
-        }
-        if row["value"]:
-            number["decimals"] = len(row["value"].partition(".")[2])
-        self.numbers[key] = number
+        decimals = len(line.value.partition(".")[2]) if line.value else None
+        numbers = _number(line.value, f"{where}: value"), _number(line.std, f"{where}: std")
+        self.numbers[key] = Printed(*numbers, line.notes, decimals)
 
-    def printed(self, what: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the number of ``what`` (a value for each of ``KEYS``, an absent one being empty), or None.
-
-        The number is {"value", "spread", "note", "decimals"} in the printed unit; where "-" is printed, the value is
-        None and there are no decimals.
-        """
+    def printed(self, what: Mapping[str, Any]) -> Printed | None:
+        """Return the number of ``what`` (a value for each of ``KEYS``, an absent one being empty), or None."""
         return self.numbers.get(_key({**dict.fromkeys(KEYS, ""), **what}))
+
+
+def read_all(root: Path) -> dict[str, Reference]:
+    """Return the printed tables in ``root``/config/reference by name; ConfigError where one is not a table."""
+    paths = sorted((root / "config" / "reference").glob("[!.]*.csv"))  # not an editor's lock or swap file
+    return {path.stem: Reference(path, f"config/reference/{path.name}") for path in paths}
 
 
 def of_split(split: dict[str, Any], clients: int) -> dict[str, Any]:
@@ -104,26 +151,29 @@ def of_split(split: dict[str, Any], clients: int) -> dict[str, Any]:
     }
 
 
-def _number(row: dict[str, str], column: str, where: str) -> float | None:
-    """Return the number in a column, None where nothing is printed."""
-    try:
-        number = float(row[column]) if row[column] else None
-    except ValueError:
-        number = math.nan
-    if number is not None and not math.isfinite(number):
-        raise ConfigError(f"{where}: {column}: {row[column]!r} is not a finite number")
-    return number
+def comparable(value: Any) -> float | str:
+    """Return a number as a float, rounded so that 100 times a fraction is the percentage; text as it is.
 
-
-def _key(row: dict[str, Any]) -> tuple:
-    return tuple(_comparable(row[name]) for name in KEYS)
-
-
-def _comparable(value: Any) -> Any:
-    """Return a number as a float, rounded so that 100 times a fraction is the percentage; text as it is."""
+    Numbers compare as numbers, whatever their decimals; everything else as text.
+    """
     if value in ("", None):
         return ""
     try:
         return round(float(value), 9)
     except ValueError:
         return value
+
+
+def _number(text: str, where: str) -> float | None:
+    """Return the number that ``text`` is, None where nothing is printed."""
+    try:
+        number = float(text) if text else None
+    except ValueError:
+        number = math.nan
+    if number is not None and not math.isfinite(number):
+        raise ConfigError(f"{where}: {text!r} is not a finite number")
+    return number
+
+
+def _key(what: Mapping[str, Any]) -> tuple[float | str, ...]:
+    return tuple(comparable(what[name]) for name in KEYS)

@@ -21,8 +21,8 @@ class Unit:
     said: str
 
 
-#: Names as in config/reference, where the empty unit is ``number`` here.
-PRINTED = {
+#: Printed units, by their names in config/reference, where the empty unit is ``number`` here.
+UNITS = {
     "percent": Unit("fraction", 100.0, 2, " in percent"),
     "pp": Unit("fraction", 100.0, 2, " in percentage points"),
     "rounds": Unit("rounds", 1.0, 1, ", counted from round 1"),
@@ -37,14 +37,16 @@ PRINTED = {
     "V": Unit("ratio", 1.0, 2, " in units of the base row's total"),
 }
 
-#: Printed unit -> (stored unit, printed units in one stored unit).
-UNITS = {name: (unit.stored, unit.factor) for name, unit in PRINTED.items()}
-
 #: Units whose numbers are whole where they are no mean.
 WHOLE = ("rounds", "count")
 
 #: Units of amounts that a small set-up has a tiny part of: the papers' decimals would show nothing.
 AMOUNTS = ("s", "minutes", "GB", "GB_params")
+
+
+def units_of(stored: str) -> list[str]:
+    """Return the printed units of what cells store in the unit ``stored``."""
+    return [name for name, unit in UNITS.items() if unit.stored == stored]
 
 
 def written(value: float | None, spread: float | None, unit: str, decimals: int | None = None) -> str:
@@ -55,7 +57,7 @@ def written(value: float | None, spread: float | None, unit: str, decimals: int 
     """
     if value is None:
         return ""
-    factor, places = PRINTED[unit].factor, _places(value, unit, decimals)
+    factor, places = UNITS[unit].factor, _places(value, unit, decimals)
     if places is None:
         return " ± ".join(f"{number * factor:.4g}" for number in (value, spread) if number is not None)
     if spread is None and unit in WHOLE and value == int(value):
@@ -67,7 +69,7 @@ def as_printed(value: float | None, spread: float | None, unit: str, decimals: i
     """Write a paper's number with the decimals that it is printed with; without them as :func:`written`."""
     if value is None or decimals is None:
         return written(value, spread, unit)
-    factor = PRINTED[unit].factor
+    factor = UNITS[unit].factor
     return " ± ".join(f"{number * factor:.{decimals}f}" for number in (value, spread) if number is not None)
 
 
@@ -81,15 +83,15 @@ def of_seeds(values: Sequence[float | None], seeds: Sequence[int], unit: str, de
 
 def signed(value: float, unit: str, decimals: int | None = None) -> str:
     """Write a stored difference with its sign; a printed zero has "+", never a sign that its figures do not show."""
-    number, places = value * PRINTED[unit].factor, _places(0.0, unit, decimals)
+    number, places = value * UNITS[unit].factor, _places(0.0, unit, decimals)
     text = f"{number:+.4g}" if places is None else f"{round(number, places) + 0.0:+.{places}f}"
     return text.replace("-", "−")
 
 
 def _places(value: float, unit: str, decimals: int | None) -> int | None:
     """Return the decimals of a number and of what stands beside it."""
-    own = PRINTED[unit].decimals
-    number = abs(value * PRINTED[unit].factor)
+    own = UNITS[unit].decimals
+    number = abs(value * UNITS[unit].factor)
     if unit in AMOUNTS and 0 < number < 10 ** (1 - own):
         return 1 - math.floor(math.log10(number))
     return decimals if own is None else own

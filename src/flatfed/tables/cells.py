@@ -62,11 +62,13 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from flatfed import forms
 from flatfed.errors import DataError, unknown
 from flatfed.files import sealed, write_json
 from flatfed.papers.metrics import METRICS, RELATIVES, Metric, unit_of
 from flatfed.papers.quantity import TEST
-from flatfed.papers.units import UNITS
+from flatfed.papers.reference import Printed
+from flatfed.papers.units import UNITS, units_of
 from flatfed.runs import curvature
 from flatfed.tables.readings import Found, best, found
 
@@ -103,7 +105,8 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
     spread = statistics.stdev(numbers) if status == "ok" and len(numbers) > 1 else None
     if spread is not None and not math.isfinite(spread):
         raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
-    paper_value, paper_spread, difference = _paper(spec, value)
+    paper = forms.read(Printed, spec["paper"] or {"value": None}, f"{where}: paper")
+    paper_value, paper_spread = paper.stored(spec["unit"])
     there = not any(one.reading is None for one in every)
     analysed = [one.reading.analysis for one in every] if metric.source == "analysis" and status == "ok" else []
     cell = {
@@ -126,9 +129,9 @@ def make(spec: dict[str, Any], out: str | Path) -> dict[str, Any]:
         "base_runs": spec.get("base_runs", []),
         "paper_value": paper_value,
         "paper_spread": paper_spread,
-        "paper_decimals": (spec["paper"] or {}).get("decimals"),
-        "paper_note": (spec["paper"] or {}).get("note") or "",
-        "difference": difference,
+        "paper_decimals": paper.decimals,
+        "paper_note": paper.note or "",
+        "difference": _difference(spec, value, paper_value),
         "compare": spec.get("compare", "values"),
         "problems": list(dict.fromkeys(one.problem for one in every if one.problem)),
         "beside": curvature.beside(analysed, spec["metric"]) if analysed and not relative else None,
@@ -202,15 +205,12 @@ def _best(runs: list[Found]) -> float | None:
     return None if None in numbers else statistics.fmean(numbers)
 
 
-def _paper(spec: dict[str, Any], value: float | None) -> tuple[float | None, float | None, float | None]:
-    """Return the paper's value and spread in the stored unit, and ours minus the paper's."""
-    factor = UNITS[spec["unit"]][1]
-    paper = spec["paper"] or {}
-    stored = [None if paper.get(key) is None else paper[key] / factor for key in ("value", "spread")]
+def _difference(spec: dict[str, Any], value: float | None, paper_value: float | None) -> float | None:
+    """Return our value minus the paper's, None where they do not compare."""
     wanted = spec["scale"] == "paper" and spec.get("compare", "values") == "values"
-    comparable = wanted and value is not None and stored[0] is not None
+    comparable = wanted and value is not None and paper_value is not None
     # Printed numbers have at most six figures; ten decimals drop the dust of binary fractions and nothing else.
-    return stored[0], stored[1], round(value - stored[0], 10) if comparable else None
+    return round(value - paper_value, 10) if comparable else None
 
 
 def _check(spec: dict[str, Any]) -> str:
@@ -230,8 +230,8 @@ def _check(spec: dict[str, Any]) -> str:
     metric = METRICS[spec["metric"]]
     relative = spec.get("relative") or metric.relative
     stored = unit_of(spec["metric"], relative)
-    if UNITS[spec["unit"]][0] != stored:
-        allowed = ", ".join(name for name, (unit, _) in UNITS.items() if unit == stored)
+    if UNITS[spec["unit"]].stored != stored:
+        allowed = ", ".join(units_of(stored))
         what = f"{spec['metric']} as a {relative}" if relative else spec["metric"]
         raise DataError(f"{where}: unit {spec['unit']!r} is not one of {what}; allowed: {allowed}")
     if metric.needs_target and spec["target"] is None:

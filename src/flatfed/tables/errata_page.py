@@ -39,14 +39,14 @@ KINDS = {
 
 def groups(errata: Errata) -> list[tuple[str, list[Erratum]]]:
     """Return (paper in words, its errata) in the file's order."""
-    return [(PAPERS[paper], list(entries)) for paper, entries in groupby(errata.entries(), key=lambda one: one.paper)]
+    return [(PAPERS[paper], list(entries)) for paper, entries in groupby(errata.entries, key=lambda one: one.paper)]
 
 
 def summary(one: Erratum) -> str:
     """Say what a check compared and how much of it does not fit; "" where nothing was recomputed."""
-    if one.found is None:
+    if one.finding is None:
         return ""
-    count, total = len(one.found.lines), one.found.compared
+    count, total = len(one.finding.contradictions), one.finding.compared
     return f"{count} of {total} recomputed {'number does' if total == 1 else 'numbers do'} not fit" if count else (
         f"all {total} recomputed numbers fit"
     )  # fmt: skip
@@ -63,9 +63,10 @@ def markdown(errata: Errata) -> str:
             parts.append(
                 f"**{one.id}**, {KINDS[one.kind]}{escape(where)}: {escape(one.says)}" + (f" *{said}.*" if said else "")
             )
-            if one.found and one.found.lines:
-                head = f"| where | {one.found.said} | {escape(one.found.against)} |\n| --- | ---: | ---: |"
-                rows = [f"| {escape(x.where)} | {escape(x.printed)} | {escape(x.against)} |" for x in one.found.lines]
+            if one.finding and one.finding.contradictions:
+                head = f"| where | {one.finding.source} | {escape(one.finding.against)} |\n| --- | ---: | ---: |"
+                found = one.finding.contradictions
+                rows = [f"| {escape(x.where)} | {escape(x.printed)} | {escape(x.against)} |" for x in found]
                 parts.append("\n".join([head, *rows]))
     return "\n\n".join(parts) + "\n"
 

@@ -8,7 +8,7 @@ from typing import Any
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import FLAG
-from flatfed.papers.units import PRINTED
+from flatfed.papers.units import UNITS
 from flatfed.tables import compare
 
 #: Stands behind another tool's estimate that is further from ours than their errors allow.
@@ -69,7 +69,7 @@ def reading(spec: dict[str, Any], cells: list[dict], usual: int | None, differen
 
 def quantities(spec: dict[str, Any], cells: list[dict]) -> str:
     """Say in the table's own words what the numbers are, and in which units."""
-    units = list(dict.fromkeys(PRINTED[cell["printed_unit"]].said for cell in cells)) or [PRINTED[spec["unit"]].said]
+    units = list(dict.fromkeys(UNITS[cell["printed_unit"]].said for cell in cells)) or [UNITS[spec["unit"]].said]
     if len(units) == 1:
         return spec["metric"] + units[0]
     return f"{spec['metric']} ({', '.join(unit.strip(' ,') for unit in units if unit)}, column by column)"
@@ -192,7 +192,7 @@ def warnings(spec: dict[str, Any], cells: Mapping[tuple[str, str], dict | None])
             cell = cells[column["id"], row["id"]]
             if not warned(cell):
                 continue
-            other, factor = cell["beside"], PRINTED[cell["printed_unit"]].factor
+            other, factor = cell["beside"], UNITS[cell["printed_unit"]].factor
             # Not in the paper's decimals: those of a small number need not show in what two estimates differ.
             ours, theirs, error = (f"{factor * x:.4g}" for x in (cell["value"], other["value"], other["error"]))
             said.append(

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from flatfed import forms
 from flatfed.files import digest_json
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import TEST, Metric, Reading
+from flatfed.papers.reference import Printed
 from flatfed.papers.units import UNITS, as_printed, signed, written
 from flatfed.runs import identity
 from flatfed.runs.record import RunRecord
@@ -156,10 +158,8 @@ def outcomes(cells: Iterable[tuple[dict[str, Any], tuple[str, ...]]], runs: list
 
 
 def _outcome(spec: dict[str, Any], metric: Metric, titles: tuple[str, ...], runs: list[Trained]) -> Outcome:
-    printed, unit = spec["paper"], spec["unit"]
-    stored, factor = UNITS[unit]
-    note, decimals = printed.get("note") or "", printed.get("decimals")
-    value, spread = (None if printed.get(key) is None else printed[key] / factor for key in ("value", "spread"))
+    paper, unit = forms.read(Printed, spec["paper"], "paper"), spec["unit"]
+    decimals, (value, spread) = paper.decimals, paper.stored(unit)
     each = [_number(spec, metric, run) for run in runs]
     numbers = [low if low == high != math.inf else None for low, high in each]
     found = [number for number in numbers if number is not None]
@@ -167,8 +167,8 @@ def _outcome(spec: dict[str, Any], metric: Metric, titles: tuple[str, ...], runs
     mean = statistics.fmean(found) if known else None
     cell = {
         **{key: spec[key] for key in ("table", "column", "row", "metric", "target")},
-        **{"unit": stored, "relative": None, "scale": "paper", "compare": "values", "n": len(runs)},
-        **{"paper_value": value, "paper_spread": spread, "paper_note": note, "printed_unit": unit},
+        **{"unit": UNITS[unit].stored, "relative": None, "scale": "paper", "compare": "values", "n": len(runs)},
+        **{"paper_value": value, "paper_spread": spread, "paper_note": paper.note or "", "printed_unit": unit},
         **{"value": mean, "values": numbers, "seeds": [run.seed for run in runs]},
         "spread": statistics.stdev(found) if known and len(found) > 1 else None,
         "status": "ok" if known else "not_reached" if all(low == math.inf for low, _ in each) else "missing",

@@ -1,7 +1,7 @@
 """The papers' own contradictions, as data: config/errata.yaml, recomputed from config/reference.
 
 Nothing is corrected in the reference numbers. An erratum says which tables it concerns; where the printed numbers show
-it, a check of ``checks`` or ``sentences`` finds it in them again. A note ``flag:B1`` beside a printed number names
+it, a check of ``recomputed`` or ``sentences`` finds it in them again. A note ``flag:B1`` beside a printed number names
 the erratum of that cell; an erratum that no number is flagged with stands under its tables as a whole.
 """
 
@@ -28,7 +28,7 @@ WHERE = "config/errata.yaml"
 class Erratum:
     """One entry: ``says`` in one line, ``tables`` it concerns (ids), ``kind`` of schema, ``check`` that recomputes it.
 
-    ``found`` is what the check found in the printed numbers, None where nothing can be recomputed.
+    ``finding`` is what the check found in the printed numbers, None where nothing can be recomputed.
     """
 
     id: str
@@ -36,7 +36,7 @@ class Erratum:
     kind: str
     tables: tuple[str, ...]
     says: str
-    found: Finding | None
+    finding: Finding | None
 
 
 class Errata:
@@ -58,13 +58,14 @@ class Errata:
                 _check_arguments(entry["check"], f"{WHERE}: {name}.check")
 
     @cached_property
-    def _entries(self) -> list[Erratum]:
+    def entries(self) -> list[Erratum]:
+        """All errata, recomputed; ConfigError for a check whose arguments mean nothing in the printed tables."""
         result = []
         for name, entry in self.document.items():
             check = dict(entry.get("check", {}))
             kind = check.pop("name", None)
             try:
-                found = CHECKS[kind](self.numbers, **check) if kind else None
+                finding = CHECKS[kind](self.numbers, **check) if kind else None
             except ConfigError as error:
                 raise ConfigError(f"{WHERE}: {name}.check ({kind}): {error}") from None
             except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
@@ -72,12 +73,8 @@ class Errata:
                 raise ConfigError(
                     f"{WHERE}: {name}.check ({kind}): cannot be recomputed with {{{given}}}: {error!r}"
                 ) from None
-            result.append(Erratum(name, entry["paper"], entry["kind"], tuple(entry["tables"]), entry["says"], found))
+            result.append(Erratum(name, entry["paper"], entry["kind"], tuple(entry["tables"]), entry["says"], finding))
         return result
-
-    def entries(self) -> list[Erratum]:
-        """Return all errata, recomputed; ConfigError for a check whose arguments mean nothing in the printed tables."""
-        return self._entries
 
     def flags(self, table: str) -> dict[str, str]:
         """Return id -> line of the errata that single numbers of ``table`` are flagged with."""
@@ -97,7 +94,7 @@ class Errata:
         ]
 
     def _flagged(self, table: str) -> set[str]:
-        return {flag for row in self.numbers.tables.get(table, ()) for flag in FLAG.findall(row["notes"])}
+        return {flag for line in self.numbers.tables.get(table, ()) for flag in FLAG.findall(line.notes)}
 
 
 def _check_arguments(check: dict[str, Any], where: str) -> None:

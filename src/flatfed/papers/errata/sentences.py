@@ -6,9 +6,9 @@ from itertools import pairwise
 from typing import Any
 
 from flatfed.papers.errata.numbers import Numbers, named
-from flatfed.papers.errata.recomputed import CHECKS, Finding, Line, check
+from flatfed.papers.errata.recomputed import CHECKS, Finding, check
 
-__all__ = ["CHECKS"]  # of this file and of checks
+__all__ = ["CHECKS"]  # those of this file are entered beside those of recomputed.py
 
 
 @check
@@ -17,40 +17,37 @@ def said_in_text(numbers: Numbers, sentences: list[dict[str, Any]]) -> Finding:
 
     Each sentence has ``what``, ``said`` and ``of``, a list of one or two selections, each naming ``table`` and fields.
     """
-    lines = []
+    finding = Finding("table", "text")
     for sentence in sentences:
-        rows = [numbers.one(**{**select}) for select in sentence["of"]]
-        value = float(rows[0]["value"]) - (float(rows[1]["value"]) if len(rows) > 1 else 0.0)
-        if abs(value - sentence["said"]) > 1e-9:
-            shown = " − ".join(row["value"] for row in rows) + (f" = {value:.4g}" if len(rows) > 1 else "")
-            lines.append(Line(sentence["what"], f"{sentence['said']:g}", shown))
-    return Finding(tuple(lines), len(sentences), "table", "text")
+        lines = [numbers.line(**selection) for selection in sentence["of"]]
+        value = lines[0].number - (lines[1].number if len(lines) > 1 else 0.0)
+        shown = " − ".join(line.value for line in lines) + (f" = {value:.4g}" if len(lines) > 1 else "")
+        fits = abs(value - sentence["said"]) <= 1e-9
+        finding.compare(fits, sentence["what"], f"{sentence['said']:g}", shown)
+    return finding
 
 
 @check
 def slower_than(numbers: Numbers, tables: list[str], partition: str, than: dict[str, Any]) -> Finding:
     """Find algorithms that need more rounds on ``partition`` than on the harder partition ``than``."""
-    lines, compared = [], 0
+    finding = Finding("the harder partition")
     for table in tables:
-        for row in numbers.rows(table, metric="rounds_to_target", partition=partition):
-            other = numbers.one(table, metric="rounds_to_target", algorithm=row["algorithm"], **than)
-            if not row["value"] or not other["value"]:
-                continue
-            compared += 1
-            if float(row["value"]) > float(other["value"]):
-                lines.append(Line(f"{table}: {named(row)}", row["value"], f"{other['value']} ({other['partition']})"))
-    return Finding(tuple(lines), compared, "the harder partition")
+        for line in numbers.lines(table, metric="rounds_to_target", partition=partition):
+            other = numbers.line(table, metric="rounds_to_target", algorithm=line.algorithm, **than)
+            if line.value and other.value:
+                against = f"{other.value} ({other.partition})"
+                finding.compare(line.number <= other.number, f"{table}: {named(line)}", line.value, against)
+    return finding
 
 
 @check
 def order_in_text(numbers: Numbers, order: list[str], columns: list[dict[str, Any]]) -> Finding:
     """Compare the order, best first, in which a text puts algorithms with the accuracies of table columns."""
-    lines, compared = [], 0
+    finding = Finding("table", "text")
     for column in columns:
-        values = {name: numbers.value(**column, metric="test_accuracy", algorithm=name) for name in order}
+        where = ", ".join(str(part) for part in column.values())
+        values = {name: numbers.number(**column, metric="test_accuracy", algorithm=name) for name in order}
         for better, worse in pairwise(order):
-            compared += 1
-            if values[better] <= values[worse]:
-                where = ", ".join(str(part) for part in column.values())
-                lines.append(Line(where, f"{better} > {worse}", f"{values[better]:.2f} < {values[worse]:.2f}"))
-    return Finding(tuple(lines), compared, "table", "text")
+            fits, against = values[better] > values[worse], f"{values[better]:.2f} < {values[worse]:.2f}"
+            finding.compare(fits, where, f"{better} > {worse}", against)
+    return finding

@@ -10,6 +10,7 @@ def _given(reading: Reading) -> float | None:
     return reading.given
 
 
+#: Stored unit -> the facts that have it.
 FACTS = {
     "count": (
         *("clients", "total_samples", "train_samples", "test_samples", "classes", "domains"),
@@ -20,7 +21,8 @@ FACTS = {
         *("hp_client_level_momentum_alpha", "hp_global_learning_rate", "hp_learning_rate_decay"),
     ),
 }
-for _unit, _names in FACTS.items():
-    for _name in _names:
-        _words = _name.removeprefix("hp_").replace("_", " ").capitalize()
-        METRICS[_name] = Metric(_given, _unit, "given", (), _words, None, _name)
+METRICS |= {
+    name: Metric(_given, unit, "given", (), name.removeprefix("hp_").replace("_", " ").capitalize(), None, name)
+    for unit, names in FACTS.items()
+    for name in names
+}
