@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import yaml
@@ -14,6 +14,7 @@ from flatfed.runs import identity
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.record import RunRecord
+from flatfed.specs.cell import CellSpec, Sources
 
 DIGEST = "0" * 64
 ROOT = Path(__file__).resolve().parents[1]
@@ -139,6 +140,17 @@ def asked(runs, whose=""):
         f"{whose}descriptions": identity.pack(found),
         f"{whose}partitions": [None] * len(found),
     }
+
+
+def cell_spec(**asked):
+    """Return the specification of a cell as the command line reads it.
+
+    What a row is read from (``runs``, ``timing``, ...) stands beside the rest; ``base_`` before it: of the base row.
+    """
+    names = {each.name for each in fields(Sources)}
+    own = {key: asked.pop(key) for key in names if key in asked}
+    base = {key: asked.pop(f"base_{key}") for key in names if f"base_{key}" in asked}
+    return forms.read(CellSpec, {**asked, "sources": own, "base_sources": base}, "--spec")
 
 
 def so_far(folder, columns, *, description, **record):

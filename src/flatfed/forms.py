@@ -47,6 +47,21 @@ class Some:
 
 
 @dataclass(frozen=True)
+class Exactly:
+    """A list of ``count`` things of a ``form``."""
+
+    count: int
+    form: Any
+
+
+@dataclass(frozen=True)
+class Values:
+    """A mapping of texts to things of a ``form``."""
+
+    form: Any
+
+
+@dataclass(frozen=True)
 class Named:
     """One of the texts ``known``, each a ``kind`` of thing."""
 
@@ -102,6 +117,8 @@ def _form(hint: Any) -> Any:
         return tuple(None if each is type(None) else _form(each) for each in arguments)
     if origin in (list, tuple, Sequence):
         return [_form(arguments[0])]
+    if origin is dict:
+        return Values(_form(arguments[1]))
     if hint is Any:
         return object
     kind = origin or hint
@@ -121,6 +138,8 @@ def _made(hint: Any, value: Any) -> Any:
         return _made(whole[0], value) if whole and value is not None else value
     if origin in (list, tuple):
         return origin(_made(arguments[0], each) for each in value)
+    if origin is dict:
+        return {key: _made(arguments[1], each) for key, each in value.items()}
     return value
 
 
@@ -144,9 +163,12 @@ def check(value: Any, form: Any, where: str) -> None:
                 check(value[key], part, _inside(where, key))
             elif key == name:
                 raise DataError(absent("key", key, value, where))
-    elif isinstance(inner, list | Some):
-        for place, one in enumerate(value):
-            check(one, inner.form if isinstance(inner, Some) else inner[0], f"{where}[{place}]")
+    elif isinstance(inner, Values):
+        for key, each in value.items():
+            check(each, inner.form, _inside(where, key))
+    elif isinstance(inner, list | Some | Exactly):
+        for place, each in enumerate(value):
+            check(each, inner[0] if isinstance(inner, list) else inner.form, f"{where}[{place}]")
 
 
 def _is(value: Any, form: Any) -> bool:
@@ -165,6 +187,10 @@ def _is(value: Any, form: Any) -> bool:
         return _is(value, float) and 0 < value <= 1
     if isinstance(form, Some):
         return isinstance(value, list) and bool(value)
+    if isinstance(form, Exactly):
+        return isinstance(value, list) and len(value) == form.count
+    if isinstance(form, Values):
+        return isinstance(value, dict) and all(isinstance(key, str) for key in value)
     if isinstance(form, Named):
         return isinstance(value, str) and value in form.known
     if form in (int, float):
@@ -174,8 +200,9 @@ def _is(value: Any, form: Any) -> bool:
 
 
 def _refuse(value: Any, form: Any, where: str) -> None:
-    if isinstance(form, Named) and isinstance(value, str):
-        raise DataError(unknown(form.kind, value, form.known, where))
+    for named in form if isinstance(form, tuple) else (form,):
+        if isinstance(named, Named) and isinstance(value, str):
+            raise DataError(unknown(named.kind, value, named.known, where))
     shown = json.dumps(value, default=str)
     raise DataError(f"{where}: {shown if len(shown) <= 60 else shown[:57] + '...'} is not {_words(form)}")
 
@@ -191,6 +218,10 @@ def _words(form: Any) -> str:
         return "a number above 0 and at most 1"
     if isinstance(form, Some):
         return "a list of at least one"
+    if isinstance(form, Exactly):
+        return f"a list of {form.count}"
+    if isinstance(form, Values):
+        return WORDS[dict]
     if isinstance(form, Named):
         return f"one of {', '.join(form.known)}"
     kind = form if isinstance(form, type) else type(form)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from harness import description, write_problem
 
+import made
 from flatfed import cli
 from flatfed.data import partition
 from flatfed.figures import curves
@@ -78,7 +79,7 @@ def cell(base: Path | None = None, dealt: str = "partition.npz", base_dealt: str
     if base is not None:
         spec |= {"relative": "difference", "base": "fedsam", "base_runs": [str(base)]}
         spec |= {"base_descriptions": identity.pack([described(OTHER)]), "base_partitions": [base_dealt]}
-    cells.make(spec, "cell.json")
+    cells.make(made.cell_spec(**spec), "cell.json")
 
 
 def figure() -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_experiment_reference import looked_up
 
-from flatfed import algorithms, experiment, models
+from flatfed import algorithms, experiment, forms, models
 from flatfed.runs.places import Places
+from flatfed.specs.cell import CellSpec
 
 ROOT = Path(__file__).parents[2]
 T1, T6 = "fedsmoo2023_T1", "fedsmoo2023_T6"
@@ -27,7 +27,7 @@ def exp() -> experiment.Experiment:
 
 def test_loading_imports_no_torch() -> None:
     code = (
-        "import sys; from flatfed import experiment; found = experiment.load(sys.argv[1]);"
+        "import sys; from flatfed import experiment, forms; found = experiment.load(sys.argv[1]);"
         "[found.table_spec(scale, table) for scale in ('preview', 'paper') for table in found.tables];"
         "print('torch' in sys.modules, 'snakemake' in sys.modules)"
     )
@@ -73,8 +73,9 @@ def test_every_printed_number_finds_its_cell(exp: experiment.Experiment, monkeyp
     for table in (T1, T6):
         cells = exp.cells("paper", table)
         assert len(cells) == 128
-        assert None not in [cell.spec["paper"] for cell in cells]
-        assert len(set(looked_up(exp, table, monkeypatch))) == len(exp.references[table].numbers) == 128
+        used = [id(cell.spec.paper) for cell in cells]
+        assert None not in [cell.spec.paper for cell in cells]
+        assert len(set(used)) == len(exp.references[table].numbers) == 128
 
 
 @pytest.mark.parametrize(
@@ -91,18 +92,18 @@ def test_every_printed_number_finds_its_cell(exp: experiment.Experiment, monkeyp
 )
 def test_printed_numbers(exp, table: str, column: str, row: str, value: float | None, spread: float | None) -> None:
     for scale in experiment.SCALES:
-        paper = exp.cell(scale, table, column, row).spec["paper"]
-        assert (paper["value"], paper["spread"]) == (value, spread)
+        paper = exp.cell(scale, table, column, row).spec.paper
+        assert (paper.value, paper.spread) == (value, spread)
 
 
 def test_targets_are_those_of_the_scale(exp: experiment.Experiment) -> None:
     column = "cifar100-path10-200.rounds_to_target-t1"
-    preview, paper = (exp.cell(scale, T6, column, "fedsmoo").spec["target"] for scale in experiment.SCALES)
+    preview, paper = (exp.cell(scale, T6, column, "fedsmoo").spec.target for scale in experiment.SCALES)
     assert paper == 0.33
     assert 0 < preview < 1
-    spec = exp.table_spec("preview", T6, [column])["columns"][0]
-    assert spec["paper_target"] == 0.33
-    assert spec["headers"] == ["CIFAR-100", "Pathological, c = 10", "acc = 33%"]
+    spec = exp.table_spec("preview", T6, [column]).columns[0]
+    assert spec.paper_target == 0.33
+    assert spec.headers == ["CIFAR-100", "Pathological, c = 10", "acc = 33%"]
 
 
 def test_a_run_is_fully_described(exp: experiment.Experiment) -> None:
@@ -129,7 +130,7 @@ def test_all_runs_of_all_tables_are_json_and_lie_apart(exp: experiment.Experimen
                 assert json.loads(text) == run.description
                 assert seen.setdefault(run.path, text) == text
             for cell in exp.cells(scale, table):
-                assert json.loads(json.dumps(cell.spec)) == cell.spec
+                assert forms.read(CellSpec, json.loads(json.dumps(forms.plain(cell.spec))), "it") == cell.spec
     assert len(set(seen.values())) == len(seen)
 
 
@@ -167,7 +168,7 @@ def test_a_protocols_variant_shares_partitions_not_runs(exp: experiment.Experime
     assert variant.description["partition"] == plain.description["partition"]
     assert variant.description["update"] == plain.description["update"]
     cell = exp.cell("paper", "cifar10_cnn", "path3-100", "fedavg")
-    assert (cell.spec["paper"]["value"], cell.spec["compare"]) == (74.08, "ordering")
+    assert (cell.spec.paper.value, cell.spec.compare) == (74.08, "ordering")
 
 
 def test_an_algorithms_variant_changes_what_it_says(exp: experiment.Experiment) -> None:
@@ -232,8 +233,8 @@ def test_figures(exp: experiment.Experiment) -> None:
 
 def test_report_names_every_run_once(exp: experiment.Experiment) -> None:
     spec = exp.report_spec("preview")
-    assert len(spec["runs"]) == len(set(spec["runs"])) == len(spec["made_of"]["runs"]) == 64
-    assert [table["table"] for table in spec["tables"]] == [T1, T6]
+    assert len(spec.runs) == len(set(spec.runs)) == len(spec.made_of["runs"]) == 64
+    assert [table.table for table in spec.tables] == [T1, T6]
 
 
 def test_a_new_row_split_and_table_cost_a_line_each(tmp_path: Path) -> None:
@@ -253,8 +254,8 @@ def test_a_new_row_split_and_table_cost_a_line_each(tmp_path: Path) -> None:
     }
     (tmp_path / "config" / "tables" / "mine.yaml").write_text(yaml.safe_dump(table))
     found = experiment.load(tmp_path)
-    printed = {(c.spec["column"], c.spec["row"]): c.spec["paper"] for c in found.cells("paper", "mine")}
-    assert printed["path3-100", "fedavg"]["value"] == 74.08
+    printed = {(c.spec.column, c.spec.row): c.spec.paper for c in found.cells("paper", "mine")}
+    assert printed["path3-100", "fedavg"].value == 74.08
     assert printed["path3-100", "fedcm~slow"] is None
     assert printed["iid-50", "fedavg"] is None
     slow = found.run("paper", CIFAR10, "iid-50", "fedcm~slow", 1).description
@@ -280,7 +281,7 @@ def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, p
     plain = exp.partition_spec("paper", CIFAR10, "dir0.6-100", 1)
     assert "client_test" not in plain, "of protocols that do not look at clients by themselves"
     table = {"cifar10": "fedsam2022_T2", "cifar100": "fedsam2022_T5", "emnist": "fedsam2022_T4"}[data]
-    notes = exp.table_spec("paper", table)["notes"]
+    notes = exp.table_spec("paper", table).notes
     (said,) = [note for note in notes if note.startswith("Not stated by the paper, deviation over clients")]
     assert f"over {paper} test images of a client" in said
 
@@ -289,12 +290,12 @@ def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, p
 def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> None:
     table, column = "dfedsam2023_T1", "cifar100-dir0.3-100-norep"
     own = {"train_accuracy": "node_train_accuracy", "generalization_error": "node_generalization_error"}
-    shown = {(c.spec["column"], c.spec["row"]): c.spec for c in exp.cells(scale, table)}
+    shown = {(c.spec.column, c.spec.row): c.spec for c in exp.cells(scale, table)}
     for metric, other in {**own, "test_accuracy": "test_accuracy"}.items():
         for row in exp.tables[table].rows:
             server = row in ("fedavg", "fedsam")
-            assert shown[f"{column}.{metric}", row]["metric"] == (metric if server else other)
-    printed = {row: shown[f"{column}.train_accuracy", row]["paper"]["value"] for row in ("fedavg", "dfedavg")}
+            assert shown[f"{column}.{metric}", row].metric == (metric if server else other)
+    printed = {row: shown[f"{column}.train_accuracy", row].paper.value for row in ("fedavg", "dfedavg")}
     assert printed == {"fedavg": 99.99, "dfedavg": 99.56}
     for run in exp.table_runs(scale, table):
         assert run.description["evaluation"]["sets"] == ["test", "train", "nodes"]
@@ -304,13 +305,13 @@ def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> No
         f"Train: of rows without a server ({names}), train accuracy of each node's own model on its own images, mean "
         "over nodes; of the others, train accuracy. They are two quantities, so none is marked as best."
     )
-    assert spec["notes"].count(of_train) == 1
-    assert sum(note.startswith("Generalisation error: of rows without a server") for note in spec["notes"]) == 1
-    assert sum("99.56 % of DFedAvg on CIFAR-100" in note for note in spec["notes"]) == 1, "why"
-    assert sum("has two models in it" in note for note in spec["notes"]) == 1
+    assert spec.notes.count(of_train) == 1
+    assert sum(note.startswith("Generalisation error: of rows without a server") for note in spec.notes) == 1
+    assert sum("99.56 % of DFedAvg on CIFAR-100" in note for note in spec.notes) == 1, "why"
+    assert sum("has two models in it" in note for note in spec.notes) == 1
     validation = exp.table_spec(scale, table, [f"{column}.test_accuracy"])
-    assert not [note for note in validation["notes"] if "of rows without a server (" in note]
-    assert not [n for n in exp.table_spec(scale, "dfedsam2023_T2")["notes"] if "of rows without a server (" in n]
+    assert not [note for note in validation.notes if "of rows without a server (" in note]
+    assert not [n for n in exp.table_spec(scale, "dfedsam2023_T2").notes if "of rows without a server (" in n]
 
 
 def test_models_take_the_images_they_are_given(exp: experiment.Experiment) -> None:

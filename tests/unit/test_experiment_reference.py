@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import experiment
+from flatfed import experiment, forms
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,20 +63,9 @@ def own(exp: experiment.Experiment) -> list[str]:
     return [name for name, table in exp.tables.items() if table.reference == name]
 
 
-def looked_up(exp: experiment.Experiment, table: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the identities of the printed numbers that the cells of ``table`` look up, one for each that finds one."""
-    reference, found = exp.references[table], []
-    with monkeypatch.context() as patch:
-        printed = reference.printed
-        patch.setattr(reference, "printed", lambda what: found.append(printed(what)) or found[-1])
-        cells = exp.cells("paper", table)
-    assert [cell.spec["paper"] for cell in cells] == [number and number.plain() for number in found]
-    return [id(number) for number in found if number]
-
-
-def test_every_printed_number_is_looked_up_by_one_cell(exp, monkeypatch) -> None:
+def test_every_printed_number_is_looked_up_by_one_cell(exp) -> None:
     for table in own(exp):
-        used = looked_up(exp, table, monkeypatch)
+        used = [id(cell.spec.paper) for cell in exp.cells("paper", table) if cell.spec.paper is not None]
         printed = {id(number): key for key, number in exp.references[table].numbers.items()}
         assert len(used) == len(set(used)), f"{table}: two cells look up the same number"
         missed = [key for identity, key in printed.items() if identity not in set(used)]
@@ -86,8 +75,8 @@ def test_every_printed_number_is_looked_up_by_one_cell(exp, monkeypatch) -> None
 def test_what_a_table_prints_is_its_cells_at_either_scale(exp: experiment.Experiment) -> None:
     for table in own(exp):
         for paper, preview in zip(exp.cells("paper", table), exp.cells("preview", table), strict=True):
-            assert paper.spec["paper"] == preview.spec["paper"]
-            assert (paper.spec["metric"], paper.spec["unit"]) == (preview.spec["metric"], preview.spec["unit"])
+            assert paper.spec.paper == preview.spec.paper
+            assert (paper.spec.metric, paper.spec.unit) == (preview.spec.metric, preview.spec.unit)
 
 
 @pytest.mark.parametrize(
@@ -106,21 +95,21 @@ def test_what_a_table_prints_is_its_cells_at_either_scale(exp: experiment.Experi
     ],
 )
 def test_numbers_read_off_the_papers(exp, table: str, column: str, row: str, value: float) -> None:
-    assert exp.cell("paper", table, column, row).spec["paper"]["value"] == value
+    assert exp.cell("paper", table, column, row).spec.paper.value == value
 
 
 def test_facts_are_the_configurations(exp: experiment.Experiment) -> None:
     """What is printed of data sets and searched values is what the configuration says, number by number."""
     for table in own(exp):
         for cell in exp.cells("paper", table):
-            paper, given = cell.spec["paper"], cell.spec.get("given")
-            if paper and given is not None and cell.spec["column"] != "total_samples":
-                assert given == pytest.approx(paper["value"]), (table, cell.spec["column"], cell.spec["row"])
+            paper, given = cell.spec.paper, cell.spec.sources.given
+            if paper and given is not None and cell.spec.column != "total_samples":
+                assert given == pytest.approx(paper.value), (table, cell.spec.column, cell.spec.row)
 
 
 def test_decentralised_rows_have_a_topology_and_the_same_deal(exp: experiment.Experiment) -> None:
     cells = exp.cells("paper", "dfedsam2023_T1", ["cifar10-dir0.6-100-norep.test_accuracy"])
-    served = {cell.spec["row"]: cell.runs[0].description for cell in cells}
+    served = {cell.spec.row: cell.runs[0].description for cell in cells}
     assert {row for row, about in served.items() if "topology" not in about} == {"fedavg", "fedsam"}
     assert served["dfedsam"]["topology"] == {"graph": "clique", "neighbours": 10}
     assert served["dfedsam"]["partition"] == served["fedavg"]["partition"]
@@ -129,8 +118,8 @@ def test_decentralised_rows_have_a_topology_and_the_same_deal(exp: experiment.Ex
 
 def test_base_rows_are_paired_seed_by_seed(exp: experiment.Experiment) -> None:
     spec = exp.cell("paper", "fedsmoo2023_T3", "path3-100.rounds_to_target_speedup-t2", "fedsmoo").spec
-    assert (spec["relative"], spec["base"], spec["unit"]) == ("speedup", "fedavg", "x")
-    assert [run.replace("fedsmoo/seed", "fedavg/seed") for run in spec["runs"]] == spec["base_runs"]
+    assert (spec.relative, spec.base, spec.unit) == ("speedup", "fedavg", "x")
+    assert [run.replace("fedsmoo/seed", "fedavg/seed") for run in spec.sources.runs] == spec.base_sources.runs
 
 
 def test_specifications_fit_into_an_argument(exp: experiment.Experiment) -> None:
@@ -140,7 +129,7 @@ def test_specifications_fit_into_an_argument(exp: experiment.Experiment) -> None
         specs = [more.table_spec(scale, table) for table in more.tables]
         specs += [more.figure(scale, name).spec for name in more.figures]
         specs += [cell.spec for table in more.tables for cell in more.cells(scale, table)]
-        assert max(len(json.dumps(spec)) for spec in specs) < 100_000
+        assert max(len(json.dumps(forms.plain(spec))) for spec in specs) < 100_000
 
 
 def test_runs_are_shared_across_tables_and_papers(exp: experiment.Experiment) -> None:

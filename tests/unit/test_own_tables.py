@@ -51,7 +51,7 @@ def test_selections_and_everything_leave_it_out_and_say_so():
     (line,) = found.left_out()
     assert line.startswith("Left out: results/preview/tables/photos.md") and line.endswith(PAPER)
     assert found.left_out("paper") == []
-    assert found.report_spec("preview")["left_out"] == [line]
+    assert found.report_spec("preview").left_out == [line]
     assert {name for name, _ in scales.every(found, "paper")[0]} == {*found.tables}
     assert {name for name, _ in scales.every(found, "preview")[0]} == {*found.tables} - {"photos"}
     asked = requested.files(found)
@@ -73,7 +73,7 @@ def test_a_table_without_reference_says_nothing_of_papers(here):
         spec = cell.spec
         kept = ("table", "column", "row", "scale", "metric", "unit", "window", "rounds", "seeds")
         made = {
-            **{key: spec[key] for key in kept},
+            **{key: getattr(spec, key) for key in kept},
             **{"printed_unit": "percent", "relative": None, "base": None, "compare": "values", "status": "ok"},
             **{"value": 0.5, "spread": 0.1, "spread_kind": "seeds", "n": 2, "values": [0.4, 0.6], "best": [0.4, 0.6]},
             **{"reached": None, "target": None, "runs": ["a", "b"], "base_runs": [], "paper_value": None},
@@ -118,5 +118,5 @@ def test_what_is_not_chosen_of_a_grid_is_said_without_a_paper():
         change(content)
         content["splits"]["skewed"]["clients"] = 3
 
-    notes = load(change=fewer).table_spec("paper", "photos")["notes"]
+    notes = load(change=fewer).table_spec("paper", "photos").notes
     assert len(notes) == 1 and notes[0].startswith("Untuned, FedSAM: rho is ") and "out of 0.01, 0.1" in notes[0]

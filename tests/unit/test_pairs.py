@@ -190,14 +190,14 @@ def test_folders_that_cannot_be_are_refused(folder, tmp_path):
 
 
 def test_tables_say_where_paper_and_official_code_part():
-    notes = experiment.load(ROOT).table_spec("paper", "fedsmoo2023_T1")["notes"]
+    notes = experiment.load(ROOT).table_spec("paper", "fedsmoo2023_T1").notes
     said = [line for line in notes if " is followed in " in line]
     assert [line for line in said if line.startswith("FedSMOO: ")] == [
         "FedSMOO: the official code is followed in s, the global perturbation from mu_i alone, or from mu_i minus the "
         "last perturbation (what public code runs, as repaired in 502bec6)."
     ]
     assert any(line.startswith("SCAFFOLD, FedCM, MoFedSAM: the paper is followed in steps, K:") for line in said)
-    assert not [line for line in experiment.load(ROOT).table_spec("preview", "fedsmoo2023_T1")["notes"] if line in said]
+    assert not [line for line in experiment.load(ROOT).table_spec("preview", "fedsmoo2023_T1").notes if line in said]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_tables_say_where_paper_and_official_code_part():
     ],
 )
 def test_tables_say_what_the_papers_do_not(table, line):
-    notes = experiment.load(ROOT).table_spec("paper", table)["notes"]
+    notes = experiment.load(ROOT).table_spec("paper", table).notes
     assert any(note.startswith(f"Not stated by the paper, {line}") for note in notes)
 
 
@@ -227,7 +227,7 @@ def test_tables_say_what_the_papers_do_not(table, line):
 )
 def test_what_is_not_true_of_a_table_does_not_stand_under_it(table, lines):
     """One clique a round is no ring, 200 clients are not there, nor is FedAdam."""
-    notes = experiment.load(ROOT).table_spec("paper", table)["notes"]
+    notes = experiment.load(ROOT).table_spec("paper", table).notes
     assert any(note.startswith("Not stated by the paper") for note in notes)
     for line in lines:
         assert not [note for note in notes if note.startswith(f"Not stated by the paper, {line}:")]
@@ -237,9 +237,9 @@ def test_a_part_of_a_table_says_that_it_is_one():
     exp = experiment.load(ROOT)
     four = [name for name in exp.tables["fedsmoo2023_T1"].columns if name.startswith("cifar10-")][:4]
     for scale in ("preview", "paper"):
-        first, *_ = exp.table_spec(scale, "fedsmoo2023_T1", four)["notes"]
+        first, *_ = exp.table_spec(scale, "fedsmoo2023_T1", four).notes
         assert first.startswith("Shown: 4 of its 16 columns")
-        assert not any(note.startswith("Shown:") for note in exp.table_spec(scale, "fedsmoo2023_T1")["notes"])
+        assert not any(note.startswith("Shown:") for note in exp.table_spec(scale, "fedsmoo2023_T1").notes)
 
 
 def test_figures_say_what_the_paper_does_not_as_tables_do():
@@ -247,7 +247,7 @@ def test_figures_say_what_the_paper_does_not_as_tables_do():
     for figure, table in (("fedsmoo2023_F7", "fedsmoo2023_T1"), ("fedsam2022_F1", "fedsam2022_T1")):
         assert exp.figure("preview", figure).spec["unstated"] == []
         said = exp.figure("paper", figure).spec["unstated"]
-        notes = exp.table_spec("paper", table)["notes"]
+        notes = exp.table_spec("paper", table).notes
         assert said and {f"Not stated by the paper, {line}." for line in said} <= set(notes)
     surfaces = exp.figure("paper", "dfedsam2023_F2").spec["unstated"]
     for line in ("rounds: 500", "augmentation: none"):
@@ -261,7 +261,7 @@ def test_figures_say_what_the_paper_does_not_as_tables_do():
 
 
 def test_tables_say_where_neither_is_followed():
-    notes = experiment.load(ROOT).table_spec("paper", "fedlesam2024_T2")["notes"]
+    notes = experiment.load(ROOT).table_spec("paper", "fedlesam2024_T2").notes
     rows = "FedLESAM, FedLESAM-D, FedLESAM-S: "
     assert [line.removeprefix(rows) for line in notes if line.startswith(rows)] == [
         "the paper is followed in direction, each client's own last model, or the server's last step (section 4.1 "

@@ -6,6 +6,7 @@ import base64
 import html.parser
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ import torch
 from jinja2 import Environment, StrictUndefined
 
 import made
-from flatfed import __version__
+from flatfed import __version__, forms
+from flatfed.commands import specifications
 from flatfed.engine.job.machine import machine
 from flatfed.errors import DataError
 from flatfed.runs import record as records
+from flatfed.specs.report import ReportSpec
 from flatfed.tables import report, runs
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +46,7 @@ def make_run(
     return made.run(folder, {"round": [done], "test_accuracy": [0.5]}, **about)
 
 
-def specify(tmp_path: Path, folders: list[str], **changes) -> dict:
+def specify(tmp_path: Path, folders: list[str], **changes) -> ReportSpec:
     table = {
         "table": "fedsmoo2023_T1", "scale": "preview", "title": "Accuracy & <more>", "metric": "Test accuracy",
         "unit": "percent", "rows": [{"id": "fedavg", "label": "FedAvg"}], "cells": str(tmp_path / "cells"),
@@ -62,7 +65,8 @@ def specify(tmp_path: Path, folders: list[str], **changes) -> dict:
         {"figure": "fedsmoo2023_F5", "title": "Map", "caption": "", "png": str(tmp_path / "absent.png"), **said},
     ]
     spec = {"scale": "preview", "tables": [table], "figures": pictures, **made.made_of(folders)}
-    return {**spec, "configuration": {"scale": "preview", "data": {"cifar10": "<path>"}}, **changes}
+    configuration = {"scale": "preview", "data": {"cifar10": "<path>"}}
+    return forms.read(ReportSpec, {**spec, "configuration": configuration, **changes}, "--spec")
 
 
 @pytest.fixture
@@ -124,7 +128,7 @@ def test_a_number_leads_to_its_run_and_shows_its_seeds(tmp_path):
     (cells / "a").mkdir(parents=True)
     (cells / "a/fedavg.json").write_text(json.dumps(cell))
     spec = specify(tmp_path, folders)
-    spec["tables"][0]["cells"] = str(cells)
+    spec = replace(spec, tables=[replace(spec.tables[0], cells=str(cells))])
     report.make(spec, tmp_path / "preview/report.html")
     page = (tmp_path / "preview/report.html").read_text()
     place = "run/fedsmoo-cifar10/dir0.6-100/fedavg"
@@ -194,7 +198,7 @@ def test_the_page_nests(page):
 
 def test_an_empty_report_is_a_report(tmp_path):
     spec = {"scale": "paper", "tables": [], "figures": [], **made.made_of([]), "configuration": {}}
-    report.make(spec, tmp_path / "report.html")
+    report.make(forms.read(ReportSpec, spec, "--spec"), tmp_path / "report.html")
     text = plain((tmp_path / "report.html").read_text())
     assert "No table was asked for" in text and "No run has been made" in text and "Preview" not in text
 
@@ -204,8 +208,8 @@ def test_damaged_runs_and_absent_keys_are_named(tmp_path):
     (folder / "run.json").write_text("[]")
     with pytest.raises(DataError, match=r"run\.json: not the record of a run"):
         report.make(specify(tmp_path, [str(folder)]), tmp_path / "report.html")
-    with pytest.raises(DataError, match="lacks runs, made_of, configuration"):
-        report.make({"scale": "paper", "tables": [], "figures": []}, tmp_path / "report.html")
+    with pytest.raises(DataError, match="--spec: key 'runs' is missing"):
+        specifications.checked({"scale": "paper", "tables": [], "figures": []}, "report")
     assert not (tmp_path / "report.html").exists()
 
 

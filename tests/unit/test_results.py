@@ -13,6 +13,7 @@ import pytest
 import made
 from flatfed import cli, experiment
 from flatfed.runs import record as records
+from flatfed.specs.cell import Cell
 from flatfed.tables import results_page
 from flatfed.tables.own_setting import Outcome, Trained, order
 
@@ -144,13 +145,15 @@ def outcome(row, paper, bounds, metric="rounds_to_target", run=None, table="t", 
     low, high = bounds
     run = run or trained()
     value = low if low == high != math.inf else None
-    cell = {
+    accuracy = metric == "test_accuracy"
+    cell = Cell(
         **{"table": table, "column": "c", "row": row, "metric": metric, "target": 0.68, "relative": None},
-        **{"unit": "fraction" if metric == "test_accuracy" else "rounds", "scale": "paper", "compare": "values"},
-        **{"paper_value": paper, "paper_spread": None, "paper_note": note, "n": 1, "spread": None, "seeds": [run.seed]},
-        **{"value": value, "values": [value], "difference": None if None in (value, paper) else value - paper},
-        "status": "missing" if value is None else "ok",
-    }
+        **{"unit": "fraction" if accuracy else "rounds", "printed_unit": "percent" if accuracy else "rounds"},
+        **{"scale": "paper", "compare": "values", "runs": [run.folder], "n": 1, "spread": None, "seeds": [run.seed]},
+        **{"paper_value": paper, "paper_spread": None, "paper_decimals": None, "paper_note": note, "value": value},
+        **{"values": [value], "difference": None if None in (value, paper) else value - paper},
+        status="missing" if value is None else "ok",
+    )
     return Outcome("t", "c", row, "", "", "", cell, [run], [bounds])
 
 

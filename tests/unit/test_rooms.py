@@ -21,6 +21,7 @@ ORDER = (
     ("runs",),
     ("engine",),
     ("papers",),
+    ("specs",),
     ("experiment",),
     ("analysis",),
     ("tables",),

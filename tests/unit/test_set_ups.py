@@ -74,17 +74,17 @@ def test_the_lines_of_tables_name_the_data_sets_that_small_ones_stand_for() -> N
 
 def test_tables_of_curvature_say_of_which_loss_and_images_it_is() -> None:
     for scale, images in (("preview", "500"), ("paper", "4,096")):
-        said = [note for note in EXP.table_spec(scale, "fedsmoo2023_T2")["notes"] if note.startswith("Hessian: ")]
+        said = [note for note in EXP.table_spec(scale, "fedsmoo2023_T2").notes if note.startswith("Hessian: ")]
         assert len(said) == 1 and f"on {images} training images drawn by the run's seed" in said[0]
-        assert any("diag(|w|) H diag(|w|)" in note for note in EXP.table_spec(scale, "fedsmoo2023_T2")["notes"])
-        assert not any(note.startswith("Hessian") for note in EXP.table_spec(scale, "fedsmoo2023_T1")["notes"])
+        assert any("diag(|w|) H diag(|w|)" in note for note in EXP.table_spec(scale, "fedsmoo2023_T2").notes)
+        assert not any(note.startswith("Hessian") for note in EXP.table_spec(scale, "fedsmoo2023_T1").notes)
 
 
 def test_every_table_with_dispfl_says_which_model_is_shown() -> None:
     having = [name for name, table in EXP.tables.items() if "dispfl" in table.rows]
     assert having == ["dfedsam2023_T1", "dfedsam2023_T3"]
     for name, scale in itertools.product(having, ("preview", "paper")):
-        said = [note for note in EXP.table_spec(scale, name)["notes"] if note.startswith("DisPFL ")]
+        said = [note for note in EXP.table_spec(scale, name).notes if note.startswith("DisPFL ")]
         assert len(said) == 1 and "the plain mean of all nodes' models after local training, zeros included" in said[0]
 
 

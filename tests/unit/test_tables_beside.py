@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.runs import curvature
+from flatfed.specs.cell import Cell
+from flatfed.specs.report import ReportSpec
+from flatfed.specs.table import TableSpec
 from flatfed.tables import cells, report, write
-from made import DIGEST, asked, made_of
+from made import DIGEST, asked, cell_spec, made_of
 from made import hessian as made_hessian
 from made import run as make_run
 
@@ -39,7 +43,7 @@ def make_diverged(path: Path) -> str:
     return str(path)
 
 
-def make_cell(folder: Path, column: str, row: str, paths: list[str], scale: str = "paper") -> dict:
+def make_cell(folder: Path, column: str, row: str, paths: list[str], scale: str = "paper") -> Cell:
     spec = {
         "table": "t", "column": column, "row": row, "scale": scale, "metric": METRICS[column], "unit": "number",
         "target": None, "window": 1, "rounds": 3, "seeds": list(range(1, len(paths) + 1)),
@@ -47,7 +51,7 @@ def make_cell(folder: Path, column: str, row: str, paths: list[str], scale: str 
         "analyses": paths,
         "paper": {"value": 100.0, "spread": None, "note": "", "decimals": 1},
     }  # fmt: skip
-    return cells.make(spec, folder / "cells" / column / f"{row}.json")
+    return cells.make(cell_spec(**spec), folder / "cells" / column / f"{row}.json")
 
 
 def specify(folder: Path) -> dict:
@@ -60,7 +64,7 @@ def specify(folder: Path) -> dict:
 
 
 def made(folder: Path) -> dict[str, str]:
-    write.make(specify(folder), folder / "out")
+    write.make(forms.read(TableSpec, specify(folder), "--spec"), folder / "out")
     return {path.suffix[1:]: path.read_text() for path in (folder / "out").iterdir()}
 
 
@@ -68,29 +72,29 @@ def test_a_cell_has_the_means_of_both_and_the_error_of_their_difference(tmp_path
     """Traces of two seeds 20 apart each way cancel; the error is the mean of the seeds'."""
     paths = [make_hessian(tmp_path / "1", (10.0, 10.02), (100, 120)), make_hessian(tmp_path / "2", (12, 12), (90, 70))]
     trace = make_cell(tmp_path, "x.trace", "a", paths)
-    assert (trace["value"], trace["values"]) == (95.0, [100, 90])
-    assert trace["beside"] == {
+    assert (trace.value, trace.values) == (95.0, [100, 90])
+    assert trace.beside == {
         "by": "PyHessian", "value": 95.0, "spread": pytest.approx(50 / math.sqrt(2)), "values": [120, 70],
         "difference": 0.0, "error": pytest.approx(APART, abs=1e-3), "within": True,
     }  # fmt: skip
-    top = make_cell(tmp_path, "x.top", "a", paths)["beside"]
+    top = make_cell(tmp_path, "x.top", "a", paths).beside
     assert (top["difference"], top["error"], top["within"]) == (pytest.approx(0.01), pytest.approx(0.03), True)
-    alone = make_cell(tmp_path, "x.trace", "a", paths[:1])["beside"]
+    alone = make_cell(tmp_path, "x.trace", "a", paths[:1]).beside
     assert (alone["spread"], alone["error"], alone["within"]) == (None, pytest.approx(APART, abs=1e-3), False)
 
 
 @pytest.mark.parametrize(("theirs", "within"), [(10.0299, True), (9.9701, True), (10.0302, False), (9.96, False)])
 def test_an_eigenvalue_is_within_the_sum_of_both_residuals(tmp_path, theirs, within):
     paths = [make_hessian(tmp_path / str(seed), (10.0, theirs), (100, 100)) for seed in (1, 2, 3)]
-    assert make_cell(tmp_path, "x.top", "a", paths)["beside"]["within"] is within
+    assert make_cell(tmp_path, "x.top", "a", paths).beside["within"] is within
 
 
 def test_more_seeds_do_not_make_the_error_of_traces_smaller(tmp_path):
     """Analyses may have been made with the same random vectors, so that their errors need not cancel."""
     paths = [make_hessian(tmp_path / str(seed), (10, 10), (100, 115.3)) for seed in (1, 2, 3)]
-    assert all(make_cell(tmp_path, "x.trace", "a", paths[:n])["beside"]["within"] for n in (1, 2, 3))
+    assert all(make_cell(tmp_path, "x.trace", "a", paths[:n]).beside["within"] for n in (1, 2, 3))
     paths.append(make_hessian(tmp_path / "4", (10, 10), (100, 116.5)))
-    found = make_cell(tmp_path, "x.trace", "a", paths)["beside"]
+    found = make_cell(tmp_path, "x.trace", "a", paths).beside
     assert found["error"] == pytest.approx(APART, abs=1e-3) and not found["within"]
 
 
@@ -139,7 +143,7 @@ def test_the_report_counts_the_warnings_of_its_tables(tmp_path):
     for theirs, said in ((100, False), (160, True)):
         make_cell(tmp_path, "x.trace", "a", [make_hessian(tmp_path / "h", (1, 1), (100, theirs))])
         tables = {"tables": [specify(tmp_path)], "figures": [], **made_of([]), "configuration": {}}
-        report.make({"scale": "paper", **tables}, tmp_path / "report.html")
+        report.make(forms.read(ReportSpec, {"scale": "paper", **tables}, "--spec"), tmp_path / "report.html")
         text = (tmp_path / "report.html").read_text()
         assert ('further apart than their errors allow in <a href="#t">t</a> (1)' in text) is said
         assert ("<strong>Warning.</strong>" in text) is said and "PyHessian" in text
@@ -148,7 +152,7 @@ def test_the_report_counts_the_warnings_of_its_tables(tmp_path):
 def test_without_pyhessians_estimate_the_table_is_as_any_other(tmp_path):
     alone = make_hessian(tmp_path / "1", (1, 1), (2, 2), pyhessian=None, agreement=None)
     both = make_hessian(tmp_path / "2", (1, 1), (2, 2))
-    assert make_cell(tmp_path, "x.trace", "a", [alone, both])["beside"] is None
+    assert make_cell(tmp_path, "x.trace", "a", [alone, both]).beside is None
     texts = made(tmp_path)
     assert not any("PyHessian" in text for text in texts.values()) and "[!WARNING]" not in texts["md"]
 
@@ -157,8 +161,8 @@ def test_a_diverged_run_makes_its_cells_diverged(tmp_path):
     paths = [make_hessian(tmp_path / "1", (10, 10), (100, 100)), make_diverged(tmp_path / "2")]
     for column, ours in (("x.top", 10), ("x.trace", 100)):
         cell = make_cell(tmp_path, column, "a", paths)
-        assert (cell["status"], cell["value"], cell["values"], cell["beside"]) == ("diverged", None, [ours, None], None)
-        assert cell["problems"] == [f"{paths[1]}: the run diverged in round 7"]
+        assert (cell.status, cell.value, cell.values, cell.beside) == ("diverged", None, [ours, None], None)
+        assert cell.problems == [f"{paths[1]}: the run diverged in round 7"]
     texts = made(tmp_path)
     assert texts["md"].count(" diverged |") == 2 and 'class="ours diverged"' in texts["html"]
     assert "2 diverged (a run ended in non-finite numbers)" in texts["md"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from flatfed.errors import DataError
 from flatfed.files import digest_file
 from flatfed.papers.metrics import METRICS, RELATIVES, unit_of
 from flatfed.papers.units import UNITS, as_printed, signed, written
+from flatfed.specs.cell import CellSpec
 from flatfed.tables import cells
 
 DESCRIPTION = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "rounds": 3, "scale": "paper"}
@@ -28,13 +30,13 @@ def make_run(folder: Path, test: list[float], **columns: list[float]) -> str:
     return made.run(folder, columns, description=DESCRIPTION)
 
 
-def specify(metric: str, unit: str, runs: list[str], **changes) -> dict:
+def specify(metric: str, unit: str, runs: list[str], **changes) -> CellSpec:
     spec = {
         "table": "t", "column": "c", "row": "r", "scale": "paper", "metric": metric, "unit": unit, "target": None,
         "window": 1, "rounds": 3, "seeds": list(range(1, len(runs) + 1)), "paper": None,
     }  # fmt: skip
     spec |= {**made.asked(runs), **(made.asked(changes["base_runs"], "base_") if "base_runs" in changes else {})}
-    return {**spec, **changes}
+    return made.cell_spec(**{**spec, **changes})
 
 
 @pytest.fixture
@@ -65,17 +67,17 @@ def test_seconds_that_are_none_are_refused(make, tmp_path, seconds):
 
 def test_generalization_error_is_train_minus_test_over_the_same_window(make, tmp_path):
     run = make_run(tmp_path / "a", [0.2, 0.5, 0.7], train_accuracy=[0.3, 0.8, 0.9])
-    assert make("generalization_error", "pp", [run])["value"] == pytest.approx(0.2)
-    assert make("generalization_error", "pp", [run], window=2)["value"] == pytest.approx((0.3 + 0.2) / 2)
+    assert make("generalization_error", "pp", [run]).value == pytest.approx(0.2)
+    assert make("generalization_error", "pp", [run], window=2).value == pytest.approx((0.3 + 0.2) / 2)
 
 
 def test_nodes_generalization_error_is_of_two_models(make, tmp_path):
     """The nodes' own train accuracy minus their mean's test accuracy; the mean model's train accuracy has no part."""
     columns = {"train_accuracy": [0.3, 0.8, 0.8], "node_train_accuracy": [0.5, 0.95, 0.99]}
     run = make_run(tmp_path / "a", [0.2, 0.5, 0.7], **columns)
-    assert make("node_generalization_error", "pp", [run])["value"] == pytest.approx(0.99 - 0.7)
-    assert make("node_generalization_error", "pp", [run], window=2)["value"] == pytest.approx(0.97 - 0.6)
-    assert make("train_accuracy", "percent", [run])["value"] == 0.8
+    assert make("node_generalization_error", "pp", [run]).value == pytest.approx(0.99 - 0.7)
+    assert make("node_generalization_error", "pp", [run], window=2).value == pytest.approx(0.97 - 0.6)
+    assert make("train_accuracy", "percent", [run]).value == 0.8
 
 
 @pytest.mark.parametrize(
@@ -92,8 +94,8 @@ def test_nodes_generalization_error_is_of_two_models(make, tmp_path):
 )
 def test_a_column_is_read_at_the_final_round(make, tmp_path, metric, column, unit):
     run = make_run(tmp_path / "a", [0.2, 0.5, 0.7], **{column: [0.125, 0.25, 0.5]})
-    assert make(metric, unit, [run])["value"] == 0.5
-    assert make(metric, unit, [run], window=2)["value"] == 0.375
+    assert make(metric, unit, [run]).value == 0.5
+    assert make(metric, unit, [run], window=2).value == 0.375
 
 
 def test_a_column_that_the_protocol_does_not_evaluate_is_named(make, tmp_path):
@@ -104,10 +106,10 @@ def test_a_column_that_the_protocol_does_not_evaluate_is_named(make, tmp_path):
 def test_cost_to_target_counts_twice_the_larger_direction(make, tmp_path):
     """A model of 250 parameters, two clients a round; two vectors down and one up, as FedCM has it."""
     run = make_run(tmp_path / "a", [0.2, 0.6, 0.7], download_bytes=[4000, 8000, 12000], upload_bytes=[2000, 4000, 6000])
-    assert make("communication_cost", "GB_params", [run], target=0.5)["value"] == 2 * 8000 / 4
-    assert make("download_to_target", "GB", [run], target=0.5)["value"] == 8000
-    assert make("upload_to_target", "GB", [run], target=0.65)["value"] == 6000
-    assert make("communication_cost", "GB_params", [run], target=0.9)["status"] == "not_reached"
+    assert make("communication_cost", "GB_params", [run], target=0.5).value == 2 * 8000 / 4
+    assert make("download_to_target", "GB", [run], target=0.5).value == 8000
+    assert make("upload_to_target", "GB", [run], target=0.65).value == 6000
+    assert make("communication_cost", "GB_params", [run], target=0.9).status == "not_reached"
 
 
 @pytest.mark.parametrize(("name", "vectors"), [("fedavg", 1), ("fedlesam", 1), ("fedlesam_d", 2), ("feddyn", 1)])
@@ -117,15 +119,15 @@ def test_cost_to_target_takes_the_vectors_that_the_paper_counts(tmp_path, name, 
     own = {**DESCRIPTION, "rounds": 2, "update": {"name": name, "params": {}}}
     run = made.run(tmp_path / "a", {**columns, "upload_bytes": columns["download_bytes"]}, description=own)
     spec = specify("communication_cost", "GB_params", [run], target=0.5, rounds=2)
-    assert cells.make(spec, tmp_path / "cell.json")["value"] == 2 * vectors * 4000 / 4
-    assert cells.make({**spec, "metric": "upload_to_target", "unit": "GB"}, tmp_path / "cell.json")["value"] == 4000
+    assert cells.make(spec, tmp_path / "cell.json").value == 2 * vectors * 4000 / 4
+    assert cells.make(replace(spec, metric="upload_to_target", unit="GB"), tmp_path / "cell.json").value == 4000
 
 
 def test_a_target_is_held_against_the_accuracy_that_the_protocol_names(make, tmp_path):
     run = make_run(tmp_path / "a", [0.6, 0.9, 0.8], client_test_accuracy=[0.1, 0.55, 0.7])
-    assert make("rounds_to_target", "rounds", [run], target=0.5)["value"] == 1
+    assert make("rounds_to_target", "rounds", [run], target=0.5).value == 1
     cell = make("rounds_to_target", "rounds", [run], target=0.5, accuracy="client_test_accuracy")
-    assert (cell["value"], cell["best"], cell["accuracy"]) == (2, [0.7], "client_test_accuracy")
+    assert (cell.value, cell.best, cell.accuracy) == (2, [0.7], "client_test_accuracy")
     with pytest.raises(DataError, match="column 'client_test_accuracy' is missing"):
         make("test_accuracy", "percent", [make_run(tmp_path / "b", [0.1] * 3)], accuracy="client_test_accuracy")
 
@@ -136,12 +138,12 @@ def test_relative_cells_pair_seeds_before_they_average(make, tmp_path):
     base = [make_run(tmp_path / "b1", [0.1, 0.1, 0.9]), make_run(tmp_path / "b2", [0.1, 0.9, 0.9])]
     also = {"target": 0.5, "base_runs": base, "base": "fedavg"}
     ratio = make("rounds_to_target", "x", ours, relative="ratio", **also)
-    assert ratio["values"] == pytest.approx([1 / 3, 1]) and ratio["value"] == pytest.approx(2 / 3)
-    assert ratio["base_values"] == [3, 2] and ratio["unit"] == "ratio" and ratio["base"] == "fedavg"
-    assert make("rounds_to_target", "x", ours, relative="speedup", **also)["values"] == pytest.approx([3, 1])
+    assert ratio.values == pytest.approx([1 / 3, 1]) and ratio.value == pytest.approx(2 / 3)
+    assert ratio.base_values == [3, 2] and ratio.unit == "ratio" and ratio.base == "fedavg"
+    assert make("rounds_to_target", "x", ours, relative="speedup", **also).values == pytest.approx([3, 1])
     gap = make("rounds_to_target", "rounds", ours, relative="difference", **also)
-    assert gap["values"] == [-2, 0] and gap["unit"] == "rounds"
-    assert make("rounds_to_target", "x", base, relative="ratio", **also)["values"] == [1, 1]
+    assert gap.values == [-2, 0] and gap.unit == "rounds"
+    assert make("rounds_to_target", "x", base, relative="ratio", **also).values == [1, 1]
 
 
 def test_a_base_row_that_does_not_reach_or_is_absent_leaves_no_ratio(make, tmp_path):
@@ -149,9 +151,9 @@ def test_a_base_row_that_does_not_reach_or_is_absent_leaves_no_ratio(make, tmp_p
     late = make("rounds_to_target", "x", ours, relative="ratio", target=0.5, base_runs=[
         make_run(tmp_path / "b", [0.1, 0.1, 0.1])
     ])  # fmt: skip
-    assert (late["status"], late["value"], late["reached"]) == ("not_reached", None, "0/1")
+    assert (late.status, late.value, late.reached) == ("not_reached", None, "0/1")
     gone = make("rounds_to_target", "x", ours, relative="ratio", target=0.5, base_runs=[str(tmp_path / "nowhere")])
-    assert gone["status"] == "missing" and "nowhere" in gone["problems"][0]
+    assert gone.status == "missing" and "nowhere" in gone.problems[0]
 
 
 def test_means_over_splits_and_gains_over_a_base_row(make, tmp_path):
@@ -162,22 +164,22 @@ def test_means_over_splits_and_gains_over_a_base_row(make, tmp_path):
         for name, row in finals.items()
     }
     mean = make("mean_test_accuracy", "percent", runs["a"], seeds=[1, 2])
-    assert mean["values"] == pytest.approx([0.5, 0.7]) and mean["n"] == 2 and mean["best"] == pytest.approx([0.5, 0.7])
+    assert mean.values == pytest.approx([0.5, 0.7]) and mean.n == 2 and mean.best == pytest.approx([0.5, 0.7])
     gain = make("mean_test_accuracy_gain", "pp", runs["a"], seeds=[1, 2], base_runs=runs["b"])
-    assert gain["values"] == pytest.approx([0.1, 0.2]) and gain["relative"] == "difference"
+    assert gain.values == pytest.approx([0.1, 0.2]) and gain.relative == "difference"
     one_short = make("mean_test_accuracy", "percent", [*runs["a"][:3], str(tmp_path / "gone")], seeds=[1, 2])
-    assert one_short["status"] == "missing" and one_short["n"] == 1
+    assert one_short.status == "missing" and one_short.n == 1
 
 
 def test_times_come_from_the_timing_run_and_rounds_from_each_seed(make, tmp_path):
     runs = [make_run(tmp_path / "a", [0.1, 0.9, 0.9]), make_run(tmp_path / "b", [0.1, 0.1, 0.9])]
     path = timing(tmp_path / "t.json", 3.0, 5.0)
-    assert make("seconds_per_round", "s", runs, timing=path)["values"] == [5.0]
-    assert make("total_seconds", "s", runs, timing=path, target=0.5)["values"] == [10.0, 15.0]
-    assert make("compute_time_to_target", "minutes", runs, timing=path, target=0.5)["values"] == [6.0, 9.0]
+    assert make("seconds_per_round", "s", runs, timing=path).values == [5.0]
+    assert make("total_seconds", "s", runs, timing=path, target=0.5).values == [10.0, 15.0]
+    assert make("compute_time_to_target", "minutes", runs, timing=path, target=0.5).values == [6.0, 9.0]
     base = {"base_runs": runs, "base_timing": timing(tmp_path / "u.json", 1.5, 10.0), "relative": "ratio"}
-    assert make("compute_time_to_target", "x", runs, timing=path, target=0.5, **base)["values"] == [2.0, 2.0]
-    assert make("seconds_per_round", "x", runs, timing=path, **{**base, "relative": "speedup"})["values"] == [2.0]
+    assert make("compute_time_to_target", "x", runs, timing=path, target=0.5, **base).values == [2.0, 2.0]
+    assert make("seconds_per_round", "x", runs, timing=path, **{**base, "relative": "speedup"}).values == [2.0]
 
 
 def test_a_cell_says_whose_seconds_were_taken_while_the_machine_was_busy(make, tmp_path):
@@ -186,19 +188,19 @@ def test_a_cell_says_whose_seconds_were_taken_while_the_machine_was_busy(make, t
     Path(busy).write_text(json.dumps({**json.loads(Path(busy).read_text()), "warning": "the machine was busy"}))
     base = {"base_runs": runs, "base_timing": busy, "relative": "ratio", "target": 0.5}
     told = [f"{busy}: the machine was busy"]
-    assert make("seconds_per_round", "s", runs, timing=calm)["warnings"] == []
-    assert make("seconds_per_round", "s", runs, timing=busy)["warnings"] == told
-    assert make("total_seconds", "x", runs, timing=calm, **base)["warnings"] == told
+    assert make("seconds_per_round", "s", runs, timing=calm).warnings == []
+    assert make("seconds_per_round", "s", runs, timing=busy).warnings == told
+    assert make("total_seconds", "x", runs, timing=calm, **base).warnings == told
 
 
 def test_a_timing_that_was_not_made_says_what_makes_it(make, tmp_path):
     runs = [make_run(tmp_path / "a", [0.1, 0.9, 0.9]), make_run(tmp_path / "b", [0.1, 0.1, 0.9])]
     for metric, target in (("seconds_per_round", None), ("total_seconds", 0.5)):
         cell = make(metric, "s", runs, timing=str(tmp_path / "timing.json"), target=target)
-        assert cell["status"] == "missing" and cell["value"] is None
-        assert len(cell["problems"]) == 1 and "undisturbed run of its own only: flatfed time" in cell["problems"][0]
+        assert cell.status == "missing" and cell.value is None
+        assert len(cell.problems) == 1 and "undisturbed run of its own only: flatfed time" in cell.problems[0]
     base = {"base_runs": runs, "base_timing": timing(tmp_path / "u.json", 1, 1), "relative": "ratio", "target": 0.5}
-    assert make("total_seconds", "x", runs, timing=str(tmp_path / "timing.json"), **base)["status"] == "missing"
+    assert make("total_seconds", "x", runs, timing=str(tmp_path / "timing.json"), **base).status == "missing"
 
 
 def test_a_damaged_timing_is_named(make, tmp_path):
@@ -219,7 +221,7 @@ def test_declared_costs_are_those_of_fedlesam_table_7(make, algorithm, stored, s
     ):  # fmt: skip
         paper = {"value": printed, "spread": None, "note": ""}
         cell = make(metric, "x", [], relative="ratio", seeds=[], paper=paper, **also)
-        assert (cell["status"], cell["value"], cell["n"], cell["difference"]) == ("ok", printed, None, 0.0)
+        assert (cell.status, cell.value, cell.n, cell.difference) == ("ok", printed, None, 0.0)
 
 
 def test_analyses_are_read_per_run_and_missing_where_they_are_not_made(make, tmp_path):
@@ -229,11 +231,11 @@ def test_analyses_are_read_per_run_and_missing_where_they_are_not_made(make, tmp
         own["digests"] = {"model": "m", "dataset": made.DIGEST, "partition": made.DIGEST}
         (tmp_path / name).write_text(json.dumps(made.hessian(number, 100.0, **own)))
     paths = [str(tmp_path / "a"), str(tmp_path / "b")]
-    assert make("hessian_top_eigenvalue", "number", runs, analyses=paths)["value"] == 12.0
+    assert make("hessian_top_eigenvalue", "number", runs, analyses=paths).value == 12.0
     gone = make("hessian_trace", "number", runs, analyses=[*paths[:1], str(tmp_path / "c")])
-    assert gone["status"] == "missing" and gone["values"] == [100.0, None] and gone["errors"] is None
-    assert make("hessian_scaled_trace", "number", runs, analyses=paths)["value"] == 10.0
-    errors = make("hessian_top_eigenvalue", "number", runs, analyses=paths)["errors"]
+    assert gone.status == "missing" and gone.values == [100.0, None] and gone.errors is None
+    assert make("hessian_scaled_trace", "number", runs, analyses=paths).value == 10.0
+    errors = make("hessian_top_eigenvalue", "number", runs, analyses=paths).errors
     assert errors == {"estimate": pytest.approx(0.02 / 10), "images": pytest.approx(0.1)}
 
 
@@ -243,7 +245,7 @@ def test_an_analysis_of_format_1_has_nothing_scaled(make, tmp_path):
     own["digests"] = {"model": "m", "dataset": made.DIGEST, "partition": made.DIGEST}
     (tmp_path / "a").write_text(json.dumps({**made.hessian(10.0, 100.0, **own), "format": 1}))
     found = make("hessian_trace", "number", [run], analyses=[str(tmp_path / "a")])
-    assert (found["value"], found["errors"]) == (100.0, None)
+    assert (found.value, found.errors) == (100.0, None)
     with pytest.raises(DataError, match=r"p/s/a/seed1: its hessian.json is of format 1, without the Hessian scaled"):
         make("hessian_scaled_trace", "number", [run], analyses=[str(tmp_path / "a")])
 
@@ -261,7 +263,7 @@ def test_an_analysis_of_another_model_or_other_data_is_refused(make, tmp_path, w
         hessian.write_text(json.dumps(made.hessian(1.0, 1.0, **own, digests={**digests, **changed})))
         return make("hessian_trace", "number", [run], analyses=[str(hessian)])
 
-    assert cell()["value"] == 1.0
+    assert cell().value == 1.0
     with pytest.raises(DataError, match=f"hessian.json: was made with another {what} "):
         cell(**{what: "f" * 64})
     own["run"] = "p/s/b/seed1"
@@ -271,7 +273,7 @@ def test_an_analysis_of_another_model_or_other_data_is_refused(make, tmp_path, w
 
 def test_given_facts_need_no_run(make):
     cell = make("train_samples", "count", [], given=50000, seeds=[], paper={"value": 50000, "spread": None, "note": ""})
-    assert (cell["status"], cell["value"], cell["n"], cell["difference"]) == ("ok", 50000, None, 0)
+    assert (cell.status, cell.value, cell.n, cell.difference) == ("ok", 50000, None, 0)
 
 
 @pytest.mark.parametrize(
@@ -279,8 +281,8 @@ def test_given_facts_need_no_run(make):
     [
         ({"relative": "ratoi"}, "unknown relative 'ratoi'; did you mean 'ratio'?"),
         ({"relative": "ratio", "unit": "percent"}, "'percent' is not one of test_accuracy as a ratio; allowed: x, V"),
-        ({"relative": "ratio", "unit": "x"}, "test_accuracy, ratio to a base row, needs 'base_runs'"),
-        ({"relative": "ratio", "unit": "x", "base_runs": []}, "0 base runs for 1 runs"),
+        ({"relative": "ratio", "unit": "x"}, "test_accuracy, ratio to a base row, needs base_sources of runs"),
+        ({"relative": "ratio", "unit": "x", "base_runs": ["b", "c"]}, "2 base runs for 1 runs"),
         ({"compare": "order"}, "unknown compare 'order'; did you mean 'ordering'?"),
         ({"seeds": [1, 2]}, "1 runs for 2 seeds"),
     ],
@@ -295,7 +297,7 @@ def test_no_difference_is_taken_where_only_the_order_is_compared(make, tmp_path)
     run = make_run(tmp_path / "a", [0.1, 0.2, 0.3])
     paper = {"value": 79.5, "spread": None, "note": ""}
     cell = make("test_accuracy", "percent", [run], paper=paper, compare="ordering")
-    assert cell["difference"] is None and cell["paper_value"] == 0.795
+    assert cell.difference is None and cell.paper_value == 0.795
 
 
 def test_every_metric_can_be_printed_and_every_number_of_the_papers_has_a_metric():

@@ -12,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from flatfed import forms
+from flatfed.commands import specifications
 from flatfed.errors import DataError
+from flatfed.specs import cell as cell_files
+from flatfed.specs.cell import CellSpec, Sources
+from flatfed.specs.table import ColumnSpec, TableSpec
 from flatfed.tables import blocks, cells, write
 from flatfed.tables.formats import latex, markdown
 
@@ -32,7 +37,7 @@ def make_cell(folder: Path, column: str, row: str, **changes) -> None:
     path.write_text(json.dumps({**cell, **changes}))
 
 
-def specify(cells: Path, **changes) -> dict:
+def specify(cells: Path, **changes) -> TableSpec:
     """Return the specification of a table of two rows and two columns in two parts."""
     spec = {
         "table": "fedsmoo2023_T1",
@@ -51,7 +56,7 @@ def specify(cells: Path, **changes) -> dict:
         "cells": str(cells),
         "notes": ["The paper's ± is over 2 repeats."],
     }
-    return {**spec, **changes}
+    return forms.read(TableSpec, {**spec, **changes}, "--spec")
 
 
 @pytest.mark.parametrize(
@@ -67,17 +72,14 @@ def test_a_cell_in_the_place_of_another_is_refused(tmp_path, key, column, row):
 
 
 def test_a_cell_that_was_edited_is_refused(tmp_path):
-    spec = {
-        **{"table": "fedsmoo2023_T1", "column": "dir0.6-100", "row": "fedavg", "scale": "paper"},
-        **{"metric": "classes", "unit": "count", "target": None, "window": 1, "rounds": 0, "seeds": [], "runs": []},
-        **{"given": 10, "paper": None},
-    }
+    ids = {"table": "fedsmoo2023_T1", "column": "dir0.6-100", "row": "fedavg", "scale": "paper"}
+    spec = CellSpec(**ids, metric="classes", unit="count", sources=Sources(given=10))
     path = tmp_path / "dir0.6-100" / "fedavg.json"
     cells.make(spec, path)
-    assert blocks.read_cell(path, "paper")["value"] == 10
+    assert cell_files.read(path, "paper").value == 10
     path.write_text(path.read_text().replace('"value": 10', '"value": 11'))
     with pytest.raises(DataError, match=r"fedavg\.json: was changed after it was written \(cell_sha256\); delete it"):
-        blocks.read_cell(path, "paper")
+        cell_files.read(path, "paper")
 
 
 @pytest.fixture
@@ -96,12 +98,12 @@ def made(tmp_path):
 def test_a_part_too_wide_for_a_page_is_cut_between_metrics_and_only_there():
     """FedLESAM, Table 5: one split, six metrics at two targets each, are three blocks of four; six domains are one."""
     names = [(metric, how) for metric in ("rounds", "cost", "time") for how in (None, "ratio")]
-    many = [{"metric": metric, "headers": ["C"], "relative": how} for metric, how in names for _ in range(2)]
-    cut = [[column["metric"] for column in columns] for _, columns in blocks.split(many)]
+    many = [ColumnSpec(id=str(how), metric=metric, headers=["C"]) for metric, how in names for _ in range(2)]
+    cut = [[column.metric for column in columns] for _, columns in blocks.split(many)]
     assert cut == [4 * ["rounds"], 4 * ["cost"], 4 * ["time"]]
-    domains = [{"metric": "test_accuracy", "headers": ["DomainNet", str(number)]} for number in range(6)]
+    domains = [ColumnSpec(id="", metric="test_accuracy", headers=["DomainNet", str(n)]) for n in range(6)]
     assert [len(columns) for _, columns in blocks.split(domains)] == [6]
-    five = [{"metric": str(number), "headers": ["C"]} for number in range(5)]
+    five = [ColumnSpec(id="", metric=str(number), headers=["C"]) for number in range(5)]
     assert [len(columns) for _, columns in blocks.split(five)] == [5]
 
 
@@ -275,7 +277,7 @@ def test_rounds_not_reached_are_shown_as_more_than_the_rounds(tmp_path, reached,
 
 
 def test_headers_merge_only_under_the_same_parent():
-    columns = [{"headers": headers} for headers in (["A", "x"], ["A", "y"], ["B", "y"], ["B"])]
+    columns = [ColumnSpec(id="", headers=headers) for headers in (["A", "x"], ["A", "y"], ["B", "y"], ["B"])]
     rows = blocks.merge(columns)
     assert [[(header.text, header.span) for header in row] for row in rows] == [
         [("A", 2), ("B", 2)],
@@ -284,9 +286,9 @@ def test_headers_merge_only_under_the_same_parent():
 
 
 def test_wide_parts_are_cut_at_the_first_header_level():
-    columns = [{"id": f"{d}{i}", "headers": [d, str(i)], "part": p} for p in "UV" for d in "AB" for i in range(4)]
+    columns = [ColumnSpec(id=f"{d}{i}", headers=[d, str(i)], part=p) for p in "UV" for d in "AB" for i in range(4)]
     cut = blocks.split(columns)
-    assert [(part, [column["id"] for column in few]) for part, few in cut[:2]] == [
+    assert [(part, [column.id for column in few]) for part, few in cut[:2]] == [
         ("U", ["A0", "A1", "A2", "A3"]),
         ("U", ["B0", "B1", "B2", "B3"]),
     ]
@@ -310,10 +312,10 @@ def test_damaged_or_foreign_cells_are_named(tmp_path, content):
 
 
 def test_absent_keys_of_a_table_are_named(tmp_path):
-    spec = specify(tmp_path)
+    spec = forms.plain(specify(tmp_path))
     del spec["rows"]
-    with pytest.raises(DataError, match="fedsmoo2023_T1: the specification lacks rows"):
-        write.make(spec, tmp_path)
+    with pytest.raises(DataError, match="--spec: key 'rows' is missing"):
+        specifications.checked(spec, "table")
 
 
 def test_best_and_second_are_marked(tmp_path):

@@ -19,7 +19,7 @@ from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.identity import pack
 from flatfed.tables import cells
-from flatfed.tables.readings import found
+from flatfed.tables.readings import Found, found
 
 #: Seconds of training at the end of rounds 1 to 4: the first round takes 5, the others 1, 2 and 3.
 CLOCK = [5.0, 6.0, 8.0, 11.0]
@@ -102,13 +102,21 @@ def test_the_short_run_writes_no_checkpoint_and_probes_nothing(tmp_path, short):
     assert json.loads((tmp_path / "timing.json").read_text())["training_seconds"] == [2.0, 3.0]
 
 
+#: The cell of a row's seconds.
+ROW = {"table": "t", "column": "c", "row": "fedavg", "scale": "preview", "metric": "seconds_per_round", "seeds": [1]}
+
+
+def seconds(path: Path) -> list[Found]:
+    """Return what a cell of a row's seconds reads of the timing ``path``."""
+    spec = made.cell_spec(**ROW, unit="s", timing=str(path), descriptions=pack([RUN]))
+    return found(METRICS["seconds_per_round"], spec, spec.sources)
+
+
 def test_a_cell_reads_it(tmp_path, short):
     time(tmp_path, RUN, "--rounds", "3")
-    spec = {"window": 1, "target": None, "timing": str(tmp_path / "timing.json"), "descriptions": pack([RUN])}
-    (one,) = found(METRICS["seconds_per_round"], spec)
+    (one,) = seconds(tmp_path / "timing.json")
     assert one.reading.timing == {"seconds_per_round": 2.5, "training_seconds_per_round": 2.0}
     assert (one.made_on, one.executor) == ("cpu (a CPU, 1 threads)", "stacked")
-    assert "timing" in cells.READ
 
 
 @pytest.mark.parametrize(("load", "cores", "busy"), [(1.4, 2, None), (73.5, 2, "load 73.5 on 2 cores"), (7, 16, None)])
@@ -116,8 +124,7 @@ def test_a_busy_machine_is_told_in_the_file_and_in_the_cells(tmp_path, short, mo
     monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     time(tmp_path, RUN, "--rounds", "3")
-    spec = {"window": 1, "target": None, "timing": str(tmp_path / "timing.json"), "descriptions": pack([RUN])}
-    (one,) = found(METRICS["seconds_per_round"], spec)
+    (one,) = seconds(tmp_path / "timing.json")
     if busy is None:
         assert one.warning == "" and timings.read(tmp_path / "timing.json").warning is None
     else:
@@ -139,15 +146,13 @@ def test_seconds_of_two_machines_are_not_compared(tmp_path, short, other, said):
     time(tmp_path, RUN, "--rounds", "3")
     timing = json.loads((tmp_path / "timing.json").read_text())
     (tmp_path / "base.json").write_text(json.dumps({**timing, **other}))
-    spec = {
-        **{"table": "t", "column": "c", "row": "fedavg", "scale": "preview", "metric": "seconds_per_round"},
-        **{"unit": "x", "target": None, "window": 1, "rounds": 800, "seeds": [1], "runs": [], "paper": None},
-        **{"relative": "speedup", "base": "fedsam", "timing": str(tmp_path / "timing.json")},
+    spec = made.cell_spec(
+        **{**ROW, "unit": "x", "relative": "speedup", "base": "fedsam", "timing": str(tmp_path / "timing.json")},
         **{"base_timing": str(tmp_path / "base.json"), "descriptions": pack([RUN]), "base_descriptions": pack([RUN])},
-    }
+    )
     if not said:
         cell = cells.make(spec, tmp_path / "cell.json")
-        assert cell["value"] == 1.0 and cell["timed"] == ["cpu (a CPU, 1 threads), stacked executor"]
+        assert cell.value == 1.0 and cell.timed == ["cpu (a CPU, 1 threads), stacked executor"]
         return
     with pytest.raises(DataError) as problem:
         cells.make(spec, tmp_path / "cell.json")
@@ -167,9 +172,8 @@ def test_seconds_of_something_else_are_refused(tmp_path, short, other, said):
     time(tmp_path, RUN, "--rounds", "3")
     path = tmp_path / "timing.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **other}))
-    spec = {"window": 1, "target": None, "timing": str(path), "descriptions": pack([RUN])}
     with pytest.raises(DataError) as problem:
-        found(METRICS["seconds_per_round"], spec)
+        seconds(path)
     assert said in str(problem.value) and f"snakemake --cores 1 -R {path}" in str(problem.value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from matplotlib import pyplot
 
 import made
-from flatfed import cli, experiment, figures
+from flatfed import cli, experiment, figures, forms
 from flatfed.commands import configuration
 from flatfed.data import dataset as datasets
 from flatfed.data import sources
@@ -18,6 +19,8 @@ from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import set_ups
 from flatfed.figures import KINDS
 from flatfed.runs.places import Places
+from flatfed.specs.report import ReportSpec
+from flatfed.specs.table import DatasetSpec
 from flatfed.tables import cells, made_of, report, write
 from flatfed.tables.trained_on import as_read
 
@@ -119,8 +122,8 @@ def test_the_entry_of_a_dataset_has_its_numbers_itself(tmp_path: Path) -> None:
 def line(exp: experiment.Experiment, scale: str, protocol: str = "fedsmoo-cifar10") -> str:
     """Return what a table of one set-up says was trained."""
     pairs = [(protocol, "dir0.6-100")]
-    spec = {"setting": set_ups.setting(exp, scale, pairs), "datasets": set_ups.datasets(exp, scale, pairs)}
-    return as_read(spec)["setting"].partition(", 100 clients")[0].partition(", 30 clients")[0]
+    setting = as_read(set_ups.setting(exp, scale, pairs), set_ups.datasets(exp, scale, pairs))
+    return setting.partition(", 100 clients")[0].partition(", 30 clients")[0]
 
 
 def test_what_was_read_is_said(tmp_path: Path) -> None:
@@ -140,18 +143,18 @@ def test_what_was_read_is_said(tmp_path: Path) -> None:
 def test_where_the_data_are_not_the_records_of_the_runs_count_them(tmp_path: Path) -> None:
     here = loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"})
     pairs = [("fedsmoo-cifar10", "dir0.6-100")]
-    spec = {"setting": "{cifar10}", "datasets": set_ups.datasets(here, "paper", pairs)}
+    spec = "{cifar10}", set_ups.datasets(here, "paper", pairs)
     whole, part = ({"cifar10": {"train": train, "test": 100}} for train in (59_900, 500))
     other = {"digits": {"train": 1, "test": 1}}
-    assert as_read(spec, [other, whole, whole])["setting"] == "(60,000 images of 32x32)"
-    assert as_read(spec, [part, {}])["setting"] == "(600 of 60,000 images of 32x32)"
-    assert as_read(spec, [part, whole])["setting"] == "(600 or 60,000 of 60,000 images of 32x32)"
-    assert "declared; they are not on this machine" in as_read(spec, [other])["setting"]
+    assert as_read(*spec, [other, whole, whole]) == "(60,000 images of 32x32)"
+    assert as_read(*spec, [part, {}]) == "(600 of 60,000 images of 32x32)"
+    assert as_read(*spec, [part, whole]) == "(600 or 60,000 of 60,000 images of 32x32)"
+    assert "declared; they are not on this machine" in as_read(*spec, [other])
     fetched(loaded(tmp_path, {**images(tmp_path / "f.npz", 60, 20), "images": {"train": 60, "test": 20}}), "cifar10")
-    assert as_read(spec, [whole])["setting"] == "(60,000 images of 32x32)", "as many as the runs were made from"
-    assert as_read(spec, [other])["setting"] == "(80 of 60,000 images of 32x32)", "as many as are here"
-    spec["datasets"]["cifar10"]["manifest"] = None
-    assert as_read(spec)["setting"] == (
+    assert as_read(*spec, [whole]) == "(60,000 images of 32x32)", "as many as the runs were made from"
+    assert as_read(*spec, [other]) == "(80 of 60,000 images of 32x32)", "as many as are here"
+    uncounted = {"cifar10": replace(spec[1]["cifar10"], manifest=None)}
+    assert as_read("{cifar10}", uncounted) == (
         "(60,000 images of 32x32 declared; the records of the runs do not say how many were read)"
     )
 
@@ -164,15 +167,15 @@ def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeyp
         for name in ("one", "two")
     ]
     here = loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"})
-    spec = {**here.cell("paper", "cifar10_cnn", "dir0.6-100", "fedavg").spec, "rounds": 2, **made.asked(runs)}
-    assert cells.make({**spec, "partitions": [None, None]}, tmp_path / "cell.json")["images"] == {
-        "cifar10": {"train": 500, "test": 100}
-    }
+    asked = forms.plain(here.cell("paper", "cifar10_cnn", "dir0.6-100", "fedavg").spec)
+    spec = made.cell_spec(**{**asked, "rounds": 2, **made.asked(runs)})
+    assert cells.make(spec, tmp_path / "cell.json").images == {"cifar10": {"train": 500, "test": 100}}
     drawn = here.figure("paper", "cifar10_cnn").spec
     del drawn["made_of"]  # of other runs
     drawn["panels"] = [{"series": [{"runs": runs, "label": "x"}]}, {"bars": [{"runs": [runs]}]}]
     counted = [record.counted for record in made_of.hold(drawn)]
-    assert as_read(drawn, counted)["setting"].startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
+    datasets = {name: DatasetSpec(**about) for name, about in drawn["datasets"].items()}
+    assert as_read(drawn["setting"], datasets, counted).startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
 
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
@@ -208,12 +211,12 @@ def test_tables_figures_and_the_report_say_it(tmp_path: Path, monkeypatch: pytes
         "report.json",
     ]
     assert cli.main(["specify", *arguments]) == 0
-    spec = json.loads(Path("report.json").read_text())
+    spec = forms.read(ReportSpec, json.loads(Path("report.json").read_text()), "report.json")
     exp = experiment.load(ROOT, asked, places=Places(resources="elsewhere"))
     for name in ("digits", "digits20"):
         fetched(exp, name)
     said = ("digits (1,797 images of 8x8)", "digits and turned digits (3,594 images of 8x8)")
-    write.make(spec["tables"][0], tmp_path)
+    write.make(spec.tables[0], tmp_path)
     for ending in ("md", "html", "tex"):
         text = " ".join(Path(f"fedsmoo2023_T1.{ending}").read_text().replace("\n% ", " ").split())
         assert all(words in text for words in said) and "{digits" not in text

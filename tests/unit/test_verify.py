@@ -31,14 +31,14 @@ def write(tmp_path, monkeypatch, experiment):
     def write_column(column: str, scale: str, values: dict[str, list[float]]) -> None:
         for row, each in values.items():
             cell = experiment.cell(scale, "fedsmoo2023_T1", column, row)
-            value, paper = sum(each) / 2, cell.spec["paper"]
+            value, paper = sum(each) / 2, cell.spec.paper
             content = {
-                **{key: cell.spec[key] for key in ("table", "column", "row", "scale", "metric", "target", "window")},
+                **{key: getattr(cell.spec, key) for key in ("table", "column", "row", "scale", "metric", "target")},
                 "unit": "fraction", "printed_unit": "percent", "relative": None, "base": None, "compare": "values",
                 "status": "ok", "value": value, "spread": abs(each[0] - each[1]) / 2**0.5, "n": 2, "values": each,
-                "seeds": [1, 2], "paper_value": paper["value"] / 100, "paper_spread": paper["spread"] / 100,
-                "paper_decimals": None, "paper_note": paper["note"], "problems": [], "reached": None, "rounds": 800,
-                "difference": round(value - paper["value"] / 100, 10) if scale == "paper" else None,
+                "seeds": [1, 2], "paper_value": paper.value / 100, "paper_spread": paper.spread / 100,
+                "paper_decimals": None, "runs": [], "paper_note": paper.note, "reached": None, "rounds": 800,
+                "difference": round(value - paper.value / 100, 10) if scale == "paper" else None,
             }  # fmt: skip
             Path(cell.path).parent.mkdir(parents=True, exist_ok=True)
             Path(cell.path).write_text(json.dumps(content))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
+from flatfed.specs.cell import Cell
 from flatfed.tables import compare
 
 
@@ -19,13 +21,14 @@ def cell(values, paper=None, spread=None, note="", **changes):
         else None
     )
     found = {
+        "table": "t", "column": "c", "row": "r", "runs": [], "target": None, "reached": None,
         "metric": "test_accuracy", "unit": "fraction", "printed_unit": "percent", "relative": None, "scale": "paper",
         "status": "ok" if value is not None else "not_reached", "value": value, "values": values, "n": len(values),
         "spread": own, "seeds": list(range(1, len(values) + 1)), "paper_value": paper, "paper_spread": spread,
         "paper_decimals": None, "paper_note": note, "compare": "values",
         "difference": None if value is None or paper is None else value - paper,
     }  # fmt: skip
-    return {**found, **changes}
+    return Cell(**{**found, **changes})
 
 
 def rounds(values, paper=None, note="", **changes):
@@ -55,7 +58,7 @@ def test_marks_need_a_lead_that_the_seeds_bear_out():
 def test_fewer_rounds_are_better_and_a_speedup_turns_that_around():
     few, many = rounds([10, 12, 14]), rounds([100, 102, 104])
     assert compare.marks({"a": many, "b": few}) == {"b": "best"}
-    fast, slow = (one | {"relative": "speedup"} for one in (many, few))
+    fast, slow = (replace(each, relative="speedup") for each in (many, few))
     assert compare.marks({"a": fast, "b": slow}) == {"a": "best"}
     facts = {row: cell([n, n], metric="classes") for row, n in (("a", 1.0), ("b", 2.0))}
     assert compare.marks(facts) == {}, "a number of classes is neither better nor worse"
@@ -123,7 +126,7 @@ def test_claims_are_printed_leads_beyond_the_printed_spreads():
         "none": cell([0.5]),
     }  # fmt: skip
     assert set(compare.claims(column)) == {("a", "b"), ("a", "c")}, "b and c overlap"
-    clients = {row: one | {"paper_decimals": None, "paper_note": "std_kind=clients"} for row, one in column.items()}
+    clients = {row: replace(each, paper_note="std_kind=clients") for row, each in column.items()}
     assert ("b", "c") in compare.claims(clients), "a deviation over clients bounds no mean"
     late = {"a": rounds([1], 700), "b": rounds([1], None, "not reached")}
     assert compare.claims(late) == [("a", "b")]

@@ -160,13 +160,13 @@ def cell_inputs(wildcards):
 
 
 def cell_spec(wildcards):
-    return as_json(cell_of(wildcards).spec)
+    return as_json(forms.plain(cell_of(wildcards).spec))
 
 
 def cell_code(wildcards):
     """A cell of declared costs reads the algorithms' own files, too."""
     spec = cell_of(wildcards).spec
-    declared = [spec[key]["name"] for key in ("update", "base_update") if key in spec]
+    declared = [sources.update.name for sources in (spec.sources, spec.base_sources) if sources.update]
     return code("flatfed.tables.cells", *[f"flatfed.algorithms.{name}" for name in declared])
 
 
@@ -178,7 +178,8 @@ def table_cells(wildcards):
 
 @told
 def table_spec(wildcards):
-    return as_json(EXPERIMENT.table_spec(wildcards.scale, wildcards.table, columns_of(wildcards.table)))
+    spec = EXPERIMENT.table_spec(wildcards.scale, wildcards.table, columns_of(wildcards.table))
+    return as_json(forms.plain(spec))
 
 
 @told
@@ -205,7 +206,7 @@ def report_inputs(wildcards):
 @told
 def report_digest(wildcards):
     """What Snakemake compares: the specification itself is as long as a file."""
-    return files.digest_json(EXPERIMENT.report_spec(wildcards.scale))
+    return files.digest_json(forms.plain(EXPERIMENT.report_spec(wildcards.scale)))
 
 
 @told

@@ -18,7 +18,7 @@ def add(sub: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Bind the report that the specification describes."""
-    specifications.checked(options.spec, "report")
+    spec = specifications.checked(options.spec, "report")
     from flatfed.tables import report
 
-    report.make(options.spec, options.out)
+    report.make(spec, options.out)

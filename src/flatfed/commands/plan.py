@@ -129,7 +129,7 @@ def run(options: argparse.Namespace) -> None:
         for name, columns in asked:
             for cell in experiment.cells(scale, name, columns):
                 made = "made" if Path(cell.path).exists() else "not made"
-                print(f"{name}/{cell.spec['column']}/{cell.spec['row']}  {made}")
+                print(f"{name}/{cell.spec.column}/{cell.spec.row}  {made}")
         return
     needs = needs_of(experiment, scale, asked, figures, options.tuning)
     total = Need()

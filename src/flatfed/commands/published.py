@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from flatfed.runs import description, identity
 from flatfed.runs import record as records
 from flatfed.runs.places import Places, RunIds
 from flatfed.runs.record import RunRecord
+from flatfed.specs import cell as cell_files
+from flatfed.specs.cell import Sources
+from flatfed.specs.table import TableSpec
 from flatfed.tables.verification import TableResult
 
 #: Where the configuration has its results; a published folder has them elsewhere, which :class:`Folder` knows.
@@ -75,6 +78,16 @@ class Folder:
         if isinstance(value, list):
             return [self.placed(each) for each in value]
         return str(self.place(value)) if isinstance(value, str) and value.startswith(f"{RESULTS}/") else value
+
+    def sources(self, asked: Sources) -> Sources:
+        """Return what a cell reads, where it lies here; the partitions, which are not published, are not looked at."""
+        return replace(
+            asked,
+            runs=[str(self.place(path)) for path in asked.runs],
+            partitions=[None] * len(asked.partitions),
+            analyses=[str(self.place(path)) for path in asked.analyses],
+            timing=asked.timing and str(self.place(asked.timing)),
+        )
 
     def absent(self, inputs: Iterable[str]) -> list[Path]:
         """Return which of the ``inputs`` of a cell or figure are not here; partitions never are, and are not needed."""
@@ -169,7 +182,7 @@ def make_table(described: Experiment, found: Folder, name: str, out: Path) -> No
 
 
 @contextlib.contextmanager
-def compared(described: Experiment, found: Folder, name: str) -> Iterator[tuple[dict[str, Any], TableResult]]:
+def compared(described: Experiment, found: Folder, name: str) -> Iterator[tuple[TableSpec, TableResult]]:
     """Make the cells of table ``name`` for as long as the context lasts: what ``flatfed table`` takes, and how they
     compare with the paper's.
 
@@ -182,14 +195,17 @@ def compared(described: Experiment, found: Folder, name: str) -> Iterator[tuple[
         raise DataError(f"{found.path}: holds no run of table {name}; {_held(found)}")
     with tempfile.TemporaryDirectory(prefix="flatfed-published-") as folder:
         for cell in made:
-            spec = found.placed(cell.spec)
-            spec |= {key: [None] * len(spec[key]) for key in ("partitions", "base_partitions") if key in spec}
-            path = Path(folder, spec["column"], f"{spec['row']}.json")
+            sources, base_sources = found.sources(cell.spec.sources), found.sources(cell.spec.base_sources)
+            spec = replace(cell.spec, sources=sources, base_sources=base_sources)
+            path = Path(folder, spec.column, f"{spec.row}.json")
             number = cells.make(spec, path)
             # Named as under results/, so that the table is the same wherever the folder lies.
-            cells.write({**number, "runs": cell.spec["runs"], "base_runs": cell.spec.get("base_runs", [])}, path)
-        layout = {**_uncounted(described.table_spec(found.scale, name)), "cells": folder}
-        printed = {(cell.spec["column"], cell.spec["row"]) for cell in made if cell.spec["paper"]}
+            named = {"runs": cell.spec.sources.runs, "base_runs": cell.spec.base_sources.runs}
+            cell_files.write(path, replace(number, **named))
+        layout = described.table_spec(found.scale, name)
+        datasets = {name: replace(each, manifest=None) for name, each in layout.datasets.items()}
+        layout = replace(layout, cells=folder, datasets=datasets)
+        printed = {(cell.spec.column, cell.spec.row) for cell in made if cell.spec.paper}
         yield layout, verification.table(layout, printed)
 
 

@@ -158,13 +158,13 @@ def outcomes(described: Experiment, runs: list[Trained]) -> list[Outcome]:
         if not chosen:
             continue
         layout = described.table_spec("paper", name, chosen)
-        columns = {column["id"]: column for column in layout["columns"]}
-        labels = {row["id"]: row["label"] for row in layout["rows"]}
-        heading = f"{layout['paper']}: {layout['title']}"
+        columns = {column.id: column for column in layout.columns}
+        labels = {row.id: row.label for row in layout.rows}
+        heading = f"{layout.paper}: {layout.title}"
         for cell in described.cells("paper", name, chosen):
-            column = columns[cell.spec["column"]]
-            title = ", ".join([*([column["part"]] if column["part"] else []), *column["headers"]])
-            cells.append((cell.spec, (heading, title, labels[cell.spec["row"]])))
+            column = columns[cell.spec.column]
+            title = ", ".join([*([column.part] if column.part else []), *column.headers])
+            cells.append((cell.spec, (heading, title, labels[cell.spec.row])))
     return list(own_setting.outcomes(cells, runs))
 
 
@@ -173,7 +173,7 @@ def drawn(described: Experiment, made: list[Outcome]) -> list[targets.Panel]:
     found: dict[tuple[str, str], targets.Panel] = {}
     counted: set[tuple[Any, ...]] = set()
     for one in made:
-        if one.cell["metric"] != "rounds_to_target" or one.quantity in counted:
+        if one.cell.metric != "rounds_to_target" or one.quantity in counted:
             continue
         counted.add(one.quantity)
         about = one.runs[0].description
@@ -206,7 +206,7 @@ def at_a_smaller_setting(described: Experiment, found: published.Folder) -> list
             continue
         layout = described.table_spec("paper", name)
         told = {
-            **{key: layout[key] for key in ("table", "title", "paper")},
+            **{key: getattr(layout, key) for key in ("table", "title", "paper")},
             **{"runs": len(paths), "there": len(there), "differs": _differs(described, name), "result": None},
         }
         if published.whole_table(described, found, name):

@@ -1,51 +1,25 @@
-"""The forms of what Snakemake passes to ``cell``, ``table``, ``figure``, ``report`` and ``choose``, for calls by hand.
+"""What Snakemake passes to ``cell``, ``table``, ``figure``, ``report`` and ``choose``, read for calls by hand, too.
 
-What the keys mean stands in the modules that read them: :mod:`flatfed.tables` and :mod:`flatfed.figures`.
+What the keys mean stands with the dataclasses of :mod:`flatfed.specs`, and in :mod:`flatfed.figures`.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from flatfed import forms
 from flatfed.errors import DataError
-from flatfed.forms import Named, Some, Whole, check, form_of
-from flatfed.papers.reference import Printed
-from flatfed.papers.units import UNITS
+from flatfed.forms import Named, Some, Values, Whole, check, form_of
 from flatfed.runs.choice import Choice
-from flatfed.runs.wanted import folders
+from flatfed.specs.cell import SCALES, CellSpec
+from flatfed.specs.report import ReportSpec
+from flatfed.specs.table import DatasetSpec, TableSpec
 
-NUMBER, TEXT, TEXTS = (float, None), (str, None), [str]
-SCALE = Named("scale", ("preview", "paper"))
-UNIT = Named("unit", tuple(UNITS))
-DATASET = {"manifest": str, "images": Whole(0), "of": Whole(0), "shape": Some(Whole(1))}
-MADE_OF = {"partitions": [TEXT], "runs": [list]}
-PACKED = {"share": dict, "each": [dict]}
-UPDATE = {"name": str, "params": dict}
+TEXTS = [str]
+MADE_OF = {"partitions": [(str, None)], "runs": [list]}
 
-CELL = {
-    **dict.fromkeys(("table", "column", "row", "metric"), str),
-    **{"scale": SCALE, "unit": UNIT, "target": NUMBER, "window": Whole(1), "rounds": Whole(0)},
-    **{"seeds": [Whole(0)], "runs": TEXTS, "base_runs?": TEXTS, "relative?": TEXT, "base?": TEXT, "compare?": str},
-    "paper": (form_of(Printed), None),
-    **{"timing?": str, "base_timing?": str, "analyses?": TEXTS, "base_analyses?": TEXTS},
-    **{"update?": UPDATE, "base_update?": UPDATE, "given?": NUMBER},
-    **{"descriptions?": PACKED, "base_descriptions?": PACKED, "partitions?": [TEXT], "base_partitions?": [TEXT]},
-}
-
-TABLE = {
-    **dict.fromkeys(("table", "title", "metric", "cells"), str),
-    **dict.fromkeys(("paper?", "setting?", "row_header?"), str),
-    **{"datasets?": dict, "printed?": bool},
-    **{"scale": SCALE, "unit": UNIT, "notes?": TEXTS, "flags?": dict},
-    "rows": Some({"id": str, "label": str}),
-    "columns": Some({"id": str, "headers": Some(str), "part?": TEXT, "paper_target?": NUMBER}),
-}
-
-REPORT = {
-    **{"scale": SCALE, "tables": [TABLE], "runs": TEXTS, "made_of": MADE_OF, "configuration": dict, "left_out?": TEXTS},
-    "figures": [{**dict.fromkeys(("figure", "title", "paper", "setting", "caption", "png"), str), "datasets?": dict}],
-}
+#: Sub-command -> what it takes.
+KINDS: dict[str, type] = {"cell": CellSpec, "table": TableSpec, "report": ReportSpec, "choose": Choice}
 
 #: What has a line, a bar or a point of its own.
 ONE = {"algorithm": str, "label": str}
@@ -69,45 +43,19 @@ PANELS: dict[str, dict[str, Any]] = {
 }
 
 
-def checked(spec: dict[str, Any], command: str) -> dict[str, Any]:
-    """Return ``spec``, what ``command`` takes, refused where it is not whole.
+def checked(spec: dict[str, Any], command: str) -> Any:
+    """Return ``spec``, what ``command`` takes, as its dataclass (that of a figure as it is).
 
     :raises DataError: a key is missing, or its value of another kind.
     """
-    form = _figure(spec) if command == "figure" else FORMS[command]
     try:
-        check(spec, form, "--spec")
-        if "made_of" in spec:
-            _check_made_of(spec["made_of"], folders(spec["panels"]) if command == "figure" else spec["runs"])
-        inner = {f"{kind}[{i}].": one for kind in ("tables", "figures") for i, one in enumerate(spec.get(kind, []))}
-        for place, holder in {"": spec, **inner}.items():
-            for name, about in holder.get("datasets", {}).items():
-                _check_dataset(about, f"--spec: {place}datasets.{name}")
+        if command != "figure":
+            return forms.read(KINDS[command], spec, "--spec")
+        check(spec, _figure(spec), "--spec")
+        return spec
     except DataError as error:
         wanted = f"`snakemake -n -p --forcerun {command}` prints calls with whole specifications"
         raise DataError(f"{error}. {wanted}") from None
-    return spec
-
-
-FORMS = {"cell": CELL, "table": TABLE, "report": REPORT, "choose": form_of(Choice)}
-
-
-def _check_made_of(packed: dict[str, Any], folders: list[str]) -> None:
-    """Refuse what is not a mark and the place of a partition for each folder (:func:`flatfed.runs.wanted.pack`)."""
-    if len(packed["runs"]) != len(folders):
-        raise DataError(f"--spec: made_of.runs: {len(packed['runs'])} for {len(folders)} run folders")
-    for place, about in enumerate(packed["runs"]):
-        match about:
-            case [str() | None, int() as partition] if 0 <= partition < len(packed["partitions"]):
-                continue
-        wanted = f"a mark and the place of one of its {len(packed['partitions'])} partitions are wanted"
-        raise DataError(f"--spec: made_of.runs[{place}]: {json.dumps(about)}; {wanted}")
-
-
-def _check_dataset(about: dict[str, Any], where: str) -> None:
-    check(about, DATASET, where)
-    if len(about["shape"]) != 3:
-        raise DataError(f"{where}.shape: {len(about['shape'])} numbers; channels, height and width are wanted")
 
 
 def _figure(spec: dict[str, Any]) -> dict[str, Any]:
@@ -115,9 +63,15 @@ def _figure(spec: dict[str, Any]) -> dict[str, Any]:
     kind = spec.get("kind")
     panel = {"title": str, **(PANELS.get(kind, {}) if isinstance(kind, str) else {})}
     return {
-        **{"figure": str, "kind": Named("kind", tuple(PANELS)), "scale": SCALE, "title": str, "panels": Some(panel)},
+        **{
+            "figure": str,
+            "kind": Named("kind", tuple(PANELS)),
+            "scale": Named("scale", SCALES),
+            "title": str,
+            "panels": Some(panel),
+        },
         **dict.fromkeys(("paper?", "setting?", "caption?"), str),
-        **{"datasets?": dict, "made_of?": MADE_OF},
+        **{"datasets?": Values(form_of(DatasetSpec)), "made_of?": MADE_OF},
         "across?": Named("axis", ("rounds", "communications")),
         **({"metric": str} if kind in ("sweep", "bars", "curves") else {"metric?": str}),
         **{"smooth?": Whole(0), "tuned?": TEXTS},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from flatfed import experiment
+from flatfed import experiment, forms
 from flatfed.commands import arguments
 from flatfed.commands.configuration import HOME
 from flatfed.files import write_json
@@ -30,4 +30,5 @@ def run(options: argparse.Namespace) -> None:
     :raises ConfigError: the configuration is wrong.
     """
     places = Places(options.results, options.resources)
-    write_json(options.out, experiment.load(HOME, options.configuration, places).report_spec(options.scale))
+    spec = experiment.load(HOME, options.configuration, places).report_spec(options.scale)
+    write_json(options.out, forms.plain(spec))

@@ -208,14 +208,14 @@ def lines(title: str, cells: list[Cell], marked: dict[str, State]) -> Iterator[s
 def drawn(experiment: Experiment, table: str, cells: list[Cell], marked: dict[str, State]) -> Iterator[str]:
     """Yield the map of a table: a line a row, a sign a column in tens, then the columns by name."""
     labels = {name: row.label for name, row in experiment.tables[table].entries.items()}
-    width = max(len(labels[cell.spec["row"]]) for cell in cells)
+    width = max(len(labels[cell.spec.row]) for cell in cells)
     rows: dict[str, str] = {}
     for cell in cells:
-        rows[cell.spec["row"]] = rows.get(cell.spec["row"], "") + SIGNS[marked[cell.path].name]
+        rows[cell.spec.row] = rows.get(cell.spec.row, "") + SIGNS[marked[cell.path].name]
     for row, signs in rows.items():
         groups = " ".join(signs[k : k + 10] for k in range(0, len(signs), 10))
         yield f"  {labels[row]:{width}}  {groups}"
-    columns = dict.fromkeys(cell.spec["column"] for cell in cells)
+    columns = dict.fromkeys(cell.spec.column for cell in cells)
     if len(columns) > 1:
         named = ", ".join(f"{number}={column}" for number, column in enumerate(columns, start=1))
         room = {"width": 110, "initial_indent": "  columns: ", "subsequent_indent": "    "}

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     results = []
     for name, columns in asked:
         specs = [cell.spec for cell in experiment.cells(scale, name, columns)]
-        printed = {(spec["column"], spec["row"]) for spec in specs if spec["paper"]}
+        printed = {(spec.column, spec.row) for spec in specs if spec.paper}
         results.append(verification.table(experiment.table_spec(scale, name, columns), printed, options.point / 100))
     for result in results:
         print("\n".join(lines(result, options.claims)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flatfed.experiment import settings, table_facts, tables
@@ -10,6 +11,7 @@ from flatfed.papers import reference
 from flatfed.papers.metrics import METRICS, Metric
 from flatfed.papers.reference import Printed
 from flatfed.runs import identity
+from flatfed.specs.cell import CellSpec, Sources, Update
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
@@ -17,73 +19,80 @@ if TYPE_CHECKING:
 
 def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> Cell:
     """Return the cell of ``row`` and ``column``; its ``spec`` is what ``flatfed cell`` takes."""
-    name, unit = tables.metric_of(column, row), column.unit
-    metric, number = METRICS[name], printed(experiment, table, column, row, name)
+    name = tables.metric_of(column, row)
+    metric = METRICS[name]
     base = column.base_of(row.id) if column.relative else None
-    there = column.relative is None or base is not None
-    spec: dict[str, Any] = {
-        **{"table": table.id, "column": column.id, "row": row.id, "scale": scale},
-        **{"metric": name, "unit": unit, "target": target(experiment, scale, column)},
-        **{"window": 1, "rounds": 0, "seeds": [], "runs": [], "base_runs": []},
-        "paper": number and number.plain(),
-        "compare": table.settings.get("compare", "values"),
-    }
+    spec = CellSpec(
+        table=table.id,
+        column=column.id,
+        row=row.id,
+        scale=scale,
+        metric=name,
+        unit=column.unit,
+        target=target(experiment, scale, column),
+        relative=column.relative,
+        base=base,
+        paper=printed(experiment, table, column, row, name),
+        compare=table.settings.get("compare", "values"),
+    )
+    runs: dict[str, list[Run]] = {"sources": [], "base_sources": []}
     if metric.needs_runs:
-        spec["accuracy"] = experiment.accuracy(scale, column.protocol)
-    if column.relative:
-        spec |= {"relative": column.relative, "base": base}
-    runs: list[Run] = []
-    timed: list[Run] = []
-    inputs: list[str] = []
+        spec = replace(spec, accuracy=experiment.accuracy(scale, column.protocol))
     if metric.source == "given":
-        spec["given"] = table_facts.given(experiment, scale, column, row)
-    elif there:
-        entries = {"": row} | ({"base_": table.entries[base]} if base else {})
-        for whose, entry in entries.items():
-            more, files = _reads(experiment, scale, table, column, entry, metric, whose, spec)
-            runs += more if metric.needs_runs or metric.source == "analysis" else []
-            timed += more[:1] if metric.source == "timing" else []
-            inputs += files
+        spec = replace(spec, sources=Sources(given=table_facts.given(experiment, scale, column, row)))
+    elif column.relative is None or base is not None:
+        for whose, entry in {"sources": row, **({"base_sources": table.entries[base]} if base else {})}.items():
+            runs[whose] = _runs(experiment, scale, table, column, entry) if metric.source != "declared" else []
+            spec = replace(spec, **{whose: _sources(experiment, scale, column, entry, metric, runs[whose])})
+        if metric.needs_runs or metric.source == "analysis":
+            values = experiment.catalog.protocols[column.protocol].scales[scale]
+            seeds = experiment.seeds(scale, column.protocol, table.settings.get("seeds"))
+            spec = replace(spec, seeds=seeds, window=values["evaluation"]["window"], rounds=values["rounds"])
+    timed = [each[0] for each in runs.values() if each and metric.source == "timing"]
+    read = [run for each in runs.values() for run in each] if spec.sources.runs else []
     ids = table.id, column.id, row.id
-    path, log = experiment.places.cell(scale, *ids), experiment.places.log("cell", scale, "/".join(ids))
-    runs = list({run.path: run for run in runs}.values())
-    return Cell(path, log, runs, spec, list(dict.fromkeys(inputs)), timed, metric.source == "analysis")
+    return Cell(
+        path=experiment.places.cell(scale, *ids),
+        log=experiment.places.log("cell", scale, "/".join(ids)),
+        runs=list({run.path: run for run in read}.values()),
+        spec=spec,
+        inputs=list(dict.fromkeys(_inputs(spec, timed, read))),
+        timed=timed,
+        analysed=metric.source == "analysis",
+    )
 
 
-def _reads(
-    experiment: Experiment,
-    scale: str,
-    table: Table,
-    column: Column,
-    row: Row,
-    metric: Metric,
-    whose: str,
-    spec: dict[str, Any],
-) -> tuple[list[Run], list[str]]:
-    """Enter into ``spec`` what ``metric`` reads of ``row``; return the runs and files that it needs."""
-    values = experiment.catalog.protocols[column.protocol].scales[scale]
-    if metric.source == "declared":
-        _, params = settings.of_algorithm(values, row.algorithm, experiment.catalog.algorithms[row.algorithm])
-        spec[f"{whose}update"] = {"name": row.algorithm.partition("~")[0], "params": params}
-        return [], []
+def _runs(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> list[Run]:
+    """Return the runs of a row in a column, seed by seed, those of a seed's several splits together."""
     splits = [tables.split_of(column, split, row, experiment.catalog, table.file) for split in column.splits]
-    inputs = []
     seeds = experiment.seeds(scale, column.protocol, table.settings.get("seeds"))
-    runs = [experiment.run(scale, column.protocol, split, row.algorithm, seed) for seed in seeds for split in splits]
-    spec[f"{whose}descriptions"] = identity.pack([run.description for run in runs])
-    if metric.source == "timing":
-        spec[f"{whose}timing"] = runs[0].timing
-        inputs.append(runs[0].timing)
-        if not metric.needs_runs:
-            return runs, inputs
-    spec |= {"seeds": seeds, "window": values["evaluation"]["window"], "rounds": values["rounds"]}
-    spec[f"{whose}runs"] = [run.path for run in runs]
-    spec[f"{whose}partitions"] = [run.partition for run in runs]
-    inputs += spec[f"{whose}partitions"]
-    if metric.source == "analysis":
-        spec[f"{whose}analyses"] = [run.hessian for run in runs]
-        inputs += spec[f"{whose}analyses"]
-    return runs, inputs + [file for run in runs for file in run.files]
+    return [experiment.run(scale, column.protocol, split, row.algorithm, seed) for seed in seeds for split in splits]
+
+
+def _sources(experiment: Experiment, scale: str, column: Column, row: Row, metric: Metric, runs: list[Run]) -> Sources:
+    """Return what ``metric`` reads of a row that has these runs."""
+    if metric.source == "declared":
+        values = experiment.catalog.protocols[column.protocol].scales[scale]
+        _, params = settings.of_algorithm(values, row.algorithm, experiment.catalog.algorithms[row.algorithm])
+        return Sources(update=Update(row.algorithm.partition("~")[0], params))
+    packed = identity.pack([run.description for run in runs])
+    timing = runs[0].timing if metric.source == "timing" else None
+    if timing and not metric.needs_runs:
+        return Sources(timing=timing, descriptions=packed)
+    return Sources(
+        runs=[run.path for run in runs],
+        descriptions=packed,
+        partitions=[run.partition for run in runs],
+        timing=timing,
+        analyses=[run.hessian for run in runs] if metric.source == "analysis" else [],
+    )
+
+
+def _inputs(spec: CellSpec, timed: list[Run], read: list[Run]) -> list[str]:
+    """Return the files that a cell cannot do without."""
+    analyses = [*spec.sources.analyses, *spec.base_sources.analyses]
+    files = [file for run in read for file in (run.partition, *run.files)]
+    return [*(run.timing for run in timed), *analyses, *files]
 
 
 def target(experiment: Experiment, scale: str, column: Column) -> float | None:

@@ -28,6 +28,8 @@ from flatfed.models import pretrained
 from flatfed.papers import reference
 from flatfed.papers.errata import Errata
 from flatfed.runs.places import DEFAULT, Places, RunIds
+from flatfed.specs.report import ReportSpec
+from flatfed.specs.table import TableSpec
 from flatfed.strict_yaml import read
 
 #: The largest seed, here and in the schemas.
@@ -251,7 +253,7 @@ class Experiment:
         scales.refuse(self, scale, scales.of_table(found, [column]), f"cells/{table}/{column}/{row}.json")
         return cell_specs.cell(self, scale, found, col, _get(found.entries, row, "row", place))
 
-    def table_spec(self, scale: str, table: str, columns: list[str] | None = None) -> dict[str, Any]:
+    def table_spec(self, scale: str, table: str, columns: list[str] | None = None) -> TableSpec:
         """Return what ``flatfed table`` takes: layout, titles, notes and the folder of the cells."""
         return words.table(self, scale, *self._columns(scale, table, columns))
 
@@ -261,7 +263,7 @@ class Experiment:
         scales.refuse(self, scale, scales.of_figure(found), f"figures/{figure}.png")
         return figure_specs.specification(self, scale, found)
 
-    def report_spec(self, scale: str) -> dict[str, Any]:
+    def report_spec(self, scale: str) -> ReportSpec:
         """Return what ``flatfed report`` takes: the tables and figures that config.yaml asks for, and their runs."""
         return selection.report(self, scale)
 

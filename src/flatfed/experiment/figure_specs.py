@@ -6,6 +6,7 @@ import itertools
 import string
 from typing import TYPE_CHECKING, Any
 
+from flatfed import forms
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import analyses, compatibility, figures, measures, set_ups, tuning, words
 from flatfed.experiment.model import Drawing, Figure, Run
@@ -42,7 +43,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
         "title": set_ups.title(experiment, scale, document["title"], pairs),
         "paper": document["paper"],
         "setting": "; ".join(filter(None, here)),
-        "datasets": set_ups.datasets(experiment, scale, pairs),
+        "datasets": forms.plain(set_ups.datasets(experiment, scale, pairs)),
         "panels": drawn,
     }
     rows = dict.fromkeys(run.algorithm for run in runs.values())

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flatfed.runs.run import Run
+from flatfed.specs.cell import SCALES, CellSpec
 
 __all__ = ["SCALES", "Cell", "Column", "Drawing", "Figure", "Row", "Run", "Table"]
-
-#: The two scales; their results never share a folder or a table.
-SCALES = ("preview", "paper")
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Cell:
     path: str
     log: str
     runs: list[Run]
-    spec: dict[str, Any]
+    spec: CellSpec
     inputs: list[str]
     timed: list[Run]
     analysed: bool

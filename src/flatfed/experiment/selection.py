@@ -14,6 +14,8 @@ from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.data_sources import at_home, check_domains, check_said, check_source, check_there
 from flatfed.experiment.model import Figure, Table
 from flatfed.runs.wanted import pack
+from flatfed.specs.report import Picture, ReportSpec
+from flatfed.specs.table import DatasetSpec
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
@@ -115,7 +117,7 @@ def counted(config: dict[str, Any], catalog: Catalog) -> Catalog:
     return replace(catalog, datasets={name: {**entry, **own.get(name, {})} for name, entry in catalog.datasets.items()})
 
 
-def report(experiment: Experiment, scale: str) -> dict[str, Any]:
+def report(experiment: Experiment, scale: str) -> ReportSpec:
     """Return what ``flatfed report`` takes: what was asked for at ``scale``, its runs, and what was left out."""
     selected = experiment.selected(scale)
     tabled = [run for name, columns in selected for run in experiment.table_runs(scale, name, columns)]
@@ -124,17 +126,17 @@ def report(experiment: Experiment, scale: str) -> dict[str, Any]:
     for name in experiment.selected_figures(scale):
         found = experiment.figure(scale, name)
         runs |= found.runs
-        said = {key: found.spec[key] for key in ("title", "paper", "setting", "datasets")}
+        same = {key: found.spec[key] for key in ("title", "paper", "setting")}
+        same["datasets"] = {name: DatasetSpec(**about) for name, about in found.spec["datasets"].items()}
         png = experiment.places.figure(scale, name)[0]
-        drawn.append({"figure": name, **said, "caption": found.spec.get("caption", ""), "png": png})
-    left_out = experiment.left_out(scale)
-    return {
-        "scale": scale,
-        "tables": [experiment.table_spec(scale, name, columns) for name, columns in selected],
-        "figures": drawn,
+        drawn.append(Picture(figure=name, **same, caption=found.spec.get("caption", ""), png=png))
+    return ReportSpec(
+        scale=scale,
+        tables=[experiment.table_spec(scale, name, columns) for name, columns in selected],
+        figures=drawn,
         # Of its runs the report says what they cost and how they ended; what their numbers are, tables and figures.
-        "runs": list(runs),
-        "made_of": pack((run.description, None) for run in runs.values()),
-        "configuration": experiment.config,
-        **({"left_out": left_out} if left_out else {}),
-    }
+        runs=list(runs),
+        made_of=pack((run.description, None) for run in runs.values()),
+        configuration=experiment.config,
+        left_out=experiment.left_out(scale),
+    )

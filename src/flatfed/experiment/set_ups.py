@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flatfed.experiment import figures, settings
 from flatfed.runs import graphs
+from flatfed.specs.table import DatasetSpec
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
@@ -88,17 +89,17 @@ def in_brief(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], t
     return "; ".join(filter(None, [shared, *(_alternatives(found, group) for group in groups)]))
 
 
-def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -> dict[str, DatasetSpec]:
     """Return by name where the datasets of (protocol, split)s are counted, and what is declared of them."""
     names = dict.fromkeys(experiment.dataset_of(scale, protocol) for protocol, _ in pairs)
     declared = {name: experiment.catalog.datasets[name] for name in names}
     return {
-        name: {
-            "manifest": experiment.places.manifest(name),
-            "images": entry["train"] + entry["test"],
-            "of": experiment.whole[name],
-            "shape": entry["shape"],
-        }
+        name: DatasetSpec(
+            manifest=experiment.places.manifest(name),
+            images=entry["train"] + entry["test"],
+            of=experiment.whole[name],
+            shape=list(entry["shape"]),
+        )
         for name, entry in declared.items()
     }
 

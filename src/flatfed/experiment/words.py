@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flatfed import algorithms as registry
 from flatfed.experiment import analyses, cell_specs, set_ups, settings, tables, tuning
 from flatfed.experiment.model import Column, Table
 from flatfed.papers.metrics import METRICS
 from flatfed.runs import curvature
+from flatfed.specs.table import ColumnSpec, RowSpec, TableSpec
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
@@ -18,40 +19,38 @@ if TYPE_CHECKING:
 Trained = tuple[str, str, str | None, str]
 
 
-def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]) -> dict[str, Any]:
+def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]) -> TableSpec:
     """Return what ``flatfed table`` takes: layout, titles, notes and the folder of the cells."""
     document = found.settings
     metrics = {column.metric or row.settings["metric"]: None for column in chosen for row in found.entries.values()}
     first = next(iter(metrics))
     pairs = trained_in(experiment, found, chosen)
-    return {
-        "table": found.id,
-        "scale": scale,
-        **{key: document[key] for key in ("title", "paper") if key in document},
-        **({} if found.reference else {"printed": False}),
-        "unit": document.get("unit", chosen[0].unit),
-        "setting": set_ups.setting(experiment, scale, pairs),
-        "datasets": set_ups.datasets(experiment, scale, pairs),
-        "metric": document.get("quantity", METRICS[first].words),
-        "row_header": document.get("row_header", "Algorithm"),
-        "rows": [{"id": row.id, "label": row.label} for row in found.entries.values()],
-        "columns": [
-            {
-                "id": column.id,
-                "headers": list(column.headers),
-                "part": column.part,
-                "metric": column.metric or first,
-                "unit": column.unit,
-                "relative": column.relative,
-                "base": column.base,
-                "paper_target": cell_specs.target(experiment, "paper", column),
-            }
+    return TableSpec(
+        table=found.id,
+        scale=scale,
+        title=document["title"],
+        paper=document.get("paper", ""),
+        printed=found.reference is not None,
+        unit=document.get("unit", chosen[0].unit),
+        setting=set_ups.setting(experiment, scale, pairs),
+        datasets=set_ups.datasets(experiment, scale, pairs),
+        metric=document.get("quantity", METRICS[first].words),
+        row_header=document.get("row_header", "Algorithm"),
+        rows=[RowSpec(row.id, row.label) for row in found.entries.values()],
+        columns=[
+            ColumnSpec(
+                id=column.id,
+                headers=list(column.headers),
+                part=column.part,
+                metric=column.metric or first,
+                paper_target=cell_specs.target(experiment, "paper", column),
+            )
             for column in chosen
         ],
-        "cells": experiment.places.cells(scale, found.id),
-        "notes": notes(experiment, scale, found, chosen),
-        "flags": experiment.errata.flags(found.reference) if found.reference else {},
-    }
+        cells=experiment.places.cells(scale, found.id),
+        notes=notes(experiment, scale, found, chosen),
+        flags=experiment.errata.flags(found.reference) if found.reference else {},
+    )
 
 
 def trained_in(experiment: Experiment, found: Table, columns: list[Column]) -> list[tuple[str, str]]:

@@ -49,6 +49,7 @@ from flatfed.figures import bars, curves, eigenvalues, heat_map, histogram, line
 from flatfed.figures.gallery import MADE_OF
 from flatfed.figures.style import DPI, STYLE, frame
 from flatfed.files import digest_json, write_whole
+from flatfed.specs.table import DatasetSpec
 from flatfed.tables import made_of
 from flatfed.tables.trained_on import as_read
 
@@ -98,7 +99,9 @@ def make(spec: dict[str, Any], out_dir: str | Path) -> None:
             raise DataError(f"{name}: {key} is {said!r}; a list of texts is wanted")
     drawn_from = digest_json(spec)
     found = made_of.hold(spec)
-    spec = as_read(spec, [record.counted for record in found]) | {"without_sums": made_of.without_sums(found)}
+    datasets = {name: DatasetSpec(**about) for name, about in spec.get("datasets", {}).items()}
+    setting = as_read(spec.get("setting", ""), datasets, [record.counted for record in found])
+    spec = {**spec, "setting": setting, "without_sums": made_of.without_sums(found)}
     with pyplot.rc_context(STYLE):
         figure = KINDS[spec["kind"]](spec)
         try:

@@ -62,22 +62,22 @@ def _panel(axis: Any, panel: Panel) -> None:
         look = {"color": colour, "linestyle": dashes, "linewidth": 1.1, "alpha": 0.45 if pale else 1.0}
         accuracies = [100 * value for value in run.history[run.accuracy]]
         axis.plot(run.history["round"], accuracies, label="_" if known else label, **look)
-    for target in sorted({one.cell["target"] for one in panel.targets}):
-        these = [one for one in panel.targets if one.cell["target"] == target]
+    for target in sorted({one.cell.target for one in panel.targets}):
+        these = [one for one in panel.targets if one.cell.target == target]
         axis.axhline(100 * target, color="#888888", linewidth=0.6, linestyle=(0, (2, 2)), zorder=0)
         for one in these:
             for low, high in one.each:
                 if low == high != math.inf:
                     _circle(axis, low, target, one, filled=True)
-        printed = {one.cell["row"]: one for one in these if one.cell["paper_value"] is not None}
-        beyond = sorted((one for one in printed.values() if one.cell["paper_value"] > last), key=_printed)
+        printed = {one.cell.row: one for one in these if one.cell.paper_value is not None}
+        beyond = sorted((one for one in printed.values() if one.cell.paper_value > last), key=_printed)
         for one in printed.values():
-            if one.cell["paper_value"] <= last:
-                _circle(axis, one.cell["paper_value"], target, one, filled=False)
+            if one.cell.paper_value <= last:
+                _circle(axis, one.cell.paper_value, target, one, filled=False)
         for place, one in enumerate(beyond):
             text = {"textcoords": "offset points", "fontsize": 6.5, "va": "center", "annotation_clip": False}
             where = (4, 8 * ((len(beyond) - 1) / 2 - place))
-            colour = style(one.cell["row"])[0]
+            colour = style(one.cell.row)[0]
             axis.annotate(f"\u25b8 {_printed(one):g}", (1.02 * last, 100 * target), where, color=colour, **text)
     axis.set_xlim(0, 1.02 * last)
     axis.set_title(panel.title)
@@ -93,12 +93,12 @@ def _panel(axis: Any, panel: Panel) -> None:
 
 
 def _printed(one: Outcome) -> float:
-    return one.cell["paper_value"]
+    return one.cell.paper_value
 
 
 def _circle(axis: Any, round_: float, target: float, one: Outcome, *, filled: bool) -> None:
     look = {} if filled else {"markerfacecolor": "white"}
-    axis.plot(round_, 100 * target, "o", color=style(one.cell["row"])[0], markersize=4.5, zorder=3, **look)
+    axis.plot(round_, 100 * target, "o", color=style(one.cell.row)[0], markersize=4.5, zorder=3, **look)
 
 
 def make(panels: list[Panel], path: Path, page: str) -> None:

@@ -7,7 +7,7 @@ import itertools
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,10 +77,6 @@ class Printed:
         """Return value and spread in the unit that cells store, where they are printed in ``unit``."""
         factor = UNITS[unit].factor
         return tuple(None if number is None else number / factor for number in (self.value, self.spread))
-
-    def plain(self) -> dict[str, Any]:
-        """Return this as JSON for the specification of a cell."""
-        return {key: content for key, content in asdict(self).items() if key != "decimals" or content is not None}
 
 
 class Reference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +93,19 @@ def pack(runs: Iterable[tuple[dict[str, Any], str | None]]) -> dict[str, Any]:
 
 
 def unpack(packed: dict[str, Any], folders: Iterable[str]) -> dict[str, Wanted]:
-    """Return folder -> the run wanted in it, of :func:`pack`; a partition that is None there is not looked at."""
+    """Return folder -> the run wanted in it, of :func:`pack`; a partition that is None there is not looked at.
+
+    :raises DataError: it is not of as many runs as there are folders, or one has no place among the partitions.
+    """
+    folders = list(folders)
+    if len(packed["runs"]) != len(folders):
+        raise DataError(f"made_of.runs: {len(packed['runs'])} for {len(folders)} run folders")
+    for place, about in enumerate(packed["runs"]):
+        match about:
+            case [str() | None, int() as partition] if 0 <= partition < len(packed["partitions"]):
+                continue
+        wanted = f"a mark and the place of one of its {len(packed['partitions'])} partitions are wanted"
+        raise DataError(f"made_of.runs[{place}]: {json.dumps(about)}; {wanted}")
     return {
         folder: Wanted(folder, partition=packed["partitions"][place], mark=mark)
         for folder, (mark, place) in zip(folders, packed["runs"], strict=True)

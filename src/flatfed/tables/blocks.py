@@ -7,27 +7,23 @@ work.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from flatfed.errors import DataError
-from flatfed.files import intact
 from flatfed.papers.units import as_printed, of_seeds, signed, written
+from flatfed.specs import cell as cell_files
+from flatfed.specs.cell import Cell
+from flatfed.specs.table import ColumnSpec, RowSpec, TableSpec
 from flatfed.tables import compare
-from flatfed.tables.cells import OWN
 from flatfed.tables.notes import WARNED, beside, by_column, flags, gather, marked, warned, warnings
 from flatfed.tables.trained_on import as_read
 
 #: A block with more columns than this is cut at the paper's first header level: three numbers a column fill
 #: a page. What is then still wider than the second is cut between metrics.
 COLUMNS_ACROSS, MOST_ACROSS = 4, 5
-
-#: What stands under the title: a word and the key of the specification that follows it.
-SOURCES = (("Paper", "paper"), ("Trained here", "setting"))
 
 
 @dataclass(frozen=True)
@@ -106,7 +102,7 @@ class Table:
     counts: dict[str, int]
     differences: bool
     printed: bool
-    cells: tuple[tuple[dict, dict, dict | None], ...]
+    cells: tuple[tuple[ColumnSpec, RowSpec, Cell | None], ...]
 
     @property
     def numbers(self) -> int:
@@ -114,35 +110,31 @@ class Table:
         return 1 + self.printed + self.differences
 
 
-def read(spec: dict[str, Any]) -> Table:
-    """Read the cells of a table specification (see ``flatfed.tables.write``) and lay the table out.
+def read(spec: TableSpec) -> Table:
+    """Read the cells of a table specification and lay the table out.
 
     :raises DataError: a cell file or a dataset.json is damaged, or a cell belongs to another scale.
     """
-    cells = {
-        (column["id"], row["id"]): cell_of(spec, column["id"], row["id"])
-        for row in spec["rows"]
-        for column in spec["columns"]
-    }
-    # Cells of earlier versions do not say how many images there were.
-    spec = as_read(spec, [cell["images"] for cell in cells.values() if cell and "images" in cell])
-    counts = Counter(cell["status"] if cell else "missing" for cell in cells.values())
-    seeds = Counter(cell["n"] for cell in cells.values() if cell and cell["value"] is not None and cell["n"])
+    cells = {(column.id, row.id): cell_of(spec, column.id, row.id) for row in spec.rows for column in spec.columns}
+    setting = as_read(spec.setting, spec.datasets, [cell.images for cell in cells.values() if cell])
+    sources = (("Paper", spec.paper), ("Trained here", setting))
+    counts = Counter(cell.status if cell else "missing" for cell in cells.values())
+    seeds = Counter(cell.n for cell in cells.values() if cell and cell.value is not None and cell.n)
     usual = max(seeds, key=lambda n: (seeds[n], n), default=None)
-    differences = any(cell and cell["difference"] is not None for cell in cells.values())
-    printed = spec.get("printed", True)
-    scale = "Preview scale" + ", not the paper's data" * printed + ": " if spec["scale"] == "preview" else ""
+    differences = any(cell and cell.difference is not None for cell in cells.values())
+    printed = spec.printed
+    scale = "Preview scale" + ", not the paper's data" * printed + ": " if spec.scale == "preview" else ""
     theirs = "In the paper: " if scale and printed else ""
     return Table(
-        id=spec["table"],
-        scale=spec["scale"],
-        name=spec["title"],
-        title=scale + spec["title"],
-        subtitle=". ".join(f"{word}: {spec[key].rstrip('.')}" for word, key in SOURCES if spec.get(key)),
-        row_header=spec.get("row_header", "Algorithm"),
+        id=spec.table,
+        scale=spec.scale,
+        name=spec.title,
+        title=scale + spec.title,
+        subtitle=". ".join(f"{word}: {text.rstrip('.')}" for word, text in sources if text),
+        row_header=spec.row_header,
         blocks=tuple(
-            _block(part and theirs + part, columns, spec["rows"], cells, usual, differences, printed)
-            for part, columns in split(spec["columns"])
+            _block(part and theirs + part, columns, spec.rows, cells, usual, differences, printed)
+            for part, columns in split(spec.columns)
         ),
         notes=tuple(gather(spec, list(cells.values()), counts, usual, differences)),
         marked=(*beside(list(cells.values())), *marked(by_column(spec, list(cells.values())))),
@@ -150,62 +142,42 @@ def read(spec: dict[str, Any]) -> Table:
         counts={"cells": len(cells), **counts},
         differences=differences,
         printed=printed,
-        cells=tuple(
-            (column, row, cells[column["id"], row["id"]]) for row in spec["rows"] for column in spec["columns"]
-        ),
+        cells=tuple((column, row, cells[column.id, row.id]) for row in spec.rows for column in spec.columns),
     )
 
 
-def cell_of(spec: dict[str, Any], column: str, row: str) -> dict[str, Any] | None:
-    """Return the cell of a table's specification in ``column`` and ``row``, None where it has not been made.
+def cell_of(spec: TableSpec, column: str, row: str) -> Cell | None:
+    """Return the cell of a table in ``column`` and ``row``, None where it has not been made.
 
     :raises DataError: it is damaged, was edited, or is another table's, column's or row's.
     """
-    path = Path(spec["cells"]) / column / f"{row}.json"
-    cell = read_cell(path, spec["scale"])
-    for key, wanted in (("table", spec["table"]), ("column", column), ("row", row)):
-        if cell is not None and cell[key] != wanted:
-            raise DataError(f"{path}: is the cell of {key} {cell[key]!r}, here {wanted!r}; delete it and make it again")
+    path = Path(spec.cells) / column / f"{row}.json"
+    cell = cell_files.read(path, spec.scale)
+    for key, wanted in (("table", spec.table), ("column", column), ("row", row)):
+        if cell is not None and (there := getattr(cell, key)) != wanted:
+            raise DataError(f"{path}: is the cell of {key} {there!r}, here {wanted!r}; delete it and make it again")
     return cell
 
 
-def read_cell(path: Path, scale: str) -> dict[str, Any] | None:
-    """Return the cell in ``path``, or None where there is none; DataError where it is damaged or was edited."""
-    try:
-        cell = json.loads(path.read_text(encoding="utf-8"))
-        # What earlier versions did not write; anything else missing would be damage.
-        found, *_ = (cell[key] for key in ("scale", "printed_unit", "relative", "compare", "paper_decimals"))
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError) as problem:
-        raise DataError(f"{path}: not a cell ({problem!r}); delete it and make it again") from None
-    if not intact(cell, OWN):
-        raise DataError(f"{path}: was changed after it was written ({OWN}); delete it and make it again")
-    cell.pop(OWN, None)
-    if found != scale:
-        raise DataError(f"{path}: a cell of scale {found!r} in a table of scale {scale!r}; the two are never mixed")
-    return cell
-
-
-def split(columns: list[dict]) -> list[tuple[str | None, list[dict]]]:
+def split(columns: list[ColumnSpec]) -> list[tuple[str | None, list[ColumnSpec]]]:
     """Cut columns into blocks: by part; where one is too wide for a page, at the first header level and by metric."""
-    blocks: list[tuple[str | None, list[dict]]] = []
-    for part, group in groupby(columns, key=lambda column: column.get("part")):
+    blocks: list[tuple[str | None, list[ColumnSpec]]] = []
+    for part, group in groupby(columns, key=lambda column: column.part):
         wide = list(group)
         if len(wide) <= COLUMNS_ACROSS:
             blocks.append((part, wide))
         else:
-            for _, few in groupby(wide, key=lambda column: column["headers"][:1]):
+            for _, few in groupby(wide, key=lambda column: column.headers[:1]):
                 blocks += [(part, near) for near in _by_metric(list(few))]
     return blocks
 
 
-def _by_metric(columns: list[dict]) -> list[list[dict]]:
+def _by_metric(columns: list[ColumnSpec]) -> list[list[ColumnSpec]]:
     """Cut columns under one header, where there are too many, between metrics; those of one metric stay together."""
     if len(columns) <= MOST_ACROSS:
         return [columns]
-    blocks: list[list[dict]] = [[]]
-    for _, group in groupby(columns, key=lambda column: column.get("metric")):
+    blocks: list[list[ColumnSpec]] = [[]]
+    for _, group in groupby(columns, key=lambda column: column.metric):
         few = list(group)
         if blocks[-1] and len(blocks[-1]) + len(few) > COLUMNS_ACROSS:
             blocks.append([])
@@ -213,10 +185,10 @@ def _by_metric(columns: list[dict]) -> list[list[dict]]:
     return blocks
 
 
-def merge(columns: list[dict]) -> tuple[tuple[Header, ...], ...]:
+def merge(columns: list[ColumnSpec]) -> tuple[tuple[Header, ...], ...]:
     """Return the header rows of columns: equal neighbours become one where all levels above agree too."""
-    depth = max(len(column["headers"]) for column in columns)
-    levels = [[*column["headers"], *[""] * (depth - len(column["headers"]))] for column in columns]
+    depth = max(len(column.headers) for column in columns)
+    levels = [[*column.headers, *[""] * (depth - len(column.headers))] for column in columns]
     rows = []
     for level in range(depth):
         groups = [list(group) for _, group in groupby(levels, key=lambda names: names[: level + 1])]
@@ -228,22 +200,19 @@ def _block(part, columns, rows, cells, usual, differences, printed) -> Block:
     """Set one block."""
     under, ranks = [], {}
     for column in columns:
-        of_column = {row["id"]: cells[column["id"], row["id"]] for row in rows}
+        of_column = {row.id: cells[column.id, row.id] for row in rows}
         ours, paper = targets(column, list(of_column.values()))
-        seeded = usual and any(cell and cell["n"] for cell in of_column.values())
+        seeded = usual and any(cell and cell.n for cell in of_column.values())
         if printed:
             names = [f"ours{ours} (n = {usual})" if seeded else f"ours{ours}", f"paper{paper}"]
         else:
             names = [", ".join(filter(None, [ours.strip(), f"n = {usual}" if seeded else ""]))]
         under.append((*names, "diff.") if differences else tuple(names))
-        ranks[column["id"]] = compare.marks(of_column)
+        ranks[column.id] = compare.marks(of_column)
     body = tuple(
         (
-            row["label"],
-            tuple(
-                entry(cells[column["id"], row["id"]], usual, ranks[column["id"]].get(row["id"], ""))
-                for column in columns
-            ),
+            row.label,
+            tuple(entry(cells[column.id, row.id], usual, ranks[column.id].get(row.id, "")) for column in columns),
         )
         for row in rows
     )
@@ -253,42 +222,41 @@ def _block(part, columns, rows, cells, usual, differences, printed) -> Block:
         common += 1
     heading = ", ".join(text for text in (part, *[level[0].text for level in headers[:common]]) if text)
     others = [
-        {cell["beside"]["by"] for row in rows if (cell := cells[column["id"], row["id"]]) and cell.get("beside")}
-        for column in columns
+        {cell.beside["by"] for row in rows if (cell := cells[column.id, row.id]) and cell.beside} for column in columns
     ]
     return Block(heading, headers[common:], tuple(under), body, tuple("/".join(sorted(names)) for names in others))
 
 
-def targets(column: dict, cells: list[dict | None]) -> tuple[str, str]:
+def targets(column: ColumnSpec, cells: list[Cell | None]) -> tuple[str, str]:
     """Return what to add to "ours" and "paper" where this scale's target is not the printed one, else two blanks."""
-    printed = column.get("paper_target")
-    used = {cell["target"] for cell in cells if cell and cell["target"] is not None}
+    printed = column.paper_target
+    used = {cell.target for cell in cells if cell and cell.target is not None}
     if printed is None or not used or used == {printed}:
         return "", ""
     return " at " + "/".join(f"{100 * target:g}%" for target in sorted(used)), f" at {100 * printed:g}%"
 
 
-def entry(cell: dict | None, usual: int | None, rank: str = "") -> Entry:
+def entry(cell: Cell | None, usual: int | None, rank: str = "") -> Entry:
     """Write a cell's numbers as text. ``usual`` is the table's usual number of seeds; another one is written out."""
     if cell is None:
         return Entry("", "", "", "missing")
-    unit, decimals = cell["printed_unit"], cell["paper_decimals"]
-    spread = None if compare.over_clients(cell) else cell["paper_spread"]
-    paper = as_printed(cell["paper_value"], spread, unit, decimals)
+    unit, decimals = cell.printed_unit, cell.paper_decimals
+    spread = None if compare.over_clients(cell) else cell.paper_spread
+    paper = as_printed(cell.paper_value, spread, unit, decimals)
     if not paper and compare.not_reached(cell):
         paper = "–"
-    late = f">{cell['rounds']}" if unit == "rounds" else "not reached"
-    ours = {"not_reached": late, "diverged": "diverged", "not_applicable": "n/a"}.get(cell["status"], "")
-    if cell["status"] == "ok":
-        ours = written(cell["value"], cell["spread"], unit, decimals)
-        ours += "" if cell["n"] in (usual, None) else f" ({cell['n']})"
-    elif cell["status"] == "not_reached" and not cell["reached"].startswith("0/"):
-        ours += f" ({cell['reached']})"
-    difference = "" if cell["difference"] is None else signed(cell["difference"], unit, decimals)
+    late = f">{cell.rounds}" if unit == "rounds" else "not reached"
+    ours = {"not_reached": late, "diverged": "diverged", "not_applicable": "n/a"}.get(cell.status, "")
+    if cell.status == "ok":
+        ours = written(cell.value, cell.spread, unit, decimals)
+        ours += "" if cell.n in (usual, None) else f" ({cell.n})"
+    elif cell.status == "not_reached" and not cell.reached.startswith("0/"):
+        ours += f" ({cell.reached})"
+    difference = "" if cell.difference is None else signed(cell.difference, unit, decimals)
     marks = flags(cell) if paper else ()
-    other = cell.get("beside")
+    other = cell.beside
     beside = written(other["value"], other["spread"], unit, decimals) if other else ""
     beside += f" {WARNED}" if warned(cell) else ""
-    texts = ours, paper, difference, cell["status"], marks, rank, compare.agreement(cell), beside, warned(cell)
-    seeds = of_seeds(cell["values"], cell["seeds"], unit, decimals)
-    return Entry(*texts, seeds, tuple(cell["runs"]))
+    texts = ours, paper, difference, cell.status, marks, rank, compare.agreement(cell), beside, warned(cell)
+    seeds = of_seeds(cell.values, cell.seeds, unit, decimals)
+    return Entry(*texts, seeds, tuple(cell.runs))

@@ -1,6 +1,6 @@
 """Ours against the paper's, and rows against each other: agreement, ordering, paired intervals.
 
-Cells are those of ``flatfed.tables.cells``. Numbers of one row are paired with another's seed by seed: all algorithms
+Numbers of one row are paired with another's seed by seed: all algorithms
 of a seed see the same clients and batches, so that the difference is known better than either number.
 """
 
@@ -10,11 +10,9 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from flatfed.papers.metrics import METRICS
-
-Cell = Mapping[str, Any]
+from flatfed.specs.cell import Cell
 
 #: Default tolerances of ``agreement``: a percentage point for fractions, a tenth of the printed number for the rest.
 POINT, PART = 0.01, 0.1
@@ -53,13 +51,13 @@ def paired(a: Sequence[float], b: Sequence[float]) -> Interval:
 
 def higher(cell: Cell) -> bool | None:
     """Return whether larger numbers are better in a cell's column, None where there is no better."""
-    direction = METRICS[cell["metric"]].higher
-    return not direction if direction is not None and cell["relative"] == "speedup" else direction
+    direction = METRICS[cell.metric].higher
+    return not direction if direction is not None and cell.relative == "speedup" else direction
 
 
 def one_quantity(cells: Mapping[str, Cell | None]) -> bool:
     """Return whether all rows of a column hold the same quantity, so that one can be ahead of another."""
-    return len({(cell["metric"], cell["relative"]) for cell in cells.values() if cell}) == 1
+    return len({(cell.metric, cell.relative) for cell in cells.values() if cell}) == 1
 
 
 def one_printed(cells: Mapping[str, Cell | None]) -> bool:
@@ -67,7 +65,7 @@ def one_printed(cells: Mapping[str, Cell | None]) -> bool:
 
     Rows without a server may show another quantity under it than the others (DFedSAM, Table 1, "Train").
     """
-    return len({(METRICS[cell["metric"]].printed_as, cell["relative"]) for cell in cells.values() if cell}) == 1
+    return len({(METRICS[cell.metric].printed_as, cell.relative) for cell in cells.values() if cell}) == 1
 
 
 def timed(cell: Cell) -> bool:
@@ -75,7 +73,7 @@ def timed(cell: Cell) -> bool:
 
     How far they are off is known of none of its rows, so that an interval over seeds is too narrow to tell two apart.
     """
-    return METRICS[cell["metric"]].source == "timing"
+    return METRICS[cell.metric].source == "timing"
 
 
 def marks(cells: Mapping[str, Cell | None]) -> dict[str, str]:
@@ -84,17 +82,17 @@ def marks(cells: Mapping[str, Cell | None]) -> dict[str, str]:
     A mark says that the row's lead over the next one is no chance of the seeds: the paired interval excludes zero. The
     second is marked only where the best is. Seconds are never marked: see :func:`timed`.
     """
-    able = {row: cell for row, cell in cells.items() if cell and cell["status"] == "ok" and cell["n"]}
+    able = {row: cell for row, cell in cells.items() if cell and cell.status == "ok" and cell.n}
     if not one_quantity(able) or any(timed(cell) for cell in able.values()):
         return {}
     if higher(next(iter(able.values()))) is None:
         return {}
     sign = 1 if higher(next(iter(able.values()))) else -1
-    order = sorted(able, key=lambda row: -sign * able[row]["value"])
+    order = sorted(able, key=lambda row: -sign * able[row].value)
     found: dict[str, str] = {}
     for mark, row, following in zip(("best", "second"), order, order[1:], strict=False):
         a, b = able[row], able[following]
-        if a["seeds"] != b["seeds"] or not paired(a["values"], b["values"]).excludes_zero:
+        if a.seeds != b.seeds or not paired(a.values, b.values).excludes_zero:
             break
         found[row] = mark
     return found
@@ -106,42 +104,42 @@ def tolerance(cell: Cell, point: float = POINT, part: float = PART) -> float:
     The paper's spread counts only where it is over repeats (``std_kind=repeats``). A number that is no accuracy has a
     tenth of the printed one in place of the point; one that no seed has a part in is exact.
     """
-    if cell["n"] is None:
+    if cell.n is None:
         return 1e-9
-    floor = point if cell["unit"] == "fraction" else part * abs(cell["paper_value"])
-    theirs = cell["paper_spread"] if repeats(cell) else None
-    spread = math.sqrt((cell["spread"] or 0.0) ** 2 / max(1, cell["n"]) + (theirs or 0.0) ** 2)
+    floor = point if cell.unit == "fraction" else part * abs(cell.paper_value)
+    theirs = cell.paper_spread if repeats(cell) else None
+    spread = math.sqrt((cell.spread or 0.0) ** 2 / max(1, cell.n) + (theirs or 0.0) ** 2)
     return max(floor, 2 * spread)
 
 
 def repeats(cell: Cell) -> bool:
     """Return whether the paper's spread is known to be over repeats of the run."""
-    return cell["paper_spread"] is not None and "std_kind=repeats" in cell["paper_note"]
+    return cell.paper_spread is not None and "std_kind=repeats" in cell.paper_note
 
 
 def over_clients(cell: Cell) -> bool:
     """Return whether the paper's spread is over clients: it never stands beside one over seeds."""
-    return "std_kind=clients" in cell["paper_note"]
+    return "std_kind=clients" in cell.paper_note
 
 
 def not_reached(cell: Cell) -> bool:
     """Return whether the paper prints that the target was not reached."""
-    return cell["paper_value"] is None and "not reached" in cell["paper_note"]
+    return cell.paper_value is None and "not reached" in cell.paper_note
 
 
 def agreement(cell: Cell | None, point: float = POINT, part: float = PART) -> str:
     """Return "agrees", "differs", "missing", or "" where the paper prints nothing or values are not compared."""
-    if cell is None or cell["status"] == "missing":
+    if cell is None or cell.status == "missing":
         return "missing"
-    if cell["scale"] != "paper" or cell["compare"] != "values":
+    if cell.scale != "paper" or cell.compare != "values":
         return ""
     if not_reached(cell):
-        return "agrees" if cell["status"] == "not_reached" else "differs"
-    if cell["paper_value"] is None or cell["status"] == "not_applicable":
+        return "agrees" if cell.status == "not_reached" else "differs"
+    if cell.paper_value is None or cell.status == "not_applicable":
         return ""
-    if cell["status"] != "ok" or cell["difference"] is None:
+    if cell.status != "ok" or cell.difference is None:
         return "differs"
-    return "agrees" if abs(cell["difference"]) <= tolerance(cell, point, part) + 1e-12 else "differs"
+    return "agrees" if abs(cell.difference) <= tolerance(cell, point, part) + 1e-12 else "differs"
 
 
 def rank_correlation(cells: Mapping[str, Cell | None]) -> float | None:
@@ -166,11 +164,11 @@ def rank_correlation(cells: Mapping[str, Cell | None]) -> float | None:
 
 def _place(cell: Cell) -> float | None:
     """Return our number, infinity for a target not reached, None where there is none."""
-    return math.inf if cell["status"] == "not_reached" else cell["value"]
+    return math.inf if cell.status == "not_reached" else cell.value
 
 
 def _printed_place(cell: Cell) -> float | None:
-    return math.inf if not_reached(cell) else cell["paper_value"]
+    return math.inf if not_reached(cell) else cell.paper_value
 
 
 def claims(cells: Mapping[str, Cell | None]) -> list[tuple[str, str]]:
@@ -196,7 +194,7 @@ def claims(cells: Mapping[str, Cell | None]) -> list[tuple[str, str]]:
 
 
 def _own_spread(cell: Cell) -> float:
-    return 0.0 if over_clients(cell) else cell["paper_spread"] or 0.0
+    return 0.0 if over_clients(cell) else cell.paper_spread or 0.0
 
 
 def outcome(a: Cell | None, b: Cell | None) -> str:
@@ -205,17 +203,17 @@ def outcome(a: Cell | None, b: Cell | None) -> str:
     "clearly": the paired interval excludes zero, but never that of seconds (:func:`timed`); a target reached by every
     seed of one row and by none of the other's counts too.
     """
-    if not a or not b or not {a["status"], b["status"]} <= {"ok", "not_reached"}:
+    if not a or not b or not {a.status, b.status} <= {"ok", "not_reached"}:
         return "untested"
-    if len(a["values"]) != len(b["values"]) or a["seeds"] != b["seeds"]:
+    if len(a.values) != len(b.values) or a.seeds != b.seeds:
         return "untested"
     sign = 1 if higher(a) else -1
-    if a["status"] == b["status"] == "ok":
-        gap = paired(a["values"], b["values"])
-        lead, clear = sign * gap.mean, (gap.excludes_zero and not timed(a)) or a["n"] is None
+    if a.status == b.status == "ok":
+        gap = paired(a.values, b.values)
+        lead, clear = sign * gap.mean, (gap.excludes_zero and not timed(a)) or a.n is None
     else:
-        lead = sum(v is not None for v in a["values"]) - sum(v is not None for v in b["values"])
-        clear = abs(lead) == len(a["values"]) > 1
+        lead = sum(v is not None for v in a.values) - sum(v is not None for v in b.values)
+        clear = abs(lead) == len(a.values) > 1
         if lead == 0:
             return "untested"
     if lead > 0:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import FLAG
 from flatfed.papers.units import UNITS
+from flatfed.specs.cell import Cell
+from flatfed.specs.table import TableSpec
 from flatfed.tables import compare
 
 #: Stands behind another tool's estimate that is further from ours than their errors allow.
@@ -16,7 +17,7 @@ WARNED = "⚠"
 
 
 def gather(
-    spec: dict[str, Any], cells: list[dict | None], counts: Mapping[str, int], usual: int | None, differences: bool
+    spec: TableSpec, cells: list[Cell | None], counts: Mapping[str, int], usual: int | None, differences: bool
 ) -> list[str]:
     """Return the notes of a table in reading order; only what applies to the cells at hand is said."""
     present = [cell for cell in cells if cell]
@@ -29,26 +30,25 @@ def gather(
     notes += compared(columns)
     notes += absences(counts, len(cells))
     notes += unsummed(present)
-    notes += spec.get("notes", [])
+    notes += spec.notes
     errata = sorted({flag for cell in present for flag in flags(cell)}, key=lambda flag: (flag[0], int(flag[1:])))
-    known = spec.get("flags", {})
-    return notes + [f"{flag}: {known.get(flag, 'a discrepancy in the paper.')}" for flag in errata]
+    return notes + [f"{flag}: {spec.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata]
 
 
-def by_column(spec: dict[str, Any], cells: list[dict | None]) -> list[dict[str, dict | None]]:
+def by_column(spec: TableSpec, cells: list[Cell | None]) -> list[dict[str, Cell | None]]:
     """Return the cells by row, column by column."""
-    known = {(cell["column"], cell["row"]): cell for cell in cells if cell}
-    return [{row["id"]: known.get((column["id"], row["id"])) for row in spec["rows"]} for column in spec["columns"]]
+    known = {(cell.column, cell.row): cell for cell in cells if cell}
+    return [{row.id: known.get((column.id, row.id)) for row in spec.rows} for column in spec.columns]
 
 
-def reading(spec: dict[str, Any], cells: list[dict], usual: int | None, differences: bool) -> str:
+def reading(spec: TableSpec, cells: list[Cell], usual: int | None, differences: bool) -> str:
     """Say what a number is: quantity, unit, which rounds, which spread, and how it compares with the paper's."""
-    accuracies = [cell for cell in cells if cell["unit"] == "fraction"]
-    windows = {cell["window"] for cell in accuracies}
+    accuracies = [cell for cell in cells if cell.unit == "fraction"]
+    windows = {cell.window for cell in accuracies}
     when = ""
     if windows:
         when = ", final round" if windows == {1} else f", mean over the last {max(windows)} evaluated rounds"
-    printed = spec.get("printed", True)
+    printed = spec.printed
     spread = ""
     if usual is not None:
         text = f"mean ± sample standard deviation over {usual} seeds; another number of seeds is in brackets."
@@ -58,72 +58,72 @@ def reading(spec: dict[str, Any], cells: list[dict], usual: int | None, differen
         return f"{quantities(spec, cells)}{when}.{spread}"
     paper = " Paper: as printed."
     if differences:
-        points = {cell["printed_unit"] for cell in cells} <= {"percent", "pp"}
+        points = {cell.printed_unit for cell in cells} <= {"percent", "pp"}
         paper += " Diff.: ours minus the paper's" + (", in percentage points." if points else ".")
-    elif spec["scale"] == "preview":
+    elif spec.scale == "preview":
         paper += " No difference is taken: this scale's data and model are not the paper's."
-    elif any(cell["compare"] == "ordering" for cell in cells):
+    elif any(cell.compare == "ordering" for cell in cells):
         paper += " No difference is taken: the set-up is not the paper's; the order of the rows may be compared."
     return f"{quantities(spec, cells)}{when}.{spread}{paper}"
 
 
-def quantities(spec: dict[str, Any], cells: list[dict]) -> str:
+def quantities(spec: TableSpec, cells: list[Cell]) -> str:
     """Say in the table's own words what the numbers are, and in which units."""
-    units = list(dict.fromkeys(UNITS[cell["printed_unit"]].said for cell in cells)) or [UNITS[spec["unit"]].said]
+    units = list(dict.fromkeys(UNITS[cell.printed_unit].said for cell in cells)) or [UNITS[spec.unit].said]
     if len(units) == 1:
-        return spec["metric"] + units[0]
-    return f"{spec['metric']} ({', '.join(unit.strip(' ,') for unit in units if unit)}, column by column)"
+        return spec.metric + units[0]
+    return f"{spec.metric} ({', '.join(unit.strip(' ,') for unit in units if unit)}, column by column)"
 
 
-def symbols(cells: list[dict]) -> list[str]:
+def symbols(cells: list[Cell]) -> list[str]:
     """Explain the signs that stand in place of numbers, and the marks beside them, where they occur."""
     notes = []
-    late = [cell for cell in cells if cell["status"] == "not_reached"]
-    counted = [cell for cell in late if cell["printed_unit"] == "rounds"]
+    late = [cell for cell in cells if cell.status == "not_reached"]
+    counted = [cell for cell in late if cell.printed_unit == "rounds"]
     if counted:
-        rounds = "/".join(str(number) for number in sorted({cell["rounds"] for cell in counted}))
+        rounds = "/".join(str(number) for number in sorted({cell.rounds for cell in counted}))
         text = f">{rounds}: the target was not reached by every seed within {rounds} rounds"
         notes.append(text + _some_did(counted))
     if len(late) > len(counted):
-        other = [cell for cell in late if cell["printed_unit"] != "rounds"]
-        based = " of the row or of the row it is taken against" if any(cell["relative"] for cell in other) else ""
+        other = [cell for cell in late if cell.printed_unit != "rounds"]
+        based = " of the row or of the row it is taken against" if any(cell.relative for cell in other) else ""
         notes.append(f"Not reached: the target was not reached by every seed{based}" + _some_did(other))
     if any(compare.not_reached(cell) for cell in cells):
         notes.append("–: printed by the paper for a target not reached.")
-    if any(cell["relative"] for cell in cells):
-        bases = ", ".join(dict.fromkeys(cell["base"] for cell in cells if cell["relative"] and cell["base"]))
-        seeds = ": taken seed by seed, then averaged" if any(cell["relative"] and cell["n"] for cell in cells) else ""
+    if any(cell.relative for cell in cells):
+        bases = ", ".join(dict.fromkeys(cell.base for cell in cells if cell.relative and cell.base))
+        seeds = ": taken seed by seed, then averaged" if any(cell.relative and cell.n for cell in cells) else ""
         notes.append(f"Against a base row ({bases}){seeds}.")
-    if any(compare.over_clients(cell) and cell["paper_spread"] is not None for cell in cells):
+    if any(compare.over_clients(cell) and cell.paper_spread is not None for cell in cells):
         notes.append("The paper's deviations are over clients and never stand beside ours, which are over seeds.")
     return notes
 
 
-def _some_did(cells: list[dict]) -> str:
-    return "; in brackets how many did." if any(not cell["reached"].startswith("0/") for cell in cells) else "."
+def _some_did(cells: list[Cell]) -> str:
+    return "; in brackets how many did." if any(not cell.reached.startswith("0/") for cell in cells) else "."
 
 
-def definitions(cells: list[dict]) -> list[str]:
+def definitions(cells: list[Cell]) -> list[str]:
     """Say how a table's metrics are counted, where their names do not, and which accuracy targets are held against."""
-    said = dict.fromkeys(METRICS[cell["metric"]].defined for cell in cells)
-    accuracies = dict.fromkeys(cell.get("accuracy", TEST) for cell in cells if METRICS[cell["metric"]].needs_target)
+    said = dict.fromkeys(METRICS[cell.metric].defined for cell in cells)
+    accuracies = dict.fromkeys(cell.accuracy for cell in cells if METRICS[cell.metric].needs_target)
     which = [METRICS[name].words for name in accuracies if name != TEST]
     of = [f"The accuracy that targets are held against: {', '.join(which).lower()}."] if which else []
     return [*filter(None, said), *of]
 
 
-def timed(cells: list[dict]) -> list[str]:
+def timed(cells: list[Cell]) -> list[str]:
     """Say what seconds were measured on and how far they can be trusted: what their deviation is, a busy machine."""
     there = [cell for cell in cells if compare.timed(cell)]
     notes = []
-    if places := sorted({place for cell in there for place in cell.get("timed", ())}):
+    if places := sorted({place for cell in there for place in cell.timed}):
         notes.append(f"Timed on {'; '.join(places)}.")
-    if any(cell["n"] and cell["n"] > 1 for cell in there):
+    if any(cell.n and cell.n > 1 for cell in there):
         notes.append(
             "Seconds of a round are measured once and serve all seeds: a time's deviation is that of its rounds, "
             "not of the clock."
         )
-    long = sum(bool(cell.get("warnings")) for cell in there)
+    long = sum(bool(cell.warnings) for cell in there)
     if long:
         notes.append(
             f"In {long} of {len(there)} cells with times the machine was busy with other work when they were taken, so "
@@ -132,23 +132,23 @@ def timed(cells: list[dict]) -> list[str]:
     return notes
 
 
-def marked(columns: list[dict[str, dict | None]]) -> list[str]:
+def marked(columns: list[dict[str, Cell | None]]) -> list[str]:
     """Explain the marks of best and second where there are any; ``columns`` hold the cells by row."""
     if any(compare.marks(column) for column in columns):
         text = "Bold: best of its column; underlined or italic: second. Marked only where the lead over the next row, "
         return [text + "paired seed by seed, has a 95 % interval (Student) that excludes zero."]
-    if any(cell and cell["n"] and cell["n"] > 1 for column in columns for cell in column.values()):
+    if any(cell and cell.n and cell.n > 1 for column in columns for cell in column.values()):
         return ["No best row is marked: no lead has a 95 % interval, paired over seeds, that excludes zero."]
     return []
 
 
-def beside(cells: list[dict | None]) -> list[str]:
+def beside(cells: list[Cell | None]) -> list[str]:
     """Say what another tool's estimates are, by which rule one is marked, and how many estimates carry warnings."""
-    there = [cell for cell in cells if cell and cell.get("beside")]
+    there = [cell for cell in cells if cell and cell.beside]
     if not there:
         return []
-    by = "/".join(sorted({cell["beside"]["by"] for cell in there}))
-    seeds = ", mean ± sample standard deviation over the same seeds" if any(len(c["seeds"]) > 1 for c in there) else ""
+    by = "/".join(sorted({cell.beside["by"] for cell in there}))
+    seeds = ", mean ± sample standard deviation over the same seeds" if any(len(c.seeds) > 1 for c in there) else ""
     far = sum(warned(cell) for cell in there)
     said = [
         f"{by}: its own estimate at the same models, on the same images{seeds}. {WARNED} where the means are further "
@@ -156,7 +156,7 @@ def beside(cells: list[dict | None]) -> list[str]:
         f"of vector v, of the sum of both residuals ‖Hv − λv‖, for a trace of half of Student's interval of the "
         "difference (99.73 %)."
     ]
-    cautioned = sum(bool(cell.get("warnings")) for cell in there)
+    cautioned = sum(bool(cell.warnings) for cell in there)
     if cautioned:
         said.append(
             f"In {cautioned} of {len(there)} cells an estimate carries a warning of its own, such as that it stopped "
@@ -165,44 +165,44 @@ def beside(cells: list[dict | None]) -> list[str]:
     return said
 
 
-def estimated(cells: list[dict | None]) -> list[str]:
+def estimated(cells: list[Cell | None]) -> list[str]:
     """Say how large the errors of estimates are, at most: how they are made, and which images they are made on."""
-    there = [cell for cell in cells if cell and cell.get("errors")]
+    there = [cell for cell in cells if cell and cell.errors]
     if not there:
         return []
     said = []
-    for metric in dict.fromkeys(cell["metric"] for cell in there):
+    for metric in dict.fromkeys(cell.metric for cell in there):
         words = METRICS[metric].words
-        largest = [max(c["errors"][name] for c in there if c["metric"] == metric) for name in ("estimate", "images")]
+        largest = [max(c.errors[name] for c in there if c.metric == metric) for name in ("estimate", "images")]
         own = "standard error of the random vectors" if metric.endswith("trace") else "residual"
         said.append(f"{words}: {own} {100 * largest[0]:.2g} %, of the choice of images {100 * largest[1]:.2g} %")
     return [f"Errors of one seed's estimate, at most, as shares of it. {'; '.join(said)}."]
 
 
-def warned(cell: dict | None) -> bool:
+def warned(cell: Cell | None) -> bool:
     """Return whether another tool's estimate is further from ours than their errors allow."""
-    return bool(cell and cell.get("beside") and not cell["beside"]["within"])
+    return bool(cell and cell.beside and not cell.beside["within"])
 
 
-def warnings(spec: dict[str, Any], cells: Mapping[tuple[str, str], dict | None]) -> list[str]:
+def warnings(spec: TableSpec, cells: Mapping[tuple[str, str], Cell | None]) -> list[str]:
     """Name each cell, by column and row, whose two estimates are further apart than their errors allow."""
     said = []
-    for column in spec["columns"]:
-        for row in spec["rows"]:
-            cell = cells[column["id"], row["id"]]
+    for column in spec.columns:
+        for row in spec.rows:
+            cell = cells[column.id, row.id]
             if not warned(cell):
                 continue
-            other, factor = cell["beside"], UNITS[cell["printed_unit"]].factor
+            other, factor = cell.beside, UNITS[cell.printed_unit].factor
             # Not in the paper's decimals: those of a small number need not show in what two estimates differ.
-            ours, theirs, error = (f"{factor * x:.4g}" for x in (cell["value"], other["value"], other["error"]))
+            ours, theirs, error = (f"{factor * x:.4g}" for x in (cell.value, other["value"], other["error"]))
             said.append(
-                f"{row['label']}, {', '.join(column['headers'])}: {ours} here, {theirs} by {other['by']}: further "
+                f"{row.label}, {', '.join(column.headers)}: {ours} here, {theirs} by {other['by']}: further "
                 f"apart than their errors allow ({error})."
             )
     return said
 
 
-def compared(columns: list[dict[str, dict | None]]) -> list[str]:
+def compared(columns: list[dict[str, Cell | None]]) -> list[str]:
     """Sum up how the cells agree with the paper's and whether the order of the rows does."""
     cells = [cell for column in columns for cell in column.values()]
     found = [compare.agreement(cell) for cell in cells]
@@ -212,7 +212,7 @@ def compared(columns: list[dict[str, dict | None]]) -> list[str]:
         said.append(f"{found.count('agrees')} of {total} cells agree with the paper's within the tolerance")
     outcomes = [compare.outcome(column[a], column[b]) for column in columns for a, b in compare.claims(column)]
     tested = [one for one in outcomes if one != "untested"]
-    if tested and any(cell and cell["scale"] == "paper" for cell in cells):
+    if tested and any(cell and cell.scale == "paper" for cell in cells):
         held = sum(one.startswith("held") for one in tested)
         chance = f"{len(tested) / 2:g}"
         claims = "printed claims that one row beats another hold"
@@ -227,9 +227,9 @@ def absences(counts: Mapping[str, int], total: int) -> list[str]:
     return [f"Of {total} cells: {', '.join(said)}."] if said else []
 
 
-def unsummed(cells: list[dict]) -> list[str]:
+def unsummed(cells: list[Cell]) -> list[str]:
     """Count the cells that rest on records without sums of their files (:mod:`flatfed.runs.record`)."""
-    there = sum(bool(cell.get("without_sums")) for cell in cells)
+    there = sum(bool(cell.without_sums) for cell in cells)
     if not there:
         return []
     return [
@@ -238,6 +238,6 @@ def unsummed(cells: list[dict]) -> list[str]:
     ]
 
 
-def flags(cell: dict) -> tuple[str, ...]:
+def flags(cell: Cell) -> tuple[str, ...]:
     """Return the ids of the errata named in the note beside a cell's printed value ("flag:B1" is B1)."""
-    return tuple(FLAG.findall(cell["paper_note"]))
+    return tuple(FLAG.findall(cell.paper_note))

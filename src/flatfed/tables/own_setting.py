@@ -14,14 +14,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from flatfed import forms
 from flatfed.files import digest_json
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import TEST, Metric, Reading
-from flatfed.papers.reference import Printed
 from flatfed.papers.units import UNITS, as_printed, signed, written
 from flatfed.runs import identity
 from flatfed.runs.record import RunRecord
+from flatfed.specs.cell import Cell, CellSpec
 from flatfed.tables import compare, readings
 
 #: Keys of a description in which a run may differ from the one that a cell asks for.
@@ -94,10 +93,10 @@ def _setting(description: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A cell: what a paper prints, and what came out, in texts for a reader and as ``cell`` for a comparison.
+    """A cell: what a paper prints, and what came out, in texts for a reader and as a ``cell`` to be compared.
 
     ``table``, ``column`` and ``row`` are titles. ``each`` has for every run between which bounds its number lies, in
-    the stored unit; equal where it is known. ``cell``: the keys that :mod:`flatfed.tables.compare` reads.
+    the stored unit; equal where it is known.
     """
 
     table: str
@@ -106,7 +105,7 @@ class Outcome:
     printed: str
     ours: str
     difference: str
-    cell: dict[str, Any]
+    cell: Cell
     runs: list[Trained]
     each: list[tuple[float, float]] = field(default_factory=list)
 
@@ -119,12 +118,12 @@ class Outcome:
     def quantity(self) -> tuple[Any, ...]:
         """What number it is: the same in several tables that print it."""
         of = tuple(run.folder for run in self.runs)
-        return (*(self.cell[key] for key in ("metric", "target", "unit", "paper_value")), of)
+        return (self.cell.metric, self.cell.target, self.cell.unit, self.cell.paper_value, of)
 
     @property
     def known(self) -> bool:
         """Whether our number is known."""
-        return self.cell["status"] == "ok"
+        return self.cell.status == "ok"
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -137,7 +136,7 @@ class Outcome:
         return low, high
 
 
-def outcomes(cells: Iterable[tuple[dict[str, Any], tuple[str, ...]]], runs: list[Trained]) -> Iterator[Outcome]:
+def outcomes(cells: Iterable[tuple[CellSpec, tuple[str, ...]]], runs: list[Trained]) -> Iterator[Outcome]:
     """Yield what ``runs`` make of ``cells``, each a cell's specification and the titles of its table, column and row.
 
     One a precision. Cells of which no run is there, that read anything but lines of runs, that are means over several
@@ -147,51 +146,68 @@ def outcomes(cells: Iterable[tuple[dict[str, Any], tuple[str, ...]]], runs: list
     for run in runs:
         named.setdefault(run.ids, []).append(run)
     for spec, titles in cells:
-        metric = METRICS[spec["metric"]]
-        if metric.source != "runs" or metric.several or spec.get("relative") or not spec["paper"]:
+        metric = METRICS[spec.metric]
+        if metric.source != "runs" or metric.several or spec.relative or not spec.paper:
             continue
         able = []
-        for asked in identity.unpack(spec["descriptions"]):
+        for asked in identity.unpack(spec.sources.descriptions):
             able += [run for run in named.get(_ids(asked), ()) if run.setting == _setting(asked)]
         for precision in dict.fromkeys(run.precision for run in able):
             yield _outcome(spec, metric, titles, [run for run in able if run.precision == precision])
 
 
-def _outcome(spec: dict[str, Any], metric: Metric, titles: tuple[str, ...], runs: list[Trained]) -> Outcome:
-    paper, unit = forms.read(Printed, spec["paper"], "paper"), spec["unit"]
-    decimals, (value, spread) = paper.decimals, paper.stored(unit)
+def _outcome(spec: CellSpec, metric: Metric, titles: tuple[str, ...], runs: list[Trained]) -> Outcome:
+    printed, unit = spec.paper, spec.unit
+    value, spread = printed.stored(unit)
     each = [_number(spec, metric, run) for run in runs]
     numbers = [low if low == high != math.inf else None for low, high in each]
     found = [number for number in numbers if number is not None]
     known = len(found) == len(numbers)
     mean = statistics.fmean(found) if known else None
-    cell = {
-        **{key: spec[key] for key in ("table", "column", "row", "metric", "target")},
-        **{"unit": UNITS[unit].stored, "relative": None, "scale": "paper", "compare": "values", "n": len(runs)},
-        **{"paper_value": value, "paper_spread": spread, "paper_note": paper.note or "", "printed_unit": unit},
-        **{"value": mean, "values": numbers, "seeds": [run.seed for run in runs]},
-        "spread": statistics.stdev(found) if known and len(found) > 1 else None,
-        "status": "ok" if known else "not_reached" if all(low == math.inf for low, _ in each) else "missing",
-        "difference": mean - value if known and value is not None else None,
-    }
+    cell = Cell(
+        table=spec.table,
+        column=spec.column,
+        row=spec.row,
+        scale="paper",
+        metric=spec.metric,
+        unit=UNITS[unit].stored,
+        printed_unit=unit,
+        relative=None,
+        status="ok" if known else "not_reached" if all(low == math.inf for low, _ in each) else "missing",
+        value=mean,
+        spread=statistics.stdev(found) if known and len(found) > 1 else None,
+        n=len(runs),
+        values=numbers,
+        target=spec.target,
+        seeds=[run.seed for run in runs],
+        runs=[run.folder for run in runs],
+        paper_value=value,
+        paper_spread=spread,
+        paper_decimals=printed.decimals,
+        paper_note=printed.note or "",
+        difference=mean - value if known and value is not None else None,
+        compare="values",
+    )
     return Outcome(
         *titles,
-        printed="not reached" if compare.not_reached(cell) else as_printed(value, spread, unit, decimals) or "–",
-        ours=_said(cell, decimals, runs, each),
-        difference="" if cell["difference"] is None else signed(cell["difference"], unit, decimals),
+        printed="not reached"
+        if compare.not_reached(cell)
+        else as_printed(value, spread, unit, printed.decimals) or "–",
+        ours=_said(cell, runs, each),
+        difference="" if cell.difference is None else signed(cell.difference, unit, printed.decimals),
         cell=cell,
         runs=runs,
         each=each,
     )
 
 
-def _number(spec: dict[str, Any], metric: Metric, run: Trained) -> tuple[float, float]:
+def _number(spec: CellSpec, metric: Metric, run: Trained) -> tuple[float, float]:
     """Return the bounds of a run's number: as yet, for ever, or both infinite for a target that is not reached."""
-    needed = (*metric.columns, *([spec["accuracy"]] if metric.needs_target else []))
+    needed = (*metric.columns, *([spec.accuracy] if metric.needs_target else []))
     if any(column not in run.history for column in needed):
         return UNKNOWN  # not measured in this run
-    declared = readings.declared(run.description["update"]) if metric.declares else None
-    reading = Reading(spec["window"], spec["target"], spec["accuracy"], run.history, algorithm=declared)
+    declared = readings.declared(**run.description["update"]) if metric.declares else None
+    reading = Reading(spec.window, spec.target, spec.accuracy, run.history, algorithm=declared)
     if not metric.needs_target:
         if not run.whole or run.diverged:
             return UNKNOWN
@@ -202,25 +218,25 @@ def _number(spec: dict[str, Any], metric: Metric, run: Trained) -> tuple[float, 
         return number, number
     if run.whole:
         return math.inf, math.inf
-    accuracies = run.history[spec["accuracy"]]
+    accuracies = run.history[spec.accuracy]
     if not accuracies:
         return 0.0, math.inf
     # What is counted up to a target only grows with the rounds: it will be more than it is now.
-    reached = {**run.history, spec["accuracy"]: [*accuracies[:-1], math.inf]}
+    reached = {**run.history, spec.accuracy: [*accuracies[:-1], math.inf]}
     return metric.function(replace(reading, target=math.inf, history=reached)), math.inf
 
 
-def _said(cell: dict[str, Any], decimals: int | None, runs: list[Trained], each: list[tuple[float, float]]) -> str:
+def _said(cell: Cell, runs: list[Trained], each: list[tuple[float, float]]) -> str:
     """Write our number, or what is known of it."""
-    unit, diverged = cell["printed_unit"], sum(run.diverged for run in runs)
+    unit, decimals, diverged = cell.printed_unit, cell.paper_decimals, sum(run.diverged for run in runs)
     lost = f"; {diverged} diverged" if diverged and len(runs) > 1 else ""
-    if cell["value"] is not None:
-        return written(cell["value"], cell["spread"], unit, decimals) + lost
+    if cell.value is not None:
+        return written(cell.value, cell.spread, unit, decimals) + lost
     if len(runs) == 1 and diverged:
         return f"diverged in round {runs[0].record.diverged_at}"
-    if cell["status"] == "not_reached":
+    if cell.status == "not_reached":
         return f"not reached{lost}"
-    there = [number for number in cell["values"] if number is not None]
+    there = [number for number in cell.values if number is not None]
     if there:
         return f"{written(statistics.fmean(there), None, unit, decimals)} of {len(there)} of {len(runs)} seeds{lost}"
     low = min(low for low, _ in each)
@@ -244,14 +260,14 @@ def order(found: list[Outcome]) -> Order:
     """
     columns: dict[tuple[str, str, str], dict[str, Outcome]] = {}
     for one in found:
-        columns.setdefault((one.cell["table"], one.cell["column"], one.precision), {})[one.cell["row"]] = one
+        columns.setdefault((one.cell.table, one.cell.column, one.precision), {})[one.cell.row] = one
     pairs: dict[tuple[Any, ...], tuple[Outcome, Outcome]] = {}
     for rows in columns.values():
         for ahead, behind in compare.claims({row: one.cell for row, one in rows.items()}):
             pairs[rows[ahead].quantity, rows[behind].quantity] = rows[ahead], rows[behind]
     held = told = 0
     for ahead, behind in pairs.values():
-        if ahead.cell["seeds"] != behind.cell["seeds"]:
+        if ahead.cell.seeds != behind.cell.seeds:
             continue
         (low, high), (other_low, other_high) = ahead.bounds, behind.bounds
         above, below = low > other_high, high < other_low
@@ -264,4 +280,4 @@ def side(one: Outcome) -> str:
     """Return whether our number "agrees" with the printed one, as ``flatfed verify`` has it, is "better" or "worse"."""
     if compare.agreement(one.cell) == "agrees":
         return "agrees"
-    return "better" if (one.cell["difference"] > 0) == bool(compare.higher(one.cell)) else "worse"
+    return "better" if (one.cell.difference > 0) == bool(compare.higher(one.cell)) else "worse"

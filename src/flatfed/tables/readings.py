@@ -19,6 +19,7 @@ from flatfed.runs import curvature, identity
 from flatfed.runs import record as runs
 from flatfed.runs import timing as timings
 from flatfed.runs.wanted import Wanted
+from flatfed.specs.cell import CellSpec, Sources
 
 #: Fields of timing.json that metrics read.
 TIMES = ("seconds_per_round", "training_seconds_per_round")
@@ -43,47 +44,40 @@ class Found:
     images: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def wanted(spec: dict[str, Any], whose: str = "") -> list[Wanted]:
-    """Return the runs of a cell's specification; ``whose`` is "" or "base_" (the base row's)."""
-    descriptions = identity.unpack(spec[f"{whose}descriptions"])
-    each = zip(spec[f"{whose}runs"], descriptions, spec[f"{whose}partitions"], strict=True)
-    return [Wanted(*one) for one in each]
-
-
-def found(metric: Metric, spec: dict[str, Any], whose: str = "") -> list[Found]:
-    """Return what ``metric`` reads for a cell, one entry per run; ``whose`` is "" or "base_" (the base row's).
+def found(metric: Metric, spec: CellSpec, sources: Sources) -> list[Found]:
+    """Return what ``metric`` reads of a row's ``sources`` for the cell ``spec``, one entry per run.
 
     :raises DataError: a file is there but damaged, or lacks what the metric reads.
     """
-    accuracy = spec.get("accuracy", TEST)
-    common = {"window": spec["window"], "target": spec["target"], "accuracy": accuracy}
+    common = {"window": spec.window, "target": spec.target, "accuracy": spec.accuracy}
     if metric.source == "declared":
-        return [Found(Reading(algorithm=declared(spec[f"{whose}update"])))]
+        return [Found(Reading(algorithm=declared(sources.update.name, sources.update.params)))]
     if metric.source == "given":
-        return [Found(Reading(given=spec["given"]))]
+        return [Found(Reading(given=sources.given))]
+    descriptions = identity.unpack(sources.descriptions)
+    wanted = list(map(Wanted, sources.runs, descriptions, sources.partitions))
     if metric.source == "analysis":
-        paths = map(Path, spec[f"{whose}analyses"])
-        return [_hessian(path, run) for path, run in zip(paths, wanted(spec, whose), strict=True)]
+        return [_hessian(Path(path), run) for path, run in zip(sources.analyses, wanted, strict=True)]
     timing = Found(Reading())
     if metric.source == "timing":
-        timing = _timing(Path(spec[f"{whose}timing"]), identity.unpack(spec[f"{whose}descriptions"])[0])
+        timing = _timing(Path(sources.timing), descriptions[0])
         if not metric.needs_runs:
             return [timing]
         if timing.reading is None:
-            return [timing] * len(spec[f"{whose}runs"])
+            return [timing] * len(wanted)
     result = []
-    for run in wanted(spec, whose):
-        one = read_run(run, spec["rounds"], metric.columns, accuracy)
-        algorithm = declared(run.description["update"]) if metric.declares else None
+    for run in wanted:
+        one = read_run(run, spec.rounds, metric.columns, spec.accuracy)
+        algorithm = declared(**run.description["update"]) if metric.declares else None
         reading = one.reading and replace(one.reading, **common, timing=timing.reading.timing, algorithm=algorithm)
         timed = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
         result.append(replace(one, reading=reading, **timed))
     return result
 
 
-def declared(update: dict[str, Any]) -> algorithms.Algorithm:
-    """Return what a description's ``update`` names, for what it declares of itself."""
-    return algorithms.load(update["name"])(**update["params"])
+def declared(name: str, params: dict[str, Any]) -> algorithms.Algorithm:
+    """Return the algorithm ``name`` with these parameters, for what it declares of itself."""
+    return algorithms.load(name)(**params)
 
 
 def _timing(path: Path, description: dict[str, Any]) -> Found:

@@ -1,16 +1,4 @@
-"""The report of one scale: one self-contained HTML page with every table, every figure, and what they cost.
-
-Report specification (JSON, from ``flatfed.experiment``)::
-
-    {"scale": "preview" | "paper",
-     "tables": [<table specification of flatfed.tables.write>, ...],
-     "figures": [{"figure": "fedsmoo2023_F7", "title": "...", "paper": "...", "setting": "...", "caption": "...",
-                  "datasets": {...}, "png": "results/....png"}, ...],    # setting: what was really trained or dealt
-     "runs": ["results/preview/runs/.../seed1", ...],      # every run the tables and figures use, once
-     "made_of": {...},                                     # which runs they are to be: runs.wanted.pack
-     "configuration": {...},                               # the configuration used (config.yaml as merged)
-     "left_out": ["...", ...]}                             # optional: what was asked for and is not made at this scale
-"""
+"""The report of one scale: one self-contained HTML page with every table, every figure, and what they cost."""
 
 from __future__ import annotations
 
@@ -18,44 +6,38 @@ import base64
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import yaml
 from markupsafe import Markup
 
 from flatfed import __version__
-from flatfed.errors import DataError
 from flatfed.files import write_whole
 from flatfed.runs import provenance
 from flatfed.runs.wanted import unpack
+from flatfed.specs.report import ReportSpec
 from flatfed.tables import blocks, made_of, runs
 from flatfed.tables.blocks import Entry
 from flatfed.tables.formats import html
 from flatfed.tables.trained_on import as_read
 
-KEYS = ("scale", "tables", "figures", "runs", "made_of", "configuration")
-
 #: Statuses of cells in the order in which a reader asks for them.
 STATUSES = ("ok", "not_reached", "diverged", "missing", "not_applicable")
 
 
-def make(spec: dict[str, Any], out: str | Path) -> None:
+def make(spec: ReportSpec, out: str | Path) -> None:
     """Write the report that ``spec`` describes to ``out``, whole.
 
     Files of tables, pictures and runs are linked to by their way from there; so are the papers' errata, in the folder
     above, where any table or figure is a paper's. Cells, runs and pictures that are absent are counted and named, never
     an error: a report of half the work is a report.
 
-    :raises DataError: a key of ``spec`` is missing, or a file that is there is damaged.
+    :raises DataError: a file that is there is damaged.
     """
-    absent = [key for key in KEYS if key not in spec]
-    if absent:
-        raise DataError(f"report: the specification lacks {', '.join(absent)}; needed: {', '.join(KEYS)}")
-    tables = [blocks.read(table) for table in spec["tables"]]
-    made = runs.read(unpack(spec["made_of"], spec["runs"]).values())
+    tables = [blocks.read(table) for table in spec.tables]
+    made = runs.read(unpack(spec.made_of, spec.runs).values())
     counted = [run.about.counted for run in made if run.about]
     # Of nobody's papers are tables alone that no printed numbers stand beside.
-    papers = bool(spec["figures"]) or not tables or any(table.printed for table in tables)
+    papers = bool(spec.figures) or not tables or any(table.printed for table in tables)
     groups = {group.id: group for group in runs.groups(made)}
     days, machines = runs.made(made)
     settings, commit = runs.settings(made), provenance.commit()
@@ -71,29 +53,29 @@ def make(spec: dict[str, Any], out: str | Path) -> None:
         html.environment()
         .get_template("report.html.j2")
         .render(
-            scale=spec["scale"],
+            scale=spec.scale,
             papers=papers,
-            left_out=spec.get("left_out", []),
+            left_out=spec.left_out,
             tables=[
                 (
                     table,
-                    html.fragment(table, links, files(way(Path(spec_["cells"]).parent.parent / "tables" / table.id))),
+                    html.fragment(table, links, files(way(Path(spec_.cells).parent.parent / "tables" / table.id))),
                 )
-                for table, spec_ in zip(tables, spec["tables"], strict=True)
+                for table, spec_ in zip(tables, spec.tables, strict=True)
             ],
             cells=[(status.replace("_", " "), counts[status]) for status in STATUSES if counts[status]],
             cell_count=counts["cells"],
             warned=[table for table in tables if table.warnings],
             figures=[
                 {
-                    **as_read(figure, counted),
-                    "data": picture(figure["png"]),
+                    **vars(figure),
+                    "setting": as_read(figure.setting, figure.datasets, counted),
+                    "data": picture(figure.png),
                     "files": [
-                        (ending.upper(), way(Path(figure["png"]).with_suffix(f".{ending}")))
-                        for ending in ("png", "pdf")
+                        (ending.upper(), way(Path(figure.png).with_suffix(f".{ending}"))) for ending in ("png", "pdf")
                     ],
                 }
-                for figure in spec["figures"]
+                for figure in spec.figures
             ],
             runs=made,
             without_sums=made_of.without_sums([run.about for run in made if run.about]),
@@ -111,11 +93,11 @@ def make(spec: dict[str, Any], out: str | Path) -> None:
             machines=machines,
             version=f"{__version__}{f', commit {commit}' if commit else ''}",
             box=(runs.WIDE, runs.HIGH),
-            configuration=yaml.safe_dump(spec["configuration"], sort_keys=False, allow_unicode=True),
+            configuration=yaml.safe_dump(spec.configuration, sort_keys=False, allow_unicode=True),
         )
     )
     frame = html.environment().get_template("page.html.j2")
-    title = f"FlatFed report, {spec['scale']} scale" if papers else "FlatFed report"
+    title = f"FlatFed report, {spec.scale} scale" if papers else "FlatFed report"
     with write_whole(out, "w") as file:
         scripts = html.script("table.js") + html.script("report.js")
         file.write(frame.render(title=title, style=html.style(), body=Markup(body) + scripts) + "\n")

@@ -56,7 +56,7 @@ def verdict(made: list[Outcome]) -> str:
     said = f"n = {seeds[0]}" + (f" to {seeds[-1]}" if len(seeds) > 1 else "")
     # A number that several tables print counts once.
     once = {one.quantity: one for one in made}.values()
-    sides = Counter(side(one) for one in once if one.known and one.cell["paper_value"] is not None)
+    sides = Counter(side(one) for one in once if one.known and one.cell.paper_value is not None)
     found = order(made)
     numbers = f"{sides['agrees']} within a tenth (accuracies: a point), {sides['better']} better by more"
     pairs = f"of {_many(found.told, 'pair')} of rows whose order can be told, {found.held} as printed"

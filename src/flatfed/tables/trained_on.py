@@ -6,39 +6,37 @@ The records of the runs say it; where they do not, or there are none, the data's
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from flatfed.errors import DataError
+from flatfed.specs.table import DatasetSpec
 
 #: {name of a data set: {"train": images, "test": images}}, as records and cells have it.
 Counted = dict[str, dict[str, int]]
 
 
-def as_read(spec: dict[str, Any], counted: Iterable[Counted] = ()) -> dict[str, Any]:
-    """Return a table's or figure's specification with the numbers of images in its ``setting``.
+def as_read(setting: str, datasets: Mapping[str, DatasetSpec], counted: Iterable[Counted] = ()) -> str:
+    """Return a table's or figure's ``setting`` with the numbers of images of its ``datasets`` in it.
 
-    ``spec["datasets"]``, where it has any, is {name: {"manifest": its dataset.json, "images": as many as are declared,
-    "of": as many as the whole set has, "shape": [C, H, W]}}; in the setting, ``{name}`` becomes "(60,000 images of
-    32x32)". Without a manifest (None), or where it is not on this machine, ``counted`` says how many the runs were made
-    from; where that does not say either, the declared number is said to be that.
+    ``{name}`` becomes "(60,000 images of 32x32)". Without a manifest, or where it is not on this machine, ``counted``
+    says how many the runs were made from; where that does not say either, the declared number is said to be that.
 
     :raises DataError: a dataset.json is there and is none.
     """
-    said, counted = spec.get("setting", ""), list(counted)
-    for name, about in spec.get("datasets", {}).items():
-        said = said.replace(f"{{{name}}}", f"({_images(name, about, counted)})")
-    return {**spec, "setting": said} if said else spec
+    counted = list(counted)
+    for name, dataset in datasets.items():
+        setting = setting.replace(f"{{{name}}}", f"({_images(name, dataset, counted)})")
+    return setting
 
 
-def _images(name: str, about: dict[str, Any], counted: list[Counted]) -> str:
+def _images(name: str, dataset: DatasetSpec, counted: list[Counted]) -> str:
     """Say how many images of which size there are, and of how many where they are a part of a published set."""
-    _, height, width = about["shape"]
-    numbers = {sum(one[name].values()) for one in counted if name in one}
+    _, height, width = dataset.shape
+    numbers = {sum(each[name].values()) for each in counted if name in each}
     why = "the records of the runs do not say how many were read"
-    if not numbers and about["manifest"] is not None:
-        path = Path(about["manifest"])
+    if not numbers and dataset.manifest is not None:
+        path = Path(dataset.manifest)
         try:
             read = json.loads(path.read_text(encoding="utf-8"))
             count, (_, height, width) = read["train"] + read["test"], read["shape"]
@@ -49,6 +47,6 @@ def _images(name: str, about: dict[str, Any], counted: list[Counted]) -> str:
             text = f"{path}: not that of a data set ({problem!r}); delete its folder to make it again"
             raise DataError(text) from None
     if not numbers:
-        return f"{about['images']:,} images of {height}x{width} declared; {why}"
-    part = f" of {about['of']:,}" if min(numbers) < about["of"] else ""
+        return f"{dataset.images:,} images of {height}x{width} declared; {why}"
+    part = f" of {dataset.of:,}" if min(numbers) < dataset.of else ""
     return f"{' or '.join(f'{count:,}' for count in sorted(numbers))}{part} images of {height}x{width}"

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from flatfed.papers.units import as_printed, signed, written
+from flatfed.specs.cell import Cell
+from flatfed.specs.table import TableSpec
 from flatfed.tables import compare
 from flatfed.tables.blocks import cell_of
 
@@ -80,12 +82,12 @@ class TableResult:
 
 
 def table(
-    spec: dict[str, Any],
+    spec: TableSpec,
     printed: set[tuple[str, str]],
     point: float = compare.POINT,
     part: float = compare.PART,
 ) -> TableResult:
-    """Compare the cells of a table specification (``flatfed.tables.write``) with the printed numbers.
+    """Compare the cells of a table specification with the printed numbers.
 
     ``printed`` are the (column, row) of which the paper prints something, "-" included: a cell that is absent cannot
     say. ``point`` (a fraction) and ``part`` are the tolerances of ``compare.tolerance``.
@@ -93,15 +95,15 @@ def table(
     :raises DataError: a cell is damaged or of another scale.
     """
     columns = []
-    for column in spec["columns"]:
-        cells = {row["id"]: cell_of(spec, column["id"], row["id"]) for row in spec["rows"]}
+    for column in spec.columns:
+        cells = {row.id: cell_of(spec, column.id, row.id) for row in spec.rows}
         states = {
-            row: compare.agreement(cell, point, part) if (column["id"], row) in printed else ""
+            row: compare.agreement(cell, point, part) if (column.id, row) in printed else ""
             for row, cell in cells.items()
         }
         columns.append(
             ColumnResult(
-                column["id"],
+                column.id,
                 sum(state == "agrees" for state in states.values()),
                 tuple(
                     _result(row, cells[row], state, point, part)
@@ -112,22 +114,20 @@ def table(
                 tuple(ClaimResult(a, b, compare.outcome(cells[a], cells[b])) for a, b in compare.claims(cells)),
             )
         )
-    return TableResult(spec["table"], spec["scale"], len(printed), tuple(columns))
+    return TableResult(spec.table, spec.scale, len(printed), tuple(columns))
 
 
-def _result(row: str, cell: dict[str, Any] | None, state: str, point: float, part: float) -> CellResult:
+def _result(row: str, cell: Cell | None, state: str, point: float, part: float) -> CellResult:
     """Put a cell that does not agree into words."""
     if cell is None:
         return CellResult(row, state, "", "", "its cell has not been made")
-    unit, decimals = cell["printed_unit"], cell["paper_decimals"]
-    ours = written(cell["value"], cell["spread"], unit, decimals) or cell["status"].replace("_", " ")
-    paper = as_printed(cell["paper_value"], cell["paper_spread"], unit, decimals) or "–"
+    unit, decimals = cell.printed_unit, cell.paper_decimals
+    ours = written(cell.value, cell.spread, unit, decimals) or cell.status.replace("_", " ")
+    paper = as_printed(cell.paper_value, cell.paper_spread, unit, decimals) or "–"
     if state == "missing":
-        return CellResult(row, state, "", paper, cell["problems"][0] if cell["problems"] else "no run")
-    if cell["difference"] is None:
+        return CellResult(row, state, "", paper, cell.problems[0] if cell.problems else "no run")
+    if cell.difference is None:
         return CellResult(row, state, ours, paper, "one has a number and the other none")
     allowed = written(compare.tolerance(cell, point, part), None, unit)
-    seeds = "" if cell["n"] is None else f" (n = {cell['n']})"
-    return CellResult(
-        row, state, ours + seeds, paper, f"{signed(cell['difference'], unit, decimals)}, allowed {allowed}"
-    )
+    seeds = "" if cell.n is None else f" (n = {cell.n})"
+    return CellResult(row, state, ours + seeds, paper, f"{signed(cell.difference, unit, decimals)}, allowed {allowed}")

@@ -36,10 +36,10 @@ def render(table: Table) -> str:
     head = ["table", "scale", "row", "label", "column", "headers", "part"]
     writer.writerow([*head, *own, *(f"beside_{name}" for name in BESIDE), *["agreement"] * table.printed])
     for column, row, cell in table.cells:
-        name = [table.id, table.scale, row["id"], row["label"], column["id"]]
-        name += [" / ".join(column["headers"]), column.get("part") or ""]
-        fields = [_field((cell or {"status": "missing"}).get(field)) for field in own]
-        fields += [_field(((cell or {}).get("beside") or {}).get(field)) for field in BESIDE]
+        name = [table.id, table.scale, row.id, row.label, column.id, " / ".join(column.headers), column.part or ""]
+        absent = {"status": "missing"}
+        fields = [_field(getattr(cell, field) if cell else absent.get(field)) for field in own]
+        fields += [_field(cell.beside[field] if cell and cell.beside else None) for field in BESIDE]
         writer.writerow([*name, *fields, *[agreement(cell)] * table.printed])
     return out.getvalue()
 
