@@ -6,12 +6,13 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from flatfed.errors import DataError, FlatFedError, NotJSON
+
+Kind = TypeVar("Kind")
 
 
 @contextlib.contextmanager
@@ -22,30 +23,51 @@ def write_whole(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[A
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
-        encoding = None if "b" in mode else "utf-8"
-        with os.fdopen(handle, mode, encoding=encoding) as file:
+        with open(part, mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
+        os.replace(part, path)
     except BaseException as error:
         if isinstance(error, OSError) and error.filename is None:
             error.filename = str(path)  # a write that fails does not say of which file
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+        with contextlib.suppress(OSError):  # the disk may be full, or read-only by now
+            part.unlink()
         raise
 
 
-def check_place(path: str | os.PathLike[str], *, folder: bool = False) -> None:
-    """Refuse ``path`` as that of a file to write, or of a ``folder`` for files, where a thing of the other kind stands.
+def remove_parts(path: str | os.PathLike[str]) -> None:
+    """Remove the temporary files of ``path`` that a process left which was killed in :func:`write_whole`.
 
-    Before anything is computed for it. Raises DataError.
+    Those of files beside it whose names begin with its own and a point are removed as well.
     """
     path = Path(path)
-    standing = next(place for place in (path, *path.parents) if place.exists())
+    for part in path.parent.glob(f".{path.name}.*.part"):
+        part.unlink()
+
+
+def unfinished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Path:
+    """Return what the names of hidden files begin with that keep the finished parts of the result ``out``.
+
+    The name holds a digest of ``identity``, all that decides the result: a call that was stopped finds its own files
+    again, and one with another model, data or settings neither takes them nor loses them.
+    """
+    path = Path(out).with_name(f".{Path(out).name}.{digest_json(identity)[:16]}")
+    remove_parts(path)
+    return path
+
+
+def check_place(path: str | os.PathLike[str], *, folder: bool = False) -> None:
+    """Refuse to write a file to ``path``, or files into the ``folder``, where something of the other kind stands.
+
+    It is called before anything is computed for the file.
+
+    :raises DataError: naming what stands there.
+    """
+    path = Path(path)
+    standing = _nearest(path)
     if standing == path and standing.is_dir() and not folder:
         raise DataError(f"{path}: is a folder; wanted: the name of a file to write")
     if (standing != path or folder) and not standing.is_dir():
@@ -53,8 +75,11 @@ def check_place(path: str | os.PathLike[str], *, folder: bool = False) -> None:
 
 
 def check_writable(folders: Iterable[Path]) -> None:
-    """Raise FlatFedError for the first of ``folders`` that cannot be written to, or made where it is not there yet."""
-    for folder in sorted({_standing(folder) for folder in folders}):
+    """Refuse ``folders`` that cannot be written to, or that are absent and cannot be made.
+
+    :raises FlatFedError: naming the first.
+    """
+    for folder in sorted({_nearest(folder) for folder in folders}):
         if os.statvfs(folder).f_flag & os.ST_RDONLY:
             raise FlatFedError(
                 f"{folder}: read-only file system; results, resources, logs and benchmarks have to be on one that "
@@ -67,16 +92,9 @@ def check_writable(folders: Iterable[Path]) -> None:
             )
 
 
-def _standing(folder: Path) -> Path:
-    """Return ``folder``, or the nearest one above it that exists."""
-    return next(place for place in (folder, *folder.parents) if place.exists())
-
-
-def _umask() -> int:
-    """Return the process's umask: mkstemp ignores it, and shared result folders need group access."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _nearest(path: Path) -> Path:
+    """Return ``path``, or the nearest folder above it that exists."""
+    return next(place for place in (path, *path.parents) if place.exists())
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
@@ -95,22 +113,51 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise NotJSON(f"{path}: not JSON ({error}): damaged, or another file; make it again") from error
 
 
+def read_as(
+    make: Callable[[Any], Kind], path: str | os.PathLike[str], what: str, remedy: str, seal: str | None = None
+) -> Kind:
+    """Return what ``make`` makes of the JSON in the file ``path``, which should hold ``what``.
+
+    ``make`` raises DataError for other content. ``seal``: the key of :func:`sealed`, for a file that has one.
+
+    :raises FileNotFoundError: there is no such file.
+    :raises DataError: the file cannot be read, holds something else, or was changed; the message ends with ``remedy``.
+    """
+    try:
+        content = read_json(path)
+        made = make(content)
+    except FileNotFoundError:
+        raise
+    except NotJSON:
+        raise misread(path, what, "not JSON", remedy) from None
+    except (OSError, DataError) as problem:
+        raise misread(path, what, problem, remedy) from None
+    if seal is not None and not intact(content, seal):
+        raise DataError(f"{path}: was changed after it was written ({seal} is not that of what it says); {remedy}")
+    return made
+
+
+def misread(path: str | os.PathLike[str], what: str, problem: object, remedy: str) -> DataError:
+    """Return the error that the file ``path`` is not ``what`` it should be; a ``problem`` may begin with the path."""
+    return DataError(f"{path}: not {what} ({str(problem).removeprefix(f'{path}: ')}); {remedy}")
+
+
 def sealed(value: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return ``value`` with the digest of all else in it under ``key``, by which a change is known (:func:`intact`)."""
-    said = {name: each for name, each in value.items() if name != key}
-    return {**said, key: _seal(said)}
+    """Return ``value`` with a digest of all else in it under ``key``, so that :func:`intact` notices a change."""
+    return {**value, key: _seal(value, key)}
 
 
 def intact(value: dict[str, Any], key: str) -> bool:
-    """Return whether a dictionary of :func:`sealed` holds what it held then; one without the ``key`` cannot tell."""
+    """Return whether ``value`` holds what it held when it was :func:`sealed`; True without the ``key``."""
     try:
-        return key not in value or value[key] == _seal({name: each for name, each in value.items() if name != key})
-    except ValueError:  # numbers that are none: nothing of ours was written with such
+        return key not in value or value[key] == _seal(value, key)
+    except ValueError:  # infinite numbers, or none: nothing of ours was written with such
         return False
 
 
-def _seal(value: dict[str, Any]) -> str:
-    return digest_json(json.loads(json.dumps(value)))  # the same before it is written and after it is read
+def _seal(value: dict[str, Any], key: str) -> str:
+    content = {name: each for name, each in value.items() if name != key}
+    return digest_json(json.loads(json.dumps(content)))  # the same before it is written and after it is read
 
 
 def digest_file(path: str | os.PathLike[str]) -> str:

@@ -182,7 +182,7 @@ def test_a_choice_that_is_none_is_refused(tmp_path):
         (json.dumps({**good, "chosen": {"learning_rate": 0.7}}), r'chosen is \{"learning_rate": 0\.7\}, no point'),
         (
             json.dumps({**sealed(good, OWN), "chosen": {"learning_rate": 0.01}}),
-            "was changed after it was made",
+            "was changed after it was written",
         ),
     ):
         path.write_text(content)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from flatfed import forms
-from flatfed.errors import DataError
-from flatfed.files import intact, read_json, sealed, write_json
+from flatfed.files import read_as, sealed, write_json
 from flatfed.forms import Some, Whole
 
 #: Key that holds the SHA-256 of all else in a choice, by which an edited one is known.
@@ -62,13 +61,5 @@ def read(path: str | os.PathLike[str]) -> Choice:
     :raises FileNotFoundError: there is none.
     :raises DataError: it cannot be read, or is not what was written.
     """
-    try:
-        content = read_json(path)
-        found = forms.read(Choice, content, "it")
-    except DataError as error:
-        said = str(error).removeprefix("it: ").removeprefix(f"{path}: ")
-        raise DataError(f"{path}: not a choice ({said}); delete it and make it again") from None
-    if not intact(content, OWN):
-        again = f"make it again: snakemake --cores all {path}"
-        raise DataError(f"{path}: was changed after it was made ({OWN}); {again}")
-    return found
+    remedy = f"delete it and make it again: snakemake --cores all {path}"
+    return read_as(lambda content: forms.read(Choice, content, str(path)), path, "a choice", remedy, OWN)

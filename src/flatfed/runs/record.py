@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from flatfed import forms
-from flatfed.errors import DataError, NotJSON, absent
-from flatfed.files import digest_file, intact, read_json, sealed, write_json
+from flatfed.errors import DataError, absent
+from flatfed.files import digest_file, misread, read_as, sealed, write_json
 from flatfed.forms import Named, Whole
 
 METRICS = "metrics.csv"
@@ -33,6 +33,7 @@ OWN = "record_sha256"
 #: other quantities under the same names.
 PROBE_FORMAT = 2
 
+WHAT = "the record of a run"
 AGAIN = "take the file as it was, or train the run again"
 
 
@@ -114,7 +115,7 @@ class RunRecord:
         """Refuse a record that does not say all of ``names``, which not every version wrote; DataError."""
         for name in names:
             if getattr(self, name) is None:
-                raise _none(where, absent("key", name, forms.plain(self), "it"))
+                raise misread(where, WHAT, absent("key", name, forms.plain(self), str(where)), AGAIN)
 
     def hold(self, folder: str | os.PathLike[str], *names: str) -> str:
         """Look whether the files ``names`` in ``folder`` are those that this record was written with.
@@ -155,21 +156,14 @@ def read(path: str | os.PathLike[str]) -> RunRecord:
     :raises FileNotFoundError: there is none.
     :raises DataError: it cannot be read, lacks what every record says, or is not what was written.
     """
-    try:
-        content = read_json(path)
-        forms.check(content, dict, "it")
-        known = {each.name for each in fields(RunRecord)} - {"others"}
-        others = {key: value for key, value in content.items() if key not in known and key != OWN}
-        record = replace(forms.read(RunRecord, content, "it"), others=others)
-    except FileNotFoundError:
-        raise
-    except NotJSON as problem:
-        raise _none(path, "not JSON") from problem
-    except (OSError, DataError) as problem:
-        raise _none(path, problem) from None
-    if not intact(content, OWN):
-        raise DataError(f"{path}: was changed after it was written ({OWN} is not that of what it says); {AGAIN}")
-    return record
+    return read_as(lambda content: _record(content, str(path)), path, WHAT, AGAIN, OWN)
+
+
+def _record(content: Any, where: str) -> RunRecord:
+    forms.check(content, dict, where)
+    known = {each.name for each in fields(RunRecord)} - {"others"}
+    others = {key: value for key, value in content.items() if key not in known and key != OWN}
+    return replace(forms.read(RunRecord, content, where), others=others)
 
 
 def of(folder: str | os.PathLike[str]) -> RunRecord:
@@ -183,8 +177,3 @@ def of(folder: str | os.PathLike[str]) -> RunRecord:
 def beside(name: str) -> str:
     """Return the name of the record beside the file ``name`` of a run, finished or not."""
     return RECORD_SO_FAR if name == LINES_SO_FAR else RECORD
-
-
-def _none(path: str | os.PathLike[str], problem: object) -> DataError:
-    """Return the error that a file is no record."""
-    return DataError(f"{path}: not the record of a run ({str(problem).removeprefix('it: ')}); {AGAIN}")

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from flatfed import forms
 from flatfed.errors import DataError
-from flatfed.files import read_json, write_json
+from flatfed.files import read_as, write_json
 from flatfed.forms import Above, Named, Whole
 
 TIMING, CALIBRATION = "timing.json", "calibration.json"
@@ -73,15 +73,12 @@ def read(path: str | os.PathLike[str]) -> Timing:
     :raises FileNotFoundError: there is none.
     :raises DataError: it cannot be read, or is of another format.
     """
-    try:
-        content = read_json(path)
-        forms.check(content, {"format": int}, "it")
-        if content["format"] != FORMAT:
-            raise DataError(f"format {content['format']}, whose seconds hold something else; {FORMAT} is wanted")
-        return forms.read(Timing, content, "it")
-    except FileNotFoundError:
-        raise
-    except (OSError, DataError) as problem:
-        said = str(problem).removeprefix("it: ").removeprefix(f"{path}: ")
-        again = f"make it again: snakemake --cores 1 -R {path} -- {path}"
-        raise DataError(f"{path}: not the seconds of a round ({said}): {again}") from None
+    remedy = f"make it again: snakemake --cores 1 -R {path} -- {path}"
+    return read_as(lambda content: _timing(content, str(path)), path, "the seconds of a round", remedy)
+
+
+def _timing(content: Any, where: str) -> Timing:
+    forms.check(content, {"format": int}, where)
+    if content["format"] != FORMAT:
+        raise DataError(f"format {content['format']}, whose seconds hold something else; {FORMAT} is wanted")
+    return forms.read(Timing, content, where)

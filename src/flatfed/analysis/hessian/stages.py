@@ -15,19 +15,14 @@ from safetensors.torch import save
 
 from flatfed.analysis.hessian.eigen import TENSORS, Eigen
 from flatfed.analysis.hessian.estimates import Mean
-from flatfed.files import digest_json, write_whole
+from flatfed.files import unfinished, write_whole
 
 
 class Stages:
-    """A hidden file for every finished estimate, beside ``out``, that carries the name of ``identity``.
-
-    A call with another model, data or settings has another identity: it neither takes these estimates nor loses them.
-    """
+    """A hidden file beside ``out`` for every finished estimate (:func:`flatfed.files.unfinished`)."""
 
     def __init__(self, out: str | os.PathLike[str], identity: dict[str, Any]):
-        self.out, self.key = Path(out), digest_json(identity)[:16]
-        for left in self.out.parent.glob(f"..{self.out.name}.{self.key}.*.part"):
-            left.unlink()
+        self.stem = unfinished(out, identity)
 
     def get(self, name: str, make: Callable[[], Any]) -> Any:
         """Return the estimate ``name``: that of an earlier call, or what ``make`` returns, which is kept."""
@@ -46,11 +41,11 @@ class Stages:
 
     def discard(self) -> None:
         """Remove the files: all is written."""
-        for path in self.out.parent.glob(f".{self.out.name}.{self.key}.*.stage"):
+        for path in self.stem.parent.glob(f"{self.stem.name}.*.stage"):
             path.unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
-        return self.out.with_name(f".{self.out.name}.{self.key}.{name}.stage")
+        return self.stem.with_name(f"{self.stem.name}.{name}.stage")
 
 
 def _packed(value: Any) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:

@@ -27,13 +27,12 @@ import os
 import zipfile
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from flatfed.errors import DataError
-from flatfed.files import digest_json, write_whole
+from flatfed.files import unfinished, write_whole
 
 FORMAT = 2
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
@@ -85,19 +84,16 @@ def read(path: str | os.PathLike[str]) -> Landscape:
 
 
 class Unfinished:
-    """The points of a landscape that are done, in a hidden file beside ``out`` that carries the name of ``identity``.
+    """The points of a landscape that are done, in a hidden file beside ``out`` (:func:`flatfed.files.unfinished`).
 
     ``values`` (2, points) are losses and accuracies, ``done`` (points,) says which are there, ``way`` how they were
-    evaluated, empty where there is none yet: rounding would tell points of two ways apart. A call with other models,
-    data or settings has another identity, so that it neither takes these points nor loses them.
+    evaluated, empty where there is none yet: rounding would tell points of two ways apart.
     """
 
     def __init__(self, out: str | os.PathLike[str], identity: dict[str, Any], points: int):
-        out = Path(out)
-        self.path = out.with_name(f".{out.name}.{digest_json(identity)[:16]}.points")
+        stem = unfinished(out, identity)
+        self.path = stem.with_name(f"{stem.name}.points")
         self.values, self.done, self.way = np.zeros((2, points)), np.zeros(points, dtype=bool), ""
-        for left in out.parent.glob(f".{self.path.name}.*.part"):
-            left.unlink()
         if self.path.exists():
             self._restore()
 

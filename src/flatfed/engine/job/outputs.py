@@ -17,7 +17,7 @@ from safetensors.torch import save
 from flatfed.engine.lines import columns
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError
-from flatfed.files import write_whole
+from flatfed.files import remove_parts, write_whole
 from flatfed.runs import record as records
 from flatfed.runs.record import FILES, LINES_SO_FAR, METRICS, MODEL, RECORD, RECORD_SO_FAR, RunRecord
 
@@ -34,8 +34,8 @@ def write(
 ) -> None:
     """Write metrics.csv, model.safetensors and, last, run.json; a run that they replace is kept in ``.previous``."""
     keep(out, identity, sessions)
-    for left in [path for name in (*FILES, LINES_SO_FAR, RECORD_SO_FAR) for path in out.glob(f".{name}.*.part")]:
-        left.unlink()  # what a process left that was killed while it wrote
+    for name in (*FILES, LINES_SO_FAR, RECORD_SO_FAR):
+        remove_parts(out / name)
     _write_lines(out / METRICS, simulation, lines)
     models = simulation.algorithm.evaluated(simulation.server)
     weights = simulation.weights.tensors(next(iter(models.values()))[0])
