@@ -19,18 +19,23 @@ def planned(tmp_path, **request):
 
 def test_a_plan_with_a_margin_and_more_for_another_attempt(tmp_path):
     known = planned(tmp_path, minutes=101.0, memory_bytes=10_000_000_000)
-    assert requests.of(RUN, known, 1) == (152, 15_000)
-    assert requests.of(RUN, known, 2) == requests.of(RUN, known, 5) == (304, 30_000)
+    assert requests.for_runs([RUN], known, 1) == (152, 15_000)
+    assert requests.for_runs([RUN], known, 2) == requests.for_runs([RUN], known, 5) == (304, 30_000)
+
+
+def test_runs_that_train_together_ask_for_as_much_as_one_after_the_other(tmp_path):
+    known = planned(tmp_path, minutes=101.0, memory_bytes=10_000_000_000)
+    assert requests.for_runs([RUN, RUN], known, 1) == (304, 30_000)
 
 
 def test_a_short_run_asks_for_what_starting_takes(tmp_path):
-    assert requests.of(RUN, planned(tmp_path, minutes=0.2, memory_bytes=0), 1) == requests.LEAST
+    assert requests.for_runs([RUN], planned(tmp_path, minutes=0.2, memory_bytes=0), 1) == requests.LEAST
 
 
 def test_guesses_where_the_plan_does_not_know(tmp_path):
     other = SimpleNamespace(scale="paper", protocol="q")
-    assert requests.of(other, planned(tmp_path, minutes=1, memory_bytes=1), 1) == requests.GUESSES["paper"]
-    assert requests.of(SimpleNamespace(scale="preview", protocol="p"), requests.read(None), 2) == (20, 8000)
+    assert requests.for_runs([other], planned(tmp_path, minutes=1, memory_bytes=1), 1) == requests.GUESSES["paper"]
+    assert requests.for_runs([SimpleNamespace(scale="preview", protocol="p")], requests.read(None), 2) == (20, 8000)
 
 
 @pytest.mark.parametrize(

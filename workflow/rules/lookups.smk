@@ -83,11 +83,11 @@ def run_folders(wildcards, output):
 
 
 def together_minutes(wildcards, attempt):
-    return requests.together(runs_of(wildcards), REQUESTS, attempt)[0]
+    return requests.for_runs(runs_of(wildcards), REQUESTS, attempt)[0]
 
 
 def together_megabytes(wildcards, attempt):
-    return requests.together(runs_of(wildcards), REQUESTS, attempt)[1]
+    return requests.for_runs(runs_of(wildcards), REQUESTS, attempt)[1]
 
 
 def run_manifest(wildcards):
@@ -115,11 +115,11 @@ def run_threads(wildcards):
 
 
 def run_minutes(wildcards, attempt):
-    return requests.of(run_of(wildcards), REQUESTS, attempt)[0]
+    return requests.for_runs([run_of(wildcards)], REQUESTS, attempt)[0]
 
 
 def run_megabytes(wildcards, attempt):
-    return requests.of(run_of(wildcards), REQUESTS, attempt)[1]
+    return requests.for_runs([run_of(wildcards)], REQUESTS, attempt)[1]
 
 
 def run_code(wildcards):

@@ -10,7 +10,7 @@ from pathlib import Path
 from flatfed.errors import DataError
 from flatfed.runs import record as records
 
-MOST = 10  # jobs that are told; of more, their number
+MOST = 10  # jobs that are named; of the others, the number
 
 #: A failed job and its logs, as Snakemake's own log names them, and one that finished, perhaps at another attempt.
 FAILED = re.compile(
@@ -21,36 +21,36 @@ FINISHED = re.compile(r"^Finished jobid: (?P<job>\d+)\b", re.MULTILINE)
 
 
 def failed(logs: Iterable[str]) -> list[str]:
-    """Return "log file: reason" of every job that failed and did not finish later, by Snakemake's own ``logs``, files.
+    """Return "log file: reason" of every job that failed and did not finish later, by ``logs``, files of Snakemake's.
 
-    The reason is the last line of the job's log, which a refusal ends with.
+    The reason is the last line of the job's own log: a job that refuses its work ends with it.
     """
     texts = [Path(log).read_text(encoding="utf-8", errors="replace") for log in logs if Path(log).is_file()]
     text = "\n".join(texts)
-    made = {found["job"] for found in FINISHED.finditer(text)}
-    lost = [found for found in FAILED.finditer(text) if found["job"] not in made]
-    each = dict.fromkeys(name for found in lost for name in found["logs"].split(", "))
-    return [f"{name}: {_last(Path(name))}" for name in each]
+    finished = {match["job"] for match in FINISHED.finditer(text)}
+    lost = [match["logs"] for match in FAILED.finditer(text) if match["job"] not in finished]
+    names = dict.fromkeys(name for logs_of_job in lost for name in logs_of_job.split(", "))
+    return [f"{name}: {_reason(Path(name))}" for name in names]
 
 
 def diverged(made: Iterable[Path]) -> list[str]:
-    """Return "folder: diverged in round r" of the runs among those ``made``, by their run.json, that ended so."""
-    said = []
+    """Return "folder: diverged in round r" of the runs that ended so; ``made``: each run.json of the jobs."""
+    lines = []
     for path in made:
         try:
             ended = records.read(path).diverged_at
         except (OSError, DataError):
-            continue  # it was not made, and why is told as a failure
+            continue  # it was not made, and `failed` says why
         if ended is not None:
-            said.append(f"{path.parent}: diverged in round {ended}; it is recorded, and tables say so")
-    return said
+            lines.append(f"{path.parent}: diverged in round {ended}; it is recorded, and tables say so")
+    return lines
 
 
 def say(title: str, lines: list[str]) -> None:
     """Print ``lines``, if there are any, under ``title`` to standard error, the first :data:`MOST` of them."""
-    rest = [f"and {len(lines) - MOST} more"] if len(lines) > MOST else []
     if lines:
-        print("\n".join([title, *(f"  {line}" for line in [*lines[:MOST], *rest])]), file=sys.stderr)
+        more = [f"and {len(lines) - MOST} more"] if len(lines) > MOST else []
+        print("\n".join([title, *(f"  {line}" for line in [*lines[:MOST], *more])]), file=sys.stderr)
 
 
 def last_line(log: str) -> str:
@@ -58,7 +58,7 @@ def last_line(log: str) -> str:
     return re.split(r"[\r\n]+", log.strip())[-1].strip()
 
 
-def _last(log: Path) -> str:
+def _reason(log: Path) -> str:
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:

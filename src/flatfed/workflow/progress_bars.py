@@ -103,39 +103,37 @@ class Bars(logging.Handler):
             handler.setStream(DummyTqdmFile(stream))
         self.jobs: dict[int, Job] = {}
         self.count = Count(total)
-        self.guard = threading.RLock()  # not the handler's: who closes a handler holds that
-        self.whole = self._bar("all jobs", total, 0)
+        self.guard = threading.RLock()  # not the handler's own, which `close` is called with
+        self.all_jobs = self._bar("all jobs", total, 0)
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True)
         self.thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note what an event of Snakemake's says."""
+        """Keep what an event of Snakemake's says of its jobs."""
+        event = getattr(record, "event", None)
         with self.guard:
-            self._note(str(getattr(record, "event", None)), record)
-
-    def _note(self, event: str, record: Any) -> None:
-        if event == "job_info":
-            # Snakemake writes the kind of an output behind its name.
-            files = [Path(output.partition(" (")[0]) for output in record.output]
-            self.jobs[record.jobid] = Job(record.rule_name, sorted({file.parent for file in files}))
-            self.count.failed.discard(record.jobid)
-        elif event in ("job_finished", "job_error"):
-            number = record.job_id if event == "job_finished" else record.jobid
-            self._end(self.jobs.pop(number, None))
-            if event == "job_error":
-                self.count.failed.add(number)
-        elif event == "progress":
-            self.count.done, self.count.total = record.done, record.total
+            if event == "job_info":
+                # Snakemake writes the kind of an output behind its name.
+                files = [Path(output.partition(" (")[0]) for output in record.output]
+                self.jobs[record.jobid] = Job(record.rule_name, sorted({file.parent for file in files}))
+                self.count.failed.discard(record.jobid)
+            elif event == "job_finished":
+                self._end(record.job_id)
+            elif event == "job_error":
+                self._end(record.jobid)
+                self.count.failed.add(record.jobid)
+            elif event == "progress":
+                self.count.done, self.count.total = record.done, record.total
 
     def close(self) -> None:
         """Take the bars away, and give the handlers their streams back."""
         if not self.ended.is_set():
             self.ended.set()
             self.thread.join()
-            for job in self.jobs.values():
-                self._end(job)
-            self.whole.close()
+            for number in list(self.jobs):
+                self._end(number)
+            self.all_jobs.close()
             for handler, stream in self.shown.items():
                 handler.setStream(stream)
         super().close()
@@ -143,13 +141,12 @@ class Bars(logging.Handler):
     def draw(self) -> None:
         """Draw all bars as things are."""
         with self.guard:
-            count, kinds = self.count, Counter(job.rule for job in self.jobs.values())
+            count, rules = self.count, Counter(job.rule for job in self.jobs.values())
             parts = [f"{count.done} of {count.total}"]
             parts += [f"{len(count.failed)} failed"] if count.failed else []
-            parts += ["at work: " + ", ".join(f"{number} {rule}" for rule, number in kinds.items())] if kinds else []
-            self.whole.show(
-                count.done, count.total, "  ".join([*parts, progress.duration(time.monotonic() - count.began)])
-            )
+            parts += ["at work: " + ", ".join(f"{number} {rule}" for rule, number in rules.items())] if rules else []
+            parts += [progress.duration(time.monotonic() - count.began)]
+            self.all_jobs.show(count.done, count.total, "  ".join(parts))
             for job in self.jobs.values():
                 for folder in job.folders:
                     state = progress.read(folder)
@@ -172,9 +169,11 @@ class Bars(logging.Handler):
             **{"file": self.stream, "dynamic_ncols": True, "leave": False},
         )
 
-    def _end(self, job: Job | None) -> None:
-        for bar in job.bars.values() if job else ():
-            bar.close()
+    def _end(self, number: int) -> None:
+        """Take the bars of a job away; one that began before these bars were there has none."""
+        if job := self.jobs.pop(number, None):
+            for bar in job.bars.values():
+                bar.close()
 
     def _watch(self) -> None:
         while not self.ended.wait(self.interval):

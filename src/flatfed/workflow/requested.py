@@ -14,7 +14,7 @@ from flatfed.experiment.model import SCALES
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
 
-#: Options of Snakemake's that take no value, and such that take one.
+#: Options of Snakemake's that take no value, and those that take one.
 FLAGS = (
     "-n",
     "--dry-run",
@@ -30,8 +30,8 @@ FLAGS = (
 )
 VALUED = ("-c", "--cores", "-j", "--jobs", "--profile", "--workflow-profile")
 
-#: Share of letters by which a word is taken for a rule's name with a slip.
-ALL_BUT = 0.8
+#: Share of equal letters from which a word is taken for the misspelt name of a rule.
+SLIP = 0.8
 
 
 def files(experiment: Experiment) -> list[str]:
@@ -47,12 +47,13 @@ def files(experiment: Experiment) -> list[str]:
 
 
 def written(words: Sequence[str], results: str, rules: Iterable[str], names: Collection[str] = ()) -> list[str]:
-    """Return the ``words`` of a command line that are surely targets: files under ``results``, and all but ``rules``.
+    """Return the ``words`` of a command line that are surely targets, but no ``rules``.
 
-    Beside them ``names`` of tables and figures, and what ends in one: nothing that Snakemake makes, easily said.
+    They are files under ``results``, misspelt rules, and ``names`` of tables and figures, alone or as a file's stem:
+    people ask for them, and Snakemake makes nothing of such a name.
 
-    Snakemake tells its targets only after the rules are read. A word is one after ``--``, or where the option before it
-    takes no value, or one that it has; of other options it is not known how many they take.
+    Snakemake says what its targets are only after the rules are read. A word is surely no option's value after ``--``
+    and after an option of FLAGS, or of VALUED with its value; how many values other options take is not known.
     """
     rules, found, certain, wanted = list(rules), [], True, 0
     for word in words:
@@ -62,13 +63,11 @@ def written(words: Sequence[str], results: str, rules: Iterable[str], names: Col
             certain, wanted = word in FLAGS or word in VALUED or "=" in word, int(word in VALUED)
         elif wanted:
             wanted -= 1
-        elif certain and (word.startswith(f"{results}/") or _all_but(word, rules) or Path(word).stem in names):
-            found.append(word)
+        elif certain and word not in rules:
+            misspelt = difflib.get_close_matches(word, rules, cutoff=SLIP)
+            if misspelt or word.startswith(f"{results}/") or Path(word).stem in names:
+                found.append(word)
     return found
-
-
-def _all_but(word: str, rules: Sequence[str]) -> bool:
-    return word not in rules and bool(difflib.get_close_matches(word, rules, cutoff=ALL_BUT))
 
 
 def refuse(experiment: Experiment, target: str, rules: Iterable[str]) -> None:
