@@ -173,10 +173,14 @@ def digest_json(value: Any) -> str:
 
 
 def digest_arrays(**arrays: Any) -> str:
-    """Return the SHA-256 over name, dtype, shape and bytes of NumPy arrays (memory-mapped ones are read in parts)."""
+    """Return the SHA-256 over name, dtype, shape and bytes of NumPy arrays; those that are None are left out.
+
+    Memory-mapped ones are read in parts.
+    """
     total = hashlib.sha256()
-    for name in sorted(arrays):
-        array = arrays[name]
+    for name, array in sorted(arrays.items()):
+        if array is None:
+            continue
         total.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
         part = max(1, (1 << 24) // max(1, array[:1].nbytes)) if array.ndim else 1
         blocks = (array[i : i + part] for i in range(0, len(array), part)) if array.ndim else (array,)

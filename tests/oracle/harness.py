@@ -16,6 +16,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from flatfed import algorithms, models
 from flatfed.data import dataset as datasets
+from flatfed.data import manifest
 from flatfed.data import partition as partitions
 from flatfed.engine import batches
 from flatfed.engine.job import assembly, interruption
@@ -38,18 +39,9 @@ def write_problem(folder: Path, sizes: list[int] = SIZES, classes: int = 3, side
     np.save(data / "images.npy", images)
     np.save(data / "labels.npy", labels)
     digest = digest_arrays(images=images, labels=labels)
-    meta = {
-        "name": "problem",
-        "classes": classes,
-        "shape": [1, side, side],
-        "train": count,
-        "test": test,
-        "domains": None,
-        "source": {"source": "test"},
-        "digest": digest,
-        "bytes": images.nbytes,
-    }
-    (data / "dataset.json").write_text(json.dumps(meta))
+    about = {"name": "problem", "classes": classes, "shape": [1, side, side], "train": count, "test": test}
+    source = {"domains": None, "source": {"source": "test"}, "digest": digest, "bytes": images.nbytes}
+    manifest.write(data / manifest.NAME, manifest.Manifest(**about, **source))
     indices = rng.permutation(count).astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     counts = np.stack([np.bincount(labels[part], minlength=classes) for part in np.split(indices, offsets[1:-1])])

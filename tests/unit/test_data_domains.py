@@ -10,7 +10,7 @@ from PIL import Image
 
 from flatfed import experiment
 from flatfed.data import dataset as datasets
-from flatfed.data import sources
+from flatfed.data import image_folders, sources
 from flatfed.data.digits import STYLES
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import catalog
@@ -47,12 +47,12 @@ def test_images_are_read_a_block_at_a_time(tmp_path, monkeypatch, capsys):
     pictures(tmp_path / "in", ["art/cat", "art/dog", "real_world/cat", "real_world/dog"])
     sources.fetch({**SPEC, "source": source(tmp_path, domains=True)}, tmp_path / "whole")
     read = []
-    original = sources.Pictures.__getitem__
+    original = image_folders.Pictures.__getitem__
     monkeypatch.setattr(
-        sources.Pictures, "__getitem__", lambda self, part: read.append(original(self, part)) or read[-1]
+        image_folders.Pictures, "__getitem__", lambda self, part: read.append(original(self, part)) or read[-1]
     )
     monkeypatch.setattr(datasets, "BLOCK", 3 * 3 * 8 * 8)
-    monkeypatch.setattr(datasets, "TELL", 0.0)
+    monkeypatch.setattr(datasets, "PAUSE", 0.0)
     sources.fetch({**SPEC, "source": source(tmp_path, domains=True)}, tmp_path / "blocks")
     assert [len(part) for part in read] == [3, 3, 3, 3, 3, 1, 3, 1]
     assert (tmp_path / "blocks/images.npy").read_bytes() == (tmp_path / "whole/images.npy").read_bytes()

@@ -204,7 +204,8 @@ def test_file_round_trip_and_damage(tmp_path):
     images = np.zeros((30, 1, 8, 8), dtype=np.uint8)
     labels = np.arange(30) % 3
     spec = {"name": "tiny", "classes": 3, "shape": [1, 8, 8], "source": {"source": "npz"}}
-    datasets.save(tmp_path / "tiny", spec, (images[:24], labels[:24]), (images[24:], labels[24:]))
+    parts = (datasets.Part(images[part], labels[part]) for part in (slice(24), slice(24, None)))
+    datasets.save(tmp_path / "tiny", spec, datasets.Images(*parts))
     deal_spec = {"dataset": "tiny", "seed": 1, "scheme": "iid", "clients": 4, "classes": 3}
     path = tmp_path / "part.npz"
     partitions.make(deal_spec, tmp_path / "tiny", path)

@@ -27,7 +27,8 @@ def office(tmp_path):
     numbers = [np.concatenate(part) for part in (train, test)]
     parts = [(rng.integers(0, 256, (len(n), 1, 4, 4)).astype(np.uint8), np.arange(len(n)) % 4) for n in numbers]
     spec = {"name": "office", "classes": 4, "shape": [1, 4, 4], "source": {"source": "npz"}}
-    datasets.save(tmp_path / "office", spec, *parts, (*numbers, NAMES))
+    parts = [datasets.Part(*part, own) for part, own in zip(parts, numbers, strict=True)]
+    datasets.save(tmp_path / "office", spec, datasets.Images(*parts, NAMES))
     return tmp_path / "office"
 
 
@@ -88,7 +89,8 @@ def test_data_without_domains_or_with_an_empty_one_are_refused(tmp_path):
         ),
         ((np.zeros(8, int), np.zeros(8, int), ["art"]), "has only the domain 'art'"),
     ):
-        datasets.save(tmp_path / "office", spec, part, part, domains)
+        own = [datasets.Part(*part, each) for each in (domains[:2] if domains else (None, None))]
+        datasets.save(tmp_path / "office", spec, datasets.Images(*own, domains and domains[2]))
         with pytest.raises(DataError, match=message):
             make(tmp_path / "office", clients_per_domain=1, clients=len(domains[2]) - 1 if domains else 1, held_out=0)
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from flatfed.commands import arguments, configuration, kinds
+from flatfed.data import manifest as manifests
 from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, tuning
-from flatfed.files import digest_file, digest_json, read_json
+from flatfed.files import digest_file, digest_json
 from flatfed.runs import identity, provenance
 from flatfed.runs import record as records
 from flatfed.runs.record import FILES, METRICS, MODEL, RECORD
@@ -200,7 +201,7 @@ def hold_digests(folder: Path, run: Run, *, other_code: bool) -> list[str]:
 
     manifest, partition = data_of(run)
     ours = {
-        "dataset_digest": read_json(manifest)["digest"],
+        "dataset_digest": manifests.read(manifest).digest,
         "partition_digest": partitions.load(partition).digest,
     }
     if not other_code:

@@ -10,8 +10,8 @@ from typing import Any
 
 from flatfed import algorithms, gpus, models
 from flatfed.commands import kinds, run_record
+from flatfed.data import manifest as manifests
 from flatfed.errors import DataError
-from flatfed.files import read_json
 from flatfed.runs import record as records
 from flatfed.runs.places import DEFAULT
 from flatfed.runs.record import RunRecord
@@ -153,10 +153,10 @@ def _train(
 
 def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
     """Raise DataError where the data set or the weights are not there, or not those of the ``record``."""
-    manifest = dataset / "dataset.json"
+    manifest = dataset / manifests.NAME
     if not manifest.exists():
         raise DataError(f"{manifest} is not there; make it: snakemake --cores 1 resources/{dataset.name}/dataset.json")
-    if read_json(manifest)["digest"] != record.dataset_digest:
+    if manifests.read(manifest).digest != record.dataset_digest:
         raise DataError(f"{dataset}: not the data set that the run was trained on (dataset_digest)")
     if weights is not None:
         from flatfed.models import pretrained

@@ -41,6 +41,35 @@ def folders(root: Path, where: str, expected: str) -> list[str]:
     return names
 
 
+def part_folders(source: dict[str, Any], domains: list[str] | None, where: str, expected: str) -> list[str]:
+    """Return the folders of ``source`` that hold class folders: train and test, or those of the domains, in order.
+
+    ``domains``: the names of the dataset's domains, which are its folders where ``source`` lists no others.
+    """
+    by_domain = source.get("domains")
+    if not by_domain:
+        return ["train", "test"]
+    return by_domain if isinstance(by_domain, list) else domains or folders(Path(source["path"]), where, expected)
+
+
+def class_folders(root: Path, parts: list[str], where: str, expected: str) -> list[str]:
+    """Return the names of the class folders that all ``parts`` of ``root`` have alike, sorted.
+
+    :raises DataError: there are none, or a part lacks a class; both are named.
+    """
+    classes = folders(root / parts[0], where, expected)
+    for part in parts[1:]:
+        found = folders(root / part, where, expected)
+        if found != classes:
+            odd = min({*found} ^ {*classes})
+            having, lacking = (part, parts[0]) if odd in found else (parts[0], part)
+            raise DataError(
+                f"{where}: {root}: {part!r} does not hold the class folders of {parts[0]!r}: "
+                f"{odd!r} is in {having!r}, not in {lacking!r}"
+            )
+    return classes
+
+
 def class_images(folder: Path, where: str) -> list[Path]:
     """Return the visible image files of a class, in the order of their names; DataError when there are none."""
     with os.scandir(folder) as found:
@@ -54,24 +83,13 @@ def class_images(folder: Path, where: str) -> list[Path]:
 def imagefolder(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, Any]:
     """Return ``classes``, ``shape`` (of colour images), ``train`` and ``test`` of a folder of images.
 
-    ``domains``: the names of the dataset's domains, which are its folders where ``source`` lists no others.
-
     :raises DataError: the layout is not there, the parts have other classes, or a class has no image.
     """
     root, by_domain = Path(source["path"]), source.get("domains")
     expected = BY_DOMAIN if by_domain else PLAIN
-    if by_domain:
-        parts = by_domain if isinstance(by_domain, list) else (domains or folders(root, where, expected))
-    else:
-        parts = ["train", "test"]
-    classes = folders(root / parts[0], where, expected)
-    counts = []
-    for part in parts:
-        found = folders(root / part, where, expected)
-        if found != classes:
-            odd = sorted({*found} ^ {*classes})[0]
-            raise DataError(f"{where}: {root}: class folder {odd!r} is not in both {parts[0]!r} and {part!r}")
-        counts.append(sum(len(class_images(root / part / name, where)) for name in classes))
+    parts = part_folders(source, domains, where, expected)
+    classes = class_folders(root, parts, where, expected)
+    counts = [sum(len(class_images(root / part / name, where)) for name in classes) for part in parts]
     test = sum(map(held_out, counts)) if by_domain else counts[1]
     return {
         "classes": len(classes),

@@ -13,11 +13,47 @@ from typing import IO, Any
 
 import numpy as np
 
+from flatfed.data import manifest as manifests
+from flatfed.data.manifest import Manifest
 from flatfed.errors import DataError
-from flatfed.files import digest_arrays, read_json, write_json, write_whole
+from flatfed.files import digest_arrays, write_whole
 
 BLOCK = 1 << 26  # bytes of images written at a time
-TELL = 10.0  # seconds between two lines that say how far the writing is
+PAUSE = 10.0  # seconds between two lines that say how far the writing is
+
+
+@dataclass(frozen=True)
+class Part:
+    """The training or the test images of a source, on their way to a dataset's folder.
+
+    ``images`` (n, C, H, W) uint8, any view, or anything that has this shape and gives arrays for slices; ``labels``
+    (n,) whole numbers; ``domains`` (n,) each image's domain, an index into their names, or None.
+    """
+
+    images: np.ndarray | Any
+    labels: np.ndarray
+    domains: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Images:
+    """What a source gives: both parts, and the names of their domains, None where they have none."""
+
+    train: Part
+    test: Part
+    domain_names: Sequence[str] | None = None
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Labels (N,) int64 of both parts."""
+        return np.concatenate([self.train.labels, self.test.labels]).astype(np.int64)
+
+    @property
+    def domains(self) -> np.ndarray | None:
+        """Domains (N,) int64 of both parts, None where they have none."""
+        if self.domain_names is None:
+            return None
+        return np.concatenate([self.train.domains, self.test.domains]).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -53,107 +89,87 @@ def load(folder: str | os.PathLike[str]) -> Dataset:
             f"{folder}: {found}; wanted: a dataset's folder, with dataset.json, images.npy and labels.npy, which "
             f"`python -m flatfed fetch` makes"
         )
+    again = "delete the folder to make it again"
     try:
-        meta = read_json(folder / "dataset.json")
+        about = manifests.read(folder / manifests.NAME)
         images = np.load(folder / "images.npy", mmap_mode="c", allow_pickle=False)
         labels = np.load(folder / "labels.npy", allow_pickle=False)
-        domains = np.load(folder / "domains.npy", allow_pickle=False) if meta["domains"] else None
-        count, shape = meta["train"] + meta["test"], tuple(meta["shape"])
-        classes, digest = meta["classes"], meta["digest"]
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
-        raise DataError(
-            f"{folder}: cannot be read as a dataset ({error}); delete the folder to make it again"
-        ) from error
+        domains = np.load(folder / "domains.npy", allow_pickle=False) if about.domains else None
+    except (DataError, OSError, ValueError, EOFError) as error:
+        raise DataError(f"{folder}: cannot be read as a dataset ({error}); {again}") from error
+    count = about.train + about.test
     for file, array, expected, dtype in (
-        ("images.npy", images, (count, *shape), np.uint8),
+        ("images.npy", images, (count, *about.shape), np.uint8),
         ("labels.npy", labels, (count,), np.int64),
         ("domains.npy", domains, (count,), np.int64),
     ):
         if array is not None and (array.shape != expected or array.dtype != dtype):
             raise DataError(
                 f"{folder}: {file} is {array.dtype} of shape {array.shape}, but dataset.json asks for "
-                f"{np.dtype(dtype)} of shape {expected}; delete the folder to make it again"
+                f"{np.dtype(dtype)} of shape {expected}; {again}"
             )
-    return Dataset(
-        meta["name"],
-        images,
-        labels,
-        domains,
-        classes,
-        meta["train"],
-        meta["test"],
-        digest,
-        tuple(meta["domains"] or ()),
-    )
+    names = tuple(about.domains or ())
+    return Dataset(about.name, images, labels, domains, about.classes, about.train, about.test, about.digest, names)
 
 
 def verify(folder: str | os.PathLike[str]) -> None:
     """Read the whole dataset and compare its digest with dataset.json's; DataError where they differ."""
     found = load(folder)
-    if _digest(found.images, found.labels, found.domains) != found.digest:
+    if digest_arrays(images=found.images, labels=found.labels, domains=found.domains) != found.digest:
         raise DataError(
             f"{folder}: the arrays are not those dataset.json describes; delete the folder to make it again"
         )
 
 
-def save(
-    folder: str | os.PathLike[str],
-    spec: dict[str, Any],
-    train: tuple[np.ndarray, np.ndarray],
-    test: tuple[np.ndarray, np.ndarray],
-    domains: tuple[np.ndarray, np.ndarray, list[str]] | None = None,
-) -> None:
-    """Write a dataset folder; dataset.json comes last, so that a folder without it is unfinished.
+def save(folder: str | os.PathLike[str], spec: dict[str, Any], found: Images) -> None:
+    """Write the images ``found`` for the dataset spec ``spec`` to a dataset's folder.
 
-    ``train`` and ``test``: images (n, C, H, W) uint8 and labels (n,); ``domains``: numbers of both parts and names;
-    ``spec`` is the dataset spec. Images are written in blocks of 64 MB: any view will do, or anything that has a shape
-    and gives arrays for slices, and nothing is held twice.
-    Raises DataError where the arrays are not what the spec says; whatever stood in ``folder`` is then untouched.
+    dataset.json comes last, so that a folder without it is unfinished. Images are written in blocks of 64 MB, and
+    nothing is held twice. Raises DataError where the arrays are not what the spec says; whatever stood in ``folder`` is
+    then untouched.
     """
-    folder, name = Path(folder), spec["name"]
-    labels = np.concatenate([train[1], test[1]]).astype(np.int64)
-    for part, found in (("training", train[0]), ("test", test[0])):
-        if list(found.shape[1:]) != list(spec["shape"]):
+    folder, name, classes = Path(folder), spec["name"], spec["classes"]
+    train, test, labels = found.train, found.test, found.labels
+    for part, images in (("training", train.images), ("test", test.images)):
+        if list(images.shape[1:]) != list(spec["shape"]):
             raise DataError(
-                f"dataset {name!r}: {part} images have shape {list(found.shape[1:])} (channels, height, width), "
+                f"dataset {name!r}: {part} images have shape {list(images.shape[1:])} (channels, height, width), "
                 f"but `shape` in config/datasets.yaml says {list(spec['shape'])}"
             )
-    _check_counts(spec, len(train[1]), len(test[1]))
-    if len(labels) and (labels.min() < 0 or labels.max() >= spec["classes"]):
+    _check_counts(spec, len(train.labels), len(test.labels))
+    if len(labels) and (labels.min() < 0 or labels.max() >= classes):
         raise DataError(
             f"dataset {name!r}: labels go from {labels.min()} to {labels.max()}, "
-            f"but `classes: {spec['classes']}` allows 0 to {spec['classes'] - 1}"
+            f"but `classes: {classes}` allows 0 to {classes - 1}"
         )
-    absent = np.setdiff1d(np.arange(spec["classes"]), train[1])
+    absent = np.setdiff1d(np.arange(classes), train.labels)
     if len(absent):
         raise DataError(
             f"dataset {name!r}: no training image of class {', '.join(map(str, absent[:5]))}"
-            f"{', ...' if len(absent) > 5 else ''}, but `classes: {spec['classes']}` "
-            f"means labels 0 to {spec['classes'] - 1}"
+            f"{', ...' if len(absent) > 5 else ''}, but `classes: {classes}` means labels 0 to {classes - 1}"
         )
-    index = np.concatenate(domains[:2]).astype(np.int64) if domains else None
     with write_whole(folder / "images.npy") as out:
         shape = (len(labels), *spec["shape"])
         np.lib.format.write_array_header_1_0(out, {"descr": "|u1", "fortran_order": False, "shape": shape})
-        _write_images(out, (train[0], test[0]), name)
-        (folder / "dataset.json").unlink(missing_ok=True)
-    for file, array in (("labels", labels), ("domains", index)):
+        _write_images(out, (train.images, test.images), name)
+        (folder / manifests.NAME).unlink(missing_ok=True)
+    for file, array in (("labels", labels), ("domains", found.domains)):
         if array is not None:
             with write_whole(folder / f"{file}.npy") as out:
                 np.save(out, array, allow_pickle=False)
     images = np.load(folder / "images.npy", mmap_mode="r")
-    meta = {
-        "name": name,
-        "classes": spec["classes"],
-        "shape": list(images.shape[1:]),
-        "train": len(train[1]),
-        "test": len(test[1]),
-        "domains": domains[2] if domains else None,
-        "source": spec["source"],
-        "digest": _digest(images, labels, index),
-        "bytes": int(images.nbytes),
-    }
-    write_json(folder / "dataset.json", meta)
+    about = Manifest(
+        name=name,
+        classes=classes,
+        shape=list(images.shape[1:]),
+        train=len(train.labels),
+        test=len(test.labels),
+        domains=found.domain_names,
+        source={key: value for key, value in spec["source"].items() if key != "path"},
+        digest=digest_arrays(images=images, labels=labels, domains=found.domains),
+        bytes=int(images.nbytes),
+    )
+    manifests.write(folder / manifests.NAME, about)
 
 
 def _check_counts(spec: dict[str, Any], train: int, test: int) -> None:
@@ -164,10 +180,10 @@ def _check_counts(spec: dict[str, Any], train: int, test: int) -> None:
         return
     name, source = spec["name"], {key: value for key, value in spec["source"].items() if key != "obtain"}
     place = f"{source['path']} holds" if "path" in source else "its source gives"
-    said = ", ".join(f"`{part}: {count}`" for part, count in declared.items())
+    wanted = ", ".join(f"`{part}: {count}`" for part, count in declared.items())
     given = json.dumps({name: {**source, "images": found}})
     raise DataError(
-        f"dataset {name!r}: {place} {train} training and {test} test images, but {said} is declared "
+        f"dataset {name!r}: {place} {train} training and {test} test images, but {wanted} is declared "
         f"(config/datasets.yaml: {name}, or `images` of its source under `data`). Where these are meant, such as a "
         f"subset, declare them in config/datasets.yaml, or for one machine under `data` in config/config.yaml or with "
         f"--config 'data={given}'"
@@ -176,18 +192,13 @@ def _check_counts(spec: dict[str, Any], train: int, test: int) -> None:
 
 def _write_images(out: IO[bytes], parts: Sequence[Any], name: str) -> None:
     """Write the images of all ``parts`` to ``out``, block by block, and say on stderr how far it is."""
-    total, done, told = sum(len(part) for part in parts), 0, time.monotonic()
+    total, done, shown = sum(len(part) for part in parts), 0, time.monotonic()
     for part in parts:
         block = max(1, BLOCK // max(1, int(np.prod(part.shape[1:]))))
         for start in range(0, len(part), block):
             images = part[start : start + block]
             out.write(images.tobytes())
             done += len(images)
-            if time.monotonic() - told >= TELL:
-                told = time.monotonic()
+            if time.monotonic() - shown >= PAUSE:
+                shown = time.monotonic()
                 print(f"dataset {name!r}: {done} of {total} images written", file=sys.stderr, flush=True)
-
-
-def _digest(images: np.ndarray, labels: np.ndarray, domains: np.ndarray | None) -> str:
-    """Return the digest of a dataset's arrays."""
-    return digest_arrays(images=images, labels=labels, **({} if domains is None else {"domains": domains}))

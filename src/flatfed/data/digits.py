@@ -7,20 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from flatfed.data.dataset import Images, Part
 from flatfed.errors import DataError, unknown
 
-Part = tuple[np.ndarray, np.ndarray]
 
-
-def digits(
-    spec: dict[str, Any], source: dict[str, Any]
-) -> tuple[Part, Part, tuple[np.ndarray, np.ndarray, list[str]] | None]:
+def digits(spec: dict[str, Any], source: dict[str, Any]) -> Images:
     """scikit-learn's 1,797 embedded 8 x 8 digits, grey levels 0..16 scaled to 0..255 and rounded.
 
     ``test`` images are set aside, class by class in proportion, by a fixed seed. ``expand: rotate90`` makes ten more
     classes, 10 to 19: the same digits turned by 90 degrees, dealt to the same part as their originals. ``expand:
     styles`` deals the digits to the ``domains`` of ``spec``, class by class in turn, so that no digit is in two, and
-    draws each domain in the style it is named after (:data:`STYLES`). Returns what every source returns.
+    draws each domain in the style it is named after (:data:`STYLES`).
     """
     from sklearn.datasets import load_digits
 
@@ -35,7 +32,7 @@ def digits(
         ranks[own] = (places[own] + 0.5) / len(own)
     test = np.zeros(len(labels), dtype=bool)
     test[np.argsort(ranks, kind="stable")[: int(source["test"])]] = True
-    expand, domains = source.get("expand"), None
+    expand, names, numbers = source.get("expand"), None, None
     where = f"dataset {spec['name']!r}"
     if expand == "rotate90":
         images = np.concatenate([images, np.rot90(images, axes=(2, 3))])
@@ -52,10 +49,12 @@ def digits(
                 raise DataError(unknown("style", name, STYLES, f"{where}: domains"))
             own = numbers == number
             images[own, 0] = np.stack([STYLES[name](image) for image in images[own, 0]])
-        domains = numbers[~test], numbers[test], list(names)
     elif expand is not None:
         raise DataError(unknown("expansion", expand, ["rotate90", "styles"], f"{where}: source.expand"))
-    return (images[~test], labels[~test]), (images[test], labels[test]), domains
+    train, held_out = (
+        Part(images[chosen], labels[chosen], None if numbers is None else numbers[chosen]) for chosen in (~test, test)
+    )
+    return Images(train, held_out, names)
 
 
 def _blurred(image: np.ndarray) -> np.ndarray:

@@ -185,12 +185,13 @@ def load(path: str | os.PathLike[str]) -> Partition:
         raise DataError(f"{path}: offsets do not fit its {len(indices)} indices; delete it to make it again")
     if counts.ndim != 2 or len(counts) != len(sizes) or (counts.sum(axis=1) != sizes).any():
         raise DataError(f"{path}: class_counts do not fit its {len(sizes)} clients; delete it to make it again")
-    arrays, own = {"indices": indices, "offsets": offsets, "test": test}, None
+    own = None
     if drawn is not None:
         each = spec.get("client_test")
         # Earlier versions wrote true, for as many images as a client trains on.
         ends = offsets if each is True else np.arange(len(sizes) + 1) * int(each or 0)
         if drawn.shape != (ends[-1],) or not np.isin(drawn, test).all():
             raise DataError(f"{path}: client_test does not fit its test images; delete it to make it again")
-        arrays["client_test"], own = drawn, np.split(drawn, ends[1:-1])
-    return Partition(indices, offsets, test, counts, spec, digest_arrays(**arrays), own)
+        own = np.split(drawn, ends[1:-1])
+    digest = digest_arrays(indices=indices, offsets=offsets, test=test, client_test=drawn)
+    return Partition(indices, offsets, test, counts, spec, digest, own)

@@ -36,7 +36,7 @@ def central(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
 def iid(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     """A random deal; with ``balanced`` every client gets the same number of every class, up to one."""
     clients = spec["clients"]
-    if _official(spec, unlike="a class-balanced deal" if spec.get("balanced", False) else None):
+    if _official(spec, unlike="class-balanced deal" if spec.get("balanced", False) else None):
         order = np.random.RandomState(spec["seed"]).permutation(len(labels))
         ends = np.cumsum(_official_sizes(len(labels), clients))
         return list(np.split(order, ends[:-1]))
@@ -57,7 +57,7 @@ def dirichlet(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     if not 0 < alpha < np.inf:
         raise DataError(f"partition: alpha: {alpha} must be greater than 0")
     concentration, replacement = np.full(classes, alpha), spec.get("replacement", True)
-    if _official(spec, unlike=None if replacement else "a Dirichlet deal without replacement"):
+    if _official(spec, unlike=None if replacement else "Dirichlet deal without replacement"):
         return _official_pools(labels, spec, lambda rng: rng.dirichlet(concentration, spec["clients"]))
     rng = stream(spec["seed"], "partition")
     shares = rng.dirichlet(concentration, spec["clients"])
@@ -149,9 +149,7 @@ def _official(spec: dict[str, Any], unlike: str | None = None) -> bool:
     """Return whether the official sampler is asked for; DataError if so and the scheme is one it lacks: ``unlike``."""
     asked = spec.get("sampler", "keyed") == "official"
     if asked and unlike:
-        raise DataError(
-            f"partition: sampler: the official code has no {unlike.removeprefix('a ')}; allowed here: keyed"
-        )
+        raise DataError(f"partition: sampler: the official code has no {unlike}; allowed here: keyed")
     return asked
 
 

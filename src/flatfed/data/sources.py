@@ -6,6 +6,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,11 @@ import numpy as np
 
 from flatfed.data import dataset as datasets
 from flatfed.data import keys
+from flatfed.data.dataset import Images, Part
 from flatfed.data.digits import digits
-from flatfed.data.image_folders import Pictures, imagefolder
+from flatfed.data.image_folders import imagefolder
 from flatfed.errors import DataError, unknown
-from flatfed.files import check_place, read_json, write_json
-
-Part = tuple[np.ndarray | Pictures, np.ndarray]
-Parts = tuple[Part, Part, tuple[np.ndarray, np.ndarray, list[str]] | None]
+from flatfed.files import check_place
 
 
 def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
@@ -33,34 +32,27 @@ def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
     keys.check_dataset(spec)
     check_place(out, folder=True)
     source = spec["source"]
-    train, test, domains = SOURCES[source["source"]](spec, source)
-    datasets.save(out, spec, train, test, _in_declared_order(spec, domains))
-    # Of the same images from another place nothing is trained again: the manifest tells of them, not of the place.
-    manifest = Path(out, "dataset.json")
-    about = read_json(manifest)
-    write_json(manifest, {**about, "source": {key: value for key, value in source.items() if key != "path"}})
+    found = SOURCES[source["source"]](spec, source)
+    datasets.save(out, spec, _in_declared_order(spec, found) if spec.get("domains") else found)
 
 
-def _in_declared_order(
-    spec: dict[str, Any], domains: tuple[np.ndarray, np.ndarray, list[str]] | None
-) -> tuple[np.ndarray, np.ndarray, list[str]] | None:
-    """Return the ``domains`` of a source numbered as ``domains`` of ``spec``; DataError where one has others."""
-    declared, where = spec.get("domains"), f"dataset {spec['name']!r}"
-    if not declared:
-        return domains
-    if domains is None:
+def _in_declared_order(spec: dict[str, Any], found: Images) -> Images:
+    """Return the images ``found``, their domains numbered as ``domains`` of ``spec``; DataError where they differ."""
+    declared, names, where = spec["domains"], found.domain_names, f"dataset {spec['name']!r}"
+    if names is None:
         raise DataError(f"{where}: its source has no domains; expected {', '.join(declared)}")
-    for name in domains[2]:
+    for name in names:
         if name not in declared:
             raise DataError(unknown("domain", name, declared, f"{where}: its source"))
-    missing = [name for name in declared if name not in domains[2]]
+    missing = [name for name in declared if name not in names]
     if missing:
-        raise DataError(f"{where}: its source has no domain {missing[0]!r}; it has: {', '.join(domains[2])}")
-    place = np.array([declared.index(name) for name in domains[2]])
-    return place[domains[0]], place[domains[1]], list(declared)
+        raise DataError(f"{where}: its source has no domain {missing[0]!r}; it has: {', '.join(names)}")
+    place = np.array([declared.index(name) for name in names])
+    train, test = (replace(part, domains=place[part.domains]) for part in (found.train, found.test))
+    return Images(train, test, list(declared))
 
 
-def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Parts:
+def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Images:
     """A dataset that torchvision downloads and checks by its MD5 sum: CIFAR10, CIFAR100, FashionMNIST, EMNIST.
 
     EMNIST is the by-class split (62 classes), its characters turned upright: the files hold them transposed. ``draw``
@@ -86,22 +78,22 @@ def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Parts:
                 ) from error
             images = np.asarray(found.data)
             images = images.transpose(0, 2, 1) if name == "EMNIST" else images
-            parts.append((_channels_first(images), np.asarray(found.targets, dtype=np.int64)))
+            parts.append(Part(_channels_first(images), np.asarray(found.targets, dtype=np.int64)))
     if "draw" in source:
         parts = _draw(parts, int(source["draw"]), f"dataset {spec['name']!r}: source.draw")
-    return parts[0], parts[1], None
+    return Images(*parts)
 
 
 def _draw(parts: list[Part], count: int, where: str) -> list[Part]:
     """Return ``count`` images of both parts together, in proportion; their order within a part is kept."""
-    sizes = [len(labels) for _, labels in parts]
+    sizes = [len(part.labels) for part in parts]
     if not 2 <= count <= sum(sizes):
         raise DataError(f"{where}: {count} must lie between 2 and the {sum(sizes)} images there are")
     first = round(count * sizes[0] / sum(sizes))
     rng, drawn = np.random.Generator(np.random.Philox(0)), []
-    for (images, labels), size, kept in zip(parts, sizes, (first, count - first), strict=True):
+    for part, size, kept in zip(parts, sizes, (first, count - first), strict=True):
         chosen = np.sort(rng.permutation(size)[:kept])
-        drawn.append((images[chosen], labels[chosen]))
+        drawn.append(Part(part.images[chosen], part.labels[chosen]))
     return drawn
 
 
@@ -117,7 +109,7 @@ UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, z
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 
 
-def npz(spec: dict[str, Any], source: dict[str, Any]) -> Parts:
+def npz(spec: dict[str, Any], source: dict[str, Any]) -> Images:
     """One .npz file in MedMNIST's layout: train_images (n, h, w[, c]) uint8, train_labels, test_images, test_labels;
     optionally train_domains, test_domains and the domains' names."""
     path = Path(source["path"])
@@ -133,10 +125,9 @@ def npz(spec: dict[str, Any], source: dict[str, Any]) -> Parts:
             if missing:
                 raise DataError(f"{where}: has no array {', '.join(missing)}; it holds: {', '.join(file.files)}")
             parts = [_part(where, part, file[f"{part}_images"], file[f"{part}_labels"]) for part in ("train", "test")]
-            domains = _domains(where, file, [len(labels) for _, labels in parts])
+            return _with_domains(where, file, parts)
     except UNREADABLE as error:
         raise DataError(f"{where}: cannot be read as .npz without pickles ({error})") from error
-    return parts[0], parts[1], domains
 
 
 def _part(where: str, part: str, images: np.ndarray, labels: np.ndarray) -> Part:
@@ -155,29 +146,30 @@ def _part(where: str, part: str, images: np.ndarray, labels: np.ndarray) -> Part
         raise DataError(
             f"{where}: {part}_labels is {labels.dtype} of shape {labels.shape}; expected {len(images)} whole numbers"
         )
-    return _channels_first(images), labels.reshape(-1).astype(np.int64)
+    return Part(_channels_first(images), labels.reshape(-1).astype(np.int64))
 
 
-def _domains(where: str, file: Any, counts: list[int]) -> tuple[np.ndarray, np.ndarray, list[str]] | None:
-    """Return the domain numbers of both parts, ``counts`` images long, and the names; None where the file has none."""
+def _with_domains(where: str, file: Any, parts: list[Part]) -> Images:
+    """Return both ``parts`` with the domains that the .npz ``file`` has of them, if it has any."""
     given = [name for name in ("train_domains", "test_domains") if name in file.files]
     if not given:
-        return None
+        return Images(*parts)
     if len(given) == 1:
         raise DataError(f"{where}: has {given[0]} alone; expected both train_domains and test_domains, or neither")
-    index = [file[name] for name in given]
-    for name, numbers, count in zip(given, index, counts, strict=True):
+    numbered = [replace(part, domains=file[name]) for part, name in zip(parts, given, strict=True)]
+    for part, name in zip(numbered, given, strict=True):
+        numbers, count = part.domains, len(part.labels)
         if numbers.shape != (count,) or not np.issubdtype(numbers.dtype, np.integer) or numbers.min() < 0:
             raise DataError(
                 f"{where}: {name} is {numbers.dtype} of shape {numbers.shape}; expected {count} whole numbers from 0"
             )
-    count = 1 + int(max(numbers.max() for numbers in index))
+    count = 1 + int(max(part.domains.max() for part in numbered))
     names = [str(name) for name in file["domains"]] if "domains" in file.files else [str(n) for n in range(count)]
     if len(names) < count:
         raise DataError(
             f"{where}: domains names {len(names)} domains, but train_domains and test_domains go to {count - 1}"
         )
-    return index[0], index[1], names
+    return Images(*numbered, names)
 
 
 def _channels_first(images: np.ndarray) -> np.ndarray:
@@ -185,7 +177,8 @@ def _channels_first(images: np.ndarray) -> np.ndarray:
     return images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
 
 
-SOURCES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Parts]] = {
+#: Kind of source -> the function from a dataset spec, and its source, to the images.
+SOURCES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Images]] = {
     "sklearn": digits,
     "torchvision": torchvision,
     "npz": npz,

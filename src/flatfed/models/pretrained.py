@@ -6,13 +6,13 @@ drawn (:func:`flatfed.models.initial_weights`), keyed by the run's seed.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError, DataError, unknown
+from flatfed.files import digest_file, write_whole
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -32,12 +32,18 @@ class Published:
 PUBLISHED = {"vit_b32-imagenet": Published("vit_b32", "ViT_B_32_Weights.IMAGENET1K_V1", (3, 224, 224), 1000)}
 
 
-def check(name: str, model: str, where: str) -> str:
-    """Return ``name`` if weights of that name exist for ``model``; ConfigError naming ``where`` otherwise."""
+def find(name: str, where: str) -> Published:
+    """Return the weights called ``name``; ConfigError naming ``where`` if there are none."""
     if name not in PUBLISHED:
         raise ConfigError(unknown("weights", name, PUBLISHED, where))
-    if PUBLISHED[name].model != model:
-        raise ConfigError(f"{where}: {name!r} are weights of model {PUBLISHED[name].model!r}, not of {model!r}")
+    return PUBLISHED[name]
+
+
+def check(name: str, model: str, where: str) -> str:
+    """Return ``name`` if weights of that name exist for ``model``; ConfigError naming ``where`` otherwise."""
+    published = find(name, where)
+    if published.model != model:
+        raise ConfigError(f"{where}: {name!r} are weights of model {published.model!r}, not of {model!r}")
     return name
 
 
@@ -51,9 +57,7 @@ def make(name: str, out: str | os.PathLike[str], checkpoint: str | os.PathLike[s
 
     from flatfed import models
 
-    if name not in PUBLISHED:
-        raise ConfigError(unknown("weights", name, PUBLISHED, "weights"))
-    published = PUBLISHED[name]
+    published = find(name, "weights")
     if checkpoint is None:
         found, source = _download(name, out), published.weights
     else:
@@ -89,17 +93,19 @@ def _download(name: str, out: str | os.PathLike[str]) -> dict[str, Tensor]:
 
 
 def convert(found: Any, model: nn.Module, out: str | os.PathLike[str], where: str) -> None:
-    """Write the tensors ``found`` (name -> tensor, torchvision's names, old ones too) of ``model`` to ``out``, float32.
+    """Write the tensors ``found`` of ``model`` (by torchvision's names, today's or older) to ``out``, in float32.
 
     Raises DataError naming ``where`` and a tensor that is missing, too many or of another shape.
     """
     from safetensors.torch import save
 
-    from flatfed.files import write_whole
-
     if not isinstance(found, dict):
         raise DataError(f"{where}: holds {type(found).__name__}, expected a mapping from names to tensors")
-    renamed = {_today(name): value for name, value in found.items()}
+    # Old checkpoints of torchvision's say mlp.linear_1 and mlp.linear_2 for what is mlp.0 and mlp.3 today.
+    renamed = {
+        name.replace(".mlp.linear_1.", ".mlp.0.").replace(".mlp.linear_2.", ".mlp.3."): value
+        for name, value in found.items()
+    }
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     _compare(renamed, shapes, where)
     with write_whole(out) as file:
@@ -109,8 +115,7 @@ def convert(found: Any, model: nn.Module, out: str | os.PathLike[str], where: st
 def digest(file: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file of weights; DataError where it cannot be read."""
     try:
-        with open(file, "rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
+        return digest_file(file)
     except OSError as error:
         raise DataError(f"{file}: cannot be read as weights ({error})") from error
 
@@ -137,13 +142,8 @@ def load(module: nn.Module, row: Tensor, file: str | os.PathLike[str]) -> Tensor
             shapes.pop(name)
     _compare(found, shapes, str(file))
     drawn = row.split([parameter.numel() for parameter in module.parameters()])
-    names = [name for name, _ in module.named_parameters()]
-    return torch.cat([found[n].reshape(-1).to(row) if n in found else d for n, d in zip(names, drawn, strict=True)])
-
-
-def _today(name: str) -> str:
-    """Return a tensor's name in today's torchvision: old checkpoints say mlp.linear_1 for mlp.0, linear_2 for 3."""
-    return name.replace(".mlp.linear_1.", ".mlp.0.").replace(".mlp.linear_2.", ".mlp.3.")
+    named = zip((name for name, _ in module.named_parameters()), drawn, strict=True)
+    return torch.cat([found[name].reshape(-1).to(row) if name in found else initial for name, initial in named])
 
 
 def _compare(found: dict[str, Tensor], shapes: dict[str, tuple[int, ...]], where: str) -> None:

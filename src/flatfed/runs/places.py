@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flatfed.data.manifest import NAME as MANIFEST
 from flatfed.runs.timing import TIMING
 
 #: Endings of the files that a table and a figure are made as.
@@ -45,7 +46,7 @@ class Places:
 
     def manifest(self, dataset: str) -> str:
         """Return the file that says what a data set is, and its digest."""
-        return f"{self.dataset(dataset)}/dataset.json"
+        return f"{self.dataset(dataset)}/{MANIFEST}"
 
     def arrays(self, dataset: str) -> list[str]:
         """Return the files of a data set's images and labels."""

@@ -5,11 +5,12 @@ The records of the runs say it; where they do not, or there are none, the data's
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from flatfed.data import manifest as manifests
 from flatfed.errors import DataError
+from flatfed.files import misread
 from flatfed.specs.table import DatasetSpec
 
 #: {name of a data set: {"train": images, "test": images}}, as records and cells have it.
@@ -38,14 +39,12 @@ def _images(name: str, dataset: DatasetSpec, counted: list[Counted]) -> str:
     if not numbers and dataset.manifest is not None:
         path = Path(dataset.manifest)
         try:
-            read = json.loads(path.read_text(encoding="utf-8"))
-            count, (_, height, width) = read["train"] + read["test"], read["shape"]
-            numbers = {count}
+            manifest = manifests.read(path)
+            numbers, (_, height, width) = {manifest.train + manifest.test}, manifest.shape
         except (FileNotFoundError, NotADirectoryError):
             why = "they are not on this machine to be counted"
-        except (OSError, ValueError, KeyError, TypeError) as problem:
-            text = f"{path}: not that of a data set ({problem!r}); delete its folder to make it again"
-            raise DataError(text) from None
+        except (OSError, DataError) as problem:
+            raise misread(path, "that of a data set", problem, "delete its folder to make it again") from None
     if not numbers:
         return f"{dataset.images:,} images of {height}x{width} declared; {why}"
     part = f" of {dataset.of:,}" if min(numbers) < dataset.of else ""
