@@ -127,7 +127,7 @@ def test_what_was_used_is_recorded_and_kept_on_resume(tmp_path, monkeypatch):
     assert (parts / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     record = json.loads((parts / "run.json").read_text())
     assert record["rows"] == 3 and record["executor"] == "stacked" and len(record["sessions"]) == 2
-    assert records.of(job(tmp_path, "fedavg", "free")).rows is None
+    assert records.read_finished(job(tmp_path, "fedavg", "free")).rows is None
 
 
 def stopping(advance, number):

@@ -87,7 +87,7 @@ def test_a_run_whose_record_has_a_retired_value_is_evaluated(tmp_path):
     out = job(tmp_path, "fedlesam", "run", rounds=2)
     places = tmp_path / "data", tmp_path / "partition.npz"
     now = evaluate(out, *places, device="cpu")
-    record = records.of(out)
+    record = records.read_finished(out)
     record.description["update"]["params"] |= {"direction": "official_code", "first": "official_code"}
     records.write(out / "run.json", record)
     assert evaluate(out, *places, device="cpu") == now

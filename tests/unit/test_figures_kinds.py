@@ -168,9 +168,9 @@ def test_lines_of_probes_on_other_images_are_refused(tmp_path):
 def test_a_run_of_another_description_is_not_drawn(sweep_spec, tmp_path):
     """Its folder has the right name; what it was trained with does not fit what the figure asks for."""
     folder = str(made.place(tmp_path / "1a"))
-    about = records_of_runs.of(folder).description
+    about = records_of_runs.read_finished(folder).description
     for rate, refused in ({}, False), ({"learning_rate": 0.3}, True):
-        every = [records_of_runs.of(one).description for one in wanted.folders(sweep_spec["panels"])]
+        every = [records_of_runs.read_finished(one).description for one in wanted.folders(sweep_spec["panels"])]
         spec = {
             **sweep_spec,
             "made_of": wanted.pack([({**one, **(rate if one == about else {})}, None) for one in every]),

@@ -34,7 +34,7 @@ WHOLE = {
 )
 def test_what_decides_no_number_makes_no_other_run(change):
     other = {**WHOLE, **change}
-    assert identity.deciding(other, WHOLE) == identity.deciding(WHOLE, other) == []
+    assert identity.deciding_differences(other, WHOLE) == identity.deciding_differences(WHOLE, other) == []
     assert identity.mark(other) == identity.mark(WHOLE)
 
 
@@ -55,7 +55,7 @@ def test_what_decides_no_number_makes_no_other_run(change):
 )
 def test_what_decides_it_is_named_whatever_it_is(tmp_path, change, said):
     other = {**WHOLE, **change}
-    assert any(text.startswith(said) for text in identity.deciding(other, WHOLE))
+    assert any(text.startswith(said) for text in identity.deciding_differences(other, WHOLE))
     assert identity.mark(other) != identity.mark(WHOLE)
     folder = made.run(tmp_path / "p/s/fedavg/seed1", {"round": [1]}, description=other)
     made.forget_sums(folder)
@@ -67,23 +67,23 @@ def test_what_decides_it_is_named_whatever_it_is(tmp_path, change, said):
 def test_shards_of_earlier_records_are_dealt_as_they_were():
     labels = np.arange(100) % 10
     then = {**DEAL, "seed": 3}
-    now = keys.today(then)
+    now = keys.updated(then)
     assert now["assignment"] == "permutation" and "assignment" not in then
-    assert keys.today({**then, "assignment": "different_classes"})["assignment"] == "different_classes"
-    assert keys.today({"scheme": "iid"}) == {"scheme": "iid"}
+    assert keys.updated({**then, "assignment": "different_classes"})["assignment"] == "different_classes"
+    assert keys.updated({"scheme": "iid"}) == {"scheme": "iid"}
     dealt = partitions.deal(labels, now)
     assert sum(map(len, dealt)) == 100
-    identity.hold_partition("p.npz", then, {"partition": {**DEAL, "assignment": "permutation"}, "seed": 3})
+    identity.check_partition("p.npz", then, {"partition": {**DEAL, "assignment": "permutation"}, "seed": 3})
     with pytest.raises(DataError, match='assignment is "permutation", the run has "different_classes"'):
-        identity.hold_partition("p.npz", then, {"partition": {**DEAL, "assignment": "different_classes"}, "seed": 3})
-    assert identity.today({"partition": DEAL})["partition"] == {"assignment": "permutation", **DEAL}
+        identity.check_partition("p.npz", then, {"partition": {**DEAL, "assignment": "different_classes"}, "seed": 3})
+    assert identity.updated({"partition": DEAL})["partition"] == {"assignment": "permutation", **DEAL}
 
 
 def test_a_description_of_an_algorithm_that_is_not_here_is_left_as_it_is():
     gone = {**WHOLE, "update": {"name": "fedgone", "params": {"rho": 1}}}
-    assert identity.today(gone) == gone
+    assert identity.updated(gone) == gone
     assert identity.mark(gone) != identity.mark(WHOLE)
 
 
 def test_what_a_cpu_may_imitate_decides_no_number():
-    assert identity.deciding({**WHOLE, "emulate_bfloat16": True}, WHOLE) == []
+    assert identity.deciding_differences({**WHOLE, "emulate_bfloat16": True}, WHOLE) == []

@@ -154,7 +154,7 @@ def test_a_run_in_whose_place_another_stands_stays_and_the_others_are_taken(mach
     assert Path(run_folder("fedsmoo"), "run.json").read_bytes() == ours and (theirs / "run.json").exists()
     shutil.copytree(theirs, "alone")
     assert flatfed("import", "--replace", "alone") == 0
-    assert records.of(run_folder("fedsmoo")).seconds is None
+    assert records.read_finished(run_folder("fedsmoo")).seconds is None
 
 
 def test_a_damaged_run_is_another_and_stays(machines, monkeypatch, capsys):

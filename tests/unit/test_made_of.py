@@ -23,7 +23,7 @@ DEAL = {"dataset": "data", "classes": 2, "scheme": "iid", "clients": 2, "sampler
 
 def model(run: str) -> dict:
     """Return what an analysis of ``run`` says of its model."""
-    record = records.of(run)
+    record = records.read_finished(run)
     digests = {"dataset": record.dataset_digest, "partition": record.partition_digest}
     digests["model"] = digest_file(f"{run}/model.safetensors")
     ids = record.description
@@ -116,7 +116,7 @@ def test_a_figure_holds_the_partitions_of_its_runs(tmp_path, runs):
         made.recorded(run, lambda record: record["description"].update(partition=DEAL))
     series = [{"algorithm": "fedavg", "label": "FedAvg", "runs": runs}]
     shown = {**spec("curves", {"series": series}), "metric": "test_accuracy", "smooth": 0}
-    described = [records.of(run).description for run in runs]
+    described = [records.read_finished(run).description for run in runs]
     for seed, refused in ((1, False), (2, True)):
         files = [str(tmp_path / f"{seed}.npz")] * 2
         asked = {**shown, "made_of": wanted.pack(zip(described, files, strict=True))}

@@ -128,7 +128,7 @@ def test_a_central_split_can_have_the_images_of_a_federated_one(tmp_path):
         assert keys.pooled(mine) == theirs and (mine["scheme"], mine["clients"]) == ("central", 1)
         about = [exp.run(scale, PROTOCOL, split, "centralised_sgd", 1).description for split in ("one", "other")]
         about[1] |= {"split": "one"}
-        told = identity.deciding(about[1], about[0])
+        told = identity.deciding_differences(about[1], about[0])
         assert told and all(line.startswith("partition.images_of.") for line in told)
 
 
@@ -164,7 +164,7 @@ def folder(tmp_path, monkeypatch):
     (outside / "fedsign.py").write_text(MINE)
     yield outside
     provenance._file.cache_clear()
-    provenance._code_digest.cache_clear()
+    provenance.files.cache_clear()
     provenance._run_digest.cache_clear()
 
 
@@ -176,7 +176,7 @@ def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(tmp_path, folder)
     assert exp.catalog.algorithms["fedsign"]["label"] == "FedSign"
     before = provenance.run_digest(run.description)
     (folder / "fedsign.py").write_text(MINE.replace("alpha=self.size", "alpha=2 * self.size"))
-    for cached in (provenance._known, provenance._code_digest, provenance._run_digest):
+    for cached in (provenance._parsed, provenance.files, provenance._run_digest):
         cached.cache_clear()
     assert provenance.run_digest(run.description) != before
 

@@ -109,16 +109,16 @@ def twice(folder: Path) -> None:
 
 
 def described(folder: Path) -> None:
-    change(folder / ONE, description={**records.of(folder / ONE).description, "learning_rate": 0.2})
+    change(folder / ONE, description={**records.read_finished(folder / ONE).description, "learning_rate": 0.2})
 
 
 def unnamed(folder: Path) -> None:
-    about = records.of(folder / ONE).description
+    about = records.read_finished(folder / ONE).description
     change(folder / ONE, description={**about, "seed": "1"})
 
 
 def preview(folder: Path) -> None:
-    change(folder / ONE, description={**records.of(folder / ONE).description, "scale": "preview"})
+    change(folder / ONE, description={**records.read_finished(folder / ONE).description, "scale": "preview"})
 
 
 @pytest.mark.parametrize(

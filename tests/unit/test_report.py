@@ -114,7 +114,7 @@ def test_a_number_leads_to_its_run_and_shows_its_seeds(tmp_path):
         made.run(
             folder,
             {"round": [20, 40], "test_accuracy": [0.5, ends]},
-            **vars(records.of(folder)),
+            **vars(records.read_finished(folder)),
         )
     cell = {
         "table": "fedsmoo2023_T1", "column": "a", "row": "fedavg", "scale": "preview", "metric": "test_accuracy",

@@ -94,7 +94,7 @@ def test_another_run_is_refused(project, tmp_path, change, words):
 
 def test_parameters_that_other_code_did_not_have_are_their_defaults(project, tmp_path):
     shutil.copytree(project.root / RUN, tmp_path / "run")
-    record = records.of(tmp_path / "run")
+    record = records.read_finished(tmp_path / "run")
     whole = json.loads(json.dumps(record.description))
     assert record.description["update"]["params"].pop("server_learning_rate") == 1.0
     other = replace(record, code_digest="0" * 64, description_digest="0" * 64)

@@ -101,7 +101,7 @@ def as_json(value):
 
 def code(*modules):
     """Digest of modules and all they import, comments and docstrings aside: what Snakemake compares instead of files."""
-    return provenance.code_digest(ROOT / "src", list(modules))
+    return provenance.code_digest(ROOT / "src", modules)
 
 
 def columns_of(table):

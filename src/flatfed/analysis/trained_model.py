@@ -55,7 +55,7 @@ class Trained:
     @property
     def name(self) -> str:
         """``<protocol>/<split>/<algorithm>/seed<k>``."""
-        return "{protocol}/{split}/{algorithm}/seed{seed}".format(**self.description)
+        return self.record.name
 
     @property
     def diverged_at(self) -> int | None:
@@ -99,7 +99,7 @@ def load(
     """
     set_up(threads)  # as in training, TF32 included: losses are those that the run saw
     run = Path(run)
-    record = records.of(run)
+    record = records.read_finished(run)
     description = record.description
     place = pick_device(device)
     data, dealt = load_data(description, dataset, partition)
@@ -114,7 +114,7 @@ def load(
     model = products.of(models.build(spec["name"], shape, about["classes"], spec["options"]), shape)
     model.to(place, dtype).eval().requires_grad_(False)
     layout = Layout.of(model)
-    record.hold(run, records.MODEL)
+    record.check_files(run, records.MODEL)
     row, digest = weights(run, record, layout)
     resident = Resident(
         placed(data.images, place),

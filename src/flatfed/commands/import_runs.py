@@ -146,15 +146,15 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> tuple[
     record = records.read(folder / RECORD)
     # Published runs have no model, nor have those whose model no analysis was to read.
     model = [MODEL] if (folder / MODEL).is_file() else []
-    warning = record.hold(folder, METRICS, *model)
+    warning = record.check_files(folder, METRICS, *model)
     try:
-        theirs = identity.today(record.description)
+        theirs = identity.updated(record.description)
         run = described(experiment, theirs)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{folder}/run.json: not the record of a run ({error!r})") from error
     if Path(run.path).resolve() == folder.resolve():
         raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
-    if different := identity.told(theirs, run.description):
+    if different := identity.in_words(theirs, run.description):
         raise DataError(f"{folder}/run.json: not the run that the configuration describes: {'; '.join(different)}")
     hold_rounds(folder, record, read_metrics(folder / METRICS, ("round",)))
     if not record.ended:
@@ -226,7 +226,7 @@ def move(folder: Path, target: Path, description: dict[str, Any]) -> None:
     staged = target.with_name(f".{target.name}.importing")
     shutil.rmtree(staged, ignore_errors=True)
     shutil.copytree(folder, staged)
-    record = records.of(staged)
+    record = records.read_finished(staged)
     if record.description != description:
         ours, theirs = description["update"]["params"], record.description["update"]["params"]
         digest, completed = digest_json(description), sorted(ours.keys() - theirs.keys())

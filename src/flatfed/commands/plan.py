@@ -104,7 +104,7 @@ def state(run: Run, analysed: bool = False) -> str:
     folder = Path(run.path)
     try:
         about = records.read(folder / records.RECORD)
-        same = identity.today(about.description) == run.description
+        same = identity.updated(about.description) == run.description
         if analysed and not (folder / "model.safetensors").exists():
             return "missing"
         if not same:

@@ -141,7 +141,7 @@ def known(file: Path) -> RunRecord:
     """Return the record in ``file``; DataError where it is damaged, or not where its description says."""
     record = records.read(file)
     forms.check(record.description, IDS, f"{file}: description")
-    identity.hold_place(file.parent, record)
+    identity.check_folder(file.parent, record)
     return record
 
 
@@ -224,7 +224,7 @@ def make_figure(described: Experiment, found: Folder, name: str, out: Path) -> N
         raise DataError(f"figure {name} reads {absent[0]}, which {found.path} does not hold")
     for path in there:
         record, folder = found.runs[path]
-        identity.hold(str(folder / records.RECORD), record, wanted.runs[path].description)
+        identity.check_description(str(folder / records.RECORD), record, wanted.runs[path].description)
     drawing.make(found.placed(_uncounted(_undealt(wanted.spec))), out)
 
 

@@ -100,7 +100,7 @@ def comparable(metrics: Path, record: RunRecord, rounds: int | None) -> list[dic
         raise DataError(f"{metrics} is not there to compare with; it belongs beside the run.json")
     if rounds is not None and rounds > whole:
         raise DataError(f"--rounds {rounds}: the run has {whole}")
-    if warning := record.hold(metrics.parent, metrics.name):
+    if warning := record.check_files(metrics.parent, metrics.name):
         print(warning, file=sys.stderr)
     lines = _lines(metrics)
     last = int(lines[-1]["round"]) if lines else 0

@@ -94,7 +94,7 @@ def gathered(folders: Iterable[Path]) -> published.Folder:
         if file.name == records.RECORD_SO_FAR and file.with_name(records.RECORD) in found:
             continue  # left over
         record = published.known(file)
-        record.need(("device", "threads", "host", "seconds"), file)
+        record.require(("device", "threads", "host", "seconds"), file)
         if record.description["scale"] == "paper":
             found[file] = record
     where = Path(", ".join(map(str, folders)))
@@ -126,7 +126,7 @@ def trained(record: RunRecord, folder: Path) -> Trained:
 
 
 def _trained(record: RunRecord, folder: Path, name: str) -> Trained:
-    record.hold(folder, name)
+    record.check_files(folder, name)
     with open(folder / name, newline="", encoding="utf-8") as file:
         columns = next(csv.reader(file), [])
     history = read_metrics(folder / name, tuple(dict.fromkeys(("round", "test_accuracy", *columns))))
@@ -233,7 +233,7 @@ def _differs(described: Experiment, name: str) -> list[tuple[str, str, str]]:
             found["split"] = ("split", column.split, "none such")
             continue
         here = described.run("paper", column.protocol, column.split, row, seed).description
-        for key, ours, theirs in identity.differences(identity.decided(here), identity.decided(papers)):
+        for key, ours, theirs in identity.differences(identity.deciding_values(here), identity.deciding_values(papers)):
             if not key.startswith(NOT_SET_UP):
                 found[key, str(ours)] = (key, *("–" if one is None else json.dumps(one) for one in (ours, theirs)))
     return list(found.values())

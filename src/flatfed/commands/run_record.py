@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from flatfed.errors import DataError
@@ -24,10 +25,10 @@ def read(path: Path) -> RunRecord:
         record = records.read(path)
     except FileNotFoundError:
         raise DataError(f"{path} is not there: no finished run lies in {path.parent}") from None
-    record.need(NEEDED, path)
+    record.require(NEEDED, path)
     try:
         check(record.host, HOST, f"{path}: host")
         description.check(record.description, f"{path}: description")
     except DataError as error:
         raise DataError(f"{path}: not the record of a run: {str(error).removeprefix(f'{path}: ')}") from None
-    return record.with_description(identity.today(record.description))
+    return replace(record, description=identity.updated(record.description))

@@ -126,7 +126,7 @@ def state(run: Run, now: float) -> State:
         said = f"{folder / 'run.json'}: not the record of a run; delete it, and the run is made again"
         return State("failed", said, str(folder))
     if there == "finished":
-        broke = records.of(folder).diverged_at
+        broke = records.read_finished(folder).diverged_at
         return State("done") if broke is None else State("diverged", f"{run.path}: in round {broke}", str(folder))
     own = Path(run.log("train"))
     said, log, written, done = last(own, own.with_name("seeds.log"))

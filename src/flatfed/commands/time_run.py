@@ -109,7 +109,7 @@ def write(
         short["sampling"] = {**description["sampling"], "scheme": "fixed"}
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
         engine.train(short, dataset, partition, folder, **place, weights=weights)
-        record = records.of(folder)
+        record = records.read_finished(folder)
         with open(Path(folder) / "metrics.csv", newline="", encoding="utf-8") as file:
             lines = list(csv.DictReader(file))
     if record.diverged_at is not None:

@@ -130,7 +130,7 @@ def pooled(spec: dict[str, Any]) -> dict[str, Any]:
     return {**{key: spec[key] for key in ("dataset", "classes", "seed") if key in spec}, **spec["images_of"]}
 
 
-def today(spec: dict[str, Any]) -> dict[str, Any]:
+def updated(spec: dict[str, Any]) -> dict[str, Any]:
     """Return the specification of a partition that was dealt earlier as it would be written now.
 
     Until 2026-11 shards had no ``assignment`` and were dealt by what is called ``permutation`` now.

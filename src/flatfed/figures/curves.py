@@ -131,7 +131,7 @@ def _read(folder: str, metric: str) -> dict[int, float] | None:
     if metric in PROBES:
         pairs = _probes(folder, record, metric)
     else:
-        record.hold(folder, METRICS)
+        record.check_files(folder, METRICS)
         history = read_metrics(path, ("round", metric))
         hold_rounds(Path(folder), record, history)
         pairs = list(zip(history["round"], history[metric], strict=True))

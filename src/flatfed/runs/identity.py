@@ -50,24 +50,24 @@ def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, An
         yield key, theirs, ours
 
 
-def told(theirs: Any, ours: Any) -> list[str]:
+def in_words(theirs: Any, ours: Any) -> list[str]:
     """Return "key is theirs, here ours" for every one of the :func:`differences`."""
     return [f"{key} is {json.dumps(a)}, here {json.dumps(b)}" for key, a, b in differences(theirs, ours)]
 
 
-def today(description: dict[str, Any]) -> dict[str, Any]:
+def updated(description: dict[str, Any]) -> dict[str, Any]:
     """Return the ``description`` of a finished run as it would be written now: its algorithm's parameters, its deal."""
     dealt = description.get("partition")
-    now = {**description, "partition": keys.today(dealt)} if isinstance(dealt, dict) else description
+    now = {**description, "partition": keys.updated(dealt)} if isinstance(dealt, dict) else description
     return algorithms.today(now)
 
 
-def decided(description: dict[str, Any]) -> dict[str, Any]:
+def deciding_values(description: dict[str, Any]) -> dict[str, Any]:
     """Return what in a description decides the run's numbers, as it would be written now: dotted key -> value.
 
     What is null, or holds nothing, is as if it were absent.
     """
-    leaves = _leaves(today(description))
+    leaves = _leaves(updated(description))
     return {key: value for key, value in leaves if key not in HOW and key.partition(".")[0] not in HOW}
 
 
@@ -79,20 +79,20 @@ def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{above}{name}", value
 
 
-def deciding(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
+def deciding_differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
     """Return "key is theirs, here ours" for every difference of two descriptions that decides the run's numbers."""
-    return told(decided(theirs), decided(ours))
+    return in_words(deciding_values(theirs), deciding_values(ours))
 
 
 def mark(description: dict[str, Any]) -> str:
     """Return a digest of all in a description that decides the run's numbers: short, for specifications of many runs.
 
-    Two descriptions have the same where :func:`deciding` finds no difference.
+    Two descriptions have the same where :func:`deciding_differences` finds no difference.
     """
-    return digest_json(decided(description))[:16]
+    return digest_json(deciding_values(description))[:16]
 
 
-def hold_mark(where: str, record: RunRecord, wanted: str) -> None:
+def check_mark(where: str, record: RunRecord, wanted: str) -> None:
     """Look whether ``record``, of the file ``where``, is of the run whose :func:`mark` is ``wanted``.
 
     :raises DataError: it is of another.
@@ -103,16 +103,16 @@ def hold_mark(where: str, record: RunRecord, wanted: str) -> None:
         raise DataError(f"{where}: not the run that is asked for: {said}; {MEND}")
 
 
-def hold(where: str, record: RunRecord, wanted: dict[str, Any]) -> None:
+def check_description(where: str, record: RunRecord, wanted: dict[str, Any]) -> None:
     """Look whether ``record``, of the file ``where``, is of the run that the description ``wanted`` asks for.
 
     :raises DataError: it is of another; the message names every key that differs.
     """
-    if different := deciding(record.description, wanted):
+    if different := deciding_differences(record.description, wanted):
         raise DataError(f"{where}: not the run that is asked for: {'; '.join(different)}; {MEND}")
 
 
-def hold_place(folder: Path, record: RunRecord) -> None:
+def check_folder(folder: Path, record: RunRecord) -> None:
     """Look whether a run lies where its description says: in ``<protocol>/<split>/<algorithm>/seed<k>``.
 
     Published runs may lie in ``runs/<split>/<algorithm>/seed<k>``: their records alone say which protocol's they are.
@@ -128,25 +128,25 @@ def hold_place(folder: Path, record: RunRecord) -> None:
         raise DataError(f"{folder}/run.json: is of another run: {'; '.join(different)}; {MEND}")
 
 
-def hold_partition(where: str, spec: dict[str, Any], description: dict[str, Any]) -> None:
+def check_partition(where: str, spec: dict[str, Any], description: dict[str, Any]) -> None:
     """Look whether a partition, of the file ``where``, was made as ``description`` says: by its own ``spec``.
 
     :raises DataError: it is of another split, seed or data set; the message names every key that differs.
     """
-    asked = {**keys.today(description["partition"]), "seed": description["seed"]}
-    made_as = {key: value for key, value in keys.today(spec).items() if key != "dataset_digest"}
+    asked = {**keys.updated(description["partition"]), "seed": description["seed"]}
+    made_as = {key: value for key, value in keys.updated(spec).items() if key != "dataset_digest"}
     if different := list(differences(made_as, asked)):
         words = [f"{key} is {json.dumps(its)}, the run has {json.dumps(ours)}" for key, its, ours in different]
         raise DataError(f"{where}: not the partition of the run: {'; '.join(words)}; delete the file to make it again")
 
 
-def hold_data(where: str, record: RunRecord, partition: str) -> None:
+def check_data(where: str, record: RunRecord, partition: str) -> None:
     """Look whether ``record``, of the file ``where``, was trained on the data that the file ``partition`` deals.
 
     :raises DataError: it was not, or the partition cannot be read.
     """
     digest, spec = read_partition(partition)
-    hold_partition(partition, spec, record.description)
+    check_partition(partition, spec, record.description)
     if record.partition_digest != digest:
         raise DataError(
             f"{where}: partition_digest is {record.partition_digest[:12]}, but {partition} has {digest[:12]}: "

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms
-from flatfed.files import read_json
+from flatfed.files import digest_file, read_json
 
 PACKAGE = "flatfed"
 SRC = Path(__file__).resolve().parents[2]
@@ -47,8 +47,8 @@ def _run_digest(src: Path, same_bytes: Path, algorithm: str, model: str) -> str:
     shared = files(src, SHARED)
     digest = _digest(shared)
     first = next((group["files"] for group in read_json(same_bytes) if digest in group["digests"]), shared)
-    own = files(src, [f"{PACKAGE}.algorithms.{algorithm}", f"{PACKAGE}.models.{model}"])
-    return _digest({**{name: known for name, known in own.items() if name not in shared}, **first})
+    own = files(src, (f"{PACKAGE}.algorithms.{algorithm}", f"{PACKAGE}.models.{model}"))
+    return _digest({**{module: digest for module, digest in own.items() if module not in shared}, **first})
 
 
 def commit(root: Path = SRC.parent) -> str | None:
@@ -69,50 +69,46 @@ def code_digest(src: Path, modules: Iterable[str]) -> str:
 
     :raises FileNotFoundError: one of ``modules`` does not exist.
     """
-    return _code_digest(Path(src), tuple(sorted(modules)))
+    return _digest(files(Path(src), tuple(modules)))
 
 
 @cache
-def _code_digest(src: Path, modules: tuple[str, ...]) -> str:
-    return _digest(files(src, modules))
-
-
-def files(src: Path, modules: Iterable[str]) -> dict[str, str]:
-    """Return the digests of ``modules`` and of all that they import by module, each with its templates'."""
-    found = {}
+def files(src: Path, modules: tuple[str, ...]) -> dict[str, str]:
+    """Return module -> digest of its file, and those of its templates, for ``modules`` and all that they import."""
+    digests = {}
     for module in closure(src, modules):
         path = _file(src, module)
-        found[module] = _known(path, module)["digest"]
+        digests[module] = _parsed(path, module)["digest"]
         if path.name == "__init__.py":
             for template in sorted(path.parent.glob("templates/*")):
-                found[module] += f"\n{template.name} {hashlib.sha256(template.read_bytes()).hexdigest()}"
-    return found
+                digests[module] += f"\n{template.name} {digest_file(template)}"
+    return digests
 
 
-def _digest(found: dict[str, str]) -> str:
+def _digest(digests: dict[str, str]) -> str:
     """Return the SHA-256 of the digests of files, in the order of their modules."""
-    lines = (f"{module} {found[module]}\n" for module in sorted(found))
+    lines = (f"{module} {digest}\n" for module, digest in sorted(digests.items()))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def closure(src: Path, modules: Iterable[str]) -> list[str]:
     """Return ``modules``, the packages they are in, and all modules of flatfed that any of these import; sorted."""
-    found: set[str] = set()
+    followed: set[str] = set()
     waiting = list(modules)
     while waiting:
         module = waiting.pop()
-        if module in found:
+        if module in followed:
             continue
         path = _file(src, module)
         if path is None:
             raise FileNotFoundError(f"no module {module} under {src}")
-        found.add(module)
+        followed.add(module)
         # Importing a.b.c runs a/__init__.py and a/b/__init__.py as well.
         parts = module.split(".")
         waiting += [".".join(parts[:depth]) for depth in range(1, len(parts))]
-        for name in _known(path, module)["imports"]:
+        for name in _parsed(path, module)["imports"]:
             waiting.append(name if _file(src, name) else name.rpartition(".")[0])
-    return sorted(found)
+    return sorted(followed)
 
 
 @cache
@@ -126,33 +122,33 @@ def _file(src: Path, module: str) -> Path | None:
 
 
 @cache
-def _known(path: Path, module: str) -> dict[str, Any]:
-    """Return what is known of the file ``path`` of ``module``: its ``digest``, and the ``imports`` of :func:`_names`.
+def _parsed(path: Path, module: str) -> dict[str, Any]:
+    """Return the ``digest`` of the file ``path`` of ``module``, and its ``imports`` (:func:`_names`).
 
-    Reading all of flatfed takes as long as starting Python, in every job. So what was read is kept beside Python's own
-    compiled files, with a digest of the source and of this file's, wherever that can be written.
+    Parsing all of flatfed takes as long as starting Python, in every job. So the result is kept beside Python's own
+    compiled files, wherever they can be written, with a digest of the source and of this file's own source.
     """
     content = path.read_bytes()
-    source = hashlib.sha256(_this() + module.encode() + content).hexdigest()
+    source = hashlib.sha256(_own_source() + module.encode() + content).hexdigest()
     kept = path.parent / "__pycache__" / f"{path.stem}.provenance.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        there = read_json(kept)
-        if there["source"] == source:
-            return there
+        earlier = read_json(kept)
+        if earlier["source"] == source:
+            return earlier
     tree = ast.parse(content.decode("utf-8"), str(path))
     digest = hashlib.sha256("".join(_dump(tree)).encode()).hexdigest()
-    found = {"source": source, "digest": digest, "imports": _names(tree, path, module)}
+    result = {"source": source, "digest": digest, "imports": _names(tree, path, module)}
     if not sys.dont_write_bytecode:
         with contextlib.suppress(OSError):
             kept.parent.mkdir(exist_ok=True)
             part = kept.with_name(f"{kept.name}.{os.getpid()}")
-            part.write_text(json.dumps(found), encoding="utf-8")
+            part.write_text(json.dumps(result), encoding="utf-8")
             part.replace(kept)
-    return found
+    return result
 
 
 @cache
-def _this() -> bytes:
+def _own_source() -> bytes:
     return Path(__file__).read_bytes()
 
 

@@ -26,7 +26,7 @@ FILES = (METRICS, MODEL, RECORD)
 #: Lines and record of a run as far as it is, beside its checkpoint: gone when it is finished.
 LINES_SO_FAR, RECORD_SO_FAR = "metrics.so-far.csv", "run.so-far.json"
 
-#: Key that holds the SHA-256 of all else in a record.
+#: Key of the SHA-256 of all else in a record.
 OWN = "record_sha256"
 
 #: Format of an entry of ``probes`` (:mod:`flatfed.engine.probe`); those of earlier versions, which have none, hold
@@ -95,7 +95,7 @@ class RunRecord:
     @property
     def name(self) -> str:
         """``<protocol>/<split>/<algorithm>/seed<k>``."""
-        return "{protocol}/{split}/{algorithm}/seed{seed}".format(**self.description)
+        return run_name(self.description)
 
     @property
     def ended(self) -> bool:
@@ -107,22 +107,18 @@ class RunRecord:
         """{name of the run's data set: {"train": images, "test": images}}, empty where the record does not say."""
         return {self.description["dataset"]["name"]: self.images} if self.images else {}
 
-    def with_description(self, description: dict[str, Any]) -> RunRecord:
-        """Return this record with another ``description``, such as one in today's words."""
-        return replace(self, description=description)
-
-    def need(self, names: Iterable[str], where: str | os.PathLike[str]) -> None:
-        """Refuse a record that does not say all of ``names``, which not every version wrote; DataError."""
+    def require(self, names: Iterable[str], where: str | os.PathLike[str]) -> None:
+        """Refuse a record without one of the fields ``names``, which not every version wrote; raises DataError."""
         for name in names:
             if getattr(self, name) is None:
                 raise misread(where, WHAT, absent("key", name, forms.plain(self), str(where)), AGAIN)
 
-    def hold(self, folder: str | os.PathLike[str], *names: str) -> str:
-        """Look whether the files ``names`` in ``folder`` are those that this record was written with.
+    def check_files(self, folder: str | os.PathLike[str], *names: str) -> str:
+        """Compare the files ``names`` in ``folder`` with those that this record was written with.
 
         Returns "", or for a record without sums a sentence that says so.
 
-        :raises DataError: one of them is not.
+        :raises DataError: one of them differs, or cannot be read.
         """
         folder = Path(folder)
         if not self.files:
@@ -136,10 +132,15 @@ class RunRecord:
                 raise DataError(f"{folder / name}: cannot be read ({problem.strerror}); {AGAIN}") from None
             if found != self.files[name]:
                 raise DataError(
-                    f"{folder / name}: is not the file that {beside(name)} beside it was written with (SHA-256 "
+                    f"{folder / name}: is not the file that {record_beside(name)} beside it was written with (SHA-256 "
                     f"{found[:12]}, recorded {self.files[name][:12]}); {AGAIN}"
                 )
         return ""
+
+
+def run_name(description: dict[str, Any]) -> str:
+    """Return ``<protocol>/<split>/<algorithm>/seed<k>`` of the run with this ``description``."""
+    return "{protocol}/{split}/{algorithm}/seed{seed}".format(**description)
 
 
 def write(path: str | os.PathLike[str], record: RunRecord, files: tuple[Path, ...] = ()) -> None:
@@ -166,7 +167,7 @@ def _record(content: Any, where: str) -> RunRecord:
     return replace(forms.read(RunRecord, content, where), others=others)
 
 
-def of(folder: str | os.PathLike[str]) -> RunRecord:
+def read_finished(folder: str | os.PathLike[str]) -> RunRecord:
     """Return the record of the finished run in ``folder``; DataError where there is none, or as :func:`read`."""
     try:
         return read(Path(folder) / RECORD)
@@ -174,6 +175,6 @@ def of(folder: str | os.PathLike[str]) -> RunRecord:
         raise DataError(f"{folder}: not a finished run: it has no {RECORD}") from None
 
 
-def beside(name: str) -> str:
-    """Return the name of the record beside the file ``name`` of a run, finished or not."""
+def record_beside(name: str) -> str:
+    """Return the name of the record that lies beside the file ``name`` of a run, finished or not."""
     return RECORD_SO_FAR if name == LINES_SO_FAR else RECORD

@@ -39,13 +39,13 @@ class Wanted:
         except FileNotFoundError:
             return None
         if self.description is not None:
-            identity.hold(str(path), found, self.description)
+            identity.check_description(str(path), found, self.description)
         elif self.mark is not None:
-            identity.hold_mark(str(path), found, self.mark)
+            identity.check_mark(str(path), found, self.mark)
         else:
-            identity.hold_place(path.parent, found)
+            identity.check_folder(path.parent, found)
         if self.partition is not None:
-            identity.hold_data(str(path), found, self.partition)
+            identity.check_data(str(path), found, self.partition)
         return found
 
     def analysed(self, file: str | Path, model: dict[str, Any]) -> RunRecord | None:

@@ -31,7 +31,7 @@ def hold(spec: dict[str, Any]) -> list[RunRecord]:
             continue
         found.append(record)
         if (Path(folder) / records.METRICS).is_file():
-            record.hold(folder, records.METRICS)
+            record.check_files(folder, records.METRICS)
     for file, model, folder in _analyses(spec["panels"]):
         wanted[folder].analysed(file, model)
     return found

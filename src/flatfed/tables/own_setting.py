@@ -88,7 +88,7 @@ def _ids(description: dict[str, Any]) -> tuple[str, str, str, int]:
 
 
 def _setting(description: dict[str, Any]) -> str:
-    return digest_json({key: value for key, value in identity.decided(description).items() if key not in FREE})
+    return digest_json({key: value for key, value in identity.deciding_values(description).items() if key not in FREE})
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def _timing(path: Path, description: dict[str, Any]) -> Found:
     except FileNotFoundError:
         why = "has not been made; seconds are taken from an undisturbed run of its own only: flatfed time"
         return Found(None, problem=f"{path} {why}")
-    timed = identity.today({**timing.description, "seed": description["seed"]})
+    timed = identity.updated({**timing.description, "seed": description["seed"]})
     if different := [key for key, _, _ in identity.differences(timed, description)]:
         again = f"make it again: snakemake --cores 1 -R {path} -- {path}"
         raise DataError(f"{path}: is of another run than is asked for, by {', '.join(different)}; {again}")
@@ -122,7 +122,7 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str =
     for name, absent_ in ((runs.RECORD, about is None), (runs.METRICS, not (folder / runs.METRICS).is_file())):
         if absent_:
             return Found(None, problem=f"{folder} has no {name}")
-    common = {"without_sums": bool(about.hold(folder, runs.METRICS)), "images": about.counted}
+    common = {"without_sums": bool(about.check_files(folder, runs.METRICS)), "images": about.counted}
     done, diverged_at = about.rounds_done, about.diverged_at
     if diverged_at is not None and not done:  # before any line: nor has it the columns that its lines would have had
         none = {name: [] for name in ("round", accuracy, *columns)}
@@ -144,7 +144,7 @@ def hold_rounds(
     """Look whether a run's lines, the file ``name``, end where its ``record`` says; DataError where they do not."""
     last, done = (history["round"] or [0])[-1], record.rounds_done
     if last != done:
-        said = f"{runs.beside(name)} beside it says rounds_done {done}"
+        said = f"{runs.record_beside(name)} beside it says rounds_done {done}"
         raise DataError(f"{folder / name}: ends with round {last}, but {said}")
 
 

@@ -141,7 +141,7 @@ def _read(wanted: Wanted) -> Run:
     about = wanted.record()
     if about is None:
         return Run(**named, state="missing", about=None)
-    about.hold(folder, records.METRICS)
+    about.check_files(folder, records.METRICS)
     state = "finished" if about.ended else "unfinished"
     broke = about.diverged_at
     return Run(**named, state=state if broke is None else f"diverged in round {broke}", about=about)

@@ -51,14 +51,14 @@ def _said(point: Point) -> str:
 def _scored(point: Point, asked: Choice) -> tuple[Point, RunRecord]:
     """Return a point with what its run came to, and the run's record."""
     folder = Path(point.run)
-    path, about = folder / records.RECORD, records.of(folder)
+    path, about = folder / records.RECORD, records.read_finished(folder)
     if digest_json(about.description) != point.description_digest:
         raise DataError(f"{path}: is of another run than the grid asks for; make it again: snakemake --cores 1 {path}")
     if not about.ended:
         raise DataError(f"{folder} has done {about.rounds_done} of {about.description['rounds']} rounds")
     accuracy = None
     if about.diverged_at is None:
-        about.hold(folder, records.METRICS)
+        about.check_files(folder, records.METRICS)
         history = read_metrics(folder / records.METRICS, ("round", asked.accuracy))
         hold_rounds(folder, about, history)
         accuracy = fmean(history[asked.accuracy][-asked.window :])

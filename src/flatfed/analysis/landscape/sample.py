@@ -153,7 +153,7 @@ def _frame(runs: Sequence[str | os.PathLike[str]], dataset: Any, partition: Any,
     first = trained_model.load(runs[0], dataset, partition, device=device, threads=threads)
     rows, models = [first.row], [_about(first.record, first.digests)]
     for run in runs[1:]:
-        record = records.of(run)
+        record = records.read_finished(run)
         if record.dataset_digest != first.digests["dataset"]:
             raise DataError(f"{run}: was trained on other data than {runs[0]}: their losses do not compare")
         for key in ("model", "dataset"):

@@ -131,7 +131,7 @@ def finished(out: Path, identity: dict[str, str]) -> bool:
     """Return whether folder ``out`` holds the finished run of this very ``identity``."""
     try:
         there = records.read(out / RECORD)
-        there.hold(out, METRICS, MODEL)
+        there.check_files(out, METRICS, MODEL)
     except (OSError, DataError):  # none, or damaged: what lies beside it may still be of use
         return False
     whole = all((out / name).exists() for name in FILES)

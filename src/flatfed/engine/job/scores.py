@@ -30,14 +30,14 @@ def evaluate(
     """
     set_up(threads)
     run = Path(run)
-    record = records.of(run)
-    description = identity.today(record.description)
+    record = records.read_finished(run)
+    description = identity.updated(record.description)
     place = pick_device(device)
     data, dealt = load_data(description, dataset, partition)
     for key, found in ("dataset_digest", data.digest), ("partition_digest", dealt.digest):
         if (its := getattr(record, key)) != found:
             raise DataError(f"{run / records.RECORD}: {key} is {its[:12]}, but the one given has {found[:12]}")
-    record.hold(run, records.MODEL)
+    record.check_files(run, records.MODEL)
     simulation = assembly.simulation(description, data, dealt, place, "sequential")
     try:
         weights = load_file(run / "model.safetensors")

@@ -32,6 +32,7 @@ from flatfed.engine.speed.seeds import Meeting
 from flatfed.errors import DataError
 from flatfed.files import digest_json
 from flatfed.models import pretrained
+from flatfed.runs.record import run_name
 
 PULSE = 30.0  # seconds between two states of a run's lines so far, at least, but for those of a checkpoint
 
@@ -86,7 +87,7 @@ def train(
     if weights is not None:
         made_of["weights"] = pretrained.digest(weights)
     if meeting is not None and outputs.finished(Path(out), made_of):
-        print("{protocol}/{split}/{algorithm}/seed{seed}: is there already".format(**description), file=sys.stderr)
+        print(f"{run_name(description)}: is there already", file=sys.stderr)
         outputs.touch(Path(out))
         return True
     saved = Checkpoint(Path(out), made_of, description, precision.units(description, place))
@@ -110,7 +111,7 @@ class Job:
         meeting: Meeting | None,
     ):
         self.description, self.place, self.saved, self.begun, self.meeting = description, place, saved, begun, meeting
-        self.label = "{protocol}/{split}/{algorithm}/seed{seed}".format(**description)
+        self.label = run_name(description)
         self.lines: list[dict[str, Any]] = []
         self.sessions: list[dict[str, Any]] = []
         self.simulation, resumed = self._first_state()
