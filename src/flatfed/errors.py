@@ -7,35 +7,35 @@ import errno
 import re
 from collections.abc import Iterable
 
-#: What the user can do about a disk that takes no more, and about a path that leads to nothing or to something else.
-#: What is finished is whole, and a training has its checkpoint.
+#: Errors of a disk, or of a path that leads to nothing or to something else -> what the user can do about them. Results
+#: that are finished stay as they are, and a training goes on from its checkpoint.
 REMEDIES = {
     errno.ENOSPC: "free some space, then the same command goes on from what is there",
     errno.EDQUOT: "your quota is used up: free some space, then the same command goes on from what is there",
     errno.EROFS: "results and resources have to be on a file system that can be written to",
-    errno.EACCES: "the folder belongs to somebody else, or may not be written to: see `ls -ld` of it",
-    errno.EPERM: "the folder belongs to somebody else, or may not be written to: see `ls -ld` of it",
+    **dict.fromkeys(
+        (errno.EACCES, errno.EPERM),
+        "the folder belongs to somebody else, or may not be written to: see `ls -ld` of it",
+    ),
     errno.ENOENT: "check the path, or make it first",
     errno.EISDIR: "a file is wanted here, not a folder",
-    errno.ENOTDIR: "a folder is wanted where a file is",
-    errno.EEXIST: "a folder is wanted where a file is",
+    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "a folder is wanted where a file is"),
     errno.ENAMETOOLONG: "give it a shorter one",
     errno.ELOOP: "links lead in a circle there",
 }
 
+#: Those of them that a system raises without a file's name, as for a write to a full disk.
+WITHOUT_A_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
-#: Kinds of ids that hold the numbers of what they mean.
+#: Kinds of ids that contain the numbers of what they name, such as ``dir0.6-100``.
 NUMBERED = ("split",)
 
 #: A number in an id.
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
-#: Of these, the errors that a system raises without saying for which file: a write to a full disk.
-WITHOUT_A_NAME = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
-
 
 class FlatFedError(Exception):
-    """A problem the user can mend. The command line prints the message alone, without a trace."""
+    """A problem that the user can solve. The command line prints the message alone, without a trace."""
 
 
 class ConfigError(FlatFedError):
@@ -47,11 +47,11 @@ class DataError(FlatFedError):
 
 
 class NotJSON(DataError, ValueError):
-    """A file that should hold JSON and does not: cut, or something else."""
+    """A file that should hold JSON and does not: it was cut, or is another file."""
 
 
 def unknown(kind: str, value: object, known: Iterable[object], where: str) -> str:
-    """Return the message for a name that does not exist, with the nearest one that does.
+    """Return the message for a name that does not exist, with the nearest name that does.
 
     >>> unknown("algorithm", "fedsmo", ["fedavg", "fedsmoo"], "config/tables/x.yaml: rows[1]")
     "config/tables/x.yaml: rows[1]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'? known: fedavg, fedsmoo"
@@ -60,7 +60,7 @@ def unknown(kind: str, value: object, known: Iterable[object], where: str) -> st
 
 
 def absent(kind: str, wanted: str, there: Iterable[str], where: str) -> str:
-    """Return the message for what has to be there and is not, with the nearest of what is there instead.
+    """Return the message for something that is missing, with the nearest of the names that are ``there``.
 
     >>> absent("column", "value", ["metric", "valeu"], "x.csv")
     "x.csv: column 'value' is missing; is it 'valeu'? there are: metric, valeu"
@@ -76,7 +76,7 @@ def instead(
     *,
     by_number: bool = False,
 ) -> str:
-    """Ask whether ``value`` is the one of ``known`` that is :func:`nearest`, if any is, and list them all, sorted.
+    """Return the question whether ``value`` should be the :func:`nearest` of ``known``, if any is, and a list of all.
 
     >>> instead("fedsmo", ["fedavg", "fedsmoo"])
     "did you mean 'fedsmoo'? known: fedavg, fedsmoo"
@@ -87,28 +87,29 @@ def instead(
 
 
 def nearest(value: str, names: Iterable[str], by_number: bool = False) -> str | None:
-    """Return the one of ``names`` that is most like ``value``, None where none is.
+    """Return the most similar of ``names`` to ``value``, None where none is similar.
 
-    ``by_number``: of those that differ by their numbers alone, it is that with the fewest other, then the nearest ones.
+    ``by_number``: names that differ from ``value`` by numbers alone come first; of them, the name with the fewest other
+    numbers, and among equals the one whose numbers are nearest.
 
     >>> nearest("dir0.25-100", ["dir0.1-100", "dir0.3-100", "dir0.25-200", "dir2-100"], by_number=True)
     'dir0.3-100'
     """
     names, wanted = list(names), [float(number) for number in NUMBER.findall(value)]
 
-    def far(name: str) -> tuple[int, float]:
+    def distance(name: str) -> tuple[int, float]:
         pairs = list(zip(wanted, map(float, NUMBER.findall(name)), strict=True))
         return sum(a != b for a, b in pairs), sum(abs(a - b) / max(a, b) for a, b in pairs if a != b)
 
     shape = NUMBER.sub("#", value)
-    alike = [name for name in names if by_number and wanted and NUMBER.sub("#", name) == shape]
-    if alike:
-        return min(alike, key=far)
+    of_shape = [name for name in names if by_number and wanted and NUMBER.sub("#", name) == shape]
+    if of_shape:
+        return min(of_shape, key=distance)
     return next(iter(difflib.get_close_matches(value, names, n=1, cutoff=0.5)), None)
 
 
 def described(error: OSError) -> str:
-    """Return what is wrong with a file or its disk, and what to do."""
-    name = error.filename2 or error.filename  # a file that is renamed over another has the name of that
+    """Return what is wrong with a file or its disk, and what the user can do."""
+    name = error.filename2 or error.filename  # the second is the target of a renaming, which the user knows
     place = f"{name}: " if name else ""
     return f"{place}{(error.strerror or str(error)).lower()}; {REMEDIES[error.errno]}"

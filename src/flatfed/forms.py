@@ -1,4 +1,8 @@
-"""The form that JSON of ours has, said once and held against what was given: the first thing that is wrong is named."""
+"""The form of JSON that goes from one process to another: declared once, and compared with what was given.
+
+The message names the first key that is wrong. A form is declared as a dataclass, which :func:`read` makes of the JSON
+and :func:`plain` writes as such, or as a mapping for :func:`check`.
+"""
 
 from __future__ import annotations
 
@@ -22,26 +26,22 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number that is at ``least`` so large."""
+    """A whole number from ``least`` up."""
 
     least: int
 
 
 @dataclass(frozen=True)
 class Above:
-    """A number above ``low``."""
+    """A number above ``low`` and at ``most`` so large."""
 
     low: float
-
-
-@dataclass(frozen=True)
-class Share:
-    """A number above 0 and at most 1."""
+    most: float = math.inf
 
 
 @dataclass(frozen=True)
 class Some:
-    """A list of at least one thing of a ``form``."""
+    """A list of at least one value of a ``form``."""
 
     form: Any
 
@@ -63,7 +63,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Named:
-    """One of the texts ``known``, each a ``kind`` of thing."""
+    """One of the texts ``known``, which are names of a ``kind``: of schemes, of devices."""
 
     kind: str
     known: tuple[str, ...]
@@ -73,7 +73,7 @@ Kind = TypeVar("Kind")
 
 
 def read(kind: type[Kind], value: Any, where: str) -> Kind:
-    """Return JSON as the dataclass ``kind``, those inside of it included; a key that it does not know is left out.
+    """Return JSON as the dataclass ``kind``, with the dataclasses in it; keys that it does not have are left out.
 
     :raises DataError: the value is not of its form (:func:`form_of`); the message begins with ``where``.
     """
@@ -82,17 +82,17 @@ def read(kind: type[Kind], value: Any, where: str) -> Kind:
 
 
 def plain(value: Any) -> Any:
-    """Return a dataclass as the JSON that :func:`read` takes: fields that are as their default are left out."""
+    """Return a dataclass as the JSON that :func:`read` takes: fields that equal their default are left out."""
     if is_dataclass(value):
-        held = ((each, getattr(value, each.name)) for each in fields(value))
-        return {each.name: plain(content) for each, content in held if content != _default(each)}
+        contents = ((field, getattr(value, field.name)) for field in fields(value))
+        return {field.name: plain(content) for field, content in contents if content != _default(field)}
     if isinstance(value, dict):
         return {key: plain(each) for key, each in value.items()}
     return [plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _default(field: Field[Any]) -> Any:
-    """Return what a field is where nothing is said of it, MISSING where something has to be."""
+    """Return the default of a field, MISSING where it has none."""
     return field.default_factory() if field.default_factory is not MISSING else field.default
 
 
@@ -104,8 +104,8 @@ def form_of(kind: type) -> dict[str, Any]:
     another dataclass, or ``Annotated[X, form]`` where the type does not say enough.
     """
     hints = typing.get_type_hints(kind, include_extras=True)
-    needed = {each.name: _default(each) is MISSING for each in fields(kind)}
-    return {name if must else f"{name}?": _form(hints[name]) for name, must in needed.items()}
+    optional = {field.name: _default(field) is not MISSING for field in fields(kind)}
+    return {f"{name}?" if optional[name] else name: _form(hints[name]) for name in optional}
 
 
 def _form(hint: Any) -> Any:
@@ -126,7 +126,7 @@ def _form(hint: Any) -> Any:
 
 
 def _made(hint: Any, value: Any) -> Any:
-    """Return a ``value`` of the form of a type as that type has it."""
+    """Return a ``value``, which has the form of a type, as a value of that type."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if is_dataclass(hint):
         hints = typing.get_type_hints(hint, include_extras=True)
@@ -134,8 +134,8 @@ def _made(hint: Any, value: Any) -> Any:
     if origin is typing.Annotated:
         return _made(arguments[0], value)
     if origin in (typing.Union, types.UnionType):
-        whole = [each for each in arguments if is_dataclass(each) or typing.get_origin(each) in (list, tuple)]
-        return _made(whole[0], value) if whole and value is not None else value
+        made = [each for each in arguments if is_dataclass(each) or typing.get_origin(each) in (list, tuple)]
+        return _made(made[0], value) if made and value is not None else value
     if origin in (list, tuple):
         return origin(_made(arguments[0], each) for each in value)
     if origin is dict:
@@ -152,10 +152,9 @@ def check(value: Any, form: Any, where: str) -> None:
 
     :raises DataError: naming the key as in ``evaluation.every``, the value, and what is wanted.
     """
-    if not _is(value, form):
+    if not _fits(value, form):
         _refuse(value, form, where)
-    alternatives = form if isinstance(form, tuple) else (form,)
-    inner = next(one for one in alternatives if _is(value, one))
+    inner = next(each for each in (form if isinstance(form, tuple) else (form,)) if _fits(value, each))
     if isinstance(inner, dict):
         for name, part in inner.items():
             key = name.removesuffix("?")
@@ -171,20 +170,18 @@ def check(value: Any, form: Any, where: str) -> None:
             check(each, inner[0] if isinstance(inner, list) else inner.form, f"{where}[{place}]")
 
 
-def _is(value: Any, form: Any) -> bool:
-    """Return whether ``value`` is of the ``form``, what is inside of a mapping or a list aside."""
+def _fits(value: Any, form: Any) -> bool:
+    """Return whether ``value`` is of the ``form``; what is inside of a mapping or a list is not looked at."""
     if isinstance(form, tuple):
-        return any(_is(value, one) for one in form)
+        return any(_fits(value, each) for each in form)
     if form is object:
         return True
     if form is None:
         return value is None
     if isinstance(form, Whole):
-        return _is(value, int) and value >= form.least
+        return _fits(value, int) and value >= form.least
     if isinstance(form, Above):
-        return _is(value, float) and value > form.low
-    if isinstance(form, Share):
-        return _is(value, float) and 0 < value <= 1
+        return _fits(value, float) and form.low < value <= form.most
     if isinstance(form, Some):
         return isinstance(value, list) and bool(value)
     if isinstance(form, Exactly):
@@ -213,9 +210,7 @@ def _words(form: Any) -> str:
     if isinstance(form, Whole):
         return f"a whole number from {form.least} up"
     if isinstance(form, Above):
-        return f"a number above {form.low:g}"
-    if isinstance(form, Share):
-        return "a number above 0 and at most 1"
+        return f"a number above {form.low:g}" + (f" and at most {form.most:g}" if form.most < math.inf else "")
     if isinstance(form, Some):
         return "a list of at least one"
     if isinstance(form, Exactly):

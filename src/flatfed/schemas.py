@@ -49,7 +49,7 @@ class Missing:
 
 
 def _whole(checker: Any, value: Any) -> bool:
-    """JSON Schema takes 40.0 for an integer; here it would reach range() as a float."""
+    """Return whether ``value`` is an int. JSON Schema takes 40.0 for an integer, which range() would not take."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -90,24 +90,22 @@ def mistakes(value: Any, schema: str, under: Sequence[str] = ()) -> list[Validat
 def refuse(errors: Iterable[ValidationError], where: str, missing: Iterable[Missing] = ()) -> None:
     """Raise a ConfigError for the first of the ``errors``, or for all keys that are missing, ``missing`` too.
 
-    A wrong key goes before missing ones: who misspells a key has both, and the first says so.
+    Of an unknown key and a missing one, the unknown key is told: a misspelt key is both.
     """
     order = {"additionalProperties": 0, "required": 2, "dependentRequired": 2}
     errors = sorted(errors, key=lambda found: order.get(found.validator, 1))
     if errors and errors[0].validator not in ("required", "dependentRequired"):
         raise ConfigError(_words(errors[0], where))
-    lacking = list(dict.fromkeys([*(one for error in errors for one in _missing(error)), *missing]))
+    lacking = list(dict.fromkeys([*(key for error in errors for key in _missing(error)), *missing]))
     if len(lacking) == 1:
-        (one,) = lacking
-        place = f"{where}: {_path(one.at)}" if one.at else where
-        raise ConfigError(f"{place}: key {one.key!r} is missing{_meaningless(errors)}; {one.meaning}")
+        raise ConfigError(_lacking(lacking[0], errors, where))
     if lacking:
-        said = "; ".join(f"{_path((*one.at, one.key))!r}, {one.meaning}" for one in lacking)
-        raise ConfigError(f"{where}: {len(lacking)} keys are missing{_meaningless(errors)}: {said}")
+        each = "; ".join(f"{_path((*missed.at, missed.key))!r}, {missed.meaning}" for missed in lacking)
+        raise ConfigError(f"{where}: {len(lacking)} keys are missing{_meaningless(errors)}: {each}")
 
 
 def meaning(schema: str, *keys: str) -> str:
-    """Return what ``schema`` says of the property that ``keys`` lead to: * stands for any, [] for a list's part."""
+    """Return the description of the property of ``schema`` that ``keys`` lead to: * is any key, [] a list's item."""
     found = _validator(schema).schema
     for key in keys:
         if key == "[]":
@@ -127,8 +125,13 @@ def _missing(error: ValidationError) -> list[Missing]:
     return [Missing(at, key, error.schema["properties"][key]["description"]) for key in absent]
 
 
+def _lacking(missing: Missing, errors: Iterable[ValidationError], where: str) -> str:
+    """Return the message for one ``missing`` key."""
+    return f"{_place(where, missing.at)}: key {missing.key!r} is missing{_meaningless(errors)}; {missing.meaning}"
+
+
 def _meaningless(errors: Iterable[ValidationError]) -> str:
-    """Return what to say of keys beside a missing one that mean nothing, where any key is allowed."""
+    """Return words for keys without a meaning beside a missing one, where any key is allowed; "" without such keys."""
     for error in errors:
         others = [_shown(key) for key in error.instance if key not in error.schema["properties"]]
         if others:
@@ -142,8 +145,7 @@ def _words(error: ValidationError, where: str) -> str:
         # Of the alternatives of an anyOf, the one that fits best is the one that was meant.
         fits = [(len(found.absolute_path), found.validator != "type", relevance(found)) for found in error.context]
         error = error.context[fits.index(max(fits))]
-    path = _path(error.absolute_path)
-    place = f"{where}: {path}" if path else where
+    place = _place(where, error.absolute_path)
     value, wanted = error.instance, error.validator_value
     about = error.schema.get("description", "")
     allowed = f"; {about}" if about else ""
@@ -153,8 +155,7 @@ def _words(error: ValidationError, where: str) -> str:
             extra = sorted(str(key) for key in value if key not in known)
             return unknown("key", extra[0], known, place)
         case "required":
-            one = _missing(error)[0]
-            return f"{place}: key {one.key!r} is missing{_meaningless([error])}; {one.meaning}"
+            return _lacking(_missing(error)[0], [error], where)
         case "enum":
             return unknown("value", value, wanted, place)
         case "const":
@@ -176,7 +177,13 @@ def _words(error: ValidationError, where: str) -> str:
             return f"{place}: {_shown(value)} is not allowed{allowed}"
 
 
-def _path(parts: Any) -> str:
+def _place(where: str, parts: Iterable[str | int]) -> str:
+    """Return the file ``where`` with the place in it that ``parts`` lead to."""
+    path = _path(parts)
+    return f"{where}: {path}" if path else where
+
+
+def _path(parts: Iterable[str | int]) -> str:
     """Return the parts of a JSON path as ``preview.algorithms.fedadam`` or ``columns[2].splits``."""
     path = ""
     for part in parts:

@@ -1,4 +1,4 @@
-"""YAML without its traps: what is refused here would be read as something else than it says, or not at all.
+"""YAML without its traps: what is refused here would be read as something else than is written, or not at all.
 
 Refused are keys given twice, keys that are no text, tags, anchors that hold themselves or unfold to millions of values,
 deep nesting, numbers that are not finite or beyond 2^53, and control characters. Plain words are read as in YAML 1.2:
@@ -83,12 +83,10 @@ def read(path: Path, name: str) -> Any:
         value = yaml.load(text, _Loader)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
-    except yaml.composer.ComposerError as error:
-        if "single document" not in str(error):
-            raise ConfigError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
-        line = error.problem_mark.line + 1
-        raise ConfigError(f"{name}: line {line}: another document begins; a file holds one, without `---`") from None
     except yaml.YAMLError as error:
+        if isinstance(error, yaml.composer.ComposerError) and "single document" in str(error):
+            place = f"{name}: line {error.problem_mark.line + 1}"
+            raise ConfigError(f"{place}: another document begins; a file holds one, without `---`") from None
         raise ConfigError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
     check(value, name)
     return value
@@ -116,7 +114,7 @@ def _float(word: str) -> float:
 
 
 def _check_size(text: str) -> None:
-    """Refuse what the loader would not survive. Reads the events of the parser, which keeps no tree.
+    """Refuse what would exhaust the loader's memory or stack, by the parser's events, which keep no tree.
 
     :raises ConfigError: nesting too deep, an anchor that holds itself, too much behind the anchors, or a tag.
     """
@@ -156,7 +154,9 @@ def _check_size(text: str) -> None:
 
 
 def check(value: Any, name: str, key: str = "") -> None:
-    """Refuse, anywhere in ``value``, what no setting can be: see the module. Messages begin with ``name`` and the key.
+    """Refuse values that no setting can have (see the module), anywhere in ``value``.
+
+    Messages begin with ``name`` and the key.
 
     :raises ConfigError: the first such value.
     """
@@ -181,7 +181,9 @@ def check(value: Any, name: str, key: str = "") -> None:
 
 
 def _check_text(text: str, at: str) -> None:
-    for character in () if text.isascii() and text.isprintable() else text:
+    if text.isascii() and text.isprintable():
+        return
+    for character in text:
         if unicodedata.category(character) in INVISIBLE:
             hint = "; write >- before a text of several lines" if character == "\n" else ""
             raise ConfigError(f"{at}: {text[:80]!r} holds the control character {character!r}{hint}")

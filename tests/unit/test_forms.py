@@ -3,13 +3,13 @@
 import pytest
 
 from flatfed.errors import DataError
-from flatfed.forms import Named, Share, Some, Whole, check
+from flatfed.forms import Above, Named, Some, Whole, check
 
 FORM = {
     "name": str,
     "rounds": Whole(1),
     "clip": (float, None),
-    "share?": Share(),
+    "share?": Above(0, most=1),
     "kind": Named("kind", ("ring", "grid")),
     "runs": [str],
     "columns": Some({"id": str, "part?": (str, None)}),

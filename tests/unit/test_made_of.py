@@ -10,9 +10,9 @@ import pytest
 import made
 from flatfed import figures
 from flatfed.analysis.landscape.landscape_file import Landscape, write
-from flatfed.data import partition
+from flatfed.data import dataset, partition
 from flatfed.errors import DataError
-from flatfed.files import digest_arrays, digest_file
+from flatfed.files import digest_file
 from flatfed.runs import curvature as hessians
 from flatfed.runs import record as records
 from flatfed.runs import wanted
@@ -101,16 +101,14 @@ def test_an_analysis_is_of_the_model_that_is_asked_for(kind, runs, tmp_path):
 def test_a_figure_holds_the_partitions_of_its_runs(tmp_path, runs):
     labels = np.arange(40) % 2
     data = tmp_path / "data"
-    data.mkdir()
     images = np.zeros((40, 1, 2, 2), np.uint8)
-    np.save(data / "images.npy", images)
-    np.save(data / "labels.npy", labels)
-    about = {"name": "data", "classes": 2, "shape": [1, 2, 2], "train": 30, "test": 10, "domains": None}
-    (data / "dataset.json").write_text(json.dumps({**about, "digest": digest_arrays(images=images, labels=labels)}))
+    about = {"name": "data", "classes": 2, "shape": [1, 2, 2], "source": {"source": "npz"}}
+    parts = (dataset.Part(images[part], labels[part]) for part in (slice(30), slice(30, None)))
+    dataset.save(data, about, dataset.Images(*parts))
     for seed in (1, 2):
         partition.make({**DEAL, "seed": seed}, data, tmp_path / f"{seed}.npz")
     dealt = partition.load(tmp_path / "1.npz")
-    digest = json.loads((data / "dataset.json").read_text())["digest"]
+    digest = dataset.load(data).digest
     for run in runs:
         made.recorded(run, lambda record: record.update(partition_digest=dealt.digest, dataset_digest=digest))
         made.recorded(run, lambda record: record["description"].update(partition=DEAL))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from flatfed.data import dataset as datasets
+from flatfed.data import keys
 from flatfed.data import partition as partitions
 from flatfed.data.schemes import SCHEMES
 from flatfed.errors import DataError
@@ -14,7 +15,9 @@ LABELS = np.repeat(np.arange(10), 5000)
 
 
 def deal(labels=LABELS, **spec):
-    return partitions.deal(labels, {"dataset": "test", "seed": 1, "classes": 10, "clients": 100, **spec})
+    spec = {"dataset": "test", "seed": 1, "classes": 10, "clients": 100, **spec}
+    keys.check_partition(spec)
+    return partitions.deal(labels, spec)
 
 
 @pytest.mark.parametrize(

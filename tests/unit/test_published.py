@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from flatfed import cli
+from flatfed.data import manifest
 from flatfed.runs import record as records
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,8 +70,9 @@ def test_what_is_published_is_made_again_byte_for_byte(folder):
 def test_images_are_those_that_the_records_count_whatever_lies_on_this_machine(folder, capsys):
     for path in folder.rglob(records.RECORD):
         change(path.parent, images={"train": 600, "test": 20})
-    Path("resources/cifar10").mkdir(parents=True)
-    Path("resources/cifar10/dataset.json").write_text('{"train": 5, "test": 5, "shape": [3, 32, 32]}')
+    about = {"name": "cifar10", "classes": 10, "shape": [3, 32, 32], "train": 5, "test": 5, "domains": None}
+    other = manifest.Manifest(**about, source={"source": "npz"}, digest="0" * 64, bytes=30720)
+    manifest.write("resources/cifar10/dataset.json", other)
     assert make("--table", "cifar10_cnn") == 0, capsys.readouterr().err
     text = Path("out/cifar10_cnn.md").read_text()
     assert "CIFAR-10 (620 of 60,000 images of 32x32), 100 clients" in text and "without sums" not in text

@@ -52,7 +52,7 @@ def add(sub: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Measure what the command line asks for."""
-    descriptions.checked(options.run, "--run")
+    descriptions.check_given(options.run, "--run")
     write(
         options.run,
         options.dataset,

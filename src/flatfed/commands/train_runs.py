@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
         counts = f"{len(runs)} of --run, {len(partitions)} of --partition and {len(outs)} of --out"
         raise DataError(f"every run has a partition and a folder of its own, but there are {counts}")
     for place, each in enumerate(runs):
-        description.checked(each, f"--run{f'[{place}]' if len(runs) > 1 else ''}")
+        description.check_given(each, f"--run{f'[{place}]' if len(runs) > 1 else ''}")
     algorithms.load(runs[0]["update"]["name"])
     models.card(runs[0]["model"]["name"])
     common = {"threads": options.threads, "weights": options.weights, "code_digest": provenance.run_digest(runs[0])}

@@ -1,6 +1,6 @@
-"""What a dataset's and a partition's specification hold: checked before anything is read, downloaded or dealt.
+"""The keys of a dataset's and of a partition's specification, checked before anything is read, downloaded or dealt.
 
-Standard library only: the configuration is checked by the same lists, and imports no NumPy.
+Standard library only: the configuration is checked by the same lists and imports no NumPy.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ PARTITIONS = {
     "domain": (("held_out", "clients_per_domain"), ()),
 }
 
-#: Keys of a specification without which nothing is known of it, and those that any kind may have.
+#: Keys that every specification needs, and those that one of any kind may have.
 DATASET, OF_ANY_DATASET = ("name", "classes", "shape", "source"), ("train", "test", "domains")
 PARTITION, OF_ANY_PARTITION = ("dataset", "scheme", "seed"), ("classes", "clients", "sampler", "client_test")
 
-#: Keys that the deal in ``images_of`` of a central partition shares with it, or that mean nothing there.
+#: Keys that the deal in ``images_of`` has from the central partition around it, or that mean nothing there.
 OF_THE_WHOLE = ("dataset", "classes", "seed", "client_test")
 
 Test = Callable[[Any], bool]
@@ -42,31 +42,23 @@ def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def _text(value: Any) -> bool:
     return isinstance(value, str) and value != ""
-
-
-def _mapping(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def _flag(value: Any) -> bool:
     return isinstance(value, bool)
 
 
-#: Key -> what its value has to be, and the test of it. Which numbers and names are allowed is for those who use them.
+#: Key -> words for its values, and a test of their type; numbers and names are checked where they are used.
 VALUES: dict[str, tuple[str, Test]] = {
     **dict.fromkeys(("name", "scheme", "sampler", "assignment", "path", "obtain", "expand"), ("a text", _text)),
     **dict.fromkeys(("classes", "train", "test", "clients", "size", "draw"), ("a whole number", _whole)),
     **dict.fromkeys(("classes_per_client", "shards_per_client"), ("a whole number", _whole)),
     **dict.fromkeys(("held_out", "clients_per_domain", "client_test"), ("a whole number", _whole)),
     **dict.fromkeys(("balanced", "replacement"), ("true or false", _flag)),
-    "alpha": ("a number", _number),
-    "images_of": ("a mapping, the deal of several clients", _mapping),
+    "alpha": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
+    "images_of": ("a mapping, the deal of several clients", lambda value: isinstance(value, dict)),
     "seed": ("a whole number below 4294967296", lambda value: _whole(value) and value < 1 << 32),
     "dataset": ("the name of a dataset", _text),
     "domains": ("a list of names", lambda value: _flag(value) or (isinstance(value, list) and all(map(_text, value)))),
@@ -133,7 +125,7 @@ def pooled(spec: dict[str, Any]) -> dict[str, Any]:
 def updated(spec: dict[str, Any]) -> dict[str, Any]:
     """Return the specification of a partition that was dealt earlier as it would be written now.
 
-    Until 2026-11 shards had no ``assignment`` and were dealt by what is called ``permutation`` now.
+    Until 2026-11 shards had no ``assignment``, and were dealt by the one that is called ``permutation`` now.
     """
     return {"assignment": "permutation", **spec} if spec.get("scheme") == "shards" else spec
 

@@ -49,13 +49,12 @@ class Partition:
 def deal(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     """Return every client's training positions; ``labels`` (n,) of the training images, ``spec`` a partition spec.
 
-    Scheme ``domain`` deals by domains instead: see :func:`flatfed.data.domains.leave_one_out`. A central deal with
-    ``images_of`` has the images of all clients of that deal, client after client, those dealt twice twice.
-    Raises DataError for an unknown scheme and for what cannot be dealt, with both numbers.
+    The spec has passed :func:`flatfed.data.keys.check_partition`. Scheme ``domain`` deals by domains instead
+    (:func:`flatfed.data.domains.leave_one_out`). A central deal with ``images_of`` has the images of all clients of
+    that deal, client after client; an image that was dealt twice is in it twice.
+    Raises DataError for an unknown sampler and for what cannot be dealt, with both numbers.
     """
-    scheme, clients, sampler = spec["scheme"], int(spec.get("clients", 1)), spec.get("sampler", "keyed")
-    if scheme not in SCHEMES:
-        raise DataError(unknown("scheme", scheme, [*SCHEMES, "domain"], "partition"))
+    clients, sampler = spec.get("clients", 1), spec.get("sampler", "keyed")
     if sampler not in SAMPLERS:
         raise DataError(unknown("sampler", sampler, SAMPLERS, "partition"))
     if clients < 1:
@@ -66,7 +65,7 @@ def deal(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
         )
     if "images_of" in spec:
         return [np.concatenate(deal(labels, keys.pooled(spec)))]
-    return SCHEMES[scheme](labels, spec)
+    return SCHEMES[spec["scheme"]](labels, spec)
 
 
 def draw_client_test(
@@ -80,7 +79,7 @@ def draw_client_test(
     its own. Raises DataError for a ``count`` that is not between 1 and the number of test images, and for a class that
     clients train on and no test image has.
     """
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= len(test):
+    if not 1 <= count <= len(test):
         raise DataError(
             f"partition: client_test: {count!r} images for each client; a whole number from 1 to the {len(test)} test "
             "images is wanted"
@@ -155,8 +154,8 @@ def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.Pa
         parts = deal(data.labels[: data.train], spec)
         test = np.arange(data.train, data.train + data.test, dtype=np.int64)
     optional = {}
-    if spec.get("client_test", False) is not False:
-        drawn = draw_client_test(data.labels, parts, test, spec["client_test"], int(spec["seed"]))
+    if "client_test" in spec:
+        drawn = draw_client_test(data.labels, parts, test, spec["client_test"], spec["seed"])
         optional["client_test"] = np.concatenate(drawn).astype(np.int64)
     counts = np.stack([np.bincount(data.labels[part], minlength=data.classes) for part in parts])
     with write_whole(out) as file:

@@ -1,7 +1,7 @@
 """The description of a run as a training takes it, checked before anything is made of it.
 
-``describe`` prints whole ones. By hand, or cut on the way to another machine, one may lack anything; what the names in
-it mean (algorithm, model, executor) is found out where they are looked up.
+``describe`` prints whole ones. One that was written by hand, or cut on its way to another machine, may lack anything.
+The names in it (algorithm, model, executor) are checked where they are looked up.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 
 from flatfed import forms
 from flatfed.errors import DataError
-from flatfed.forms import Named, Share, Some, Whole
+from flatfed.forms import Above, Named, Some, Whole
 from flatfed.runs import graphs
 
-NUMBERS = [float]
+NUMBERS, SHARE = [float], Above(0, most=1)
 
 #: The form of a description (:mod:`flatfed.forms`).
 FORM = {
@@ -21,7 +21,11 @@ FORM = {
     "seed": Whole(0),
     "dataset": {"name": str, "classes": Whole(1), "shape": Some(Whole(1)), "mean": NUMBERS, "std": NUMBERS},
     "partition": {"scheme": str, "clients": Whole(1)},
-    "sampling": {"scheme": Named("scheme", ("all", "bernoulli", "fixed")), "fraction?": Share(), "sampler?": str},
+    "sampling": {
+        "scheme": Named("scheme", ("all", "bernoulli", "fixed")),
+        "fraction?": SHARE,
+        "sampler?": str,
+    },
     "topology?": {"graph": Named("topology", tuple(graphs.GRAPHS)), "neighbours?": Whole(1)},
     "local_steps?": Whole(1),
     "model": {"name": str, "options": dict, "weights?": str},
@@ -33,14 +37,14 @@ FORM = {
     "update": {"name": str, "params": dict},
     "evaluation": {"every": Whole(1), "sets": [str], "batch_size": Whole(1)},
     "probe?": {"every": Whole(1), "images": Whole(1), "rho": float, "m": Whole(1)},
-    "validation?": Share(),
+    "validation?": SHARE,
     "executor": {"cpu": str, "cuda": str},
     "emulate_bfloat16?": bool,
 }
 
 
 def check(description: dict[str, Any], where: str) -> None:
-    """Refuse a ``description`` that is not whole; messages begin with ``where``.
+    """Refuse a ``description`` that is incomplete or of another form; messages begin with ``where``.
 
     :raises DataError: a key is missing, or its value of another kind.
     """
@@ -53,10 +57,9 @@ def check(description: dict[str, Any], where: str) -> None:
             raise DataError(f"{where}: dataset.{key}: {len(data[key])} numbers; {what}")
 
 
-def checked(description: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return ``description``, refused as by :func:`check`, with what makes a whole one."""
+def check_given(description: dict[str, Any], where: str) -> None:
+    """Refuse a ``description`` that a person gave as :func:`check` does, and say where to see a whole one."""
     try:
         check(description, where)
     except DataError as error:
         raise DataError(f"{error}. `python -m flatfed describe RUN_FOLDER` prints whole descriptions") from None
-    return description

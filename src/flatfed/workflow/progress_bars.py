@@ -79,16 +79,6 @@ class Job:
     bars: dict[Path, Bar] = field(default_factory=dict)
 
 
-@dataclass
-class Count:
-    """The workflow's own count."""
-
-    total: int
-    done: int = 0
-    began: float = field(default_factory=time.monotonic)
-    failed: set[int] = field(default_factory=set)
-
-
 class Bars(logging.Handler):
     """Follows Snakemake's events and draws twice a second, on the stream of ``shown``, handlers that log there too."""
 
@@ -102,7 +92,8 @@ class Bars(logging.Handler):
         for handler, stream in self.shown.items():
             handler.setStream(DummyTqdmFile(stream))
         self.jobs: dict[int, Job] = {}
-        self.count = Count(total)
+        self.done, self.total, self.began = 0, total, time.monotonic()
+        self.failed: set[int] = set()  # numbers of jobs
         self.guard = threading.RLock()  # not the handler's own, which `close` is called with
         self.all_jobs = self._bar("all jobs", total, 0)
         self.ended = threading.Event()
@@ -117,14 +108,14 @@ class Bars(logging.Handler):
                 # Snakemake writes the kind of an output behind its name.
                 files = [Path(output.partition(" (")[0]) for output in record.output]
                 self.jobs[record.jobid] = Job(record.rule_name, sorted({file.parent for file in files}))
-                self.count.failed.discard(record.jobid)
+                self.failed.discard(record.jobid)
             elif event == "job_finished":
                 self._end(record.job_id)
             elif event == "job_error":
                 self._end(record.jobid)
-                self.count.failed.add(record.jobid)
+                self.failed.add(record.jobid)
             elif event == "progress":
-                self.count.done, self.count.total = record.done, record.total
+                self.done, self.total = record.done, record.total
 
     def close(self) -> None:
         """Take the bars away, and give the handlers their streams back."""
@@ -141,12 +132,12 @@ class Bars(logging.Handler):
     def draw(self) -> None:
         """Draw all bars as things are."""
         with self.guard:
-            count, rules = self.count, Counter(job.rule for job in self.jobs.values())
-            parts = [f"{count.done} of {count.total}"]
-            parts += [f"{len(count.failed)} failed"] if count.failed else []
+            rules = Counter(job.rule for job in self.jobs.values())
+            parts = [f"{self.done} of {self.total}"]
+            parts += [f"{len(self.failed)} failed"] if self.failed else []
             parts += ["at work: " + ", ".join(f"{number} {rule}" for rule, number in rules.items())] if rules else []
-            parts += [progress.duration(time.monotonic() - count.began)]
-            self.all_jobs.show(count.done, count.total, "  ".join(parts))
+            parts += [progress.duration(time.monotonic() - self.began)]
+            self.all_jobs.show(self.done, self.total, "  ".join(parts))
             for job in self.jobs.values():
                 for folder in job.folders:
                     state = progress.read(folder)

@@ -16,17 +16,8 @@ if TYPE_CHECKING:
 
 #: Options of Snakemake's that take no value, and those that take one.
 FLAGS = (
-    "-n",
-    "--dry-run",
-    "--dryrun",
-    "-p",
-    "--printshellcmds",
-    "-k",
-    "--keep-going",
-    "-f",
-    "--force",
-    "-F",
-    "--forceall",
+    *("-n", "--dry-run", "--dryrun", "-p", "--printshellcmds", "-k", "--keep-going"),
+    *("-f", "--force", "-F", "--forceall"),
 )
 VALUED = ("-c", "--cores", "-j", "--jobs", "--profile", "--workflow-profile")
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from flatfed.engine.job import interruption, journal
 from flatfed.engine.job.journal import Damaged, Journal
 from flatfed.engine.simulation import Simulation
-from flatfed.runs.identity import told
+from flatfed.runs.identity import in_words
 
 FOLDER = ".checkpoint"
 STALE = f"{FOLDER}.stale"
@@ -63,7 +63,7 @@ class Checkpoint:
         different = {key for key in {**theirs, **self.identity} if theirs.get(key) != self.identity.get(key)}
         words = []
         if "description" in different and "description" in about:
-            words = told(about["description"], description)
+            words = in_words(about["description"], description)
             different.remove("description")
         words = [*(f"another {key}" for key in sorted(different)), *words]
         if "units" in about and about["units"] != self.units:

@@ -7,7 +7,7 @@ from typing import Any
 from flatfed.data import dataset as datasets
 from flatfed.data import partition as partitions
 from flatfed.errors import DataError
-from flatfed.runs.identity import hold_partition
+from flatfed.runs.identity import check_partition
 
 HASHED = 4 << 30  # datasets up to this size are hashed before every run; larger ones take minutes
 
@@ -42,7 +42,7 @@ def _check(
         raise DataError(f"{dataset}: {data.classes} classes, but the run's {wanted['name']!r} has {wanted['classes']}")
     if len(dealt.indices) and int(dealt.indices.max()) >= len(data.labels):
         raise DataError(f"{partition}: deals image {int(dealt.indices.max())}, but {dataset} has {len(data.labels)}")
-    hold_partition(partition, dealt.spec, description)
+    check_partition(partition, dealt.spec, description)
     clients = len(dealt.offsets) - 1
     if clients != description["partition"]["clients"]:
         raise DataError(f"{partition}: {clients} clients, but the run has {description['partition']['clients']}")
