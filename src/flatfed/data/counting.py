@@ -1,6 +1,6 @@
-"""How many images and classes data on disk have, from a listing of folders or the header of a file, no image opened.
+"""How many images and classes data on disk have, from a listing of folders or a file's header: no image is opened.
 
-The loading of folders goes by the same lists. Importing this imports no NumPy: the configuration is read with it.
+Folders are loaded by the same functions. Importing this imports no NumPy: the configuration is read with it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flatfed.errors import DataError
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}
 PLAIN, BY_DOMAIN = "train/<class>/<image> and test/<class>/<image>", "<domain>/<class>/<image>"
 
-#: Of so many images of a domain one is held back for testing.
+#: One in so many images of a domain is a test image.
 ONE_IN = 5
 
 
@@ -100,9 +100,9 @@ def imagefolder(source: dict[str, Any], domains: list[str] | None, where: str) -
 
 
 def npz(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, Any]:
-    """Return ``classes``, ``shape``, ``train`` and ``test`` of an .npz file in MedMNIST's layout; its labels are read.
+    """Return ``classes``, ``shape``, ``train`` and ``test`` of an .npz file in MedMNIST's layout, by its labels.
 
-    :raises DataError: it is no such file.
+    :raises DataError: the file has another layout, or cannot be read.
     """
     import zipfile
     import zlib
@@ -129,9 +129,9 @@ def npz(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[s
 
 
 def listing(source: dict[str, Any]) -> str | None:
-    """Return a digest of what images a source on disk has: names, sizes, times; None of one that is no folder of them.
+    """Return a digest of the names, sizes and times of a source's images; None for a source that is no folder of them.
 
-    An image that is exchanged, or moved to another class, changes it, and no number of images.
+    It changes where an image is replaced, or moved to another class, and the number of images stays the same.
     """
     if source["source"] != "imagefolder":
         return None

@@ -18,8 +18,8 @@ def leave_one_out(
 
     ``numbers`` (n,) the domain of every image, an index into ``names``; ``spec`` the partition spec with ``held_out``,
     the index of the test domain, and ``clients_per_domain``. Clients follow the order of domains. A domain's images,
-    those its data set calls training and test images alike, are dealt at random, as evenly as possible: sizes of one
-    domain differ by at most one, nothing is left over. A domain is dealt alike whichever one is held out.
+    training and test images of its data set, are dealt at random, as evenly as possible: the clients of a domain differ
+    by at most one image, and nothing is left over. A domain is dealt in the same way whichever one is held out.
     Raises DataError for a data set without domains and for what does not fit ``names``.
     """
     if numbers is None:
@@ -29,8 +29,8 @@ def leave_one_out(
         )
     if spec.get("sampler", "keyed") != "keyed":
         raise DataError("partition: sampler: the official code of FedLESAM has no domains; allowed here: keyed")
-    held_out, each = int(spec["held_out"]), int(spec["clients_per_domain"])
-    if not 0 <= held_out < len(names):
+    held_out, each = spec["held_out"], spec["clients_per_domain"]
+    if held_out >= len(names):
         raise DataError(
             f"partition: held_out: {held_out} is no domain of dataset {spec['dataset']!r}; "
             f"its {len(names)} domains, from 0: {', '.join(names)}"
@@ -42,7 +42,7 @@ def leave_one_out(
     if each < 1:
         raise DataError(f"partition: clients_per_domain: {each} must be at least 1")
     clients = each * (len(names) - 1)
-    if int(spec.get("clients", clients)) != clients:
+    if spec.get("clients", clients) != clients:
         raise DataError(
             f"partition: clients: {spec['clients']}, but {len(names) - 1} training domains with "
             f"clients_per_domain: {each} make {clients}"

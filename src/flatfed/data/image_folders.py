@@ -48,7 +48,8 @@ def imagefolder(spec: dict[str, Any], source: dict[str, Any]) -> Images:
     With ``domains`` the layout is ``path``/<domain>/<class>/*: every domain in turn, class by class, a fixed seeded
     fifth of each as test images. ``domains: true`` takes the folders named as the ``domains`` of ``spec`` (where it has
     none, all folders); a list names their folders in that order. Files are taken in the order of their names; hidden
-    ones are skipped. Raises DataError for missing folders and classes, with ``obtain``, where to get the images.
+    ones are skipped. Raises DataError for missing folders and classes; ``obtain`` in the message says where the images
+    can be had.
     """
     root, where, by_domain = Path(source["path"]), f"dataset {spec['name']!r}", source.get("domains")
     expected = BY_DOMAIN if by_domain else PLAIN

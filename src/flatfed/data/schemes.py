@@ -36,7 +36,7 @@ def central(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
 def iid(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     """A random deal; with ``balanced`` every client gets the same number of every class, up to one."""
     clients = spec["clients"]
-    if _official(spec, unlike="class-balanced deal" if spec.get("balanced", False) else None):
+    if _official(spec, lacking="class-balanced deal" if spec.get("balanced", False) else None):
         order = np.random.RandomState(spec["seed"]).permutation(len(labels))
         ends = np.cumsum(_official_sizes(len(labels), clients))
         return list(np.split(order, ends[:-1]))
@@ -53,11 +53,11 @@ def dirichlet(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     FedSMOO section 5.1 with replacement (class pools), DFedSAM's predecessor DisPFL without: an exhausted class is
     taken out of everybody's shares.
     """
-    classes, alpha = int(spec["classes"]), float(spec["alpha"])
+    classes, alpha = spec["classes"], float(spec["alpha"])
     if not 0 < alpha < np.inf:
         raise DataError(f"partition: alpha: {alpha} must be greater than 0")
     concentration, replacement = np.full(classes, alpha), spec.get("replacement", True)
-    if _official(spec, unlike=None if replacement else "Dirichlet deal without replacement"):
+    if _official(spec, lacking=None if replacement else "Dirichlet deal without replacement"):
         return _official_pools(labels, spec, lambda rng: rng.dirichlet(concentration, spec["clients"]))
     rng = stream(spec["seed"], "partition")
     shares = rng.dirichlet(concentration, spec["clients"])
@@ -66,7 +66,7 @@ def dirichlet(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
 
 def pathological(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     """Every client has ``classes_per_client`` random classes in equal shares, from class pools (FedSMOO app. B.2)."""
-    classes, kept = int(spec["classes"]), int(spec["classes_per_client"])
+    classes, kept = spec["classes"], spec["classes_per_client"]
     if not 1 <= kept <= classes:
         raise DataError(f"partition: classes_per_client: {kept} must lie between 1 and the {classes} classes")
     mask = np.zeros((spec["clients"], classes))
@@ -91,8 +91,8 @@ def shards(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     app. C): a random permutation on that condition; ``permutation``, any shards (McMahan et al. 2017, section 3), which
     leaves some clients of two shards a single class.
     """
-    _official(spec, unlike="shards")
-    clients, each, assignment = spec["clients"], int(spec["shards_per_client"]), spec["assignment"]
+    _official(spec, lacking="shards")
+    clients, each, assignment = spec["clients"], spec["shards_per_client"], spec["assignment"]
     if each < 1:
         raise DataError(f"partition: shards_per_client: {each} must be at least 1")
     if assignment not in ASSIGNMENTS:
@@ -145,11 +145,11 @@ def _of_different_classes(classes: list[list[int]], clients: int, rng: np.random
     return np.array(place).reshape(-1, clients).T[rng.permutation(clients)]
 
 
-def _official(spec: dict[str, Any], unlike: str | None = None) -> bool:
-    """Return whether the official sampler is asked for; DataError if so and the scheme is one it lacks: ``unlike``."""
+def _official(spec: dict[str, Any], lacking: str | None = None) -> bool:
+    """Return whether the official sampler is asked for; DataError if it is and has no deal of this scheme (``lacking``)."""
     asked = spec.get("sampler", "keyed") == "official"
-    if asked and unlike:
-        raise DataError(f"partition: sampler: the official code has no {unlike}; allowed here: keyed")
+    if asked and lacking:
+        raise DataError(f"partition: sampler: the official code has no {lacking}; allowed here: keyed")
     return asked
 
 

@@ -28,7 +28,7 @@ PURPOSES = {
 def sequence(seed: int, purpose: str, *key: int) -> np.random.SeedSequence:
     """Return the seed sequence of (seed, purpose, key); all keys of one purpose have the same length.
 
-    Raises ValueError for a seed or key outside [0, 2^32): larger numbers would take two words and could collide.
+    Raises ValueError for a seed or a key outside [0, 2^32): a larger number would be two words, and keys could collide.
     """
     words = (seed, PURPOSES[purpose], *key)
     if not all(0 <= int(word) < 1 << 32 for word in words):

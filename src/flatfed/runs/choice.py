@@ -1,4 +1,4 @@
-"""``choice.json``: which point of a grid was chosen, out of what; and before that, what the choice is to be made of."""
+"""``choice.json``: the points of a grid and the one that was chosen; before that, the points to choose from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flatfed import forms
 from flatfed.files import read_as, sealed, write_json
 from flatfed.forms import Some, Whole
 
-#: Key that holds the SHA-256 of all else in a choice, by which an edited one is known.
+#: Key of the SHA-256 of all else in a choice, which reveals one that was edited.
 OWN = "choice_sha256"
 
 

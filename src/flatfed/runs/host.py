@@ -10,20 +10,19 @@ from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
 
-#: Instruction sets that decide how fast, and in which order, a CPU adds up: x86's, then Arm's.
+#: Instruction sets that decide how fast, and in which order, a CPU adds numbers: x86's, then Arm's.
 SETS = (
     *("avx", "avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8"),
     *("asimd", "asimdhp", "sve", "sve2", "bf16", "i8mm"),
 )
 
-
-#: Of them those that multiply bfloat16; without one a CPU only imitates it.
+#: Those of them that multiply bfloat16; a CPU without one only imitates it.
 BFLOAT16 = ("amx_bf16", "avx512_bf16", "bf16")
 
 
 @cache
 def processor() -> str:
-    """Return the CPU's model, as ``AMD EPYC (family 25, model 17)``: its name alone may be that of several."""
+    """Return the CPU's model, as ``AMD EPYC (family 25, model 17)``: several models may have one name."""
     about = _cpuinfo()
     name = about.get("model name") or about.get("Processor") or _apple() or platform.processor() or platform.machine()
     if "cpu family" in about and "model" in about:
@@ -52,5 +51,5 @@ def _apple() -> str:
     """Return what macOS calls its CPU."""
     if sys.platform != "darwin":
         return ""
-    told = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=False)
-    return told.stdout.strip()
+    answer = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=False)
+    return answer.stdout.strip()

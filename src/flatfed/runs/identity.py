@@ -1,4 +1,4 @@
-"""Which run a record is of: its description against the one wanted, key by key, and its data against those dealt."""
+"""Whether a record is of the run that is wanted: its description is compared key by key, its data by their digests."""
 
 from __future__ import annotations
 
@@ -16,29 +16,27 @@ from flatfed.errors import DataError
 from flatfed.files import digest_json
 from flatfed.runs.record import RunRecord
 
-#: Keys of a description that decide how a run is trained, not its numbers beyond rounding.
+#: Keys of a description that decide how a run is trained, and change its numbers by rounding at most.
 HOW = frozenset({"format", "checkpoint_every", "executor", "evaluation.batch_size", "emulate_bfloat16"})
 
-#: What to do about a run that is not the one asked for.
+#: What the user can do about a run that is not the one asked for.
 MEND = "remove the run's folder, and it is made again"
 
-#: Arrays of a partition file that its digest is over, those that not every partition has last.
+#: Arrays of a partition file that its digest is taken of; not every partition has the last one.
 ARRAYS = ("indices", "offsets", "test", "client_test")
 
 
 def pack(descriptions: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return descriptions, short: what all ``share``, and what ``each`` has of its own; :func:`unpack` undoes it."""
+    """Return ``descriptions`` in a short form: what all ``share``, and the rest of ``each``; see :func:`unpack`."""
     first = descriptions[0] if descriptions else {}
-    share = {key: value for key, value in first.items() if all(one.get(key) == value for one in descriptions)}
-    return {
-        "share": share,
-        "each": [{key: value for key, value in one.items() if key not in share} for one in descriptions],
-    }
+    share = {key: value for key, value in first.items() if all(about.get(key) == value for about in descriptions)}
+    each = [{key: value for key, value in about.items() if key not in share} for about in descriptions]
+    return {"share": share, "each": each}
 
 
 def unpack(packed: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the descriptions of :func:`pack`."""
-    return [{**packed["share"], **one} for one in packed["each"]]
+    """Return the descriptions that :func:`pack` was given."""
+    return [{**packed["share"], **rest} for rest in packed["each"]]
 
 
 def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -56,16 +54,19 @@ def in_words(theirs: Any, ours: Any) -> list[str]:
 
 
 def updated(description: dict[str, Any]) -> dict[str, Any]:
-    """Return the ``description`` of a finished run as it would be written now: its algorithm's parameters, its deal."""
+    """Return the ``description`` of a finished run as it would be written now.
+
+    Its algorithm's parameters and its partition may have had other names or defaults when it was trained.
+    """
     dealt = description.get("partition")
     now = {**description, "partition": keys.updated(dealt)} if isinstance(dealt, dict) else description
     return algorithms.today(now)
 
 
 def deciding_values(description: dict[str, Any]) -> dict[str, Any]:
-    """Return what in a description decides the run's numbers, as it would be written now: dotted key -> value.
+    """Return the values of a description that decide the run's numbers: dotted key, as written now -> value.
 
-    What is null, or holds nothing, is as if it were absent.
+    Keys whose value is null or an empty mapping are left out.
     """
     leaves = _leaves(updated(description))
     return {key: value for key, value in leaves if key not in HOW and key.partition(".")[0] not in HOW}
@@ -80,42 +81,45 @@ def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def deciding_differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
-    """Return "key is theirs, here ours" for every difference of two descriptions that decides the run's numbers."""
+    """Return "key is theirs, here ours" for every difference of two descriptions that changes the run's numbers."""
     return in_words(deciding_values(theirs), deciding_values(ours))
 
 
 def mark(description: dict[str, Any]) -> str:
-    """Return a digest of all in a description that decides the run's numbers: short, for specifications of many runs.
+    """Return a short digest of the values of a description that decide the run's numbers.
 
-    Two descriptions have the same where :func:`deciding_differences` finds no difference.
+    Two descriptions have the same mark where :func:`deciding_differences` finds nothing. Specifications of many runs
+    hold marks, which are shorter than descriptions.
     """
     return digest_json(deciding_values(description))[:16]
 
 
 def check_mark(where: str, record: RunRecord, wanted: str) -> None:
-    """Look whether ``record``, of the file ``where``, is of the run whose :func:`mark` is ``wanted``.
+    """Check that ``record``, of the file ``where``, is of the run whose :func:`mark` is ``wanted``.
 
-    :raises DataError: it is of another.
+    :raises DataError: it is of another run.
     """
     found = mark(record.description)
     if found != wanted:
-        said = f"its description is another one (mark {found}, wanted {wanted})"
-        raise DataError(f"{where}: not the run that is asked for: {said}; {MEND}")
+        raise DataError(
+            f"{where}: not the run that is asked for: its description is another one (mark {found}, wanted {wanted}); "
+            f"{MEND}"
+        )
 
 
 def check_description(where: str, record: RunRecord, wanted: dict[str, Any]) -> None:
-    """Look whether ``record``, of the file ``where``, is of the run that the description ``wanted`` asks for.
+    """Check that ``record``, of the file ``where``, is of the run that the description ``wanted`` asks for.
 
-    :raises DataError: it is of another; the message names every key that differs.
+    :raises DataError: it is of another run; the message names every key that differs.
     """
     if different := deciding_differences(record.description, wanted):
         raise DataError(f"{where}: not the run that is asked for: {'; '.join(different)}; {MEND}")
 
 
 def check_folder(folder: Path, record: RunRecord) -> None:
-    """Look whether a run lies where its description says: in ``<protocol>/<split>/<algorithm>/seed<k>``.
+    """Check that the ``folder`` of a run is the one that its description names: its ids, and ``seed<k>``.
 
-    Published runs may lie in ``runs/<split>/<algorithm>/seed<k>``: their records alone say which protocol's they are.
+    Published runs may lie in ``runs/<split>/<algorithm>/seed<k>``: only their records name the protocol.
 
     :raises DataError: it is a run of other ids.
     """
@@ -124,12 +128,12 @@ def check_folder(folder: Path, record: RunRecord) -> None:
     here = ["", "", "", "", *folder.absolute().parts][-len(ids) :]
     if here[0] == "runs":
         ids, here = ids[1:], here[1:]
-    if different := [f"{there}, here {asked}" for there, asked in zip(ids, here, strict=True) if there != asked]:
+    if different := [f"{theirs}, here {ours}" for theirs, ours in zip(ids, here, strict=True) if theirs != ours]:
         raise DataError(f"{folder}/run.json: is of another run: {'; '.join(different)}; {MEND}")
 
 
 def check_partition(where: str, spec: dict[str, Any], description: dict[str, Any]) -> None:
-    """Look whether a partition, of the file ``where``, was made as ``description`` says: by its own ``spec``.
+    """Check by its own ``spec`` that a partition, of the file ``where``, was made as ``description`` says.
 
     :raises DataError: it is of another split, seed or data set; the message names every key that differs.
     """
@@ -141,7 +145,7 @@ def check_partition(where: str, spec: dict[str, Any], description: dict[str, Any
 
 
 def check_data(where: str, record: RunRecord, partition: str) -> None:
-    """Look whether ``record``, of the file ``where``, was trained on the data that the file ``partition`` deals.
+    """Check that ``record``, of the file ``where``, was trained on the data that the file ``partition`` deals.
 
     :raises DataError: it was not, or the partition cannot be read.
     """

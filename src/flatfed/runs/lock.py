@@ -30,8 +30,9 @@ REFUSED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 @contextlib.contextmanager
 def held(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold the lock of the run ``folder``, which is made if absent; the file is removed in the end, and so is
-    a folder that is then empty and was not there before.
+    """Hold the lock of the run ``folder``, which is made if absent.
+
+    In the end the lock's file is removed, and the folder too if it was made here and is empty.
 
     Raises FlatFedError, naming who trains there, where another process still does after ``PATIENCE`` seconds.
     """
@@ -49,7 +50,7 @@ def held(folder: str | os.PathLike[str]) -> Iterator[None]:
     try:
         with contextlib.suppress(OSError):  # on a full disk: it locks without saying for whom
             os.ftruncate(descriptor, 0)
-            os.write(descriptor, _self().encode())
+            os.write(descriptor, _own_line().encode())
         yield
     finally:
         with contextlib.suppress(OSError):  # of a disk that turned read-only, the run itself says so
@@ -94,7 +95,7 @@ def _taken(path: Path) -> int | None:
         os.close(descriptor)  # of a process that removed it meanwhile: the next one is another file
 
 
-def _self() -> str:
+def _own_line() -> str:
     now = datetime.datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
     return f"process {os.getpid()} on {socket.gethostname()}, since {now}\n"
 

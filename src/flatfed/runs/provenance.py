@@ -26,7 +26,6 @@ from flatfed.files import digest_file, read_json
 PACKAGE = "flatfed"
 SRC = Path(__file__).resolve().parents[2]
 
-
 #: What all trainings run, and the list of its digests that were shown to train the same bytes.
 SHARED = (f"{PACKAGE}.engine.job.train", f"{PACKAGE}.engine.job.together")
 SAME_BYTES = Path(__file__).parents[1] / "same_bytes.json"
@@ -52,13 +51,13 @@ def _run_digest(src: Path, same_bytes: Path, algorithm: str, model: str) -> str:
 
 
 def commit(root: Path = SRC.parent) -> str | None:
-    """Return the commit of the copy of FlatFed in ``root``, marked where it was changed; None where git knows none."""
+    """Return the commit of the copy of FlatFed in ``root``, with a mark if it was changed; None outside of git."""
     if not (root / ".git").exists():
         return None
     asked = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        told = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-        return told.replace("-dirty", " and changes since")
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+        return answer.replace("-dirty", " and changes since")
     return None
 
 

@@ -1,7 +1,7 @@
-"""``run.json``, the record of a run: one dataclass, written here and held here against what was written.
+"""``run.json``, the record of a run: one dataclass with its reader and its writer.
 
-``files`` in it holds the SHA-256 of the files beside it, ``record_sha256`` that of everything else in it. They tell of
-slips (a file edited, cut, copied to the wrong place), not of forgery. Records made before 2026-11-22 have no sums.
+``files`` in it holds the SHA-256 of the files beside it, ``record_sha256`` that of everything else in it. They reveal
+slips (a file edited, cut, copied to the wrong place), not forgery. Records made before 2026-11-22 have no sums.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AGAIN = "take the file as it was, or train the run again"
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """What made a run, and what it took. None, and absent from the file: not known, or not so.
+    """What made a run, and what it took. A field that is None is absent from the file: not known, or not the case.
 
     ``description`` is what was trained (:mod:`flatfed.runs.description`); ``images``: how many training and test images
     the data set had; digests are SHA-256. ``diverged_at``: the round whose numbers were not finite. ``rows`` and
@@ -144,11 +144,11 @@ def run_name(description: dict[str, Any]) -> str:
 
 
 def write(path: str | os.PathLike[str], record: RunRecord, files: tuple[Path, ...] = ()) -> None:
-    """Write ``record`` to ``path``, whole, with the sums of ``files`` (none: those it has) and its own."""
+    """Write ``record`` to ``path``, whole, with a sum of its own and those of ``files``; without any, its old ones."""
     if files:
         record = replace(record, files={file.name: digest_file(file) for file in files})
-    said = forms.plain(record)
-    write_json(path, sealed({**said.pop("others", {}), **said}, OWN))
+    content = forms.plain(record)
+    write_json(path, sealed({**content.pop("others", {}), **content}, OWN))
 
 
 def read(path: str | os.PathLike[str]) -> RunRecord:

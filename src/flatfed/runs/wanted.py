@@ -1,4 +1,4 @@
-"""The runs that a cell, a figure or a report is made of: which they are to be, and whether their files are theirs."""
+"""The runs that a cell, a figure or a report is made of: which runs are wanted, and whether those are on the disk."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from flatfed.runs.record import RunRecord
 
 @dataclass(frozen=True)
 class Wanted:
-    """The run that is asked for in ``folder``: its ``description`` and the file of the ``partition`` it trains on.
+    """The run that is asked for in ``folder``, by its ``description`` and the file of the ``partition`` it trains on.
 
-    Figures and reports have the ``mark`` of a description in its place (:func:`flatfed.runs.identity.mark`). Without
-    either it is what its folder is named for. Without a partition, as beside published runs, its data are not looked
-    at.
+    Figures and reports have the ``mark`` of the description instead (:func:`flatfed.runs.identity.mark`). With neither,
+    the run is the one that its folder is named for. Without a partition, as for published runs, its data are not
+    checked.
     """
 
     folder: str
@@ -49,43 +49,44 @@ class Wanted:
         return found
 
     def analysed(self, file: str | Path, model: dict[str, Any]) -> RunRecord | None:
-        """Return :meth:`record`, None where there is none, of the run whose model ``file`` is an analysis of.
+        """Return :meth:`record` if ``file`` is an analysis of this run's model; None where there is no record.
 
-        ``model`` is what the analysis says of it: its ``name`` (``<protocol>/<split>/<algorithm>/seed<k>``), ``scale``
-        and ``digests`` of dataset, partition and model.
+        ``model`` is the model by the analysis: its ``name`` (``<protocol>/<split>/<algorithm>/seed<k>``), ``scale`` and
+        ``digests`` of dataset, partition and model.
 
-        :raises DataError: as :meth:`record`, or the analysis is one of another run or of another model of it.
+        :raises DataError: as :meth:`record`, or the analysis is of another run or of another model of this run.
         """
         found = self.record()
         if found is None:
             return None
         again = f"make it again: snakemake --cores 1 -R {file} -- {file}"
-        about = found.description
-        try:
-            made_with = {key: model["digests"][key] for key in ("dataset", "partition", "model")}
-            whose = model["name"], model["scale"]
-        except (KeyError, TypeError) as problem:
-            raise DataError(f"{file}: does not say whose model it is of ({problem!r}); {again}") from None
-        if whose != (found.name, about["scale"]):
-            said = f"{whose[0]} at {whose[1]} scale, wanted {found.name} at {about['scale']} scale"
-            raise DataError(f"{file}: is of another run: {said}; {again}")
-        theirs = {
+        ours = {
             "dataset": found.dataset_digest,
             "partition": found.partition_digest,
             "model": (found.files or {}).get(records.MODEL),
         }
-        for what, digest in theirs.items():
-            if digest is not None and made_with[what] != digest:
-                made = f"was made with another {what} (SHA-256 {str(made_with[what])[:12]})"
-                raise DataError(f"{file}: {made} than {self.folder} has ({digest[:12]}); {again}")
+        try:
+            theirs = {key: model["digests"][key] for key in ours}
+            name, scale = model["name"], model["scale"]
+        except (KeyError, TypeError) as problem:
+            raise DataError(f"{file}: does not say whose model it is of ({problem!r}); {again}") from None
+        if (name, scale) != (found.name, found.description["scale"]):
+            wanted = f"{found.name} at {found.description['scale']} scale"
+            raise DataError(f"{file}: is of another run: {name} at {scale} scale, wanted {wanted}; {again}")
+        for key, digest in ours.items():
+            if digest is not None and theirs[key] != digest:
+                raise DataError(
+                    f"{file}: was made with another {key} (SHA-256 {str(theirs[key])[:12]}) than {self.folder} has "
+                    f"({digest[:12]}); {again}"
+                )
         return found
 
 
 def pack(runs: Iterable[tuple[dict[str, Any], str | None]]) -> dict[str, Any]:
-    """Return runs, each (description, file of its partition or None), short, for a specification that lists folders.
+    """Return ``runs``, each (description, file of its partition or None), in a short form for :func:`unpack`.
 
-    ``{"partitions": [FILE, ...], "runs": [[MARK, place of its partition], ...]}``, in the order of the folders, which
-    are not said again: a shell takes 128 kB. :func:`unpack` reads it.
+    ``{"partitions": [FILE, ...], "runs": [[MARK, index of its partition], ...]}``. The runs are in the order of their
+    folders, which the specification lists elsewhere and which are not repeated: a shell takes 128 kB.
     """
     places: dict[str | None, int] = {}
     each = [[identity.mark(about), places.setdefault(partition, len(places))] for about, partition in runs]
@@ -93,7 +94,7 @@ def pack(runs: Iterable[tuple[dict[str, Any], str | None]]) -> dict[str, Any]:
 
 
 def unpack(packed: dict[str, Any], folders: Iterable[str]) -> dict[str, Wanted]:
-    """Return folder -> the run wanted in it, of :func:`pack`; a partition that is None there is not looked at.
+    """Return folder -> the run wanted in it, from the short form of :func:`pack` and the ``folders`` in its order.
 
     :raises DataError: it is not of as many runs as there are folders, or one has no place among the partitions.
     """
@@ -113,9 +114,9 @@ def unpack(packed: dict[str, Any], folders: Iterable[str]) -> dict[str, Wanted]:
 
 
 def folders(panels: Any) -> list[str]:
-    """Return the folders of the runs that the panels of a figure name, each once: what stands under a key ``runs``.
+    """Return the folders of the runs that the panels of a figure name under keys ``runs``, each folder once.
 
-    Keys are gone through in their order as texts, which a specification keeps whoever writes it.
+    Keys are visited in alphabetical order, so that the order of folders does not depend on who wrote the specification.
     """
     return list(dict.fromkeys(_folders(panels)))
 

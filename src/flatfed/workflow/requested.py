@@ -1,4 +1,4 @@
-"""What Snakemake can be asked for, and what is said of a target that nothing makes."""
+"""What Snakemake can be asked for, and the message for a target that no rule makes."""
 
 from __future__ import annotations
 

@@ -56,10 +56,10 @@ def run(arguments: Sequence[str]) -> int | None:
         first = answers.readline()
         if not first:
             return None
-        child, told = int(first), []
+        child, handed_on = int(first), []
 
         def hand_on(number: int, _: Any) -> None:
-            told.append(number)
+            handed_on.append(number)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, number)
 
@@ -68,8 +68,8 @@ def run(arguments: Sequence[str]) -> int | None:
         status = answers.readline()
     if status:
         return int(status)
-    if told:
-        return 128 + told[-1]
+    if handed_on:
+        return 128 + handed_on[-1]
     print("flatfed: the training process ended without a status: killed, or out of memory", file=sys.stderr)
     return 1
 
