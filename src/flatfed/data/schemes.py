@@ -146,7 +146,7 @@ def _of_different_classes(classes: list[list[int]], clients: int, rng: np.random
 
 
 def _official(spec: dict[str, Any], lacking: str | None = None) -> bool:
-    """Return whether the official sampler is asked for; DataError if it is and has no deal of this scheme (``lacking``)."""
+    """Return whether the official sampler is asked for; DataError if it is and has no deal as ``lacking``."""
     asked = spec.get("sampler", "keyed") == "official"
     if asked and lacking:
         raise DataError(f"partition: sampler: the official code has no {lacking}; allowed here: keyed")
