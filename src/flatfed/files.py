@@ -114,18 +114,19 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 def read_as(
-    make: Callable[[Any], Kind], path: str | os.PathLike[str], what: str, remedy: str, seal: str | None = None
+    make: Callable[[Any, str], Kind], path: str | os.PathLike[str], what: str, remedy: str, seal: str | None = None
 ) -> Kind:
     """Return what ``make`` makes of the JSON in the file ``path``, which should hold ``what``.
 
-    ``make`` raises DataError for other content. ``seal``: the key of :func:`sealed`, for a file that has one.
+    ``make`` takes the content and the file's name, and raises DataError for other content. ``seal``: the key of
+    :func:`sealed`, for a file that has one.
 
     :raises FileNotFoundError: there is no such file.
     :raises DataError: the file cannot be read, holds something else, or was changed; the message ends with ``remedy``.
     """
     try:
         content = read_json(path)
-        made = make(content)
+        made = make(content, str(path))
     except FileNotFoundError:
         raise
     except NotJSON:

@@ -78,7 +78,9 @@ def test_a_cell_that_was_edited_is_refused(tmp_path):
     cells.make(spec, path)
     assert cell_files.read(path, "paper").value == 10
     path.write_text(path.read_text().replace('"value": 10', '"value": 11'))
-    with pytest.raises(DataError, match=r"fedavg\.json: was changed after it was written \(cell_sha256\); delete it"):
+    with pytest.raises(
+        DataError, match=r"fedavg\.json: was changed after it was written \(cell_sha256 is .*; delete it"
+    ):
         cell_files.read(path, "paper")
 
 

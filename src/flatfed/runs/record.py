@@ -157,7 +157,7 @@ def read(path: str | os.PathLike[str]) -> RunRecord:
     :raises FileNotFoundError: there is none.
     :raises DataError: it cannot be read, lacks what every record says, or is not what was written.
     """
-    return read_as(lambda content: _record(content, str(path)), path, WHAT, AGAIN, OWN)
+    return read_as(_record, path, WHAT, AGAIN, OWN)
 
 
 def _record(content: Any, where: str) -> RunRecord:

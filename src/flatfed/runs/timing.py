@@ -74,7 +74,7 @@ def read(path: str | os.PathLike[str]) -> Timing:
     :raises DataError: it cannot be read, or is of another format.
     """
     remedy = f"make it again: snakemake --cores 1 -R {path} -- {path}"
-    return read_as(lambda content: _timing(content, str(path)), path, "the seconds of a round", remedy)
+    return read_as(_timing, path, "the seconds of a round", remedy)
 
 
 def _timing(content: Any, where: str) -> Timing:

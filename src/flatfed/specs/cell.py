@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from flatfed import forms
 from flatfed.errors import DataError
-from flatfed.files import intact, sealed, write_json
+from flatfed.files import read_as, sealed, write_json
 from flatfed.forms import Named, Whole
 from flatfed.papers.metrics import METRICS, RELATIVES
 from flatfed.papers.quantity import TEST
@@ -179,14 +179,9 @@ def read(path: Path, scale: str) -> Cell | None:
     :raises DataError: it is damaged, was edited, or is of another scale.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        cell = forms.read(Cell, content, "it")
+        cell = read_as(partial(forms.read, Cell), path, "a cell", "delete it and make it again", OWN)
     except FileNotFoundError:
         return None
-    except (ValueError, DataError) as problem:
-        raise DataError(f"{path}: not a cell ({problem}); delete it and make it again") from None
-    if not intact(content, OWN):
-        raise DataError(f"{path}: was changed after it was written ({OWN}); delete it and make it again")
     if cell.scale != scale:
         raise DataError(
             f"{path}: a cell of scale {cell.scale!r} in a table of scale {scale!r}; the two are never mixed"
