@@ -37,10 +37,10 @@ def batch(images: Tensor, mean: Tensor, std: Tensor, draws: Tensor | None, schem
 
 
 def channels_last(images: Tensor) -> Tensor:
-    """Return ``images`` (B, C, H, W) with channels last in memory, in which order convolutions run faster on a CPU.
+    """Return ``images`` (B, C, H, W) with channels last in memory: in this order convolutions run faster on a CPU.
 
-    The two orders are one for images of a single channel, and torch takes them for the other unless strides say so; the
-    maxima and the second convolution of a CNN would then run in the slow order.
+    Images of one channel look the same in both orders, and torch takes them for channels first unless their strides say
+    otherwise; the maxima and the second convolution of a CNN would then run in the slow order.
     """
     import torch
 

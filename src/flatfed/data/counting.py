@@ -53,9 +53,9 @@ def part_folders(source: dict[str, Any], domains: list[str] | None, where: str, 
 
 
 def class_folders(root: Path, parts: list[str], where: str, expected: str) -> list[str]:
-    """Return the names of the class folders that all ``parts`` of ``root`` have alike, sorted.
+    """Return the names of the class folders, which are the same in all ``parts`` of ``root``, sorted.
 
-    :raises DataError: there are none, or a part lacks a class; both are named.
+    :raises DataError: there are none, or naming the first class that one part has and another lacks.
     """
     classes = folders(root / parts[0], where, expected)
     for part in parts[1:]:

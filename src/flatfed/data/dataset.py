@@ -37,7 +37,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Images:
-    """What a source gives: both parts, and the names of their domains, None where they have none."""
+    """What a source returns: both parts, and the names of their domains, None where they have none."""
 
     train: Part
     test: Part
@@ -124,9 +124,9 @@ def verify(folder: str | os.PathLike[str]) -> None:
 def save(folder: str | os.PathLike[str], spec: dict[str, Any], found: Images) -> None:
     """Write the images ``found`` for the dataset spec ``spec`` to a dataset's folder.
 
-    dataset.json comes last, so that a folder without it is unfinished. Images are written in blocks of 64 MB, and
-    nothing is held twice. Raises DataError where the arrays are not what the spec says; whatever stood in ``folder`` is
-    then untouched.
+    dataset.json comes last, so that a folder without it is unfinished. Images are written in blocks of 64 MB: there is
+    no second copy of them in memory. Raises DataError where the arrays are not what the spec says; the old content of
+    ``folder`` is then untouched.
     """
     folder, name, classes = Path(folder), spec["name"], spec["classes"]
     train, test, labels = found.train, found.test, found.labels
@@ -173,7 +173,7 @@ def save(folder: str | os.PathLike[str], spec: dict[str, Any], found: Images) ->
 
 
 def _check_counts(spec: dict[str, Any], train: int, test: int) -> None:
-    """Refuse other numbers of images than ``spec`` declares, if it does, and say how these are declared."""
+    """Refuse other numbers of images than ``spec`` declares, if it declares any, and say how to declare these."""
     declared = {part: spec[part] for part in ("train", "test") if part in spec}
     found = {"train": train, "test": test}
     if all(found[part] == count for part, count in declared.items()):
@@ -191,7 +191,7 @@ def _check_counts(spec: dict[str, Any], train: int, test: int) -> None:
 
 
 def _write_images(out: IO[bytes], parts: Sequence[Any], name: str) -> None:
-    """Write the images of all ``parts`` to ``out``, block by block, and say on stderr how far it is."""
+    """Write the images of all ``parts`` to ``out``, block by block, with a line on stderr every ``PAUSE`` seconds."""
     total, done, shown = sum(len(part) for part in parts), 0, time.monotonic()
     for part in parts:
         block = max(1, BLOCK // max(1, int(np.prod(part.shape[1:]))))

@@ -68,7 +68,7 @@ VALUES: dict[str, tuple[str, Test]] = {
     ),
 }
 
-#: Where a whole specification is to be seen.
+#: Where the user can see a complete specification.
 HELP = "`python -m flatfed {command} --help` shows a whole one, `describe --script RUN` that of a run"
 
 
@@ -115,9 +115,9 @@ def check_partition(spec: dict[str, Any], where: str = "the specification of the
 
 
 def pooled(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the specification of the deal whose clients' images a central partition has: ``images_of`` in ``spec``.
+    """Return the specification of the partition whose images a central partition pools: ``images_of`` in ``spec``.
 
-    Data set, classes and seed are those of ``spec`` itself, so that it is the very deal that the clients have.
+    Data set, classes and seed are those of ``spec``, so that the pooled images are those of the clients' own runs.
     """
     return {**{key: spec[key] for key in ("dataset", "classes", "seed") if key in spec}, **spec["images_of"]}
 
@@ -133,7 +133,7 @@ def updated(spec: dict[str, Any]) -> dict[str, Any]:
 def _check(
     spec: dict[str, Any], needed: tuple[str, ...], known: tuple[str, ...] | None, where: str, kind: str, command: str
 ) -> None:
-    """Refuse ``spec`` if it lacks a key of ``needed``, has one that is not ``known``, or a value that cannot be."""
+    """Refuse ``spec`` if it lacks a key of ``needed``, has one that is not ``known``, or a value of another type."""
     missing = [key for key in needed if key not in spec]
     if missing:
         lacks = f"keys {', '.join(map(repr, missing))} are" if len(missing) > 1 else f"key {missing[0]!r} is"

@@ -138,8 +138,8 @@ def hold_out(partition: Partition, labels: np.ndarray, share: float, seed: int) 
 def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
     """Deal the dataset in folder ``dataset`` as ``spec`` says and write the .npz file ``out``, whole.
 
-    Raises DataError for a specification that is not whole, a dataset that cannot be read or is another, what cannot be
-    dealt, and a place that no file can be written to.
+    Raises DataError for an incomplete specification, a dataset that cannot be read or is another one, a deal that is
+    impossible, and a place where no file can be written.
     """
     keys.check_partition(spec)
     check_place(out)

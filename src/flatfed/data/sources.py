@@ -1,4 +1,4 @@
-"""Where datasets come from. Every source turns a dataset spec into training and test arrays; the writing is shared."""
+"""Where datasets come from: every kind of source is a function from a dataset spec to training and test arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry of models: one file a model, the file's name is its id. Nothing here imports torch before it must.
+"""The registry of models: one file for each model, whose name is its id. torch is imported only where it is needed.
 
 A model's file defines ``build(shape, classes, **options) -> torch.nn.Module``. The module's ``forward(x, masks=None)``
 takes (batch, C, H, W) images and returns (batch, classes) logits; its attribute ``dropout`` lists (shape of one
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Card:
-    """What the configuration must know of a model: the smallest image side it takes, and its options."""
+    """What the configuration must know of a model: the smallest image side (pixels) that it takes, and its options."""
 
     smallest: int
     options: dict[str, Number | Choice | Whole] = field(default_factory=dict)
@@ -145,7 +145,7 @@ def initial_weights(module: nn.Module, generator: torch.Generator) -> torch.Tens
 
 
 def refuse_buffers(module: nn.Module) -> None:
-    """Refuse a model with buffers: running statistics have no place in a row of parameters. ConfigError names it."""
+    """Refuse a model with buffers: running statistics are no parameters of a row. ConfigError names the layer."""
     for prefix, layer in module.named_modules():
         if list(layer.buffers(recurse=False)) or "BatchNorm" in type(layer).__name__:
             raise ConfigError(

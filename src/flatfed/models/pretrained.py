@@ -1,7 +1,7 @@
 """Weights that were trained elsewhere: ``resources/weights/<name>.safetensors``, tensors by torchvision's names.
 
-Nothing here imports torch before it must. The last layer of a model whose number of classes is another stays as it was
-drawn (:func:`flatfed.models.initial_weights`), keyed by the run's seed.
+torch is imported only where it is needed. For another number of classes the last layer stays as it was drawn
+(:func:`flatfed.models.initial_weights`), keyed by the run's seed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Published:
-    """``weights`` the member of torchvision's enumeration that downloads them; what ``model`` they were trained as."""
+    """``weights``: the member of torchvision's enumeration that downloads them; the others: the model they are of."""
 
     model: str
     weights: str
@@ -75,9 +75,9 @@ def make(name: str, out: str | os.PathLike[str], checkpoint: str | os.PathLike[s
 
 
 def _download(name: str, out: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """Return torchvision's state dict of ``name``; DataError that says how to do without a network.
+    """Return torchvision's state dict of ``name``; a DataError says what to do without a network.
 
-    What torch has in its cache is not taken: it compares the hash of what it downloads, not of what it finds there.
+    torch's cache is not used: torch checks the hash of a file that it downloads, but not of one in its cache.
     """
     from torchvision.models import get_weight
 

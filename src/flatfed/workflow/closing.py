@@ -1,4 +1,4 @@
-"""What the screen ends with when Snakemake has: why jobs failed, and which trainings diverged."""
+"""The last lines on the screen when Snakemake has ended: why jobs failed, and which trainings diverged."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Bars at the foot of the terminal on which Snakemake runs: its own count of jobs, and one for each training under way.
 
-Jobs write to logs, so that they can share a terminal; how far a training is stands in its folder (see
-:mod:`flatfed.engine.job.progress`), on whatever host it runs. What Snakemake logs goes above the bars.
+Jobs write to logs, so that they can share a terminal. Every training writes its progress to its folder
+(:mod:`flatfed.engine.job.progress`), on whatever host it runs. Snakemake's own log goes above the bars.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def attach(logger: logging.Logger, jobs: int) -> None:
 
 
 def brief(state: dict[str, Any]) -> str:
-    """Return what the state of a training says, in few words: three bars on a terminal of 80 columns are readable."""
+    """Return the state of a training in few words, so that three bars are readable on a terminal of 80 columns."""
     parts = [f"{state['round']}/{state['rounds']}"]
     if state["accuracy"] is not None:
         parts.append(f"{state['unseen']} {100 * state['accuracy']:.2f} %")
@@ -47,9 +47,9 @@ def brief(state: dict[str, Any]) -> str:
 
 
 class Bar(tqdm):
-    """A bar with ``text`` behind it; a label that leaves too little room loses its beginning."""
+    """A bar with ``text`` behind it; of a label that is too long for the line, the beginning is left out."""
 
-    monitor_interval = 0  # it is drawn when told to; no thread of its own
+    monitor_interval = 0  # no thread of its own: `show` draws it
     text = ""
 
     @property
@@ -130,7 +130,7 @@ class Bars(logging.Handler):
         super().close()
 
     def draw(self) -> None:
-        """Draw all bars as things are."""
+        """Draw all bars anew."""
         with self.guard:
             rules = Counter(job.rule for job in self.jobs.values())
             parts = [f"{self.done} of {self.total}"]

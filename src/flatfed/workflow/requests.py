@@ -1,4 +1,4 @@
-"""What a training asks a cluster for: minutes and memory, from a plan that was measured, else wide guesses."""
+"""What a training asks a cluster for: minutes and memory, from a measured plan, or wide guesses without one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Start-up paid once: a process that has imported torch, of which training jobs are forks.
 
-Many a preview run trains for a second, and importing torch takes longer. Where the environment variable FLATFED_WARM
+A preview run may train for a second, and importing torch takes longer. Where the environment variable FLATFED_WARM
 names a folder and a process, ``<folder>:<pid>``, a job asks the server in that folder to fork itself and do the work,
 with the job's arguments, folder, environment, files, umask, priority and cores; other limits (ulimit) are those of the
 job that started the server. The first job does, and the server ends with the process ``pid`` (Snakemake). flatfed
@@ -83,7 +83,7 @@ def _surroundings() -> dict[str, Any]:
 
 
 def _take(request: dict[str, Any]) -> None:
-    """Make this process's surroundings those of ``request``; a priority above its own is not given to everybody."""
+    """Make this process's surroundings those of ``request``; only some users may have a priority above its own."""
     os.chdir(request["cwd"])
     os.umask(request["umask"])
     with contextlib.suppress(PermissionError):
