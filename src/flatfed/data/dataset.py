@@ -43,18 +43,6 @@ class Images:
     test: Part
     domain_names: Sequence[str] | None = None
 
-    @property
-    def labels(self) -> np.ndarray:
-        """Labels (N,) int64 of both parts."""
-        return np.concatenate([self.train.labels, self.test.labels]).astype(np.int64)
-
-    @property
-    def domains(self) -> np.ndarray | None:
-        """Domains (N,) int64 of both parts, None where they have none."""
-        if self.domain_names is None:
-            return None
-        return np.concatenate([self.train.domains, self.test.domains]).astype(np.int64)
-
 
 @dataclass(frozen=True)
 class Dataset:
@@ -129,7 +117,10 @@ def save(folder: str | os.PathLike[str], spec: dict[str, Any], found: Images) ->
     ``folder`` is then untouched.
     """
     folder, name, classes = Path(folder), spec["name"], spec["classes"]
-    train, test, labels = found.train, found.test, found.labels
+    train, test = found.train, found.test
+    labels, domains = np.concatenate([train.labels, test.labels]).astype(np.int64), None
+    if found.domain_names is not None:
+        domains = np.concatenate([train.domains, test.domains]).astype(np.int64)
     for part, images in (("training", train.images), ("test", test.images)):
         if list(images.shape[1:]) != list(spec["shape"]):
             raise DataError(
@@ -153,7 +144,7 @@ def save(folder: str | os.PathLike[str], spec: dict[str, Any], found: Images) ->
         np.lib.format.write_array_header_1_0(out, {"descr": "|u1", "fortran_order": False, "shape": shape})
         _write_images(out, (train.images, test.images), name)
         (folder / manifests.NAME).unlink(missing_ok=True)
-    for file, array in (("labels", labels), ("domains", found.domains)):
+    for file, array in (("labels", labels), ("domains", domains)):
         if array is not None:
             with write_whole(folder / f"{file}.npy") as out:
                 np.save(out, array, allow_pickle=False)
@@ -166,7 +157,7 @@ def save(folder: str | os.PathLike[str], spec: dict[str, Any], found: Images) ->
         test=len(test.labels),
         domains=found.domain_names,
         source={key: value for key, value in spec["source"].items() if key != "path"},
-        digest=digest_arrays(images=images, labels=labels, domains=found.domains),
+        digest=digest_arrays(images=images, labels=labels, domains=domains),
         bytes=int(images.nbytes),
     )
     manifests.write(folder / manifests.NAME, about)
