@@ -15,7 +15,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from flatfed import experiment
+from flatfed import experiment, forms
 from flatfed.figures import gallery
 from flatfed.files import digest_json
 from flatfed.tables.formats.html import TEMPLATES
@@ -31,7 +31,7 @@ WIDTH, HEIGHT, COLOURS = 1400, 2200, 200
 def shows() -> str:
     """Return the digest of what the report of the preview shows: its specification and its templates."""
     templates = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(TEMPLATES.glob("*"))]
-    return digest_json([experiment.load(ROOT).report_spec("preview"), templates])
+    return digest_json([forms.plain(experiment.load(ROOT).report_spec("preview")), templates])
 
 
 def main() -> None:

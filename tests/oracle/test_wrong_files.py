@@ -8,7 +8,7 @@ import pytest
 from harness import description, write_problem
 
 import made
-from flatfed import cli, experiment
+from flatfed import cli, experiment, forms
 
 ROOT = Path(__file__).resolve().parents[2]
 DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "balanced": True, "seed": 3}
@@ -74,7 +74,7 @@ def whole(tmp_path_factory):
         },
     }
     for name, spec in specs.items():
-        (root / f"{name}.json").write_text(json.dumps(spec))
+        (root / f"{name}.json").write_text(json.dumps(forms.plain(spec)))
     (root / "other.pth").write_bytes(b"weights of another kind")
     (root / "pictures").mkdir()
     (root / "pictures/x_F1.png").write_bytes((ROOT / "docs/figures.png").read_bytes())

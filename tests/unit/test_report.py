@@ -19,7 +19,7 @@ from flatfed.commands import specifications
 from flatfed.engine.job.machine import machine
 from flatfed.errors import DataError
 from flatfed.runs import record as records
-from flatfed.specs.report import ReportSpec
+from flatfed.specs.pages import ReportSpec
 from flatfed.tables import report, runs
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.runs import curvature
 from flatfed.specs.cell import Cell
-from flatfed.specs.report import ReportSpec
+from flatfed.specs.pages import ReportSpec
 from flatfed.specs.table import TableSpec
 from flatfed.tables import cells, report, write
 from made import DIGEST, asked, cell_spec, made_of

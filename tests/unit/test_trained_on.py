@@ -19,7 +19,7 @@ from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import set_ups
 from flatfed.figures import KINDS
 from flatfed.runs.places import Places
-from flatfed.specs.report import ReportSpec
+from flatfed.specs.pages import ReportSpec
 from flatfed.specs.table import DatasetSpec
 from flatfed.tables import cells, made_of, report, write
 from flatfed.tables.trained_on import as_read

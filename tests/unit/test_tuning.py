@@ -239,14 +239,14 @@ def test_what_is_not_tuned_has_no_choice(exp):
 
 def test_tables_say_what_was_tuned_and_what_was_not(exp, tmp_path):
     columns = [column for column in exp.tables["fedsam2022_T1"].columns if column.startswith("cifar10-")]
-    before = exp.table_spec("preview", "fedsam2022_T1", columns)["notes"]
+    before = exp.table_spec("preview", "fedsam2022_T1", columns).notes
     assert len([line for line in before if line.startswith("Untuned, FedAvg, SCAFFOLD")]) == 1
     mine = load(results=tmp_path, tune=True)
     rates = dict.fromkeys(["fedavg", "scaffold", "fedrobust", "fedsam"], 0.1) | {"scaffold": 10**-0.5}
     for row in ("fedavg", "scaffold", "fedrobust", "fedcm", "mimelite", "fedsam", "mofedsam"):
         momentum = {"alpha": 0.2} if row in ("fedcm", "mimelite", "mofedsam") else {}
         record(mine, ("preview", CIFAR10, SPLIT, row), {"learning_rate": rates.get(row, 0.1), **momentum})
-    after = mine.table_spec("preview", "fedsam2022_T1", columns)["notes"]
+    after = mine.table_spec("preview", "fedsam2022_T1", columns).notes
     assert [line for line in after if "uned" in line] == [
         "Tuned on a validation part (10 % of every client's training images, seed 1; FedSAM's set-up on CIFAR-10, "
         f"{SPLIT}), learning rate out of 0.3162, 0.1, 0.03162: FedAvg 0.1; SCAFFOLD 0.3162; FedRobust 0.1; FedCM 0.1; "
@@ -262,7 +262,7 @@ def test_choices_of_several_splits_are_told_apart(tmp_path):
     for row in tuning.wanted(mine, "preview", [("fedlesam2024_T3", columns)], []):
         record(mine, ("preview", OFFICE, row.split, row.row), {"rho": 0.05 if row.split == ART else 0.01})
     (line,) = [
-        one for one in mine.table_spec("preview", "fedlesam2024_T3", columns)["notes"] if one.startswith("Tuned")
+        one for one in mine.table_spec("preview", "fedlesam2024_T3", columns).notes if one.startswith("Tuned")
     ]
     assert "rho out of 0.05, 0.01, 0.005: FedSAM 0.05 (domain-art-1), 0.01 (domain-clipart-1); MoFedSAM" in line
 
@@ -271,10 +271,10 @@ def test_what_was_chosen_is_not_also_said_to_be_ours(exp, tmp_path):
     """FedLESAM's rho is left open by the paper; where it was tuned here, the protocol's value does not hold."""
     ids = ("paper", "fedlesam2024_T3", ["officehome-domain-art-1"])
     ours = "Not stated by the paper, rho: 0.01 for every row"
-    assert [line for line in exp.table_spec(*ids)["notes"] if line.startswith(ours)]
+    assert [line for line in exp.table_spec(*ids).notes if line.startswith(ours)]
     mine = load(results=tmp_path, tune=True, scale="paper")
     for found in tuning.wanted(mine, "paper", [ids[1:]], []):
         record(mine, ("paper", OFFICE, ART, found.row), {"rho": 0.05})
-    after = mine.table_spec(*ids)["notes"]
+    after = mine.table_spec(*ids).notes
     assert not [line for line in after if line.startswith(ours)]
     assert [line for line in after if line.startswith("Not stated by the paper, penalty: 0.1")]

@@ -12,7 +12,7 @@ from flatfed.errors import DataError
 from flatfed.forms import Named, Some, Values, Whole, check, form_of
 from flatfed.runs.choice import Choice
 from flatfed.specs.cell import SCALES, CellSpec
-from flatfed.specs.report import ReportSpec
+from flatfed.specs.pages import ReportSpec
 from flatfed.specs.table import DatasetSpec, TableSpec
 
 TEXTS = [str]

@@ -28,7 +28,7 @@ from flatfed.models import pretrained
 from flatfed.papers import reference
 from flatfed.papers.errata import Errata
 from flatfed.runs.places import DEFAULT, Places, RunIds
-from flatfed.specs.report import ReportSpec
+from flatfed.specs.pages import ReportSpec
 from flatfed.specs.table import TableSpec
 from flatfed.strict_yaml import read
 

@@ -14,7 +14,7 @@ from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.data_sources import at_home, check_domains, check_said, check_source, check_there
 from flatfed.experiment.model import Figure, Table
 from flatfed.runs.wanted import pack
-from flatfed.specs.report import Picture, ReportSpec
+from flatfed.specs.pages import Picture, ReportSpec
 from flatfed.specs.table import DatasetSpec
 
 if TYPE_CHECKING:

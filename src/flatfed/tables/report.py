@@ -14,7 +14,7 @@ from flatfed import __version__
 from flatfed.files import write_whole
 from flatfed.runs import provenance
 from flatfed.runs.wanted import unpack
-from flatfed.specs.report import ReportSpec
+from flatfed.specs.pages import ReportSpec
 from flatfed.tables import blocks, made_of, runs
 from flatfed.tables.blocks import Entry
 from flatfed.tables.formats import html
