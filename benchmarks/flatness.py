@@ -20,13 +20,13 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed.errors import DataError, FlatFedError  # noqa: E402
 from flatfed.runs import curvature  # noqa: E402
+from flatfed.runs.curvature import Hessian  # noqa: E402
 from flatfed.tables.compare import paired  # noqa: E402
 
 FEWEST = 3  # seeds of an interval
@@ -38,7 +38,7 @@ METRICS = {
 }
 
 
-def hessians(folder: Path, algorithm: str) -> dict[int, dict[str, Any]]:
+def hessians(folder: Path, algorithm: str) -> dict[int, Hessian]:
     """Return seed -> hessian.json of ``algorithm``; DataError where there is none."""
     paths = (folder / algorithm).glob("seed*/hessian.json")
     found = {int(path.parent.name.removeprefix("seed")): curvature.read(path) for path in paths}
@@ -64,28 +64,28 @@ def compared(folder: Path, base: str, algorithms: list[str]) -> list[str]:
             raise DataError(f"{folder}: {base} and {algorithm} have no seed in common")
         for seed in seeds:
             for key in ("images", "images_of", "seed", "precision", "settings"):
-                a, b = first[seed][key], second[seed][key]
+                a, b = (getattr(found[seed].about, key) for found in (first, second))
                 if a != b:
                     raise DataError(f"{folder}: seed {seed}: {key} is {a} of {base}, but {b} of {algorithm}")
         gone = [
-            f"{name}, seed {seed}, in round {record[seed]['diverged_at']}"
-            for name, record in ((base, first), (algorithm, second))
+            f"{name}, seed {seed}, in round {found[seed].about.diverged_at}"
+            for name, found in ((base, first), (algorithm, second))
             for seed in seeds
-            if record[seed].get("diverged_at") is not None
+            if found[seed].about.diverged_at is not None
         ]
-        used = [record[seed] for record in (first, second) for seed in seeds]
+        used = [found[seed] for found in (first, second) for seed in seeds]
         for metric, name in METRICS.items():
-            if curvature.METRICS[metric][0] and any(record["scaled"] is None for record in used):
+            if not all(hessian.has(metric) for hessian in used):
                 continue
             if gone:
                 lines.append(f"| {algorithm}, {name} | {len(seeds)} | | | diverged: {'; '.join(gone)} | | |")
                 continue
-            pairs = [(curvature.value(second[seed], metric), curvature.value(first[seed], metric)) for seed in seeds]
+            pairs = [(second[seed].value(metric), first[seed].value(metric)) for seed in seeds]
             theirs, ours = zip(*pairs, strict=True)
             interval = paired(theirs, ours)
             bounds = f" [{interval.low:+.3g}, {interval.high:+.3g}]" if len(seeds) >= FEWEST else ", no interval"
             kind = "trace" if metric.endswith("trace") else "eigenvalues"
-            short = sum(not curvature.estimates(record, metric)["converged"][kind] for record in used)
+            short = sum(not getattr(hessian.estimates(metric).converged, kind) for hessian in used)
             cells = (
                 f"{algorithm}, {name}",
                 f"{len(seeds)}",

@@ -34,6 +34,8 @@ from flatfed.data.partition import Partition  # noqa: E402
 from flatfed.engine.layout import Layout  # noqa: E402
 from flatfed.engine.memory.available import reuse_memory  # noqa: E402
 from flatfed.engine.resident import Resident  # noqa: E402
+from flatfed.runs.record import RunRecord  # noqa: E402
+from flatfed.runs.wanted import Digests  # noqa: E402
 
 SHAPES = {"cnn_tiny": (1, 8, 8), "cnn": (3, 32, 32), "resnet18_gn": (3, 32, 32)}
 GRID = 51
@@ -50,8 +52,10 @@ def problem(name: str, images: int, batch: int, device: torch.device) -> Trained
     data = Resident(pixels, labels, *statistics, torch.float32, "none")
     everything = np.arange(images)
     dealt = Partition(everything, np.array([0, images]), everything[:0], np.zeros((1, 10)), {}, "")
-    record = {"description": {"evaluation": {"batch_size": batch}}}
-    return Trained(Path(name), record, model, Layout.of(model), row, data, dealt, {})
+    description = {"evaluation": {"batch_size": batch}}
+    record = RunRecord(description=description, rounds_done=0, diverged_at=None, dataset_digest="", partition_digest="")
+    digests = Digests.of_run(record, "")
+    return Trained(Path(name), record, model, Layout.of(model), row, data, dealt, digests)
 
 
 @torch.no_grad()

@@ -8,12 +8,15 @@ from pathlib import Path
 import yaml
 
 from flatfed import files, forms
+from flatfed.analysis.landscape import landscape_file
 from flatfed.files import digest_file, write_json
-from flatfed.runs import curvature as hessians
-from flatfed.runs import identity
+from flatfed.runs import curvature, identity
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
+from flatfed.runs.curvature import About, AtOnce, Converged, Estimates, Hessian, PyHessian
 from flatfed.runs.record import RunRecord
+from flatfed.runs.uncertainty import agreement
+from flatfed.runs.wanted import Digests
 from flatfed.specs.cell import CellSpec, Sources
 
 DIGEST = "0" * 64
@@ -85,30 +88,89 @@ def forget_sums(folder):
     path.write_text(json.dumps(forms.plain(replace(records.read(path), files=None))), encoding="utf-8")
 
 
-def hessian(top, trace, theirs=None, **changes):
-    """Return what a hessian.json says of a good estimate: ``top`` eigenvalue and ``trace``, scaled a tenth of them.
+def hessian(top, trace, theirs=None, warnings=(), **changes):
+    """Return what a hessian.json says of good estimates: ``top`` eigenvalue and ``trace``, scaled a tenth of them.
 
     ``theirs``: PyHessian's two, None where it was left out. Residuals are 0.02 and 0.01, standard errors of the traces
     3 from 33 vectors and 4 from 65; the choice of images has a tenth of the eigenvalue and a fifth of the trace.
+    ``changes`` are those of :func:`hessian_about`.
     """
 
     def estimates(top, trace):
-        return {
+        return Estimates(
             **{"top_eigenvalue": top, "trace": trace, "eigenvalues": [top], "residuals": [0.02], "certain": [True]},
-            **{"trace_standard_error": 3.0, "trace_vectors": 33, "converged": {"eigenvalues": True, "trace": True}},
+            **{"trace_standard_error": 3.0, "trace_vectors": 33},
             **{"top_eigenvalue_images_error": top / 10, "trace_images_error": trace / 5},
             **{"top_eigenvalue_interval": [top - 1, top + 1], "trace_interval": [trace - 9, trace + 9]},
-        }
+            converged=Converged(eigenvalues=True, trace=True),
+        )
 
     ours, other = estimates(top, trace), None
     if theirs:
-        other = {"top_eigenvalue": theirs[0], "residual": 0.01, "trace": theirs[1]}
-        other |= {"trace_standard_error": 4.0, "trace_vectors": 65}
+        other = PyHessian(
+            **{"version": "0.1", "top_eigenvalue": theirs[0], "residual": 0.01, "eigenvalue_converged": True},
+            **{"trace": theirs[1], "trace_standard_error": 4.0, "trace_vectors": 65, "trace_converged": True},
+        )
+    return Hessian(
+        about=hessian_about(**changes),
+        at_once=AtOnce(images=9, vectors=1),
+        own=ours,
+        scaled=estimates(top / 10, trace / 10),
+        pyhessian=other,
+        agreement=agreement(ours, other) if other else None,
+        warnings=list(warnings),
+    )
+
+
+def hessian_about(**changes):
+    """Return of what a Hessian is: of run p/s/a/seed1 at paper scale, but for ``changes``."""
     about = {
-        **{"format": hessians.FORMAT, "density": None, "diverged_at": None, "warnings": [], "pyhessian_absent": None},
-        **{"pyhessian": other, "agreement": hessians.agreement({**ours, "residual": 0.02}, other) if other else None},
+        **{"run": "p/s/a/seed1", "algorithm": "a", "scale": "paper", "digests": digests(), "loss": "a loss"},
+        **{"set": "train", "images": 9, "images_of": 20, "parts": 3, "parameters": 10, "precision": "float32"},
+        **{"device": "cpu", "seed": 0, "settings": {"top": 1}},
     }
-    return {**about, **ours, "scaled": estimates(top / 10, trace / 10), **changes}
+    return About(**{**about, **changes})
+
+
+def hessian_of_diverged(**changes):
+    """Return what a hessian.json says of a run that diverged in round 7."""
+    return Hessian(about=hessian_about(**{"diverged_at": 7, **changes}))
+
+
+def written(path, hessian):
+    """Write a hessian.json, with its folder; return its path as a text."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    curvature.write(path, hessian)
+    return str(path)
+
+
+def format_1(path):
+    """Make of a hessian.json what the first version wrote, which had estimates of the Hessian as it is alone."""
+    record = json.loads(Path(path).read_text(encoding="utf-8"))
+    later = ["scaled", "certain", "parts", "at_once", "pyhessian_absent"]
+    later += [f"{name}{what}" for name in ("top_eigenvalue", "trace") for what in ("_images_error", "_interval")]
+    record = {key: value for key, value in record.items() if key not in later}
+    write_json(path, {**record, "format": 1})
+
+
+def digests(**changes):
+    """Return the digests of what an analysis is made of."""
+    return Digests(**{**dict.fromkeys(("run", "model", "dataset", "partition"), DIGEST), **changes})
+
+
+def landscape_model(algorithm, **changes):
+    """Return what a landscape says of a model: of seed 1 of an ``algorithm`` at preview scale."""
+    about = {"name": f"p/s/{algorithm}/seed1", "scale": "preview", "digests": digests(), "algorithm": algorithm}
+    return landscape_file.Model(**{**about, "filter_length": 1.0, "diverged_at": None, **changes})
+
+
+def landscape_about(models, **changes):
+    """Return what a landscape of 5 points a direction says of itself."""
+    about = {
+        **{"models": models, "set": "train", "images": 9, "images_sha256": DIGEST, "seed": 0, "grid": 5, "range": 1.0},
+        **{"way": "sequential", "device": "cpu", "precision": "float32", "normalised": ""},
+    }
+    return landscape_file.About(**{**about, **changes})
 
 
 def place(folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +12,12 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
+import made
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates
 from flatfed.analysis.hessian.measure import KEYS, signs
 from flatfed.analysis.hessian.vector_products import Products
 from flatfed.errors import FlatFedError
-from flatfed.runs import curvature
+from flatfed.runs.uncertainty import agreement, half_width
 
 SIZE = 100
 SPECTRUM = torch.cat([torch.tensor([50.0, 40, 30, 30, 20, -15]), torch.linspace(-1, 3, SIZE - 6)]).double()
@@ -177,9 +179,9 @@ def test_pyhessian_on_a_prescribed_spectrum():
     products = quadratic()
     state, default = torch.get_rng_state(), torch.get_default_dtype()
     found = pyhessian_estimates.estimate(products, 0, 7, tolerance=0.01, error=0.05, most=256)
-    assert found["top_eigenvalue"] == pytest.approx(50, rel=1e-3)
-    assert found["eigenvalue_converged"] and found["residual"] < 0.5
-    assert abs(found["trace"] - float(SPECTRUM.sum())) < 3 * found["trace_standard_error"]
+    assert found.top_eigenvalue == pytest.approx(50, rel=1e-3)
+    assert found.eigenvalue_converged and found.residual < 0.5
+    assert abs(found.trace - float(SPECTRUM.sum())) < 3 * found.trace_standard_error
     assert torch.equal(torch.get_rng_state(), state) and torch.get_default_dtype() == default
     assert all(parameter.grad is None for parameter in products.parameters)
     again = pyhessian_estimates.estimate(products, 0, 7, tolerance=0.01, error=0.05, most=256)
@@ -189,8 +191,8 @@ def test_pyhessian_on_a_prescribed_spectrum():
 
 def test_pyhessians_trace_does_not_end_at_once_where_it_is_negative():
     found = pyhessian_estimates.estimate(quadratic(-MATRIX), 0, 7, tolerance=0.01, error=0.05, most=64)
-    assert found["trace_vectors"] == 64 and found["trace"] < 0
-    assert found["top_eigenvalue"] == pytest.approx(-50, rel=1e-3)  # the largest in size
+    assert found.trace_vectors == 64 and found.trace < 0
+    assert found.top_eigenvalue == pytest.approx(-50, rel=1e-3)  # the largest in size
 
 
 def none_known() -> eigen.Eigen:
@@ -231,30 +233,32 @@ def test_known_eigenvectors_leave_less_to_chance():
 def test_the_densitys_moments_are_those_of_its_vectors():
     products = quadratic()
     drawn = draw(products, "density")
-    nodes, weights = estimates.density(products, drawn, steps=8, vectors=6)
+    density = estimates.density(products, drawn, steps=8, vectors=6)
     for number in range(6):
         z, power = drawn(number), drawn(number)
         for moment in range(16):
-            found = np.sum(np.array(weights[number]) * np.array(nodes[number]) ** moment)
+            found = np.sum(np.array(density.weights[number]) * np.array(density.nodes[number]) ** moment)
             assert found == pytest.approx(float(z @ power) / SIZE, rel=1e-9, abs=1e-9)
             power = MATRIX @ power
 
 
 def test_the_density_is_that_of_the_spectrum():
     products = quadratic(block=64)
-    nodes, weights = estimates.density(products, draw(products, "density"), steps=30, vectors=192)
+    density = estimates.density(products, draw(products, "density"), steps=30, vectors=192)
     for moment in range(5):
-        each = [np.sum(np.array(w) * np.array(n) ** moment) for n, w in zip(nodes, weights, strict=True)]
+        each = [
+            np.sum(np.array(w) * np.array(n) ** moment) for n, w in zip(density.nodes, density.weights, strict=True)
+        ]
         error = np.std(each, ddof=1) / math.sqrt(len(each))
         assert abs(np.mean(each) - float((SPECTRUM**moment).mean())) <= 4 * error + 1e-9
 
 
 def test_a_density_of_few_eigenvalues_ends_early():
     products = quadratic(3 * torch.eye(SIZE).double())
-    nodes, weights = estimates.density(products, draw(products, "density"), steps=9, vectors=2)
-    assert [len(one) for one in nodes] == [1, 1]
-    np.testing.assert_allclose(nodes, 3)
-    np.testing.assert_allclose(weights, 1)
+    density = estimates.density(products, draw(products, "density"), steps=9, vectors=2)
+    assert [len(one) for one in density.nodes] == [1, 1]
+    np.testing.assert_allclose(density.nodes, 3)
+    np.testing.assert_allclose(density.weights, 1)
 
 
 def test_vectors_are_keyed_by_number_not_by_block():
@@ -276,26 +280,25 @@ def test_what_is_not_finite_is_refused():
 
 
 def test_agreement_is_measured_against_the_errors():
-    ours = {"top_eigenvalue": 10.0, "residual": 0.01, "trace": 100.0, "trace_standard_error": 3.0, "trace_vectors": 33}
-    theirs = {**ours, "top_eigenvalue": 10.02, "residual": 0.02, "trace": 116.0, "trace_standard_error": 4.0}
-    theirs["trace_vectors"] = 65
-    found = curvature.agreement(ours, theirs)
-    assert found["top_eigenvalue"] == {
-        "difference": pytest.approx(0.02), "error": pytest.approx(0.03), "within": True,
-    }  # fmt: skip
+    made_up = made.hessian(10.0, 100.0, (10.02, 116.0))
+    ours, theirs = made_up.own, made_up.pyhessian
+    found = agreement(ours, theirs)
+    assert (found.top_eigenvalue.difference, found.top_eigenvalue.error) == (pytest.approx(0.02), pytest.approx(0.03))
+    assert found.top_eigenvalue.within
     # Student's 0.99865 quantile is 3.0809 for 95 degrees of freedom, 4.53 for the 7 that eight vectors of ours leave.
-    assert found["trace"] == {"difference": 16.0, "error": pytest.approx(15.4045, abs=1e-3), "within": False}
-    exact = {**theirs, "trace_standard_error": 0.0}
-    few = curvature.agreement({**ours, "trace_vectors": 8}, exact)["trace"]
-    assert few["error"] == pytest.approx(3 * 4.5299, abs=1e-3)
-    assert not curvature.agreement(ours, {**theirs, "top_eigenvalue": 9.96})["top_eigenvalue"]["within"]
+    assert (found.trace.difference, found.trace.error) == (16.0, pytest.approx(15.4045, abs=1e-3))
+    assert not found.trace.within
+    exact = replace(theirs, trace_standard_error=0.0)
+    few = agreement(replace(ours, trace_vectors=8), exact).trace
+    assert few.error == pytest.approx(3 * 4.5299, abs=1e-3)
+    assert not agreement(ours, replace(theirs, top_eigenvalue=9.96)).top_eigenvalue.within
 
 
 def test_an_interval_of_two_estimates_has_the_degrees_of_freedom_of_welch_and_satterthwaite():
     """Errors 3 and 4 of 2 and 8 degrees: (9 + 16)^2 / (81 / 2 + 256 / 8) is 8.6, rounded down 8, of quantile 2.3060."""
-    assert curvature.half_width([(3.0, 2), (4.0, 8)]) == pytest.approx(5 * 2.3060, abs=5e-4)
-    assert curvature.half_width([(1.0, 5), (1.0, 5)]) == pytest.approx(math.sqrt(2) * 2.2281, abs=1e-4), "ten, exactly"
-    assert curvature.half_width([(2.0, 9)]) == curvature.half_width([(2.0, 9), (0.0, 0)])
-    assert curvature.half_width([(2.0, 9)]) == pytest.approx(2 * 2.2622, abs=1e-4)
-    assert curvature.half_width([(0.0, 7), (0.0, 3)]) == 0
-    assert curvature.half_width([(math.inf, 0), (1.0, 3)]) == math.inf
+    assert half_width([(3.0, 2), (4.0, 8)]) == pytest.approx(5 * 2.3060, abs=5e-4)
+    assert half_width([(1.0, 5), (1.0, 5)]) == pytest.approx(math.sqrt(2) * 2.2281, abs=1e-4), "ten, exactly"
+    assert half_width([(2.0, 9)]) == half_width([(2.0, 9), (0.0, 0)])
+    assert half_width([(2.0, 9)]) == pytest.approx(2 * 2.2622, abs=1e-4)
+    assert half_width([(0.0, 7), (0.0, 3)]) == 0
+    assert half_width([(math.inf, 0), (1.0, 3)]) == math.inf

@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 from flatfed.analysis.hessian import eigen as hessian_eigen
 from flatfed.analysis.hessian import estimates, sampling_error, summary
 from flatfed.analysis.hessian.vector_products import Products
+from flatfed.runs.curvature import Estimates
 
 EVERY, DRAWN, PARTS = 96, 40, 8  # images there are, images of an analysis, parts of these
 REPEATS = 200
@@ -56,7 +57,7 @@ class Known:
         self.done += len(vectors)
         return vectors @ self.whole
 
-    def apart(self, vectors):
+    def with_forms(self, vectors):
         return self(vectors), torch.stack([vectors @ form @ vectors.T for form in self.forms])
 
 
@@ -66,10 +67,10 @@ def test_products_and_parts_are_those_of_the_single_images(single):
     products = Products(cnn(), cross_entropy, batches, 3, parts=parts)
     torch.testing.assert_close(exact(products), single.mean(dim=0), rtol=1e-9, atol=1e-12)
     vectors = torch.randn(5, products.size, dtype=torch.double, generator=torch.Generator().manual_seed(3))
-    found, forms = products.apart(vectors)
+    found, forms = products.with_forms(vectors)
     known = Known(single, 4)
     torch.testing.assert_close(found, known(vectors), rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(forms, known.apart(vectors)[1], rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(forms, known.with_forms(vectors)[1], rtol=1e-9, atol=1e-12)
     assert products.done == 5
 
 
@@ -78,14 +79,14 @@ def traced(products: Known, known: hessian_eigen.Eigen, seed: int, vectors: int)
 
 
 @pytest.fixture(scope="module")
-def analysed(single) -> dict[int, list[dict]]:
+def analysed(single) -> dict[int, list[Estimates]]:
     """What files say of images drawn and split at random, REPEATS times, by 8 and by 32 random vectors."""
-    found: dict[int, list[dict]] = {8: [], 32: []}
+    found: dict[int, list[Estimates]] = {8: [], 32: []}
     for seed in range(REPEATS):
         products = Known(single[chosen(seed)], PARTS)
         known = hessian_eigen.top(products, draw(products, "eigenvalues", seed), 2, tolerance=1e-3, most=600)
         for vectors, files in found.items():
-            files.append(summary.of(known, traced(products, known, seed, vectors), DRAWN / EVERY))
+            files.append(summary.summarise(known, traced(products, known, seed, vectors), DRAWN / EVERY))
     return found
 
 
@@ -93,9 +94,9 @@ def chosen(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).choice(EVERY, DRAWN, replace=False)
 
 
-def held(files: list[dict], name: str, truth: float) -> float:
+def held(files: list[Estimates], name: str, truth: float) -> float:
     """The share of intervals that hold the truth."""
-    return np.mean([low <= truth <= high for low, high in (one[f"{name}_interval"] for one in files)])
+    return np.mean([low <= truth <= high for low, high in (getattr(one, f"{name}_interval") for one in files)])
 
 
 @pytest.mark.parametrize("vectors", [8, 32])
@@ -110,10 +111,10 @@ def test_the_error_of_the_choice_of_images_is_what_numbers_vary_by(single, analy
     traces = single.diagonal(dim1=1, dim2=2).sum(dim=1).numpy()
     varied = {
         "trace": [traces[chosen(seed)].mean() for seed in range(REPEATS)],
-        "top_eigenvalue": [one["top_eigenvalue"] for one in analysed[32]],
+        "top_eigenvalue": [one.top_eigenvalue for one in analysed[32]],
     }
     for name, values in varied.items():
-        stated = math.sqrt(np.mean([one[f"{name}_images_error"] ** 2 for one in analysed[32]]))
+        stated = math.sqrt(np.mean([getattr(one, f"{name}_images_error") ** 2 for one in analysed[32]]))
         assert stated == pytest.approx(np.std(values, ddof=1), rel=0.15)
 
 
@@ -121,22 +122,22 @@ def test_the_error_of_the_choice_of_images_is_what_numbers_vary_by(single, analy
 def test_intervals_of_all_images_are_those_of_the_vectors(single, vectors):
     products = Known(single, 1)
     known = hessian_eigen.top(products, draw(products, "eigenvalues"), 2, tolerance=1e-3, most=600)
-    files = [summary.of(known, traced(products, known, seed, vectors), 1.0) for seed in range(REPEATS)]
+    files = [summary.summarise(known, traced(products, known, seed, vectors), 1.0) for seed in range(REPEATS)]
     assert NOMINAL[0] <= held(files, "trace", float(products.whole.trace())) <= NOMINAL[1]
-    assert {one["trace_images_error"] for one in files} == {one["top_eigenvalue_images_error"] for one in files} == {0}
+    assert {one.trace_images_error for one in files} == {one.top_eigenvalue_images_error for one in files} == {0}
 
 
 def test_errors_of_parts_by_hand():
     """Parts 1, 3, 5, 7: deviation sqrt(20 / 3), of their mean half of that; of all but a quarter drawn, sqrt(3/4)."""
     parts = [1.0, 3.0, 5.0, 7.0]
-    assert sampling_error.of_mean(parts, 0.25) == pytest.approx(math.sqrt(20 / 3) / 2 * math.sqrt(0.75))
+    assert sampling_error.error_of_mean(parts, 0.25) == pytest.approx(math.sqrt(20 / 3) / 2 * math.sqrt(0.75))
     forms = np.array(parts)[:, None, None] * np.diag([1.0, 0.5])
-    assert sampling_error.of_largest(forms, 0.25) == pytest.approx(sampling_error.of_mean(parts, 0.25))
-    assert sampling_error.of_mean(parts, 1.0) == sampling_error.of_largest(forms, 1.0) == 0
+    assert sampling_error.error_of_largest(forms, 0.25) == pytest.approx(sampling_error.error_of_mean(parts, 0.25))
+    assert sampling_error.error_of_mean(parts, 1.0) == sampling_error.error_of_largest(forms, 1.0) == 0
     # Without one part the largest is 10/3, 10/3, 2 and 7/3, the last of the other vector.
     forms = np.stack([np.diag(pair) for pair in [(0.0, 3.0), (0.0, 3.0), (4.0, 1.0), (6.0, 0.0)]])
     without = np.array([10 / 3, 10 / 3, 2, 7 / 3])
-    assert sampling_error.of_largest(forms, 0.0) == pytest.approx(
+    assert sampling_error.error_of_largest(forms, 0.0) == pytest.approx(
         math.sqrt(3 / 4 * ((without - without.mean()) ** 2).sum())
     )
 
@@ -144,10 +145,12 @@ def test_errors_of_parts_by_hand():
 def test_the_density_is_that_of_the_whole_hessian(single):
     """Moments of the spectrum of 233 eigenvalues, within the error of the random vectors."""
     known = Known(single, 1, block=64)
-    nodes, weights = estimates.density(known, draw(known, "density"), steps=30, vectors=128)
+    density = estimates.density(known, draw(known, "density"), steps=30, vectors=128)
     values = torch.linalg.eigvalsh(known.whole)
     for moment in range(1, 6):
-        each = [np.sum(np.array(w) * np.array(n) ** moment) for n, w in zip(nodes, weights, strict=True)]
+        each = [
+            np.sum(np.array(w) * np.array(n) ** moment) for n, w in zip(density.nodes, density.weights, strict=True)
+        ]
         error = np.std(each, ddof=1) / math.sqrt(len(each))
         assert abs(np.mean(each) - float((values**moment).mean())) <= 3.5 * error
 
@@ -265,6 +268,6 @@ def test_a_block_that_nearly_depends_on_itself_stays_orthonormal():
     rows = torch.ones(2, 30).double()
     rows[1, 0] += 1e-11
     rows -= (rows @ basis.T) @ basis
-    growing = hessian_eigen._Growing(lambda number: torch.arange(30).double() ** (number + 1), 0)
-    found = torch.cat([basis, growing.orthonormal(rows, basis, 2, 1.0)])
+    following = hessian_eigen._NextBlock(lambda number: torch.arange(30).double() ** (number + 1), 0)
+    found = torch.cat([basis, following.orthonormal(rows, basis, 2, 1.0)])
     torch.testing.assert_close(found @ found.T, torch.eye(7).double(), rtol=0, atol=1e-12)

@@ -17,10 +17,10 @@ from torch.nn.functional import cross_entropy
 from flatfed import models
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates, vector_products
 from flatfed.analysis.hessian import measure as hessians
-from flatfed.analysis.hessian.vector_products import Products, Room
+from flatfed.analysis.hessian.vector_products import Limits, Products
 from flatfed.engine.job.train import train
 from flatfed.engine.memory.shortage import Shortage
-from flatfed.runs import curvature
+from flatfed.runs.curvature import AtOnce
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +44,11 @@ class Short:
         return cross_entropy(outputs, targets)
 
 
-def products(loss, block: int = 4, room: Room | None = None) -> Products:
+def products(loss, block: int = 4, limits: Limits | None = None) -> Products:
     batches = images((6,), 3)  # eleven images in batches of 4, 4 and 3
-    return Products(seeded(nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))), loss, batches, block, room=room)
+    return Products(
+        seeded(nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))), loss, batches, block, limits=limits
+    )
 
 
 @pytest.mark.parametrize("kind", ERRORS)
@@ -55,7 +57,7 @@ def test_fewer_images_share_a_graph_and_products_are_the_same(kind, capsys):
     lacking = products(short)
     vectors = torch.randn(5, plain.size, dtype=torch.double, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(lacking(vectors), plain(vectors), rtol=1e-12, atol=1e-14)
-    assert lacking.room == Room(images=1) and set(short.had) == {1} and lacking.done == 5
+    assert lacking.limits == Limits(images=1) and set(short.had) == {1} and lacking.done == 5
     said = capsys.readouterr().err.splitlines()
     assert [line.rpartition("; ")[2] for line in said] == [
         f"{now} images share a graph now, not {before}: the same numbers up to rounding"
@@ -77,21 +79,21 @@ def test_then_fewer_vectors_and_at_last_a_refusal(monkeypatch, capsys):
     monkeypatch.setattr(Products, "_graphs", short)
     vectors = torch.randn(5, plain.size, dtype=torch.double, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(lacking(vectors), plain(vectors), rtol=1e-12, atol=1e-14)
-    assert lacking.room == Room(vectors=1) and "1 vectors share a graph now, not 2" in capsys.readouterr().err
+    assert lacking.limits == Limits(vectors=1) and "1 vectors share a graph now, not 2" in capsys.readouterr().err
     most = 0
     with pytest.raises(Shortage, match=r"for one image and one vector; 81920 bytes more .*--micro-batch, --block"):
         lacking(vectors)
 
 
-def test_all_that_share_a_room_learn_of_it():
+def test_all_that_share_limits_learn_of_it():
     short = Short(2)
-    room = Room()
-    one, other = products(short, room=room), products(short, room=room)
+    limits = Limits()
+    one, other = products(short, limits=limits), products(short, limits=limits)
     vectors = torch.ones(1, one.size).double()
     one(vectors)
     short.error = AssertionError("too many images were tried again")
     other(vectors)
-    assert room.images == 2
+    assert limits.images == 2
 
 
 def test_other_errors_are_not_hidden():
@@ -102,14 +104,14 @@ def test_other_errors_are_not_hidden():
 def test_a_file_made_with_little_memory_says_so_and_holds_the_same(trained, tmp_path, monkeypatch, capsys):
     settings = {"pyhessian": True, "vectors": 40, "trace_error": 0.9}
     plain = make(trained, tmp_path / "plain.json", **settings)
-    assert plain["at_once"] == {"images": 128, "vectors": 4}
+    assert plain.at_once == AtOnce(images=128, vectors=4)
     with monkeypatch.context() as patch:
         patch.setattr(hessians, "cross_entropy", Short(3))
         found = make(trained, tmp_path / "short.json", **settings)
-    assert found["at_once"] == {"images": 3, "vectors": 4} and "3 images share a graph now" in capsys.readouterr().err
-    for one, other in ((plain, found), (plain["scaled"], found["scaled"]), (plain["pyhessian"], found["pyhessian"])):
-        assert one["top_eigenvalue"] == pytest.approx(other["top_eigenvalue"], rel=1e-3)
-        assert one["trace"] == pytest.approx(other["trace"], rel=1e-3)
+    assert found.at_once == AtOnce(images=3, vectors=4) and "3 images share a graph now" in capsys.readouterr().err
+    for one, other in ((plain.own, found.own), (plain.scaled, found.scaled), (plain.pyhessian, found.pyhessian)):
+        assert one.top_eigenvalue == pytest.approx(other.top_eigenvalue, rel=1e-3)
+        assert one.trace == pytest.approx(other.trace, rel=1e-3)
 
 
 def test_memory_that_does_not_last_is_refused_and_nothing_is_written(trained, tmp_path, monkeypatch):
@@ -134,7 +136,7 @@ def test_pyhessian_alone_may_lack_memory(trained, tmp_path, monkeypatch, capsys)
 
     monkeypatch.setattr(pyhessian_estimates, "_raw", too_much)
     found = make(trained, tmp_path / "h.json", pyhessian=True)
-    assert found["pyhessian"] is found["agreement"] is None and "not enough memory" in found["pyhessian_absent"]
+    assert found.pyhessian is found.agreement is None and "not enough memory" in found.pyhessian_absent
     assert "1 images share a graph now, not 2" in capsys.readouterr().err
 
 
@@ -160,19 +162,17 @@ def test_a_parameter_that_the_loss_does_not_use(tmp_path, monkeypatch, capsys):
     train(spec, tmp_path / "data", tmp_path / "partition.npz", tmp_path / "run", device="cpu")
     settings = {"precision": "float64", "images": None, "residual": 1e-6, "vectors": 64}
     found = make(tmp_path, tmp_path / "h.json", pyhessian=True, **settings)
-    assert found["parameters"] == 83 and found["pyhessian"] is found["agreement"] is None
-    assert found["pyhessian_absent"] == (
+    assert found.about.parameters == 83 and found.pyhessian is found.agreement is None
+    assert found.pyhessian_absent == (
         "it takes every parameter to be part of the loss and of its gradient, and 'spare.weight' is not"
     )
-    said = f"PyHessian has no top eigenvalue and no trace: {found['pyhessian_absent']}"
-    assert said in found["warnings"] and said in capsys.readouterr().err
-    assert said in curvature.cautions(found, "hessian_trace") and said in curvature.cautions(
-        found, "hessian_top_eigenvalue"
-    )
-    assert said not in curvature.cautions(found, "hessian_scaled_trace")
+    said = f"PyHessian has no top eigenvalue and no trace: {found.pyhessian_absent}"
+    assert said in found.warnings and said in capsys.readouterr().err
+    assert said in found.cautions("hessian_trace") and said in found.cautions("hessian_top_eigenvalue")
+    assert said not in found.cautions("hessian_scaled_trace")
     truth = exact(tmp_path, "run", np.load(tmp_path / "partition.npz")["indices"])
-    np.testing.assert_allclose(found["eigenvalues"], truth[:1], rtol=1e-6)
-    assert abs(found["trace"] - float(truth.sum())) <= 4 * found["trace_standard_error"]
+    np.testing.assert_allclose(found.own.eigenvalues, truth[:1], rtol=1e-6)
+    assert abs(found.own.trace - float(truth.sum())) <= 4 * found.own.trace_standard_error
 
 
 def test_a_parameter_that_the_loss_is_only_linear_in():

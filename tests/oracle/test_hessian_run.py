@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +18,17 @@ from torch.nn.functional import cross_entropy
 
 import made
 from flatfed import cli
+from flatfed.analysis import trained_model
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates
 from flatfed.analysis.hessian import measure as hessians
 from flatfed.analysis.hessian.measure import Settings
-from flatfed.analysis.hessian.vector_products import Room
+from flatfed.analysis.trained_model import Inputs
 from flatfed.engine.job.train import train
 from flatfed.engine.precision import SWITCHES
 from flatfed.errors import DataError, FlatFedError
 from flatfed.papers.metrics import METRICS
-from flatfed.runs import curvature
+from flatfed.runs import curvature, uncertainty
+from flatfed.runs.curvature import Converged, Hessian
 from flatfed.tables import readings
 
 FEW = {"images": 12, "top": 1, "residual": 0.1, "vectors": 8, "steps": 2, "density_vectors": 1, "pyhessian": False}
@@ -51,9 +54,12 @@ def problem(trained, tmp_path) -> Path:
 ACCURATE = {"precision": "float64", "top": 2, "residual": 1e-5}
 
 
-def make(problem: Path, out: Path, run: str = "run", **settings) -> dict:
-    settings = Settings(**{**FEW, **settings})
-    hessians.hessian(problem / run, problem / "data", problem / "partition.npz", out, settings, device="cpu")
+def inputs(problem: Path) -> Inputs:
+    return Inputs(problem / "data", problem / "partition.npz", device="cpu")
+
+
+def make(problem: Path, out: Path, run: str = "run", **settings) -> Hessian:
+    hessians.hessian(problem / run, inputs(problem), out, Settings(**{**FEW, **settings}))
     return curvature.read(out)
 
 
@@ -80,23 +86,23 @@ def truth(trained) -> torch.Tensor:
 
 def test_a_run_in_float64_against_its_whole_hessian(trained, tmp_path, truth):
     found = make(trained, tmp_path / "h.json", **ACCURATE, images=None, micro_batch=20, pyhessian=True, vectors=64)
-    np.testing.assert_allclose(found["eigenvalues"], truth[:2], rtol=1e-6)
-    assert found["top_eigenvalue"] == found["eigenvalues"][0] and found["converged"]["eigenvalues"]
-    assert abs(found["trace"] - float(truth.sum())) <= 3 * found["trace_standard_error"]
-    assert found["pyhessian"]["top_eigenvalue"] == pytest.approx(float(truth[0]), rel=1e-3)
-    assert found["agreement"]["trace"]["within"]
-    assert found["run"] == "problem/test/fedavg/seed3" and len(found["digests"]["model"]) == 64
-    assert (found["images"], found["images_of"], found["set"]) == (49, 49, "train")
-    assert found["parameters"] == len(truth) and found["settings"]["residual"] == 1e-5
+    np.testing.assert_allclose(found.own.eigenvalues, truth[:2], rtol=1e-6)
+    assert found.own.top_eigenvalue == found.own.eigenvalues[0] and found.own.converged.eigenvalues
+    assert abs(found.own.trace - float(truth.sum())) <= 3 * found.own.trace_standard_error
+    assert found.pyhessian.top_eigenvalue == pytest.approx(float(truth[0]), rel=1e-3)
+    assert found.agreement.trace.within
+    assert found.about.run == "problem/test/fedavg/seed3" and len(found.about.digests.model) == 64
+    assert (found.about.images, found.about.images_of, found.about.set) == (49, 49, "train")
+    assert found.about.parameters == len(truth) and found.about.settings["residual"] == 1e-5
 
 
 def test_float32_and_micro_batches_give_the_same_but_for_rounding(trained, tmp_path):
     double = make(trained, tmp_path / "a.json", "single", images=None, precision="float64", residual=1e-4)
     for size in (7, 49):
         single = make(trained, tmp_path / f"{size}.json", "single", images=None, micro_batch=size, residual=1e-4)
-        assert single["precision"] == "float32"
-        np.testing.assert_allclose(single["eigenvalues"], double["eigenvalues"], rtol=1e-4)
-        assert single["trace"] == pytest.approx(double["trace"], rel=1e-3)
+        assert single.about.precision == "float32"
+        np.testing.assert_allclose(single.own.eigenvalues, double.own.eigenvalues, rtol=1e-4)
+        assert single.own.trace == pytest.approx(double.own.trace, rel=1e-3)
 
 
 def test_the_same_call_gives_the_same_bytes_another_seed_others(trained, tmp_path):
@@ -104,29 +110,23 @@ def test_the_same_call_gives_the_same_bytes_another_seed_others(trained, tmp_pat
         make(trained, tmp_path / name, pyhessian=True)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     one, other = (make(trained, tmp_path / str(seed), images=9, seed=seed) for seed in (1, 2))
-    assert one["images"] == 9 and one["images_of"] == 49
-    assert one["top_eigenvalue"] != pytest.approx(other["top_eigenvalue"], rel=1e-3)
+    assert one.about.images == 9 and one.about.images_of == 49
+    assert one.own.top_eigenvalue != pytest.approx(other.own.top_eigenvalue, rel=1e-3)
 
 
 def test_the_subset_is_that_of_the_seed(trained, tmp_path):
     found = make(trained, tmp_path / "h.json", **ACCURATE, images=9, seed=4)
-    from flatfed.analysis import trained_model
-
-    chosen = trained_model.load(trained / "run", trained / "data", trained / "partition.npz", device="cpu").choose(
-        "train", 9, 4
-    )
-    np.testing.assert_allclose(found["eigenvalues"], exact(trained, "run", chosen.numpy())[:2], rtol=1e-6)
+    chosen = trained_model.load(trained / "run", inputs(trained)).choose("train", 9, 4)
+    np.testing.assert_allclose(found.own.eigenvalues, exact(trained, "run", chosen.numpy())[:2], rtol=1e-6)
 
 
 def test_parts_are_the_images_split_at_random(trained):
     """Positions stand client by client: in their order, a part would be a client, and no sample of all."""
-    from flatfed.analysis import trained_model
-
-    loaded = trained_model.load(trained / "run", trained / "data", trained / "partition.npz", device="cpu")
+    loaded = trained_model.load(trained / "run", inputs(trained))
     index = loaded.choose("train", 40, 4)
     splits = []
     for seed in (4, 4, 5):
-        products, scaled = hessians._products(loaded, index, 3, Room(), Settings(micro_batch=5, seed=seed))
+        products, scaled = hessians._products(loaded, index, 3, Settings(micro_batch=5, seed=seed))
         parts = [torch.cat(part.batches.parts) for part in products.parts]
         assert sorted(torch.cat(parts).tolist()) == index.tolist() and [len(part) for part in parts] == [14, 13, 13]
         assert all((part.diff() < 0).any() for part in parts)
@@ -174,7 +174,7 @@ def test_an_interrupted_call_goes_on_to_the_same_bytes(trained, tmp_path, monkey
 def test_damaged_estimates_are_made_again(trained, tmp_path, monkeypatch):
     make(trained, tmp_path / "whole.json")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(hessians, "write_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(curvature, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         make(trained, tmp_path / "h.json")
     for path in tmp_path.glob(".*.stage"):
         path.write_bytes(path.read_bytes()[:20])
@@ -184,54 +184,62 @@ def test_damaged_estimates_are_made_again(trained, tmp_path, monkeypatch):
 
 def test_what_has_not_converged_or_does_not_agree_is_said(trained, tmp_path, capsys, monkeypatch):
     found = make(trained, tmp_path / "h.json", products=4, residual=1e-9, vectors=2, trace_error=1e-9)
-    assert found["converged"] == found["scaled"]["converged"] == {"eigenvalues": False, "trace": False}
-    assert found["warnings"][0].startswith("the eigenvalues have not converged")
-    assert found["warnings"][1].startswith("the trace has not converged") and "after 2 vectors" in found["warnings"][1]
-    assert [said.startswith(curvature.SCALED) for said in found["warnings"]] == [False, False, True, True]
-    assert curvature.cautions(found, "hessian_trace") == found["warnings"][1:2]
-    assert curvature.cautions(found, "hessian_scaled_top_eigenvalue") == found["warnings"][2:3]
-    assert found["warnings"][0] in capsys.readouterr().err
+    assert found.own.converged == found.scaled.converged == Converged(eigenvalues=False, trace=False)
+    assert found.warnings[0].startswith("the eigenvalues have not converged")
+    assert found.warnings[1].startswith("the trace has not converged") and "after 2 vectors" in found.warnings[1]
+    assert [said.startswith(curvature.SCALED) for said in found.warnings] == [False, False, True, True]
+    assert found.cautions("hessian_trace") == found.warnings[1:2]
+    assert found.cautions("hessian_scaled_top_eigenvalue") == found.warnings[2:3]
+    assert found.warnings[0] in capsys.readouterr().err
     call = pyhessian_estimates.estimate
 
     def other(*given, **settings):
         found = call(*given, **settings)
-        return found | {"top_eigenvalue": 2 * found["top_eigenvalue"], "trace_converged": True}
+        return replace(found, top_eigenvalue=2 * found.top_eigenvalue, trace_converged=True)
 
     monkeypatch.setattr(pyhessian_estimates, "estimate", other)
     found = make(trained, tmp_path / "other.json", pyhessian=True, vectors=64, trace_error=0.9)
-    assert len(found["warnings"]) == 1 and "further apart than their errors allow" in found["warnings"][0]
+    assert len(found.warnings) == 1 and "further apart than their errors allow" in found.warnings[0]
 
 
 def test_tables_read_the_file(trained, tmp_path):
     found = make(trained, tmp_path / "h.json", pyhessian=True)
     for name, (scaled, field) in curvature.METRICS.items():
-        spec = {"window": 1, "target": None, "analyses": [tmp_path / "h.json"], **made.asked([trained / "run"])}
-        one = readings.found(METRICS[name], spec)[0]
-        assert METRICS[name].function(one.reading) == (found["scaled"] if scaled else found)[field]
-        beside = curvature.beside([found], name)
+        spec = made.cell_spec(
+            **{"table": "t", "column": "x", "row": "fedavg", "scale": "paper", "metric": name, "unit": "number"},
+            **{"target": None, "window": 1, "rounds": 2, "seeds": [1], "paper": None, "compare": "values"},
+            **{"analyses": [str(tmp_path / "h.json")], **made.asked([str(trained / "run")])},
+        )
+        one = readings.found(METRICS[name], spec, spec.sources)[0]
+        assert METRICS[name].function(one.reading) == getattr(found.scaled if scaled else found.own, field)
+        beside = uncertainty.beside([found], name)
         if scaled:
             assert beside is None
             continue
-        assert (beside["value"], beside["within"]) == (found["pyhessian"][field], found["agreement"][field]["within"])
+        assert beside["value"] == getattr(found.pyhessian, field)
+        assert beside["within"] == getattr(found.agreement, field).within
     alone = make(trained, tmp_path / "alone.json")
-    assert curvature.theirs(alone, "hessian_trace") is None and curvature.beside([alone], "hessian_trace") is None
+    assert alone.theirs("hessian_trace") is None and uncertainty.beside([alone], "hessian_trace") is None
 
 
 def test_a_file_of_format_1_is_read_as_what_it_is(trained, tmp_path):
     """Its keys are today's but for those that it did not have; what was held within three standard errors is not."""
     found = make(trained, tmp_path / "h.json", pyhessian=True)
-    lacked = [name for name in found if name.endswith(("_images_error", "_interval"))]
-    lacked += ["scaled", "certain", "parts", "at_once", "pyhessian_absent"]
-    first = {name: value for name, value in found.items() if name not in lacked}
-    first |= {"format": 1, "density": {"nodes": [[1.0]], "weights": [[1.0]]}}
-    first["agreement"] = {field: {"difference": 0.0, "error": 1e9, "within": False} for field in curvature.FIELDS}
+    made.format_1(tmp_path / "h.json")
+    first = json.loads((tmp_path / "h.json").read_text())
+    wrong = {name: {"difference": 0.0, "error": 1e9, "within": False} for name in ("top_eigenvalue", "trace")}
+    first |= {"density": {"nodes": [[1.0]], "weights": [[1.0]]}, "agreement": wrong}
+    del first["diverged_at"]
     (tmp_path / "first.json").write_text(json.dumps(first))
     read = curvature.read(tmp_path / "first.json")
-    assert len(lacked) == 9 and read.keys() == found.keys() and all(read[name] is None for name in lacked)
-    assert read["agreement"] == found["agreement"] and curvature.errors([read], "hessian_trace") is None
+    lacked = {f"{name}{what}": None for name in ("top_eigenvalue", "trace") for what in ("_images_error", "_interval")}
+    assert read.own == replace(found.own, certain=None, **lacked)
+    assert read.about == replace(found.about, format=1, parts=None)
+    assert read.scaled is read.at_once is read.pyhessian_absent is None and read.pyhessian == found.pyhessian
+    assert read.agreement == found.agreement and uncertainty.errors([read], "hessian_trace") is None
     for name in ("hessian_scaled_trace", "hessian_scaled_top_eigenvalue"):
         with pytest.raises(DataError, match=r"fedavg/seed3: its hessian\.json is of format 1, without the"):
-            curvature.value(read, name)
+            read.value(name)
 
 
 def refused(problem: Path, message: str, **settings) -> None:
@@ -298,7 +306,7 @@ def test_without_pyhessian_installed(trained, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyhessian", None)
     with pytest.raises(FlatFedError, match=r"PyHessian is not installed .*--without-pyhessian"):
         make(trained, tmp_path / "h.json", pyhessian=True)
-    assert make(trained, tmp_path / "h.json")["pyhessian"] is None
+    assert make(trained, tmp_path / "h.json").pyhessian is None
 
 
 @pytest.mark.parametrize(
@@ -327,8 +335,8 @@ def test_the_command_line_makes_the_file(problem, monkeypatch, capsys):
     assert cli.main(["hessian", "run", *data, *settings]) == 0
     found = curvature.read("h.json")
     asked = {"images": None, "top": 1, "steps": 3, "vectors": 8, "block": 2, "seed": 3, "pyhessian": True}
-    assert found["settings"].items() >= asked.items()
-    assert found["density"] is None and found["parts"] == 0
+    assert found.about.settings.items() >= asked.items()
+    assert found.density is None and found.about.parts == 0
     assert "trace: 8 products" in capsys.readouterr().err
     asked = ["--without-pyhessian", "--density-vectors", "4", "--images", "9", "--parts", "3"]
     assert cli.main(["hessian", "run", *data, *settings, *asked]) == 0

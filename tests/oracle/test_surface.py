@@ -27,6 +27,7 @@ from flatfed.analysis.landscape.directions import draw
 from flatfed.analysis.landscape.landscape_file import read
 from flatfed.analysis.landscape.points import Points
 from flatfed.analysis.landscape.sample import Settings
+from flatfed.analysis.trained_model import Inputs
 from flatfed.data.streams import stream
 from flatfed.engine.job.train import train
 from flatfed.engine.layout import Layout
@@ -53,11 +54,14 @@ def problem(tmp_path_factory) -> Path:
     return folder
 
 
+def inputs(problem: Path) -> Inputs:
+    return Inputs(problem / "data", problem / "partition.npz", device="cpu")
+
+
 def make(problem: Path, out: Path, *runs: str, kind: str = "surface", **settings):
     """Make the surface or line of ``runs`` and read it."""
     settings = Settings(**{"grid": 5, "range": 0.5, "images": None, **settings})
-    data = (problem / "data", problem / "partition.npz")
-    getattr(sample, kind)([problem / run for run in runs], *data, out, settings, device="cpu")
+    getattr(sample, kind)([problem / run for run in runs], inputs(problem), out, settings)
     return read(out)
 
 
@@ -104,7 +108,7 @@ def test_every_point_by_hand(problem, tmp_path):
             assert found.loss[0, i, j] == pytest.approx(loss, rel=1e-12)
             assert found.accuracy[0, i, j] == pytest.approx(accuracy, abs=1e-15)
     assert np.ptp(found.loss) > 0.01
-    assert found.about["images"] == len(dealt) and found.about["normalised"] == "to the model's own filters"
+    assert found.about.images == len(dealt) and found.about.normalised == "to the model's own filters"
 
 
 def test_models_in_one_frame_move_along_the_directions_of_the_first(problem, tmp_path):
@@ -114,9 +118,9 @@ def test_models_in_one_frame_move_along_the_directions_of_the_first(problem, tmp
     loss, _ = by_hand(problem, row(problem, "b") + 0.5 * first - 0.5 * second, test)
     assert found.loss.shape == (2, 3, 3) and found.loss[1, 2, 0] == pytest.approx(loss, rel=1e-12)
     assert found.loss[0].tolist() == make(problem, tmp_path / "alone.npz", "a", grid=3, set="test").loss[0].tolist()
-    assert [model["algorithm"] for model in found.about["models"]] == ["fedavg", "fedsam"]
-    assert found.about["normalised"] == "to the filters of the first model"
-    lengths = [model["filter_length"] for model in found.about["models"]]
+    assert [model.algorithm for model in found.about.models] == ["fedavg", "fedsam"]
+    assert found.about.normalised == "to the filters of the first model"
+    lengths = [model.filter_length for model in found.about.models]
     assert lengths == [pytest.approx(directions(problem, run)[0].norm().item(), rel=1e-12) for run in ("a", "b")]
 
 
@@ -156,7 +160,7 @@ def test_the_line_between_two_models_by_hand(problem, tmp_path):
 @pytest.mark.parametrize(("run", "tolerance"), [("a", 1e-12), ("single", 2e-6)])
 def test_ways_agree(problem, tmp_path, run, tolerance):
     found = {way: make(problem, tmp_path / f"{way}.npz", run, way=way) for way in ("sequential", "stacked")}
-    assert found["stacked"].about["way"] == "stacked"
+    assert found["stacked"].about.way == "stacked"
     np.testing.assert_allclose(found["stacked"].loss, found["sequential"].loss, rtol=tolerance)
     np.testing.assert_array_equal(found["stacked"].accuracy, found["sequential"].accuracy)
 
@@ -171,18 +175,18 @@ def test_images_that_do_not_fit_are_normalised_again_for_every_point(problem, tm
 
 def test_a_subset_is_drawn_by_the_seed_alone(problem, tmp_path):
     few = [make(problem, tmp_path / f"{run}.npz", run, images=9, grid=3, seed=2) for run in ("a", "b")]
-    assert [one.about["images"] for one in few] == [9, 9]
+    assert [one.about.images for one in few] == [9, 9]
     drawn = stream(2, "subset").choice(np.load(problem / "partition.npz")["indices"], 9, replace=False)
-    assert {one.about["images_sha256"] for one in few} == {digest_arrays(images=np.sort(drawn))}
+    assert {one.about.images_sha256 for one in few} == {digest_arrays(images=np.sort(drawn))}
     dealt = np.load(problem / "partition.npz")["indices"]
     everything = by_hand(problem, row(problem, "a"), dealt)[0]
     assert few[0].loss[0, 1, 1] != pytest.approx(everything, rel=1e-3)
     other = make(problem, tmp_path / "other.npz", "a", images=9, grid=3, seed=3)
     assert other.loss[0, 1, 1] != few[0].loss[0, 1, 1]
-    assert other.about["images_sha256"] != few[0].about["images_sha256"]
+    assert other.about.images_sha256 != few[0].about.images_sha256
     more = make(problem, tmp_path / "more.npz", "a", images=10_000, grid=3)
-    assert more.about["images"] == len(dealt)
-    assert more.about["images_sha256"] == digest_arrays(images=np.sort(dealt))
+    assert more.about.images == len(dealt)
+    assert more.about.images_sha256 == digest_arrays(images=np.sort(dealt))
 
 
 def hidden(folder: Path) -> list[Path]:
@@ -271,7 +275,7 @@ def test_a_killed_process_leaves_its_points_to_the_next(problem, tmp_path, capfd
 
 
 def test_on_other_devices_the_faster_way_that_fits_is_chosen(problem, monkeypatch, capsys):
-    trained = trained_model.load(problem / "a", problem / "data", problem / "partition.npz", device="cpu")
+    trained = trained_model.load(problem / "a", inputs(problem))
     index = trained.choose("test", None, 0)
     assert points.choose(trained, index) == "sequential"
     call = Points.__call__
@@ -294,7 +298,7 @@ def test_on_other_devices_the_faster_way_that_fits_is_chosen(problem, monkeypatc
 
 @pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
 def test_where_neither_way_fits_at_first_points_are_evaluated_one_after_another(problem, monkeypatch, capsys, error):
-    trained = trained_model.load(problem / "a", problem / "data", problem / "partition.npz", device="cpu")
+    trained = trained_model.load(problem / "a", inputs(problem))
 
     def full(self, rows):
         raise error
@@ -306,7 +310,7 @@ def test_where_neither_way_fits_at_first_points_are_evaluated_one_after_another(
 
 
 def test_other_errors_of_the_trial_are_not_taken_for_a_lack_of_memory(problem, monkeypatch):
-    trained = trained_model.load(problem / "a", problem / "data", problem / "partition.npz", device="cpu")
+    trained = trained_model.load(problem / "a", inputs(problem))
 
     def broken(self, rows):
         raise RuntimeError("shapes do not fit")

@@ -15,12 +15,14 @@ from safetensors.torch import load_file, save_file
 from flatfed import cli
 from flatfed.analysis.landscape import landscape_file, sample
 from flatfed.analysis.landscape.sample import Settings
+from flatfed.analysis.trained_model import Inputs
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
 from flatfed.runs import curvature
 from made import recorded
 
 DATA = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
+INPUTS = Inputs("data", "partition.npz", device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +49,9 @@ def test_the_hessian_of_a_diverged_run_says_so(problem, capsys):
     assert cli.main(["hessian", "wild", *DATA, "--out", "h.json", "--top", "1"]) == 0
     found = curvature.read("h.json")
     when = json.loads(Path("wild/run.json").read_text())["diverged_at"]
-    assert found["diverged_at"] == when and f"diverged in round {when}" in capsys.readouterr().err
-    assert found["run"] == "problem/wild/fedavg/seed3" and found["images"] == 49
-    assert found["top_eigenvalue"] is found["trace"] is found["pyhessian"] is None and found["eigenvalues"] == []
+    assert found.about.diverged_at == when and f"diverged in round {when}" in capsys.readouterr().err
+    assert found.about.run == "problem/wild/fedavg/seed3" and found.about.images == 49
+    assert found.own is found.scaled is found.pyhessian is found.agreement is None and found.warnings == []
     assert not [path for path in problem.iterdir() if path.name.startswith(".")]
 
 
@@ -57,9 +59,10 @@ def test_a_hessian_of_another_run_has_the_same_fields(problem):
     for run in ("wild", "good"):
         few = ["--top", "1", "--vectors", "4", "--without-pyhessian"]
         assert cli.main(["hessian", run, *DATA, "--out", f"{run}.json", *few]) == 0
-    wild, good = curvature.read("wild.json"), curvature.read("good.json")
+    wild, good = (json.loads(Path(f"{run}.json").read_text()) for run in ("wild", "good"))
     assert wild.keys() == good.keys() and wild["scaled"].keys() == good["scaled"].keys()
-    assert curvature.read("good.json")["diverged_at"] is None
+    assert wild["top_eigenvalue"] is wild["trace"] is wild["pyhessian"] is None and wild["eigenvalues"] == []
+    assert curvature.read("good.json").about.diverged_at is None
 
 
 def test_a_run_counts_as_diverged_by_its_record_whatever_its_weights_are(problem):
@@ -67,7 +70,7 @@ def test_a_run_counts_as_diverged_by_its_record_whatever_its_weights_are(problem
     shutil.copy("good/model.safetensors", "wild/model.safetensors")
     recorded("wild")
     assert cli.main(["hessian", "wild", *DATA, "--out", "h.json"]) == 0
-    assert curvature.read("h.json")["top_eigenvalue"] is None
+    assert curvature.read("h.json").own is None
     assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3"]) == 0
     assert np.isnan(landscape_file.read("s.npz").loss).all()
 
@@ -77,7 +80,7 @@ def test_a_surface_of_a_diverged_run_has_no_losses_and_says_why(problem, capsys,
     assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3", "--way", way]) == 0
     found = landscape_file.read("s.npz")
     assert found.loss.shape == (1, 3, 3) and np.isnan(found.loss).all() and np.isnan(found.accuracy).all()
-    assert found.about["models"][0]["diverged_at"] is not None and found.x.tolist() == [-1, 0, 1]
+    assert found.about.models[0].diverged_at is not None and found.x.tolist() == [-1, 0, 1]
     assert "diverged, so without losses: problem/wild/fedavg/seed3" in capsys.readouterr().err
     assert not [path for path in problem.iterdir() if path.name.startswith(".")]
 
@@ -93,7 +96,7 @@ def test_a_diverged_model_in_a_frame_leaves_the_first_as_it_is(problem, way):
     np.testing.assert_allclose(found.loss[0], expected.loss[0], rtol=1e-12)
     np.testing.assert_array_equal(found.accuracy[0], expected.accuracy[0])
     assert np.isnan(found.loss[1]).all() and np.isnan(found.accuracy[1]).all()
-    assert [model["diverged_at"] is None for model in found.about["models"]] == [True, False]
+    assert [model.diverged_at is None for model in found.about.models] == [True, False]
     assert np.isnan(landscape_file.read(other).loss).all(), "filters that are no numbers scale no directions"
 
 
@@ -130,11 +133,11 @@ def test_a_nan_beside_a_good_model_is_an_error_where_its_run_has_not_diverged(pr
     recorded("spoilt")
     out = problem / "out" / "s.npz"
     with pytest.raises(DataError, match=r"spoilt.*1 of 72 values of conv1.weight are not finite.*not diverged"):
-        sample.surface(["good", "spoilt"], "data", "partition.npz", out, Settings(grid=3), device="cpu")
+        sample.surface(["good", "spoilt"], INPUTS, out, Settings(grid=3))
     assert not out.parent.exists()
 
 
 def test_a_record_that_does_not_say_whether_its_run_diverged_is_none(problem):
     recorded("good", lambda record: record.pop("diverged_at"))
     with pytest.raises(FlatFedError, match=r"run\.json: not the record of a run \(key 'diverged_at' is missing;"):
-        sample.surface(["good"], "data", "partition.npz", "s.npz", Settings(grid=3), device="cpu")
+        sample.surface(["good"], INPUTS, "s.npz", Settings(grid=3))

@@ -16,9 +16,10 @@ from flatfed import cli
 from flatfed.analysis import trained_model
 from flatfed.analysis.landscape import landscape_file, sample
 from flatfed.analysis.landscape.sample import Settings
+from flatfed.analysis.trained_model import Inputs
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
-from made import recorded
+from made import landscape_about, landscape_model, recorded
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,10 @@ def problem(trained, tmp_path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "problem"))
 
 
+def inputs(problem: Path) -> Inputs:
+    return Inputs(problem / "data", problem / "partition.npz", device="cpu")
+
+
 def change_model(run: Path, change) -> None:
     tensors = load_file(run / "model.safetensors")
     change(tensors)
@@ -51,9 +56,8 @@ def refused(problem: Path, message: str, *others: str, kind: str = "surface", **
     """Assert that the call is refused with ``message`` and leaves no file."""
     out = problem / "out" / "s.npz"
     runs = [problem / "run", *(problem / other for other in others)]
-    data = (problem / "data", problem / "partition.npz", out)
     with pytest.raises(FlatFedError, match=message):
-        getattr(sample, kind)(runs, *data, Settings(**{"grid": 3, **settings}), device="cpu")
+        getattr(sample, kind)(runs, inputs(problem), out, Settings(**{"grid": 3, **settings}))
     assert not out.parent.exists()
 
 
@@ -127,7 +131,7 @@ def test_settings_that_mean_nothing(problem, settings, message):
 
 
 def test_a_partition_without_test_images(problem):
-    found = trained_model.load(problem / "run", problem / "data", problem / "partition.npz", device="cpu")
+    found = trained_model.load(problem / "run", inputs(problem))
     empty = replace(found, partition=replace(found.partition, test=np.zeros(0, dtype=np.int64)))
     with pytest.raises(DataError, match="all of its 0 test images: wanted is at least one"):
         empty.choose("test", None, 0)
@@ -158,7 +162,7 @@ def test_the_command_line_makes_surface_and_line(problem, monkeypatch):
     data = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
     assert cli.main(["surface", "run", *data, "--with", "run", "--grid", "3", "--out", "s.npz", "--images", "all"]) == 0
     found = landscape_file.read("s.npz")
-    assert found.loss.shape == (2, 3, 3) and found.x.tolist() == [-1, 0, 1] and found.about["images"] == 49
+    assert found.loss.shape == (2, 3, 3) and found.x.tolist() == [-1, 0, 1] and found.about.images == 49
     assert cli.main(["surface", "run", *data, "--line-to", "run", "--grid", "5", "--out", "l.npz"]) == 0
     assert landscape_file.read("l.npz").x.tolist() == [-0.25, 0, 0.25, 0.5, 0.75, 1, 1.25]
 
@@ -173,7 +177,7 @@ def test_damaged_surfaces_are_named(tmp_path):
     np.savez(path, kind=np.array("surface"), about=np.array("{}"), **dict.fromkeys("xy", np.zeros(3)))
     with pytest.raises(DataError, match=r"s.npz: cannot be read .*format 1, but 2 is known\); delete it to make it ag"):
         landscape_file.read(path)
-    about = {"models": [{"name": "a", "scale": "paper", "digests": {"model": "0"}}]}
+    about = landscape_about([landscape_model("a")])
     landscape_file.write(
         path, landscape_file.Landscape("surface", about, *[np.zeros(3)] * 2, *[np.zeros((2, 3, 3))] * 2)
     )

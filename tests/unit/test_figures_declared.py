@@ -62,7 +62,7 @@ def make_inputs(figure: dict, root: Path) -> None:
     for path in map(root.joinpath, figure.inputs):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.name == "hessian.json":
-            path.write_text(json.dumps(made.hessian(3.0, 9.0, (3.0, 9.0))))
+            made.written(path, made.hessian(3.0, 9.0, (3.0, 9.0)))
         elif "analysis" in path.parts:
             names = [path.parts[-3], *([path.stem.split("+")[2]] if "+" in path.stem else [])]
             write(path, surface(names))
@@ -74,12 +74,7 @@ def surface(names: list[str]) -> Landscape:
     """Return a bowl around each of the models of ``names``."""
     along = np.linspace(-1, 1, 5)
     loss = np.stack([(1 + place) * (along[:, None] ** 2 + along**2) for place in range(len(names))])
-    whose = {"scale": "preview", "digests": dict.fromkeys(("dataset", "partition", "model"), made.DIGEST)}
-    whose |= {"diverged_at": None, "filter_length": 1.0}
-    models = [{"name": f"p/s/{name}/seed1", "algorithm": name, **whose} for name in names]
-    of = {"seed": 0, "set": "train", "images": 500, "images_sha256": made.DIGEST, "grid": 5, "range": 1.0}
-    about = {"models": models, "normalised": "", **of}
-    return Landscape("surface", about, along, along, loss, loss)
+    return Landscape("surface", made.landscape_about(list(map(made.landscape_model, names))), along, along, loss, loss)
 
 
 def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "preview") -> tuple[dict, Figure]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 
 import numpy as np
 import pytest
@@ -13,8 +12,8 @@ from flatfed import figures
 from flatfed.errors import DataError
 from flatfed.experiment import figures as declared
 from flatfed.figures import bars, curves, eigenvalues, histogram, palette, style, sweep
-from flatfed.runs import curvature, wanted
 from flatfed.runs import record as records_of_runs
+from flatfed.runs import wanted
 from flatfed.runs.record import PROBE_FORMAT
 
 
@@ -196,8 +195,8 @@ def test_damaged_runs_and_unknown_metrics_are_named(sweep_spec, tmp_path):
 
 def test_eigenvalues_are_means_with_pyhessians_beside(tmp_path):
     for name, value in (("1", 4.0), ("2", 6.0)):
-        (tmp_path / f"{name}.json").write_text(json.dumps(made.hessian(value, 1.0, (value + 1, 1.0))))
-    (tmp_path / "3.json").write_text(json.dumps({"format": curvature.FORMAT, "diverged_at": 7, **curvature.NONE}))
+        made.written(tmp_path / f"{name}.json", made.hessian(value, 1.0, (value + 1, 1.0)))
+    made.written(tmp_path / "3.json", made.hessian_of_diverged())
     paths = [str(tmp_path / f"{name}.json") for name in ("1", "2", "3")]
     bar = [
         {"algorithm": "dfedavg", "label": "DFedAvg", "hessians": paths},
@@ -218,13 +217,9 @@ def test_eigenvalues_are_means_with_pyhessians_beside(tmp_path):
 
 
 def test_a_hessian_of_an_earlier_version_is_on_the_left_alone(tmp_path):
-    today, earlier = made.hessian(4.0, 1.0), made.hessian(6.0, 1.0)
-    later = ("scaled", "certain", "parts", "at_once", "top_eigenvalue_images_error", "trace_images_error")
-    earlier = {key: value for key, value in earlier.items() if key not in later} | {"format": 1}
-    paths = [tmp_path / "1.json", tmp_path / "2.json"]
-    for path, record in zip(paths, (today, earlier), strict=True):
-        path.write_text(json.dumps(record))
-    bars = [{"algorithm": "dfedavg", "label": "DFedAvg", "hessians": list(map(str, paths))}]
+    paths = [made.written(tmp_path / f"{top}.json", made.hessian(top, 1.0)) for top in (4.0, 6.0)]
+    made.format_1(paths[1])
+    bars = [{"algorithm": "dfedavg", "label": "DFedAvg", "hessians": paths}]
     spec = {"figure": "f", "kind": "eigenvalues", "scale": "paper", "title": "T"}
     figure = eigenvalues.draw({**spec, "panels": [{"title": "Ring", "bars": bars}]})
     assert [[patch.get_height() for patch in axis.patches] for axis in figure.axes] == [[5.0], [0.4]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +26,9 @@ BOWL = 0.5 + 2 * AXIS[:, None] ** 2 + AXIS[None, :]  # tilted: the first coordin
 
 
 def about(names, **changes):
-    whose = {"scale": "preview", "digests": dict.fromkeys(("dataset", "partition", "model"), made.DIGEST)}
-    models = [
-        {"name": f"p/s/{name}/seed1", "algorithm": name, "filter_length": LENGTHS[name], **whose} for name in names
-    ]
+    models = [made.landscape_model(name, filter_length=LENGTHS[name]) for name in names]
     own = "to the model's own filters" if len(names) == 1 else "to the filters of the first model"
-    of = {"set": "train", "images": 1290, "images_sha256": "f" * 64, "seed": 0, "grid": 5, "range": 1.0}
-    return {"models": models, "normalised": own, **of, **changes}
+    return made.landscape_about(models, **{"images": 1290, "images_sha256": "f" * 64, "normalised": own, **changes})
 
 
 @pytest.fixture
@@ -143,8 +140,8 @@ def test_surfaces_that_do_not_compare_are_refused(spec, files, changes, words, b
     assert f"figure f: P{len(panels) - 1}: {files}/other.npz {words} {files}/one.npz (P0)" in str(caught.value)
     assert ("`set: test` in the figure" in str(caught.value)) == (list(changes) == ["images_sha256"])
     found = read(files / "other.npz")
-    found.about["models"][0]["name"] = "q~label/s/b/seed1"
-    write(files / "other.npz", found)
+    models = [replace(found.about.models[0], name="q~label/s/b/seed1")]
+    write(files / "other.npz", replace(found, about=replace(found.about, models=models)))
     if beside:
         with pytest.raises(DataError, match="do not compare"):
             surface.draw({**spec, "panels": panels})
@@ -153,8 +150,8 @@ def test_surfaces_that_do_not_compare_are_refused(spec, files, changes, words, b
 
 
 def test_surfaces_on_another_data_set_are_refused(spec, files):
-    whose = about(["b"])
-    whose["models"][0]["digests"] = {**whose["models"][0]["digests"], "dataset": "d" * 64}
+    other = made.landscape_model("b", digests=made.digests(dataset="d" * 64))
+    whose = replace(about(["b"]), models=[other])
     write(files / "other.npz", Landscape("surface", whose, AXIS, AXIS, BOWL[None], BOWL[None]))
     entries = [{"label": n, "surface": str(files / file)} for n, file in (("A", "one.npz"), ("B", "other.npz"))]
     with pytest.raises(DataError, match=r"other\.npz has losses on another data set \(SHA-256 dddddddddddd\), but"):
@@ -188,13 +185,12 @@ def test_lines_between_models(files):
 def diverge(files, name: str, *places: int) -> None:
     """Have the runs of models of a file diverge in round 7; the others of the file keep their losses."""
     found = read(files / name)
-    for place in places:
-        found.about["models"][place]["diverged_at"] = 7
+    models = [replace(model, diverged_at=7 if i in places else None) for i, model in enumerate(found.about.models)]
     if found.kind == "line":
         found.loss[:] = found.accuracy[:] = np.nan
     else:
         found.loss[list(places)] = found.accuracy[list(places)] = np.nan
-    write(files / name, found)
+    write(files / name, replace(found, about=replace(found.about, models=models)))
 
 
 def test_the_panel_of_a_run_that_diverged_is_empty_and_says_so(spec, files):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import made
 from flatfed.errors import DataError
-from flatfed.runs import curvature
+from flatfed.runs.curvature import Converged
 
 PATH = Path(__file__).parents[2] / "benchmarks" / "flatness.py"
 
@@ -24,11 +24,9 @@ def flatness():
 
 
 def write(folder: Path, algorithm: str, seed: int, top: float, **changes) -> None:
-    path = folder / algorithm / f"seed{seed}" / "hessian.json"
-    path.parent.mkdir(parents=True)
-    about = {"images": 9, "images_of": 20, "seed": 0, "precision": "float32", "settings": {"top": 1}}
-    about["converged"] = {"eigenvalues": True, "trace": seed != 2}
-    path.write_text(json.dumps({**made.hessian(top, 10 * top, **about), **changes}))
+    found = made.hessian(top, 10 * top, **changes)
+    own = replace(found.own, converged=Converged(eigenvalues=True, trace=seed != 2))
+    made.written(folder / algorithm / f"seed{seed}" / "hessian.json", replace(found, own=own))
 
 
 def test_the_interval_is_that_of_the_paired_differences(flatness, tmp_path):
@@ -49,8 +47,7 @@ def test_files_of_format_1_are_compared_by_what_they_have(flatness, tmp_path):
         for seed in (1, 2, 3):
             write(tmp_path, algorithm, seed, top)
             if algorithm == "fedsam":
-                path = tmp_path / algorithm / f"seed{seed}" / "hessian.json"
-                path.write_text(json.dumps({**json.loads(path.read_text()), "format": 1}))
+                made.format_1(tmp_path / algorithm / f"seed{seed}" / "hessian.json")
     lines = flatness.compared(tmp_path, "fedavg", ["fedsam"])[2:]
     assert [line.split(" | ")[0] for line in lines] == ["| fedsam, top eigenvalue", "| fedsam, trace"]
 
@@ -65,9 +62,9 @@ def test_two_seeds_get_no_interval(flatness, tmp_path):
 def test_a_run_that_diverged_is_named_and_its_seed_not_left_out(flatness, tmp_path):
     for seed in (1, 2, 3):
         write(tmp_path, "fedavg", seed, 5)
-        none = {"diverged_at": 7, **curvature.NONE} if seed == 2 else {}
-        write(tmp_path, "fedsam", seed, 4, **none)
+        write(tmp_path, "fedsam", seed, 4)
         write(tmp_path, "fedsmoo", seed, 3)
+    made.written(tmp_path / "fedsam/seed2/hessian.json", made.hessian_of_diverged())
     lines = flatness.compared(tmp_path, "fedavg", ["fedsam", "fedsmoo"])[2:]
     assert [line for line in lines if "diverged: fedsam, seed 2, in round 7" in line] == lines[:4]
     assert "| 3 | 5 | 3 | -2, -2, -2 | -2 [-2, -2] |" in lines[4]

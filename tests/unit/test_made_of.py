@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import made
 from flatfed import figures
-from flatfed.analysis.landscape.landscape_file import Landscape, write
+from flatfed.analysis.landscape import landscape_file
 from flatfed.data import dataset, partition
 from flatfed.errors import DataError
 from flatfed.files import digest_file
-from flatfed.runs import curvature as hessians
 from flatfed.runs import record as records
 from flatfed.runs import wanted
 from flatfed.tables import made_of
@@ -21,19 +20,16 @@ from flatfed.tables import made_of
 DEAL = {"dataset": "data", "classes": 2, "scheme": "iid", "clients": 2, "sampler": "keyed"}
 
 
-def model(run: str) -> dict:
+def model(run: str) -> landscape_file.Model:
     """Return what an analysis of ``run`` says of its model."""
     record = records.read_finished(run)
-    digests = {"dataset": record.dataset_digest, "partition": record.partition_digest}
-    digests["model"] = digest_file(f"{run}/model.safetensors")
+    digests = made.digests(
+        dataset=record.dataset_digest,
+        partition=record.partition_digest,
+        model=digest_file(f"{run}/model.safetensors"),
+    )
     ids = record.description
-    return {
-        "name": record.name,
-        "algorithm": ids["algorithm"],
-        "scale": ids["scale"],
-        "digests": digests,
-        "diverged_at": None,
-    }
+    return made.landscape_model(ids["algorithm"], name=record.name, scale=ids["scale"], digests=digests)
 
 
 @pytest.fixture
@@ -54,23 +50,20 @@ def spec(kind: str, panel: dict) -> dict:
     return {**said, "panels": [{"title": "P", **panel}]}
 
 
-def landscape(path, kind: str, models: list[dict]) -> str:
+def landscape(path, kind: str, models: list[landscape_file.Model]) -> str:
     along = np.linspace(-1, 1, 5)
     square = np.stack([along[:, None] ** 2 + along**2 + 1 for _ in models])
     values = (along, square) if kind == "surface" else (np.zeros(0), along**2)
-    of = {"seed": 0, "set": "train", "images": 9, "images_sha256": "0" * 64, "grid": 5, "range": 1.0}
-    about = {"models": [{"filter_length": 1.0, **one} for one in models], "normalised": "", **of}
-    write(path, Landscape(kind, about, along, values[0], values[1], values[1]))
+    about = made.landscape_about(models)
+    landscape_file.write(path, landscape_file.Landscape(kind, about, along, values[0], values[1], values[1]))
     return str(path)
 
 
-def hessian(path, of: dict) -> str:
-    whose = {"run": of["name"], "scale": of["scale"], "digests": of.get("digests")}
-    path.write_text(json.dumps({"format": hessians.FORMAT, **whose, "diverged_at": 1, **hessians.NONE}))
-    return str(path)
+def hessian(path, of: landscape_file.Model) -> str:
+    return made.written(path, made.hessian_of_diverged(run=of.name, scale=of.scale, digests=of.digests))
 
 
-def analysed(kind: str, folder, of: list[dict], runs: list[str]) -> dict:
+def analysed(kind: str, folder, of: list[landscape_file.Model], runs: list[str]) -> dict:
     """Return the specification of a figure of analyses of models ``of``, which are to be those of ``runs``."""
     if kind == "eigenvalues":
         files = [hessian(folder / f"{place}.json", one) for place, one in enumerate(of)]
@@ -89,11 +82,11 @@ def test_an_analysis_is_of_the_model_that_is_asked_for(kind, runs, tmp_path):
     drawn = (tmp_path / "f.png").read_bytes()
     with pytest.raises(DataError, match=r"is of another run: protocol/split/one/seed1 at paper scale, wanted .*/two/"):
         figures.make(analysed(kind, tmp_path, [one, one], runs), tmp_path)
-    retrained = {**two, "digests": {**two["digests"], "model": "f" * 64}}
+    retrained = replace(two, digests=replace(two.digests, model="f" * 64))
     with pytest.raises(DataError, match=r"was made with another model \(SHA-256 ffffffffffff\) than .*/two/seed1 has"):
         figures.make(analysed(kind, tmp_path, [one, retrained], runs), tmp_path)
-    nameless = {key: value for key, value in two.items() if key != "digests"}
-    with pytest.raises(DataError, match=r"does not say whose model it is of \((KeyError|TypeError)"):
+    nameless = replace(two, digests=None)
+    with pytest.raises(DataError, match=r"cannot be read as a .*digests: null is not a mapping"):
         figures.make(analysed(kind, tmp_path, [one, nameless], runs), tmp_path)
     assert (tmp_path / "f.png").read_bytes() == drawn
 

@@ -9,20 +9,17 @@ from pathlib import Path
 
 import pytest
 
+import made as fixtures
 from flatfed import forms
 from flatfed.errors import DataError
-from flatfed.runs import curvature
 from flatfed.specs.cell import Cell
 from flatfed.specs.pages import ReportSpec
 from flatfed.specs.table import TableSpec
 from flatfed.tables import cells, report, write
-from made import DIGEST, asked, cell_spec, made_of
-from made import hessian as made_hessian
+from made import asked, cell_spec, made_of
 from made import run as make_run
 
 OF = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "scale": "paper"}
-IDS = {"run": "p/s/a/seed1", "scale": "paper"}
-DIGESTS = {"model": DIGEST, "dataset": DIGEST, "partition": DIGEST}
 METRICS = {"x.top": "hessian_top_eigenvalue", "x.trace": "hessian_trace"}
 #: What two traces may be apart: errors 3 and 4 of 32 and 64 degrees of freedom are 5 of 95 (25^2 / (81/32 + 256/64)
 #: is 95.7), whose 0.99865 quantile of Student's t is 3.0809.
@@ -31,16 +28,7 @@ APART = 5 * 3.0809
 
 def make_hessian(path: Path, top: tuple[float, float], trace: tuple[float, float], **changes) -> str:
     """Write a hessian.json: ours and PyHessian's; residuals 0.02 and 0.01, standard errors of the traces 3 and 4."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    record = made_hessian(top[0], trace[0], (top[1], trace[1]), **IDS, digests=DIGESTS)
-    path.write_text(json.dumps({**record, **changes}))
-    return str(path)
-
-
-def make_diverged(path: Path) -> str:
-    said = {"format": curvature.FORMAT, **IDS, "digests": DIGESTS, "diverged_at": 7, **curvature.NONE}
-    path.write_text(json.dumps(said))
-    return str(path)
+    return fixtures.written(path, fixtures.hessian(top[0], trace[0], (top[1], trace[1]), **changes))
 
 
 def make_cell(folder: Path, column: str, row: str, paths: list[str], scale: str = "paper") -> Cell:
@@ -150,7 +138,7 @@ def test_the_report_counts_the_warnings_of_its_tables(tmp_path):
 
 
 def test_without_pyhessians_estimate_the_table_is_as_any_other(tmp_path):
-    alone = make_hessian(tmp_path / "1", (1, 1), (2, 2), pyhessian=None, agreement=None)
+    alone = fixtures.written(tmp_path / "1", fixtures.hessian(1, 2))
     both = make_hessian(tmp_path / "2", (1, 1), (2, 2))
     assert make_cell(tmp_path, "x.trace", "a", [alone, both]).beside is None
     texts = made(tmp_path)
@@ -158,7 +146,10 @@ def test_without_pyhessians_estimate_the_table_is_as_any_other(tmp_path):
 
 
 def test_a_diverged_run_makes_its_cells_diverged(tmp_path):
-    paths = [make_hessian(tmp_path / "1", (10, 10), (100, 100)), make_diverged(tmp_path / "2")]
+    paths = [
+        make_hessian(tmp_path / "1", (10, 10), (100, 100)),
+        fixtures.written(tmp_path / "2", fixtures.hessian_of_diverged()),
+    ]
     for column, ours in (("x.top", 10), ("x.trace", 100)):
         cell = make_cell(tmp_path, column, "a", paths)
         assert (cell.status, cell.value, cell.values, cell.beside) == ("diverged", None, [ours, None], None)

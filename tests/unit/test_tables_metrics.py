@@ -227,9 +227,7 @@ def test_declared_costs_are_those_of_fedlesam_table_7(make, algorithm, stored, s
 def test_analyses_are_read_per_run_and_missing_where_they_are_not_made(make, tmp_path):
     runs = [make_run(tmp_path / name, [0.1, 0.2, 0.3]) for name in ("x", "y")]
     for name, number in (("a", 10.0), ("b", 14.0)):
-        own = {"run": "p/s/a/seed1", "scale": "paper"}
-        own["digests"] = {"model": "m", "dataset": made.DIGEST, "partition": made.DIGEST}
-        (tmp_path / name).write_text(json.dumps(made.hessian(number, 100.0, **own)))
+        made.written(tmp_path / name, made.hessian(number, 100.0))
     paths = [str(tmp_path / "a"), str(tmp_path / "b")]
     assert make("hessian_top_eigenvalue", "number", runs, analyses=paths).value == 12.0
     gone = make("hessian_trace", "number", runs, analyses=[*paths[:1], str(tmp_path / "c")])
@@ -241,9 +239,7 @@ def test_analyses_are_read_per_run_and_missing_where_they_are_not_made(make, tmp
 
 def test_an_analysis_of_format_1_has_nothing_scaled(make, tmp_path):
     run = make_run(tmp_path / "x", [0.1, 0.2, 0.3])
-    own = {"run": "p/s/a/seed1", "scale": "paper"}
-    own["digests"] = {"model": "m", "dataset": made.DIGEST, "partition": made.DIGEST}
-    (tmp_path / "a").write_text(json.dumps({**made.hessian(10.0, 100.0, **own), "format": 1}))
+    made.format_1(made.written(tmp_path / "a", made.hessian(10.0, 100.0)))
     found = make("hessian_trace", "number", [run], analyses=[str(tmp_path / "a")])
     assert (found.value, found.errors) == (100.0, None)
     with pytest.raises(DataError, match=r"p/s/a/seed1: its hessian.json is of format 1, without the Hessian scaled"):
@@ -255,12 +251,11 @@ def test_an_analysis_of_another_model_or_other_data_is_refused(make, tmp_path, w
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "model.safetensors").write_bytes(b"weights")
     run = make_run(tmp_path / "x", [0.1, 0.2, 0.3])
-    own = {"run": "p/s/a/seed1", "scale": "paper"}
-    digests = {"model": digest_file(Path(run, "model.safetensors")), "dataset": made.DIGEST, "partition": made.DIGEST}
-    hessian = tmp_path / "hessian.json"
+    model = digest_file(Path(run, "model.safetensors"))
+    hessian, own = tmp_path / "hessian.json", {}
 
     def cell(**changed):
-        hessian.write_text(json.dumps(made.hessian(1.0, 1.0, **own, digests={**digests, **changed})))
+        made.written(hessian, made.hessian(1.0, 1.0, **own, digests=made.digests(**{"model": model, **changed})))
         return make("hessian_trace", "number", [run], analyses=[str(hessian)])
 
     assert cell().value == 1.0

@@ -15,27 +15,41 @@ from safetensors.torch import load as load_tensors
 from torch import Tensor, nn
 
 from flatfed import models
+from flatfed.data import augment
 from flatfed.data.partition import Partition
 from flatfed.data.streams import stream
 from flatfed.engine.job.inputs import load_data
 from flatfed.engine.job.machine import pick_device, set_up
 from flatfed.engine.layout import Layout
 from flatfed.engine.precision import STATE
-from flatfed.engine.resident import Resident, placed
+from flatfed.engine.resident import Resident
 from flatfed.engine.speed import products
 from flatfed.errors import DataError, unknown
 from flatfed.runs import record as records
 from flatfed.runs.record import RunRecord
+from flatfed.runs.wanted import Digests
 
 SETS = ("train", "test")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Folder of the ``dataset`` and file of the ``partition`` that runs were trained on; where they are analysed.
+
+    ``device``: auto, cpu or cuda; ``threads``: CPU threads of torch.
+    """
+
+    dataset: str | os.PathLike[str]
+    partition: str | os.PathLike[str]
+    device: str = "auto"
+    threads: int = 1
 
 
 @dataclass(frozen=True)
 class Trained:
     """The weights ``row`` (parameters,) that a run ended with, and ``model``, in eval mode, to put them into.
 
-    ``record`` is run.json, ``partition`` and ``data`` what the run was trained on, ``digests`` the SHA-256 of what
-    decides every number taken from it: run description, model file, dataset, partition.
+    ``record`` is run.json, ``partition`` and ``data`` what the run was trained on.
     """
 
     folder: Path
@@ -45,7 +59,7 @@ class Trained:
     row: Tensor
     data: Resident
     partition: Partition
-    digests: dict[str, str]
+    digests: Digests
 
     @property
     def description(self) -> dict[str, Any]:
@@ -57,10 +71,9 @@ class Trained:
         """``<protocol>/<split>/<algorithm>/seed<k>``."""
         return self.record.name
 
-    @property
-    def diverged_at(self) -> int | None:
-        """The round in which the run diverged, whose weights need be no numbers; None for any other run."""
-        return self.record.diverged_at
+    def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return normalised images (n, channels, height, width) and labels (n,) at the positions ``index`` (n,)."""
+        return augment.channels_last(self.data.batch(index)), self.data.labels[index]
 
     def choose(self, which: str, count: int | None, seed: int) -> Tensor:
         """Return the positions (n,) of ``count`` images of the set ``which``, drawn without replacement, sorted.
@@ -82,28 +95,23 @@ class Trained:
         return torch.from_numpy(everything).to(self.row.device)
 
 
-def load(
-    run: str | os.PathLike[str],
-    dataset: str | os.PathLike[str],
-    partition: str | os.PathLike[str],
-    *,
-    device: str = "auto",
-    threads: int = 1,
-    precision: str | None = None,
-) -> Trained:
+def load(run: str | os.PathLike[str], inputs: Inputs, precision: str | None = None) -> Trained:
     """Return the finished run in folder ``run`` with its data; ``precision`` float32 or float64, the run's if None.
 
     Raises DataError where the folder holds no finished run, the model file does not fit the model or holds a value that
     is not finite though the run did not diverge, or dataset or partition are not those of the run; FlatFedError for a
     missing device.
     """
-    set_up(threads)  # as in training, TF32 included: losses are those that the run saw
+    set_up(inputs.threads)  # as in training, TF32 included: losses are those that the run saw
     run = Path(run)
     record = records.read_finished(run)
     description = record.description
-    place = pick_device(device)
-    data, dealt = load_data(description, dataset, partition)
-    for key, found, path in (("dataset", data.digest, dataset), ("partition", dealt.digest, partition)):
+    place = pick_device(inputs.device)
+    data, dealt = load_data(description, inputs.dataset, inputs.partition)
+    for key, found, path in (
+        ("dataset", data.digest, inputs.dataset),
+        ("partition", dealt.digest, inputs.partition),
+    ):
         if (wanted := getattr(record, f"{key}_digest")) != found:
             raise DataError(
                 f"{path}: not the {key} of {run} (digest {found[:12]}, but the run was made with {wanted[:12]})"
@@ -115,26 +123,13 @@ def load(
     model.to(place, dtype).eval().requires_grad_(False)
     layout = Layout.of(model)
     record.check_files(run, records.MODEL)
-    row, digest = weights(run, record, layout)
-    resident = Resident(
-        placed(data.images, place),
-        torch.from_numpy(np.asarray(data.labels)).to(place),
-        torch.tensor(about["mean"], dtype=dtype, device=place),
-        torch.tensor(about["std"], dtype=dtype, device=place),
-        dtype,
-        "none",
-    )
-    digests = {
-        "run": record.description_digest,
-        "model": digest,
-        "dataset": data.digest,
-        "partition": dealt.digest,
-    }
+    row, digests = read_weights(run, record, layout)
+    resident = Resident.of(data, about, "none", place, dtype)
     return Trained(run, record, model, layout, row.to(place, dtype), resident, dealt, digests)
 
 
-def weights(run: str | os.PathLike[str], record: RunRecord, layout: Layout) -> tuple[Tensor, str]:
-    """Return the flat row (parameters,) of the run's model file, on the CPU, and the file's SHA-256.
+def read_weights(run: str | os.PathLike[str], record: RunRecord, layout: Layout) -> tuple[Tensor, Digests]:
+    """Return the flat row (parameters,) of the run's model file, on the CPU, and the digests of the run.
 
     Raises DataError where the file is absent or damaged, has other tensors than ``layout``, naming the first, or,
     though the run did not diverge, holds a value that is not finite.
@@ -163,4 +158,5 @@ def weights(run: str | os.PathLike[str], record: RunRecord, layout: Layout) -> t
                 f"{path}: {wrong} of {found[name].numel()} values of {name} are not finite, and yet the run has not "
                 "diverged; train it again"
             )
-    return torch.cat([found[name].reshape(-1) for name in layout.names]), hashlib.sha256(content).hexdigest()
+    row = torch.cat([found[name].reshape(-1) for name in layout.names])
+    return row, Digests.of_run(record, hashlib.sha256(content).hexdigest())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from flatfed.commands import arguments, kinds, run_record
+from flatfed.commands import analysed_run, arguments
 
 DETAIL = "Prints test loss and test accuracy, computed anew from model.safetensors."
 EXAMPLE = f"""\
@@ -15,15 +15,13 @@ python -m flatfed evaluate {arguments.RUN} \\
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
-    sub.add_argument("run", type=kinds.folder, metavar="RUN_FOLDER", help="a finished run")
-    arguments.add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
-    arguments.add_path(sub, "--partition", "NPZ", "file that `partition` made")
+    analysed_run.add(sub)
     arguments.add_device(sub)
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the scores as JSON."""
-    run_record.read(options.run / "run.json")
+    analysed_run.check(options.run)
     from flatfed.engine.job.scores import evaluate
 
     place = {"device": options.device, "threads": options.threads}

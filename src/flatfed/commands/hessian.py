@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
+from dataclasses import fields
 
-from flatfed import gpus
-from flatfed.commands import arguments, kinds, run_record
-from flatfed.commands.surface import images, seed
-from flatfed.errors import FlatFedError
+from flatfed.commands import analysed_run, arguments, kinds
 
 DETAIL = """\
 Writes JSON (fields: flatfed.runs.curvature): of the Hessian H of the run's training loss, at its final model,
@@ -37,12 +34,14 @@ python -m flatfed hessian {arguments.RUN} \\
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
-    sub.add_argument("run", type=kinds.folder, metavar="RUN_FOLDER", help="a finished run")
-    arguments.add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
-    arguments.add_path(sub, "--partition", "NPZ", "file that `partition` made, the run's own")
+    analysed_run.add(sub)
     arguments.add_path(sub, "--out", "JSON", "file to write")
     sub.add_argument(
-        "--images", type=images, default=4096, metavar="N", help="training images, drawn by the seed, or all (4096)"
+        "--images",
+        type=kinds.images,
+        default=4096,
+        metavar="N",
+        help="training images, drawn by the seed, or all (4096)",
     )
     for option, default, metavar, meaning in (
         ("--top", 5, "K", "eigenvalues"),
@@ -60,8 +59,13 @@ def add(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--residual", type=share, default=0.01, help="of an eigenvalue, that ends the search (0.01)")
     sub.add_argument("--trace-error", type=share, default=0.05, help="standard error / trace that is enough (0.05)")
     sub.add_argument("--precision", choices=("float32", "float64"), default="float32", help="(default: float32)")
-    sub.add_argument("--seed", type=seed, default=0, metavar="N", help="draws images and vectors (default: 0)")
-    sub.add_argument("--without-pyhessian", action="store_true", help="our own estimate only, in about half the time")
+    sub.add_argument("--seed", type=kinds.seed, default=0, metavar="N", help="draws images and vectors (default: 0)")
+    sub.add_argument(
+        "--without-pyhessian",
+        dest="pyhessian",
+        action="store_false",
+        help="our own estimate only, in about half the time",
+    )
     arguments.add_device(sub)
 
 
@@ -78,28 +82,10 @@ def share(text: str) -> float:
 
 def run(options: argparse.Namespace) -> None:
     """Estimate what the command line asks for; FlatFedError for what cannot be."""
-    if options.out.suffix != ".json":
-        raise FlatFedError(f"--out {options.out}: a file name that ends in .json is wanted")
-    device = gpus.demanded(options.device)
-    run_record.read(options.run / "run.json")
-    with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
-        from flatfed.analysis.hessian import measure as hessians
+    with analysed_run.analysing(options, ".json", options.run) as device:
+        from flatfed.analysis.hessian.measure import Settings, hessian
+        from flatfed.analysis.trained_model import Inputs
 
-        settings = hessians.Settings(
-            images=options.images,
-            top=options.top,
-            residual=options.residual,
-            products=options.products,
-            trace_error=options.trace_error,
-            vectors=options.vectors,
-            parts=options.parts,
-            density_vectors=options.density_vectors,
-            steps=options.steps,
-            block=options.block,
-            micro_batch=options.micro_batch,
-            precision=options.precision,
-            seed=options.seed,
-            pyhessian=not options.without_pyhessian,
-        )
-        data = (options.dataset, options.partition, options.out)
-        hessians.hessian(options.run, *data, settings, device=device, threads=options.threads)
+        settings = Settings(**{each.name: getattr(options, each.name) for each in fields(Settings)})
+        inputs = Inputs(options.dataset, options.partition, device, options.threads)
+        hessian(options.run, inputs, options.out, settings)

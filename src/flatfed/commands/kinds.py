@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import instead
+from flatfed.runs import record as records
 
 CONFIG = "--config"
 
@@ -52,6 +53,18 @@ def count(text: str) -> int:
     return int(text)
 
 
+def images(text: str) -> int | None:
+    """Read a number of images, None for ``all``."""
+    return None if text == "all" else count(text)
+
+
+def seed(text: str) -> int:
+    """Read a seed of the random streams, a whole number in [0, 2^32)."""
+    if not text.isdigit() or int(text) >= 1 << 32:
+        raise argparse.ArgumentTypeError(f"{text!r}: a whole number from 0 to {(1 << 32) - 1} is wanted")
+    return int(text)
+
+
 def file(text: str) -> Path:
     """Read the path of a file, to be read or written: there or not, but no folder and in none that is a file."""
     path = _standing(text)
@@ -86,7 +99,7 @@ def record(text: str) -> Path:
     path = _standing(text)
     if not path.is_dir():
         return path
-    there = [path / name for name in ("run.json", "run.so-far.json") if (path / name).is_file()]
+    there = [path / name for name in (records.RECORD, records.RECORD_SO_FAR) if (path / name).is_file()]
     if not there:
         raise argparse.ArgumentTypeError(f"{text!r} is a folder without a run.json; a run's folder or record is wanted")
     return there[0]

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 
-from flatfed import gpus
-from flatfed.commands import arguments, kinds, run_record
-from flatfed.errors import FlatFedError
+from flatfed.commands import analysed_run, arguments, kinds
 
 #: How far a surface goes, in filter norms, and a line beyond either model, in lengths of the way between them.
 RANGES = {"surface": 1.0, "line": 0.25}
@@ -33,7 +30,7 @@ python -m flatfed surface {arguments.RUN} \\
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
-    sub.add_argument("run", type=kinds.folder, metavar="RUN_FOLDER", help="a finished run")
+    analysed_run.add(sub, "RUN_FOLDER's own")
     other = sub.add_mutually_exclusive_group()
     other.add_argument(
         "--with",
@@ -47,8 +44,6 @@ def add(sub: argparse.ArgumentParser) -> None:
     other.add_argument(
         "--line-to", type=kinds.folder, metavar="OTHER_RUN", help="the line to the model of this run instead"
     )
-    arguments.add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
-    arguments.add_path(sub, "--partition", "NPZ", "file that `partition` made, RUN_FOLDER's own")
     arguments.add_path(sub, "--out", "NPZ", "file to write")
     sub.add_argument(
         "--grid",
@@ -66,9 +61,13 @@ def add(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument("--set", choices=("train", "test"), default="train", help="which images (default: train)")
     sub.add_argument(
-        "--images", type=images, default=4096, metavar="N", help="how many of them, drawn by the seed (default: 4096)"
+        "--images",
+        type=kinds.images,
+        default=4096,
+        metavar="N",
+        help="how many of them, drawn by the seed (default: 4096)",
     )
-    sub.add_argument("--seed", type=seed, default=0, metavar="N", help="draws directions and images (default: 0)")
+    sub.add_argument("--seed", type=kinds.seed, default=0, metavar="N", help="draws directions and images (default: 0)")
     sub.add_argument(
         "--way",
         choices=("auto", "sequential", "stacked"),
@@ -79,37 +78,16 @@ def add(sub: argparse.ArgumentParser) -> None:
     arguments.add_device(sub)
 
 
-def images(text: str) -> int | None:
-    """Read a number of images, None for ``all``."""
-    return None if text == "all" else kinds.count(text)
-
-
-def seed(text: str) -> int:
-    """Read a seed of the random streams, a whole number in [0, 2^32)."""
-    if not text.isdigit() or int(text) >= 1 << 32:
-        raise argparse.ArgumentTypeError(f"{text!r}: a whole number from 0 to {(1 << 32) - 1} is wanted")
-    return int(text)
-
-
 def run(options: argparse.Namespace) -> None:
     """Make the surface or line that the command line asks for; FlatFedError for what cannot be made."""
-    if options.out.suffix != ".npz":
-        raise FlatFedError(f"--out {options.out}: a file name that ends in .npz is wanted")
-    device = gpus.demanded(options.device)
-    for run in [options.run, *options.others, *([options.line_to] if options.line_to else [])]:
-        run_record.read(run / "run.json")
-    with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
+    kind, others = ("line", [options.line_to]) if options.line_to else ("surface", options.others)
+    runs = [options.run, *others]
+    with analysed_run.analysing(options, ".npz", *runs) as device:
         from flatfed.analysis.landscape import sample
+        from flatfed.analysis.trained_model import Inputs
 
-        kind, others = ("line", [options.line_to]) if options.line_to else ("surface", options.others)
-        settings = sample.Settings(
-            options.grid,
-            RANGES[kind] if options.range is None else options.range,
-            options.set,
-            options.images,
-            options.seed,
-            options.way,
-        )
+        reach = RANGES[kind] if options.range is None else options.range
+        settings = sample.Settings(options.grid, reach, options.set, options.images, options.seed, options.way)
+        inputs = Inputs(options.dataset, options.partition, device, options.threads)
         make = {"line": sample.line, "surface": sample.surface}[kind]
-        data = (options.dataset, options.partition, options.out)
-        make([options.run, *others], *data, settings, device=device, threads=options.threads)
+        make(runs, inputs, options.out, settings)

@@ -156,7 +156,7 @@ def flatness(experiment: Experiment, scale: str, columns: list[Column], printed:
     """
     read = [column for column in columns if column.metric and METRICS[column.metric].source == "analysis"]
     said = of_hessians(experiment, scale, [column.protocol for column in read], printed)
-    if any(curvature.METRICS[column.metric][0] for column in read):
+    if any(curvature.METRICS[column.metric].scaled for column in read):
         said.append(SCALED)
     return said
 

@@ -26,7 +26,8 @@ from matplotlib.figure import Figure
 from flatfed.figures.bars import FILLED
 from flatfed.figures.palette import style
 from flatfed.figures.style import WIDTH, caption, legend
-from flatfed.runs import curvature
+from flatfed.runs import curvature, uncertainty
+from flatfed.runs.curvature import Hessian
 
 #: Metric -> what stands over its axis.
 METRICS = {
@@ -44,7 +45,7 @@ def draw(spec: dict[str, Any]) -> Figure:
         figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.9), layout="constrained")
     bars = [bar for panel in spec["panels"] for bar in panel["bars"]]
     read = [[curvature.read(path) for path in bar["hessians"] if Path(path).is_file()] for bar in bars]
-    finished = [[record for record in found if record["diverged_at"] is None] for found in read]
+    finished = [[hessian for hessian in found if hessian.about.diverged_at is None] for found in read]
     entries: dict[str, Any] = {}
     for axis, (metric, title) in zip(axes, METRICS.items(), strict=True):
         _draw(axis, spec["panels"], finished, metric, entries)
@@ -57,19 +58,19 @@ def draw(spec: dict[str, Any]) -> Figure:
 def _draw(
     axis: Axes,
     panels: list[dict[str, Any]],
-    finished: list[list[dict[str, Any]]],
+    finished: list[list[Hessian]],
     metric: str,
     entries: dict[str, Any],
 ) -> None:
-    """Draw a bar of ``metric`` for each of ``finished``, the records of all panels' bars; add to the legend."""
+    """Draw a bar of ``metric`` for each of ``finished``, the Hessians of all panels' bars; add to the legend."""
     titles: dict[float, str] = {}
     rows, middle = iter(finished), 0
     for panel in panels:
         titles[middle + (len(panel["bars"]) - 1) / 2] = panel["title"]
         for bar in panel["bars"]:
-            found = [record for record in next(rows) if curvature.has(record, metric)]
-            ours = [curvature.value(record, metric) for record in found]
-            theirs = [other for other in (curvature.theirs(record, metric) for record in found) if other is not None]
+            found = [hessian for hessian in next(rows) if hessian.has(metric)]
+            ours = [hessian.value(metric) for hessian in found]
+            theirs = [other for other in (hessian.theirs(metric) for hessian in found) if other is not None]
             height = statistics.fmean(ours) if ours else 0.0
             entries[bar["label"]] = axis.bar(middle, height, FILLED, color=style(bar["algorithm"])[0])
             if theirs:
@@ -90,10 +91,10 @@ def _draw(
     axis.set_ylim(0, axis.get_ylim()[1] * 1.08)
 
 
-def _reading(bars: list[dict[str, Any]], read: list[list[dict[str, Any]]], finished: list[list[dict[str, Any]]]) -> str:
+def _reading(bars: list[dict[str, Any]], read: list[list[Hessian]], finished: list[list[Hessian]]) -> str:
     """Say what bar and diamond are, how well a bar is known, and what is not there."""
     seeds = sorted({len(found) for found in finished if found})
-    every = [record for found in finished for record in found]
+    every = [hessian for found in finished for hessian in found]
     said = "Bar: Hessian of the training loss at the final model, by Lanczos; " + (
         "mean over seeds" if max(seeds, default=0) > 1 else "one seed"
     )
@@ -103,14 +104,14 @@ def _reading(bars: list[dict[str, Any]], read: list[list[dict[str, Any]]], finis
         " Scaled: of diag(|w|) H diag(|w|). Filters of other lengths can leave a model the same function and change H; "
         "this they leave as it is. Where only the left bar is lower, their lengths may be all that differs."
     )
-    old = sum(not curvature.has(record, metric) for record in every for metric in METRICS)
-    errors = [] if old else [curvature.errors(every, metric) for metric in METRICS]
+    old = sum(not hessian.has(metric) for hessian in every for metric in METRICS)
+    errors = [] if old else [uncertainty.errors(every, metric) for metric in METRICS]
     if errors and None not in errors:
         shares = " and ".join(f"{100 * error['images']:.2g} %" for error in errors)
         said += f" Standard error of the choice of images, of one seed, at most {shares} (left and right)."
     absent = sum(len(bar["hessians"]) for bar in bars) - sum(map(len, read))
     diverged = sum(map(len, read)) - len(every)
-    warned = sum(bool(record["warnings"]) for record in every)
+    warned = sum(bool(hessian.warnings) for hessian in every)
     said += f" {absent} Hessians are missing." if absent else ""
     said += f" {diverged} runs diverged and are left out." if diverged else ""
     said += (

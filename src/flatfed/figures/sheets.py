@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flatfed.analysis.landscape.landscape_file import Landscape, read
+from flatfed.analysis.landscape.landscape_file import About, Landscape, read
 from flatfed.errors import DataError, unknown
 
 #: Metric -> (axis label with unit, printed units in one stored unit).
@@ -48,7 +48,7 @@ class Sheet:
     x: np.ndarray
     y: np.ndarray
     z: np.ndarray
-    about: dict[str, Any]
+    about: About
     diverged: str = ""
 
 
@@ -59,12 +59,12 @@ def why_empty(panel: list[Sheet | None]) -> str:
     return "\n".join(dict.fromkeys(sheet.diverged for sheet in panel if sheet.diverged))
 
 
-def diverged(about: dict[str, Any], model: int) -> str:
+def diverged(about: About, model: int) -> str:
     """Say whose run diverged, so that a file holds no values of ``model``: its own, or that which lends the scale."""
     for place in (model, 0):
-        when = about["models"][place].get("diverged_at")
-        if when is not None:
-            return f"{about['models'][place]['algorithm']} diverged in round {when}"
+        whose = about.models[place]
+        if whose.diverged_at is not None:
+            return f"{whose.algorithm} diverged in round {whose.diverged_at}"
     return ""
 
 
@@ -93,7 +93,7 @@ def _hold_alike(spec: dict[str, Any], found: list[list[Sheet | None]]) -> None:
     firsts: dict[str, tuple[str, Sheet]] = {}
     for panel, made in zip(spec["panels"], found, strict=True):
         for sheet in filter(None, made):
-            protocol = sheet.about["models"][sheet.model]["name"].split("/")[0].partition("~")[0]
+            protocol = sheet.about.models[sheet.model].name.split("/")[0].partition("~")[0]
             for group in (f"panel {panel['title']}", protocol):
                 where, first = firsts.setdefault(group, (panel["title"], sheet))
                 for key, words in ALIKE.items():
@@ -109,8 +109,9 @@ def _hold_alike(spec: dict[str, Any], found: list[list[Sheet | None]]) -> None:
 def _compared(sheet: Sheet, key: str) -> Any:
     """Return what a surface has of a key of :data:`ALIKE`, digests cut short."""
     if key == "dataset":
-        return sheet.about["models"][sheet.model]["digests"]["dataset"][:12]
-    return sheet.about[key][:12] if key == "images_sha256" else sheet.about[key]
+        return sheet.about.models[sheet.model].digests.dataset[:12]
+    value = getattr(sheet.about, key)
+    return value[:12] if key == "images_sha256" else value
 
 
 def reading(found: list[list[Sheet | None]]) -> str:
@@ -119,8 +120,8 @@ def reading(found: list[list[Sheet | None]]) -> str:
     absent = sum(sheet is None for panel in found for sheet in panel)
     said = []
     if there:
-        seeds = ", ".join(str(seed) for seed in sorted({sheet.about["seed"] for sheet in there}))
-        framed = [sheet for sheet in there if len(sheet.about["models"]) > 1]
+        seeds = ", ".join(str(seed) for seed in sorted({sheet.about.seed for sheet in there}))
+        framed = [sheet for sheet in there if len(sheet.about.models) > 1]
         own = ["each model's own filters"] if len(framed) < len(there) else []
         lent = dict.fromkeys(f"the filters of {_lender(one, there)}, each model around itself" for one in framed)
         said.append(
@@ -142,12 +143,12 @@ def reading(found: list[list[Sheet | None]]) -> str:
 def _lender(sheet: Sheet, there: list[Sheet]) -> str:
     """Return the name of the model to whose filters the directions of a surface are scaled: the first in its file."""
     labels = [one.label for one in there if one.file == sheet.file and one.model == 0]
-    return labels[0] if labels else sheet.about["models"][0]["algorithm"]
+    return labels[0] if labels else sheet.about.models[0].algorithm
 
 
 def _stretched(sheet: Sheet) -> str:
     """Say what it does to a comparison that a model is moved by another one's filters: Li et al. give each its own."""
-    lender, own = (sheet.about["models"][place]["filter_length"] for place in (0, sheet.model))
+    lender, own = (sheet.about.models[place].filter_length for place in (0, sheet.model))
     far = f"{lender / own:.2f} times its own length" if lender and own else "another length than its own"
     return (
         f"At x = 1, {sheet.label} is moved by {far}: of two models that are equally flat by their own filters, the one "
@@ -155,12 +156,12 @@ def _stretched(sheet: Sheet) -> str:
     )
 
 
-def images(abouts: list[dict[str, Any]]) -> str:
+def images(abouts: list[About]) -> str:
     """Say on which images values were computed."""
     kinds: dict[str, set[str]] = {}
     for about in abouts:
-        words = "of the clients' training images" if about["set"] == "train" else "test images"
-        kinds.setdefault(f"{about['images']:,} {words}", set()).add(about["images_sha256"])
+        words = "of the clients' training images" if about.set == "train" else "test images"
+        kinds.setdefault(f"{about.images:,} {words}", set()).add(about.images_sha256)
     same = len(abouts) > 1 and [len(which) for which in kinds.values()] == [1]
     return f"On {' or '.join(sorted(kinds))}{', the same for all' if same else ''}." if kinds else ""
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from flatfed.runs.curvature import Hessian
+
 History = Mapping[str, Sequence[float]]
 
 #: Accuracies that a protocol can name for targets, tuning and ``best`` to read -> the set of images they need.
@@ -22,7 +24,7 @@ class Reading:
 
     ``history``: the columns of metrics.csv as lists, one entry per evaluated round, rounds counted from 1; bytes are
     totals since round 1. ``accuracy``: the column of it that a ``target`` is held against, as the protocol names it.
-    ``timing``: seconds of one round by name. ``analysis``: hessian.json, as ``flatfed.runs.curvature`` says.
+    ``timing``: seconds of one round by name. ``analysis``: what hessian.json says.
     ``algorithm``: an object with stored_vectors(), communication and gradients_per_step. ``given``: a number.
     """
 
@@ -31,7 +33,7 @@ class Reading:
     accuracy: str = TEST
     history: History = field(default_factory=dict)
     timing: Mapping[str, float] = field(default_factory=dict)
-    analysis: Mapping[str, Any] = field(default_factory=dict)
+    analysis: Hessian | None = None
     algorithm: Any = None
     given: float | None = None
 

@@ -14,6 +14,34 @@ from flatfed.runs import record as records
 from flatfed.runs.record import RunRecord
 
 
+@dataclass(frozen=True, kw_only=True)
+class Digests:
+    """SHA-256 of what decides every number that is taken from a run's model.
+
+    ``run`` is that of the run description, None where the run was made by a version that did not record it.
+    """
+
+    run: str | None
+    model: str
+    dataset: str
+    partition: str
+
+    @classmethod
+    def of_run(cls, record: RunRecord, model: str) -> Digests:
+        """Return those of the run of ``record``; ``model`` is that of its model file."""
+        data = {"dataset": record.dataset_digest, "partition": record.partition_digest}
+        return cls(run=record.description_digest, model=model, **data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalysedModel:
+    """Whose model an analysis is of: the run's name, ``<protocol>/<split>/<algorithm>/seed<k>``, scale and digests."""
+
+    name: str
+    scale: str
+    digests: Digests
+
+
 @dataclass(frozen=True)
 class Wanted:
     """The run that is asked for in ``folder``, by its ``description`` and the file of the ``partition`` it trains on.
@@ -48,11 +76,10 @@ class Wanted:
             identity.check_data(str(path), found, self.partition)
         return found
 
-    def analysed(self, file: str | Path, model: dict[str, Any]) -> RunRecord | None:
+    def analysed(self, file: str | Path, model: AnalysedModel) -> RunRecord | None:
         """Return :meth:`record` if ``file`` is an analysis of this run's model; None where there is no record.
 
-        ``model`` is the model by the analysis: its ``name`` (``<protocol>/<split>/<algorithm>/seed<k>``), ``scale`` and
-        ``digests`` of dataset, partition and model.
+        ``model``: whose model it is of, as the file says.
 
         :raises DataError: as :meth:`record`, or the analysis is of another run or of another model of this run.
         """
@@ -60,23 +87,20 @@ class Wanted:
         if found is None:
             return None
         again = f"make it again: snakemake --cores 1 -R {file} -- {file}"
+        scale = found.description["scale"]
+        if (model.name, model.scale) != (found.name, scale):
+            wanted = f"{found.name} at {scale} scale"
+            raise DataError(f"{file}: is of another run: {model.name} at {model.scale} scale, wanted {wanted}; {again}")
         ours = {
             "dataset": found.dataset_digest,
             "partition": found.partition_digest,
             "model": (found.files or {}).get(records.MODEL),
         }
-        try:
-            theirs = {key: model["digests"][key] for key in ours}
-            name, scale = model["name"], model["scale"]
-        except (KeyError, TypeError) as problem:
-            raise DataError(f"{file}: does not say whose model it is of ({problem!r}); {again}") from None
-        if (name, scale) != (found.name, found.description["scale"]):
-            wanted = f"{found.name} at {found.description['scale']} scale"
-            raise DataError(f"{file}: is of another run: {name} at {scale} scale, wanted {wanted}; {again}")
         for key, digest in ours.items():
-            if digest is not None and theirs[key] != digest:
+            theirs = getattr(model.digests, key)
+            if digest is not None and theirs != digest:
                 raise DataError(
-                    f"{file}: was made with another {key} (SHA-256 {str(theirs[key])[:12]}) than {self.folder} has "
+                    f"{file}: was made with another {key} (SHA-256 {theirs[:12]}) than {self.folder} has "
                     f"({digest[:12]}); {again}"
                 )
         return found

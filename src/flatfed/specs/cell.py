@@ -122,7 +122,7 @@ class Cell:
     ``difference`` is ours minus the paper's, None where either is missing and always at preview scale: digits minus
     CIFAR-10 means nothing. The paper's spread is of whatever kind the paper's is; the table's notes say which.
 
-    ``beside`` is another tool's estimate of the same number (:func:`flatfed.runs.curvature.beside`), ``errors`` those
+    ``beside`` is another tool's estimate of the same number (:func:`flatfed.runs.uncertainty.beside`), ``errors`` those
     of one seed's estimate as shares of it; ``warnings`` are what the makers of the numbers warn of; ``timed``: on what,
     and by which executors, seconds were measured; ``without_sums``: how many runs have a record that cannot tell if
     their files are what was written; ``images``: {data set: {"train": images, "test": images}} of the runs.

@@ -12,7 +12,7 @@ from pathlib import Path
 from flatfed.errors import DataError
 from flatfed.papers.metrics import METRICS, RELATIVES, Metric, unit_of
 from flatfed.papers.units import UNITS, units_of
-from flatfed.runs import curvature
+from flatfed.runs import uncertainty
 from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import Cell, CellSpec
 from flatfed.tables.readings import Found, best, found
@@ -77,10 +77,10 @@ def make(spec: CellSpec, out: str | Path) -> Cell:
         difference=difference,
         compare=spec.compare,
         problems=list(dict.fromkeys(run.problem for run in every if run.problem)),
-        beside=curvature.beside(analysed, spec.metric) if analysed and not relative else None,
-        errors=curvature.errors(analysed, spec.metric) if analysed else None,
+        beside=uncertainty.beside(analysed, spec.metric) if analysed and not relative else None,
+        errors=uncertainty.errors(analysed, spec.metric) if analysed else None,
         warnings=[
-            *(f"{record['run']}: {text}" for record in analysed for text in curvature.cautions(record, spec.metric)),
+            *(f"{hessian.about.run}: {text}" for hessian in analysed for text in hessian.cautions(spec.metric)),
             *dict.fromkeys(run.warning for run in every if run.warning),
         ],
         timed=sorted({f"{run.made_on}, {run.executor} executor" for run in every if run.made_on}),

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.analysis.landscape import landscape_file
-from flatfed.runs import curvature as hessians
+from flatfed.runs import curvature
 from flatfed.runs import record as records
 from flatfed.runs.record import RunRecord
-from flatfed.runs.wanted import Wanted, folders, unpack
+from flatfed.runs.wanted import AnalysedModel, Wanted, folders, unpack
 
 
 def hold(spec: dict[str, Any]) -> list[RunRecord]:
@@ -43,19 +43,19 @@ def without_sums(found: list[RunRecord]) -> str:
     return f"{count} of {len(found)} runs are without sums of their files, made by an earlier version." if count else ""
 
 
-def _analyses(panels: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any], str]]:
+def _analyses(panels: list[dict[str, Any]]) -> Iterator[tuple[str, AnalysedModel, str]]:
     """Yield (file, what it says of a model, folder of the model's run) of every analysis that is there."""
     for panel in panels:
         for bar in panel.get("bars", ()):
             for file, folder in zip(bar.get("hessians", ()), bar.get("runs", ()), strict=False):
                 if Path(file).is_file():
-                    yield file, hessians.model(hessians.read(file)), folder
+                    yield file, curvature.read(file).model, folder
         for entry in panel.get("surfaces", ()):
             if "runs" in entry and Path(entry["surface"]).is_file():
-                models = landscape_file.read(entry["surface"]).about["models"]
+                models = landscape_file.read(entry["surface"]).about.models
                 for model in models[entry.get("model", 0) :][:1]:
                     yield entry["surface"], model, entry["runs"][0]
         for entry in panel.get("lines", ()):
             if "runs" in entry and Path(entry["line"]).is_file():
-                models = landscape_file.read(entry["line"]).about["models"]
+                models = landscape_file.read(entry["line"]).about.models
                 yield from ((entry["line"], *pair) for pair in zip(models, entry["runs"], strict=False))

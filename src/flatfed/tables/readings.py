@@ -101,11 +101,11 @@ def _hessian(path: Path, run: Wanted) -> Found:
     if not path.is_file():
         return Found(None, problem=f"{path} has not been made")
     found = curvature.read(path)
-    about = run.analysed(path, curvature.model(found))
+    about = run.analysed(path, found.model)
     if about is None:
         return Found(None, problem=f"{run.folder} has no {runs.RECORD}")
-    if found.get("diverged_at") is not None:
-        return Found(Reading(), True, f"{path}: the run diverged in round {found['diverged_at']}")
+    if found.about.diverged_at is not None:
+        return Found(Reading(), True, f"{path}: the run diverged in round {found.about.diverged_at}")
     return Found(Reading(analysis=found), without_sums=not about.files, images=about.counted)
 
 

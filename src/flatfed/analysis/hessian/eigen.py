@@ -1,15 +1,15 @@
 """The largest eigenvalues of a symmetric matrix of which only products with vectors are known.
 
 Block Lanczos with thick restart (Wu and Simon, SIAM J. Matrix Anal. Appl. 22, 2000, for single vectors) and full
-orthogonalisation: a block finds eigenvalues that occur as often as it is wide, and lets products share their graphs.
-One that occurs more often is found as often as there were random vectors, and the residuals do not show it: what comes
-after it may be too small, and is said to be not certain.
+orthogonalisation. Blocks let products share their graphs, and find an eigenvalue as often as it occurs, but no more
+often than there were random vectors. Where it occurs more often, copies of it are missed, which no residual shows: the
+values after it may be too small, so they are marked as not certain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -24,9 +24,9 @@ class Eigen:
     """``values`` (k,) in falling order (Rayleigh quotients), orthonormal ``vectors`` (k, parameters), ``residuals``
     (k,) ||H v - lambda v||, and whether all of them are as small as was asked for.
 
-    ``certain`` (k,): whether a value is the largest, second largest, ... for certain; False after one that was found as
-    often as there were random vectors, of which there may be more copies. ``forms`` (parts, k, k): V H_p V' of the
-    images' parts, in float64.
+    ``certain`` (k,): whether a value is the largest, second largest, ... for certain; False after a value that was
+    found as often as there were random vectors, since there may be more copies of it. ``forms`` (parts, k, k): V H_p V'
+    of the images' parts, in float64.
     """
 
     values: Tensor
@@ -38,12 +38,8 @@ class Eigen:
 
     def to(self, device: torch.device) -> Eigen:
         """Return the same on ``device``."""
-        tensors = {name: getattr(self, name).to(device) for name in TENSORS}
-        return Eigen(**tensors, converged=self.converged)
-
-
-#: Fields of an :class:`Eigen` that are tensors.
-TENSORS = ("values", "vectors", "residuals", "certain", "forms")
+        tensors = {name: each.to(device) for name, each in vars(self).items() if isinstance(each, Tensor)}
+        return replace(self, **tensors)
 
 
 def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: int) -> Eigen:
@@ -55,21 +51,21 @@ def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: i
     """
     size, block, begun = products.size, min(products.block, products.size), products.done
     drawn = torch.stack([draw(i) for i in range(block)])
-    growing = _Growing(draw, block)
-    new = growing.orthonormal(drawn / drawn.norm(dim=1, keepdim=True), drawn[:0], block, 1.0)
-    room, kept = min(size, 2 * count + 4 * block), min(size, count + block)
-    basis = new.new_empty(room, size)
-    filled, projected = 0, None
-    values = ritz = new.new_empty(0, 0)
+    following = _NextBlock(draw, block)
+    new = following.orthonormal(drawn / drawn.norm(dim=1, keepdim=True), drawn[:0], block, 1.0)
+    capacity, kept = min(size, 2 * count + 4 * block), min(size, count + block)
+    basis = new.new_empty(capacity, size)
+    filled = 0
+    projected = values = ritz = new.new_empty(0, 0)
     while True:
-        if filled + len(new) > room:
+        if filled + len(new) > capacity:
             # The best Ritz vectors carry on in place of all; what joins them to the new block is computed anew.
             basis[:kept] = ritz[:, :kept].T.to(basis) @ basis[:filled]
             filled, projected = kept, values[:kept].diag()
         before, filled = filled, filled + len(new)
         basis[before:filled] = new
         image = products(new)
-        coupling = _remove(image, basis[:filled])
+        coupling = _project_out(image, basis[:filled])
         projected = _extended(projected, coupling)
         values, ritz = torch.linalg.eigh(projected)
         values, ritz = values.flip(0), ritz.flip(1)
@@ -78,12 +74,12 @@ def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: i
             if (outside <= _allowed(values[:count], values, tolerance, basis.dtype)).all():
                 break
         scale = float(values.abs().max())
-        new = growing.orthonormal(image, basis[:filled], min(block, size - filled), scale)
+        new = following.orthonormal(image, basis[:filled], min(block, size - filled), scale)
         if not len(new) or (products.done - begun >= most and filled >= count):
             break
     vectors = ritz[:, :count].T.to(basis) @ basis[:filled]
     del basis
-    images, forms = products.apart(vectors)
+    images, forms = products.with_forms(vectors)
     quotients = torch.linalg.vecdot(vectors, images)
     residuals = (images - quotients[:, None] * vectors).norm(dim=1)
     allowed = _allowed(quotients, values, tolerance, vectors.dtype)
@@ -114,12 +110,12 @@ def _certain(values: Tensor, errors: Tensor, block: int) -> Tensor:
 
 
 def _allowed(wanted: Tensor, every: Tensor, tolerance: float, dtype: torch.dtype) -> Tensor:
-    """Return the largest residual of each of ``wanted`` that is small."""
+    """Return up to which residual (k,) each of the eigenvalues ``wanted`` (k,) counts as converged."""
     rounding = 100 * torch.finfo(dtype).eps * float(every.abs().max())
     return (tolerance * wanted.abs()).clamp(min=rounding)
 
 
-def _remove(block: Tensor, basis: Tensor) -> Tensor:
+def _project_out(block: Tensor, basis: Tensor) -> Tensor:
     """Take the span of ``basis`` out of ``block`` in place, twice; return the coefficients (basis, block), float64."""
     total = 0
     for _ in range(2):  # once more takes away what rounding left
@@ -129,12 +125,11 @@ def _remove(block: Tensor, basis: Tensor) -> Tensor:
     return total
 
 
-def _extended(projected: Tensor | None, coupling: Tensor) -> Tensor:
+def _extended(projected: Tensor, coupling: Tensor) -> Tensor:
     """Return the projected matrix with the rows and columns ``coupling`` (all, new) of the new block."""
     count, new = coupling.shape
     larger = coupling.new_zeros(count, count)
-    if projected is not None:
-        larger[: count - new, : count - new] = projected
+    larger[: count - new, : count - new] = projected
     larger[:, count - new :] = coupling
     larger[count - new :] = coupling.T
     own = coupling[count - new :]
@@ -142,16 +137,17 @@ def _extended(projected: Tensor | None, coupling: Tensor) -> Tensor:
     return larger
 
 
-class _Growing:
-    """Makes the next block; directions that are used up give way to random ones, from number ``used`` on."""
+class _NextBlock:
+    """Makes the vectors of the next block. A direction that is used up is replaced by random vector number ``used``."""
 
     def __init__(self, draw: Draw, used: int):
         self.draw, self.used = draw, used
 
     def orthonormal(self, rows: Tensor, basis: Tensor, count: int, scale: float) -> Tensor:
-        """Return up to ``count`` orthonormal vectors, orthogonal to ``basis``, from ``rows``, which are up to rounding.
+        """Return up to ``count`` orthonormal vectors, made of ``rows``, and orthogonal to ``basis``.
 
-        What is left of a row must be more than the rounding of numbers as large as ``scale``.
+        The rows are orthogonal to ``basis`` already, but for rounding. A row is used up if no more is left of it than
+        the rounding of numbers as large as ``scale``.
         """
         found = rows.new_empty(0, rows.shape[1])
         rounding = 100 * torch.finfo(rows.dtype).eps
@@ -161,7 +157,7 @@ class _Growing:
                 fresh = self.draw(self.used)
                 self.used += 1
                 fresh = fresh / fresh.norm()
-                _remove(fresh[None], basis)
+                _project_out(fresh[None], basis)
                 row = self._unit(fresh, basis, found, rounding)
             found = torch.cat([found, row[None]])
         return found
@@ -170,12 +166,13 @@ class _Growing:
     def _unit(row: Tensor, basis: Tensor, found: Tensor, smallest: float) -> Tensor | None:
         """Return ``row`` without the span of ``found``, at length 1; None where only rounding is left.
 
-        Made longer, what rounding left of the spans of ``basis`` and ``found`` is longer too: it is taken out again.
+        Scaling to length 1 magnifies what rounding left of the spans of ``basis`` and ``found``: both are taken out
+        once more.
         """
         row = row.clone()
         for least, spans in ((smallest, (found,)), (0.5, (basis, found))):
             for span in spans:
-                _remove(row[None], span)
+                _project_out(row[None], span)
             length = float(row.norm())
             if not length > least:
                 return None

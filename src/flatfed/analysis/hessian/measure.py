@@ -10,8 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,17 +22,17 @@ from torch.nn.utils import vector_to_parameters
 from flatfed.analysis import trained_model
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates, summary
 from flatfed.analysis.hessian.stages import Stages
-from flatfed.analysis.hessian.vector_products import Products, Room, remedies
-from flatfed.analysis.trained_model import Trained
-from flatfed.data import augment
+from flatfed.analysis.hessian.vector_products import Limits, Products, remedies
+from flatfed.analysis.trained_model import Inputs, Trained
 from flatfed.data.streams import stream
 from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.progress import duration
 from flatfed.engine.memory import shortage
 from flatfed.engine.precision import ANALYSED, full_precision
 from flatfed.errors import FlatFedError, unknown
-from flatfed.files import write_json
 from flatfed.runs import curvature
+from flatfed.runs.curvature import About, AtOnce, Density, Estimates, Hessian, PyHessian
+from flatfed.runs.uncertainty import agreement
 
 #: First of the numbers that key the random vectors, and the split into parts; surfaces take the streams from 0 on.
 KEYS = {"eigenvalues": 1 << 20, "trace": 2 << 20, "density": 3 << 20, "pyhessian": 4 << 20, "parts": 5 << 20}
@@ -79,23 +78,13 @@ class Batches:
     """Micro-batches of normalised images and labels, the same at every pass; what PyHessian takes for a data loader."""
 
     def __init__(self, trained: Trained, index: Tensor, size: int):
-        self.data, self.parts = trained.data, index.split(size)
+        self.trained, self.parts = trained, index.split(size)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for part in self.parts:
-            yield augment.channels_last(self.data.batch(part)), self.data.labels[part]
+        return map(self.trained.batch, self.parts)
 
 
-def hessian(
-    run: str | os.PathLike[str],
-    dataset: str | os.PathLike[str],
-    partition: str | os.PathLike[str],
-    out: str | os.PathLike[str],
-    settings: Settings,
-    *,
-    device: str = "auto",
-    threads: int = 1,
-) -> None:
+def hessian(run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[str], settings: Settings) -> None:
     """Write the Hessian of the run in folder ``run`` to the file ``out``.
 
     A call that was stopped goes on with the first estimate that it had not finished. Of a run that diverged the file
@@ -105,15 +94,27 @@ def hessian(
     not last for one image.
     """
     settings.check()
-    place = pick_device(device)
+    place = pick_device(inputs.device)
     with shortage.told(place, f"Hessian of {run}", remedies(place)):
-        of = {"device": device, "threads": threads, "precision": settings.precision}
-        trained = trained_model.load(run, dataset, partition, **of)
-        _write(trained, Path(out), settings)
+        trained = trained_model.load(run, inputs, settings.precision)
+        index, parts = _images(trained, settings)
+        about = _about(trained, len(index), parts, settings)
+        if about.diverged_at is not None:
+            print(f"{about.run}: diverged in round {about.diverged_at}: there is no Hessian", file=sys.stderr)
+            curvature.write(out, Hessian(about=about))
+            return
+        stages = Stages(out, {**asdict(about), "torch": torch.__version__})
+        with full_precision():
+            found = estimate(about, *_products(trained, index, parts, settings), settings, stages)
+        curvature.write(out, found)
+        stages.discard()
 
 
-def _write(trained: Trained, out: Path, settings: Settings) -> None:
-    """Write the Hessian at the model of ``trained`` to ``out``; raises what :func:`hessian` does."""
+def _images(trained: Trained, settings: Settings) -> tuple[Tensor, int]:
+    """Return the positions of the images that are taken, and into how many parts they are split: 0 where all are.
+
+    Raises FlatFedError for more eigenvalues than parameters, and fewer images than parts.
+    """
     if settings.top > trained.layout.size:
         raise FlatFedError(
             f"{trained.folder}: top: {settings.top} eigenvalues, but its model has {trained.layout.size} parameters, "
@@ -126,39 +127,31 @@ def _write(trained: Trained, out: Path, settings: Settings) -> None:
             f"{trained.folder}: images: {len(index)} of its {every} training images, but they are split into {parts} "
             f"parts for the error of their choice: --images from {parts} on, all of them, or fewer --parts"
         )
-    room = Room()
-    products, scaled = _products(trained, index, parts, room, settings)
-    about = {
-        "format": curvature.FORMAT,
-        "run": trained.name,
-        "algorithm": trained.description["algorithm"],
-        "scale": trained.description["scale"],
-        "digests": trained.digests,
-        "loss": "mean cross-entropy, without weight decay, in eval mode, unaugmented",
-        "set": "train",
-        "images": len(index),
-        "images_of": every,
-        "parts": parts,
-        "parameters": trained.layout.size,
-        "precision": settings.precision,
-        "device": trained.row.device.type,
-        "seed": settings.seed,
-        "settings": asdict(settings),
-        "diverged_at": trained.diverged_at,
-    }
-    if trained.diverged_at is not None:
-        print(f"{trained.name}: diverged in round {trained.diverged_at}: there is no Hessian", file=sys.stderr)
-        write_json(out, about | {"at_once": None} | curvature.NONE)
-        return
-    with full_precision():
-        stages = Stages(out, {**about, "torch": torch.__version__})
-        found = estimate(products, scaled, settings, stages, trained.name, len(index) / every)
-    at_once = {"images": room.images or settings.micro_batch, "vectors": room.vectors or settings.block}
-    write_json(out, about | {"at_once": at_once} | found)
-    stages.discard()
+    return index, parts
 
 
-def _products(trained: Trained, index: Tensor, parts: int, room: Room, settings: Settings) -> tuple[Products, Products]:
+def _about(trained: Trained, images: int, parts: int, settings: Settings) -> About:
+    """Return whose Hessian is estimated, on how many ``images``, split into how many ``parts``."""
+    return About(
+        run=trained.name,
+        algorithm=trained.description["algorithm"],
+        scale=trained.description["scale"],
+        digests=trained.digests,
+        loss="mean cross-entropy, without weight decay, in eval mode, unaugmented",
+        set="train",
+        images=images,
+        images_of=len(trained.partition.indices),
+        parts=parts,
+        parameters=trained.layout.size,
+        precision=settings.precision,
+        device=trained.row.device.type,
+        seed=settings.seed,
+        settings=asdict(settings),
+        diverged_at=trained.record.diverged_at,
+    )
+
+
+def _products(trained: Trained, index: Tensor, parts: int, settings: Settings) -> tuple[Products, Products]:
     """Return the products of the Hessian and of the scaled one on the images ``index``, split into ``parts`` at random.
 
     Positions are sorted, and neighbours are one client's: in their order, parts would be other clients.
@@ -167,12 +160,12 @@ def _products(trained: Trained, index: Tensor, parts: int, room: Room, settings:
     vector_to_parameters(trained.row, model.parameters())
     order = torch.from_numpy(stream(settings.seed, "directions", KEYS["parts"]).permutation(len(index)))
     split = index[order.to(index.device)].tensor_split(parts) if parts else ()
-    whole, *apart = (Batches(trained, some, settings.micro_batch) for some in (index, *split))
-
-    def of(scale: Tensor | None) -> Products:
-        return Products(model, cross_entropy, whole, settings.block, scale=scale, parts=apart, room=room)
-
-    return of(None), of(trained.row.abs())
+    everything, *apart = (Batches(trained, part, settings.micro_batch) for part in (index, *split))
+    plain = Products(model, cross_entropy, everything, settings.block, parts=apart, limits=Limits())
+    scale = trained.row.abs()
+    return plain, Products(
+        model, cross_entropy, everything, settings.block, scale=scale, parts=apart, limits=plain.limits
+    )
 
 
 def signs(products: Products, seed: int, first: int) -> Callable[[int], Tensor]:
@@ -186,54 +179,55 @@ def signs(products: Products, seed: int, first: int) -> Callable[[int], Tensor]:
     return draw
 
 
-def estimate(
-    products: Products, scaled: Products, settings: Settings, stages: Stages, label: str, taken: float
-) -> dict[str, Any]:
-    """Return the numbers of the file; ``stages`` keeps each estimate as soon as it is there.
+def estimate(about: About, plain: Products, scaled: Products, settings: Settings, stages: Stages) -> Hessian:
+    """Return what the file says of the Hessian, of which ``plain`` are the products, and of the ``scaled`` one.
 
-    ``taken``: the share of all images that the ``products`` are on.
+    ``stages`` keeps each estimate as soon as it is there.
     """
 
     def drawn(purpose: str) -> Callable[[int], Tensor]:
-        return signs(products, settings.seed, KEYS[purpose])
+        return signs(plain, settings.seed, KEYS[purpose])
 
-    def timed(name: str, products: Products, make: Callable[[], Any]) -> Any:
+    def timed(name: str, kind: type, compute: Callable[..., Any], products: Products, *rest: Any, **limits: Any) -> Any:
         began, before = time.monotonic(), products.done
-        value = stages.get(name, make)
+        value = stages.get(name, kind, lambda: compute(products, *rest, **limits))
         seconds = duration(time.monotonic() - began)
-        print(f"{label}: {name}: {products.done - before} products, {seconds}", file=sys.stderr)
+        print(f"{about.run}: {name}: {products.done - before} products, {seconds}", file=sys.stderr)
         return value
 
-    def of(products: Products, prefix: str) -> dict[str, Any]:
+    def estimates_of(products: Products, prefix: str) -> Estimates:
         limits = {"tolerance": settings.residual, "most": settings.products}
-        known = timed(
-            f"{prefix}eigenvalues",
-            products,
-            lambda: eigen.top(products, drawn("eigenvalues"), settings.top, **limits),
-        ).to(products.parameters[0].device)
+        arguments = (products, drawn("eigenvalues"), settings.top)
+        known = timed(f"{prefix}eigenvalues", eigen.Eigen, eigen.top, *arguments, **limits)
+        known = known.to(products.parameters[0].device)
         limits = {"error": settings.trace_error, "most": settings.vectors}
-        traced = timed(f"{prefix}trace", products, lambda: estimates.trace(products, drawn("trace"), known, **limits))
-        return summary.of(known, traced, taken)
+        traced = timed(f"{prefix}trace", estimates.Mean, estimates.trace, products, drawn("trace"), known, **limits)
+        return summary.summarise(known, traced, about.images / about.images_of)
 
-    found = {**of(products, ""), "scaled": of(scaled, "scaled-")}
-    found |= dict.fromkeys(("density", "pyhessian", "pyhessian_absent", "agreement"))
+    own, of_scaled = estimates_of(plain, ""), estimates_of(scaled, "scaled-")
+    density = theirs = reason = None
     if settings.density_vectors:
         shape = {"steps": settings.steps, "vectors": settings.density_vectors}
-        nodes, weights = timed("density", products, lambda: estimates.density(products, drawn("density"), **shape))
-        found["density"] = {"nodes": nodes, "weights": weights}
+        density = timed("density", Density, estimates.density, plain, drawn("density"), **shape)
     if settings.pyhessian:
         limits = {"tolerance": settings.residual, "error": settings.trace_error, "most": settings.vectors}
+        arguments = (plain, settings.seed, KEYS["pyhessian"])
         try:
-            other = timed(
-                "pyhessian",
-                products,
-                lambda: pyhessian_estimates.estimate(products, settings.seed, KEYS["pyhessian"], **limits),
-            )
-            ours = {**found, "residual": found["residuals"][0]}
-            found |= {"pyhessian": other, "agreement": curvature.agreement(ours, other)}
-        except pyhessian_estimates.Unfit as reason:
-            found["pyhessian_absent"] = str(reason)
-    found["warnings"] = summary.warnings(found, settings)
-    for sentence in found["warnings"]:
-        print(f"{label}: warning: {sentence}", file=sys.stderr)
+            theirs = timed("pyhessian", PyHessian, pyhessian_estimates.estimate, *arguments, **limits)
+        except pyhessian_estimates.Unfit as unfit:
+            reason = str(unfit)
+    limits = plain.limits
+    found = Hessian(
+        about=about,
+        at_once=AtOnce(images=limits.images or settings.micro_batch, vectors=limits.vectors or settings.block),
+        own=own,
+        scaled=of_scaled,
+        density=density,
+        pyhessian=theirs,
+        pyhessian_absent=reason,
+        agreement=agreement(own, theirs) if theirs else None,
+    )
+    found = replace(found, warnings=summary.warnings(found, settings))
+    for sentence in found.warnings:
+        print(f"{about.run}: warning: {sentence}", file=sys.stderr)
     return found

@@ -22,9 +22,11 @@ from torch import Tensor
 
 from flatfed.analysis.hessian.estimates import FEWEST, Mean, mean
 from flatfed.analysis.hessian.vector_products import Products
+from flatfed.analysis.short_memory import attempt
 from flatfed.data.streams import torch_seed
 from flatfed.engine.memory import shortage
 from flatfed.errors import FlatFedError
+from flatfed.runs.curvature import PyHessian
 
 ITERATIONS = 100  # of a power iteration, its own default
 CHANGE = 1e-6  # relative change of the eigenvalue that ends one; its default, 1e-3, ends far from the eigenvector
@@ -34,9 +36,7 @@ class Unfit(FlatFedError):
     """PyHessian has no estimate, for the reason that the message says."""
 
 
-def estimate(
-    products: Products, seed: int, key: int, *, tolerance: float, error: float, most: int
-) -> dict[str, float | int | bool | str]:
+def estimate(products: Products, seed: int, key: int, *, tolerance: float, error: float, most: int) -> PyHessian:
     """Return PyHessian's top eigenvalue and trace for the model, loss and batches of ``products``.
 
     ``residual`` is ||H v - lambda v|| of its own lambda and v, by a product of ours; ``eigenvalue_converged`` says
@@ -48,23 +48,23 @@ def estimate(
     hessian = _hessian()
     if idle := _idle(products):
         raise Unfit(f"it takes every parameter to be part of the loss and of its gradient, and {idle!r} is not")
-    value, vector, samples = _in_room(
+    value, vector, samples = _within_memory(
         products, lambda: _raw(hessian, products, torch_seed(seed, "directions", key), error, most)
     )
     row = torch.cat([part.detach().reshape(-1) for part in vector])
     row = row / row.norm().clamp(min=torch.finfo(row.dtype).tiny)
     residual = float((products(row[None])[0] - value * row).norm())
     traced: Mean = mean(samples, 0.0, error)
-    return {
-        "version": version("pyhessian"),
-        "top_eigenvalue": value,
-        "residual": residual,
-        "eigenvalue_converged": residual <= tolerance * abs(value),
-        "trace": traced.value,
-        "trace_standard_error": traced.standard_error,
-        "trace_vectors": traced.samples,
-        "trace_converged": traced.converged,
-    }
+    return PyHessian(
+        version=version("pyhessian"),
+        top_eigenvalue=value,
+        residual=residual,
+        eigenvalue_converged=residual <= tolerance * abs(value),
+        trace=traced.value,
+        trace_standard_error=traced.standard_error,
+        trace_vectors=traced.samples,
+        trace_converged=traced.converged,
+    )
 
 
 def _raw(
@@ -85,21 +85,18 @@ def _raw(
     return value, vector, samples
 
 
-def _in_room(products: Products, make: Callable[[], Any]) -> Any:
-    """Return what ``make`` returns, with fewer images on a graph for as long as memory runs out.
+def _within_memory(products: Products, compute: Callable[[], Any]) -> Any:
+    """Return what ``compute`` returns, with fewer images on a graph for as long as memory runs out.
 
     Raises Unfit where it does for one.
     """
     device = products.parameters[0].device
     while True:
+        found, lacking = attempt(compute)
+        if lacking is None:
+            return found
         try:
-            return make()
-        except (RuntimeError, MemoryError) as error:
-            if not shortage.is_shortage(error):
-                raise
-            more = shortage.asked(error)
-        try:
-            products.room.less(max(len(inputs) for inputs, _ in products.batches), 1, device, more)
+            products.limits.halve(max(len(inputs) for inputs, _ in products.batches), 1, device, lacking)
         except shortage.Shortage as short:
             raise Unfit(str(short)) from None
 

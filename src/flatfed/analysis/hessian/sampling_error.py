@@ -1,8 +1,8 @@
-"""What chance does to an estimate: the random vectors that it is made with, and the images that it is made on.
+"""Standard errors of the choice of images: how far an estimate on some images may be from that on all. Needs no torch.
 
-Errors of the choice of images are those of a number on all images, from which those at hand were drawn without
-replacement: the images are split into parts at random, and what the number varies by from part to part says what it
-would vary by from one choice to another. Where all images are taken there is no such error. Needs no torch.
+The images at hand were drawn from all without replacement. They are split into parts at random: what an estimate varies
+by from part to part says what it would vary by from one choice of images to another. Where all are taken there is no
+such error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def of_mean(parts: Sequence[float], taken: float) -> float:
+def error_of_mean(parts: Sequence[float], taken: float) -> float:
     """Return the standard error of a mean over images, from those over its ``parts``, which are of one size.
 
     ``taken``: the share of all images that was drawn; Cochran, Sampling Techniques (1977), section 2.6.
@@ -21,11 +21,11 @@ def of_mean(parts: Sequence[float], taken: float) -> float:
     return float(np.std(parts, ddof=1)) / math.sqrt(len(parts)) * math.sqrt(1 - taken) if taken < 1 else 0.0
 
 
-def of_largest(forms: np.ndarray, taken: float) -> float:
+def error_of_largest(forms: np.ndarray, taken: float) -> float:
     """Return the standard error of the largest eigenvalue of the mean of ``forms`` (parts, k, k) over the parts.
 
     The jackknife that leaves out a part at a time (Shao and Tu, The Jackknife and Bootstrap, 1995, section 2.3), in the
-    space of the k eigenvectors; a mean over images would have the error of :func:`of_mean`.
+    space of the k eigenvectors; a mean over images would have the error of :func:`error_of_mean`.
     """
     if taken >= 1:
         return 0.0

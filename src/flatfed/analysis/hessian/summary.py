@@ -2,73 +2,74 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flatfed.analysis.hessian.eigen import Eigen
 from flatfed.analysis.hessian.estimates import Mean
-from flatfed.analysis.hessian.sampling_error import of_largest, of_mean
-from flatfed.runs import curvature
+from flatfed.analysis.hessian.sampling_error import error_of_largest, error_of_mean
+from flatfed.runs.curvature import SCALED, Converged, Estimates, Hessian
+from flatfed.runs.uncertainty import half_width
 
 if TYPE_CHECKING:
     from flatfed.analysis.hessian.measure import Settings
 
 
-def of(known: Eigen, traced: Mean, taken: float) -> dict[str, Any]:
-    """Return what the file says of one Hessian, ``taken``: the share of all images that it is on."""
+def summarise(known: Eigen, traced: Mean, taken: float) -> Estimates:
+    """Return what the file says of one Hessian; ``taken``: the share of all images that the estimates are on."""
     top, forms = float(known.values[0]), known.forms.cpu().numpy()
-    errors = {"top_eigenvalue": of_largest(forms, taken), "trace": of_mean(traced.parts, taken)}
-    images = {name: (error, len(forms) - 1) for name, error in errors.items()}
-    half = {
-        "top_eigenvalue": float(known.residuals[0]) + curvature.half_width([images["top_eigenvalue"]]),
-        "trace": curvature.half_width([(traced.standard_error, traced.samples - 1), images["trace"]]),
-    }
-    return {
-        "top_eigenvalue": top,
-        "trace": traced.value,
-        "eigenvalues": known.values.tolist(),
-        "residuals": known.residuals.tolist(),
-        "certain": known.certain.tolist(),
-        "trace_standard_error": traced.standard_error,
-        "trace_vectors": traced.samples,
-        **{f"{name}_images_error": error for name, error in errors.items()},
-        "top_eigenvalue_interval": [top - half["top_eigenvalue"], top + half["top_eigenvalue"]],
-        "trace_interval": [traced.value - half["trace"], traced.value + half["trace"]],
-        "converged": {"eigenvalues": known.converged, "trace": traced.converged},
-    }
+    top_images_error, trace_images_error = error_of_largest(forms, taken), error_of_mean(traced.parts, taken)
+    freedom = len(forms) - 1
+    top_half = float(known.residuals[0]) + half_width([(top_images_error, freedom)])
+    trace_half = half_width([(traced.standard_error, traced.samples - 1), (trace_images_error, freedom)])
+    return Estimates(
+        top_eigenvalue=top,
+        trace=traced.value,
+        eigenvalues=known.values.tolist(),
+        residuals=known.residuals.tolist(),
+        certain=known.certain.tolist(),
+        trace_standard_error=traced.standard_error,
+        trace_vectors=traced.samples,
+        top_eigenvalue_images_error=top_images_error,
+        trace_images_error=trace_images_error,
+        top_eigenvalue_interval=[top - top_half, top + top_half],
+        trace_interval=[traced.value - trace_half, traced.value + trace_half],
+        converged=Converged(eigenvalues=known.converged, trace=traced.converged),
+    )
 
 
-def warnings(found: dict[str, Any], settings: Settings) -> list[str]:
-    """Return what a reader of the numbers ought to know."""
-    scaled = unconverged(found["scaled"], settings)
-    said = [*unconverged(found, settings), *(curvature.SCALED + text for text in scaled)]
-    if found["pyhessian_absent"]:
-        said.append(f"PyHessian has no top eigenvalue and no trace: {found['pyhessian_absent']}")
-    other = found["pyhessian"] or {}
-    for key, what in (("eigenvalue_converged", "top eigenvalue"), ("trace_converged", "trace")):
-        if not other.get(key, True):
-            said.append(f"PyHessian's {what} has not converged")
-    for field, compared in (found["agreement"] or {}).items():
-        if not compared["within"]:
-            said.append(
-                f"{field.replace('_', ' ')}: {found[field]:.4g} here, {found['pyhessian'][field]:.4g} by PyHessian, "
-                f"further apart than their errors allow ({compared['error']:.2g})"
-            )
-    return said
+def warnings(hessian: Hessian, settings: Settings) -> list[str]:
+    """Return the sentences that a reader of the numbers ought to know."""
+    sentences = unconverged(hessian.own, settings)
+    sentences += [SCALED + sentence for sentence in unconverged(hessian.scaled, settings)]
+    if hessian.pyhessian_absent:
+        sentences.append(f"PyHessian has no top eigenvalue and no trace: {hessian.pyhessian_absent}")
+    if theirs := hessian.pyhessian:
+        if not theirs.eigenvalue_converged:
+            sentences.append("PyHessian's top eigenvalue has not converged")
+        if not theirs.trace_converged:
+            sentences.append("PyHessian's trace has not converged")
+        for name in ("top_eigenvalue", "trace"):
+            compared = getattr(hessian.agreement, name)
+            if not compared.within:
+                sentences.append(
+                    f"{name.replace('_', ' ')}: {getattr(hessian.own, name):.4g} here, {getattr(theirs, name):.4g} by "
+                    f"PyHessian, further apart than their errors allow ({compared.error:.2g})"
+                )
+    return sentences
 
 
-def unconverged(found: dict[str, Any], settings: Settings) -> list[str]:
-    """Return which estimates of one Hessian have not met their stopping rule."""
-    said = []
-    if not found["converged"]["eigenvalues"]:
-        worst = max(range(len(found["residuals"])), key=lambda i: found["residuals"][i])
-        said.append(
-            f"the eigenvalues have not converged: residual {found['residuals'][worst]:.3g} of "
-            f"{found['eigenvalues'][worst]:.3g}, wanted is {settings.residual:.0%}"
+def unconverged(found: Estimates, settings: Settings) -> list[str]:
+    """Return a sentence for each estimate of one Hessian that has not met its stopping rule."""
+    sentences = []
+    if not found.converged.eigenvalues:
+        residual, eigenvalue = max(zip(found.residuals, found.eigenvalues, strict=True), key=lambda pair: pair[0])
+        sentences.append(
+            f"the eigenvalues have not converged: residual {residual:.3g} of {eigenvalue:.3g}, wanted is "
+            f"{settings.residual:.0%}"
         )
-    if not found["converged"]["trace"]:
-        said.append(
-            f"the trace has not converged: {found['trace']:.4g} with standard error "
-            f"{found['trace_standard_error']:.2g} after {found['trace_vectors']} vectors, wanted is "
-            f"{settings.trace_error:.0%}"
+    if not found.converged.trace:
+        sentences.append(
+            f"the trace has not converged: {found.trace:.4g} with standard error {found.trace_standard_error:.2g} "
+            f"after {found.trace_vectors} vectors, wanted is {settings.trace_error:.0%}"
         )
-    return said
+    return sentences

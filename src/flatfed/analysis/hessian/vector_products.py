@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from flatfed.analysis.short_memory import attempt
 from flatfed.engine.memory import available, shortage
 from flatfed.errors import FlatFedError
 
@@ -17,16 +18,16 @@ Batch = tuple[Tensor, Tensor]  # inputs and targets of a micro-batch
 
 
 @dataclass
-class Room:
-    """How much is done at a time by all that share it: at most ``images`` on a graph, and ``vectors`` on that graph.
+class Limits:
+    """At most how many ``images`` are on a graph, and ``vectors`` on that graph, of all products that share the limits.
 
-    None: as many as there are. It only ever becomes less, where memory runs out.
+    None: as many as there are. Limits only ever become lower, where memory runs out.
     """
 
     images: int | None = None
     vectors: int | None = None
 
-    def less(self, images: int, vectors: int, device: torch.device, more: str) -> None:
+    def halve(self, images: int, vectors: int, device: torch.device, more: str) -> None:
         """Halve ``images``, or ``vectors`` where that is one, and say so; ``more``: what was asked for, in words.
 
         Raises Shortage where both are one.
@@ -45,15 +46,15 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Within:
-    """``batches`` as often as they are gone through, cut to the images that ``room`` has."""
+class Limited:
+    """``batches``, as often as they are gone through, cut to as many images as ``limits`` allow."""
 
     batches: Iterable[Batch]
-    room: Room
+    limits: Limits
 
     def __iter__(self) -> Iterator[Batch]:
         for inputs, targets in self.batches:
-            most = self.room.images or len(inputs)
+            most = self.limits.images or len(inputs)
             yield from zip(inputs.split(most), targets.split(most), strict=True)
 
 
@@ -71,10 +72,10 @@ class Products:
 
     ``batches`` is gone through once for every ``block`` vectors: (inputs, targets) of micro-batches, which bound the
     memory. The graph of a micro-batch's gradient is made once and serves all vectors of the block: a product by itself
-    costs about three gradients, on a kept graph about two. Where memory runs out, ``room`` becomes less.
+    costs about three gradients, on a kept graph about two. Where memory runs out, ``limits`` become lower.
 
     With ``scale`` (parameters,) the products are of S H S, S = diag(scale). ``parts``: the same images in disjoint
-    parts of one size, give or take an image, each in micro-batches, for :meth:`apart`; none: all are one part.
+    parts of one size, give or take an image, each in micro-batches, for :meth:`with_forms`; none: all are one part.
     ``done`` counts products.
     """
 
@@ -87,12 +88,12 @@ class Products:
         *,
         scale: Tensor | None = None,
         parts: Sequence[Iterable[Batch]] = (),
-        room: Room | None = None,
+        limits: Limits | None = None,
     ):
         self.model, self.loss, self.block, self.scale = model, loss, block, scale
-        self.room = room or Room()
-        self.batches = Within(batches, self.room)
-        self.parts = [Within(part, self.room) for part in parts] or [self.batches]
+        self.limits = limits or Limits()
+        self.batches = Limited(batches, self.limits)
+        self.parts = [Limited(part, self.limits) for part in parts] or [self.batches]
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.sizes = [parameter.numel() for parameter in self.parameters]
         self.size, self.done = sum(self.sizes), 0
@@ -105,7 +106,7 @@ class Products:
         self.done += len(vectors)
         return self._mean(self.batches, vectors)[0]
 
-    def apart(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+    def with_forms(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Return H v of every row of ``vectors`` (n, parameters), and V H_g V' (parts, n, n) of every part's Hessian.
 
         The second in float64. Costs what :meth:`__call__` does, but for smaller micro-batches, and raises the same.
@@ -119,12 +120,21 @@ class Products:
             images += count
         return total.div_(images), torch.stack(forms)
 
-    def _mean(self, batches: Within, vectors: Tensor) -> tuple[Tensor, int]:
-        """Return the products (n, parameters) with the Hessian of the mean over ``batches``, and their images."""
+    def _mean(self, batches: Limited, vectors: Tensor) -> tuple[Tensor, int]:
+        """Return the products (n, parameters) with the Hessian of the mean over ``batches``, and their images.
+
+        A block at a time, with fewer images on a graph, and then fewer vectors, for as long as memory runs out.
+        """
         scaled = vectors if self.scale is None else vectors * self.scale
-        blocks = [self._block(batches, block) for block in scaled.split(self.block)]
-        found, images = torch.cat([products for products, _ in blocks]), blocks[0][1]
-        del blocks
+        found, start, images = torch.empty_like(vectors), 0, 0
+        while start < len(vectors):
+            block = scaled[start : start + min(self.block, self.limits.vectors or self.block)]
+            result, lacking = attempt(self._graphs, batches, block)
+            if lacking is None:
+                found[start : start + len(block)], images = result
+                start += len(block)
+            else:
+                self.limits.halve(self._images, len(block), vectors.device, lacking)
         if self.scale is not None:
             found *= self.scale
         if not found.isfinite().all():
@@ -133,26 +143,11 @@ class Products:
             )
         return found, images
 
-    def _block(self, batches: Within, vectors: Tensor) -> tuple[Tensor, int]:
-        """Return the products of a block and the images, with less at a time for as long as memory runs out."""
-        while True:
-            at_once = min(self.room.vectors or len(vectors), len(vectors))
-            try:
-                if at_once == len(vectors):
-                    return self._graphs(batches, vectors)
-                found = [self._graphs(batches, some) for some in vectors.split(at_once)]
-                return torch.cat([products for products, _ in found]), found[0][1]
-            except (RuntimeError, MemoryError) as error:
-                if not shortage.is_shortage(error):
-                    raise
-                more = shortage.asked(error)
-            # Here and not above: while an error is handled, it holds on to what was computed so far.
-            self.room.less(self._images, at_once, vectors.device, more)
-
-    def _graphs(self, batches: Within, vectors: Tensor) -> tuple[Tensor, int]:
+    def _graphs(self, batches: Limited, vectors: Tensor) -> tuple[Tensor, int]:
         """Return H v of ``vectors``, all on one graph a micro-batch, and how many images there are."""
-        available.give_back()  # else what others freed lies beside the graphs, and what graphs freed beside the vectors
-        self._images = 1  # of the graph at hand; what is made before it does not become less with fewer
+        # Before and after: memory that was freed stays reserved, so that vectors and graphs would each hold some.
+        available.give_back()
+        self._images = 1  # of the graph at hand; before the first graph, fewer images would take no less memory
         total, count = torch.zeros_like(vectors), 0
         for inputs, targets in batches:
             self._images = len(inputs)

@@ -2,21 +2,15 @@
 
 ``surface.npz`` holds arrays and no object (``numpy.load`` reads it without pickle):
 
-    format    2; earlier files have none, and do not say on which images they are
+    format    2; earlier files have none, and do not say on which images they are: they are refused
     kind      "surface", or "line" (between two models)
-    about     JSON, see below
+    about     JSON, an :class:`About`
     x, y      (n,) coordinates along the first and the second direction; of a line, x is the share of the second
               model and y is empty
     loss      (models, n, n), mean cross-entropy in nats: loss[m, i, j] at w_m + x[i] d_1 + y[j] d_2;
               of a line (n,), at (1 - x[i]) w_0 + x[i] w_1. Far from a model it may be infinite or NaN
     accuracy  likewise, fractions
 
-``about``: ``models``, for each its description's ``name`` (<protocol>/<split>/<algorithm>/seed<k>), ``algorithm``,
-``scale``, ``digests``, ``filter_length`` (the norm of all its filters; null where it is not finite) and ``diverged_at``
-(the round in which its run diverged, or null; its losses are NaN, and those of every model where it is the first, or of
-a line); ``set``, ``images`` (how many), ``images_sha256`` (which: of their positions in the data set, sorted), ``seed``
-(of directions and images), ``grid``, ``range``, ``way`` (sequential or stacked), ``device``, ``precision``, and
-``normalised``: to which filters the directions are scaled.
 Nothing in it depends on when or in how many sessions it was made: the same call gives the same bytes.
 """
 
@@ -26,16 +20,55 @@ import json
 import os
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import unfinished, write_whole
+from flatfed.runs.wanted import AnalysedModel
 
 FORMAT = 2
+ARRAYS = ("x", "y", "loss", "accuracy")
+#: What NumPy raises at a damaged file.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(AnalysedModel):
+    """One of the models. ``filter_length`` is the norm of all its filters, None where that is not finite.
+
+    ``diverged_at``: the round in which its run diverged, or None. Its losses are NaN then; so are those of all models
+    where it is the first, and those of a line.
+    """
+
+    algorithm: str
+    filter_length: float | None
+    diverged_at: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """Of which models, on which images and how a landscape is.
+
+    ``images`` of the ``set`` (how many), ``images_sha256`` (which: of their positions in the data set, sorted) and the
+    directions are drawn by ``seed``. ``grid`` and ``range`` as in :class:`flatfed.analysis.landscape.sample.Settings`;
+    ``way`` is sequential or stacked; ``normalised`` says to which filters the directions are scaled.
+    """
+
+    models: list[Model]
+    set: str
+    images: int
+    images_sha256: str
+    seed: int
+    grid: int
+    range: float
+    way: str
+    device: str
+    precision: str
+    normalised: str
 
 
 @dataclass(frozen=True)
@@ -43,19 +76,24 @@ class Landscape:
     """What a file holds; see the module for shapes and units."""
 
     kind: str
-    about: dict[str, Any]
+    about: About
     x: np.ndarray
     y: np.ndarray
     loss: np.ndarray
     accuracy: np.ndarray
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape that losses and accuracies have to have."""
+        return (len(self.about.models), len(self.x), len(self.y)) if self.kind == "surface" else (len(self.x),)
 
-def write(path: str | os.PathLike[str], found: Landscape) -> None:
-    """Write ``found`` to ``path``, whole."""
-    arrays = {name: getattr(found, name) for name in ("x", "y", "loss", "accuracy")}
+
+def write(path: str | os.PathLike[str], landscape: Landscape) -> None:
+    """Write ``landscape`` to ``path``, whole."""
+    arrays = {name: getattr(landscape, name) for name in ARRAYS}
     with write_whole(path) as file:
-        about = np.array(json.dumps(found.about, sort_keys=True))
-        np.savez_compressed(file, format=np.array(FORMAT), kind=np.array(found.kind), about=about, **arrays)
+        about = np.array(json.dumps(asdict(landscape.about), sort_keys=True))
+        np.savez_compressed(file, format=np.array(FORMAT), kind=np.array(landscape.kind), about=about, **arrays)
 
 
 def read(path: str | os.PathLike[str]) -> Landscape:
@@ -68,17 +106,16 @@ def read(path: str | os.PathLike[str]) -> Landscape:
             number = int(file["format"]) if "format" in file.files else 1
             if number != FORMAT:
                 raise ValueError(f"format {number}, but {FORMAT} is known")
-            arrays = {name: file[name] for name in ("x", "y", "loss", "accuracy")}
-            found = Landscape(str(file["kind"]), json.loads(str(file["about"])), **arrays)
+            about = forms.read(About, json.loads(str(file["about"])), "about")
+            found = Landscape(str(file["kind"]), about, **{name: file[name] for name in ARRAYS})
     except FileNotFoundError:
         raise DataError(f"{path}: no such loss surface") from None
-    except UNREADABLE as error:
+    except (DataError, *UNREADABLE) as error:
         raise DataError(f"{path}: cannot be read as a loss surface ({error}); delete it to make it again") from error
-    models = (len(found.about["models"]),) if found.kind == "surface" else ()
-    shape = (*models, len(found.x), *((len(found.y),) if found.kind == "surface" else ()))
-    if found.kind not in ("surface", "line") or found.loss.shape != shape or found.accuracy.shape != shape:
+    if found.kind not in ("surface", "line") or not found.loss.shape == found.accuracy.shape == found.shape:
         raise DataError(
-            f"{path}: a {found.kind} with losses of shape {found.loss.shape}, not {shape}; delete it to make it again"
+            f"{path}: a {found.kind} with losses of shape {found.loss.shape}, not {found.shape}; delete it to make it "
+            "again"
         )
     return found
 
@@ -86,8 +123,8 @@ def read(path: str | os.PathLike[str]) -> Landscape:
 class Unfinished:
     """The points of a landscape that are done, in a hidden file beside ``out`` (:func:`flatfed.files.unfinished`).
 
-    ``values`` (2, points) are losses and accuracies, ``done`` (points,) says which are there, ``way`` how they were
-    evaluated, empty where there is none yet: rounding would tell points of two ways apart.
+    ``values`` (2, points) are losses and accuracies, ``done`` (points,) says which are there. ``way`` says how they are
+    evaluated, empty before the first point: all are in one way, since two ways differ by rounding.
     """
 
     def __init__(self, out: str | os.PathLike[str], identity: dict[str, Any], points: int):

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 from torch.nn.functional import cross_entropy
 
+from flatfed.analysis.short_memory import attempt
 from flatfed.analysis.trained_model import Trained
-from flatfed.data import augment
 from flatfed.engine.memory import shortage
 from flatfed.errors import ConfigError, unknown
 
@@ -53,8 +53,8 @@ class Points:
         self.model = copy.deepcopy(trained.model)
         self._forward = vmap(self._output, in_dims=(0, None))
 
-    def at(self, points: np.ndarray, place: Callable[[np.ndarray], Tensor], label: str) -> np.ndarray:
-        """Return (2, points), as a call does, of the weights ``place(points)``, with less at a time if memory is short.
+    def at(self, points: np.ndarray, weights: Callable[[np.ndarray], Tensor], label: str) -> np.ndarray:
+        """Return (2, points), as a call does, of the ``weights(points)``, with less at a time if memory is short.
 
         ``label`` begins the line that says so. Raises Shortage where memory does not last for one image of one point.
         """
@@ -62,24 +62,20 @@ class Points:
         done = 0
         while done < len(points):
             part = slice(done, done + self.together)
-            try:
-                values[:, part] = self(place(points[part]))
+            found, lacking = attempt(lambda block: self(weights(block)), points[part])
+            if lacking is None:
+                values[:, part] = found
                 done += self.together
-                continue
-            except (RuntimeError, MemoryError) as error:
-                if not shortage.is_shortage(error):
-                    raise
-                more = shortage.asked(error)
-            # Here and not above: while an error is handled, it holds on to what was computed so far.
-            self._spare(more, label)
+            else:
+                self._take_less(lacking, label)
         return values
 
-    def _spare(self, more: str, label: str) -> None:
-        """Have the next attempt take less memory, and say so; ``more``: what :func:`~shortage.asked` gave.
+    def _take_less(self, lacking: str, label: str) -> None:
+        """Have the next attempt take less memory, and say so; ``lacking``: words on the shortage of this one.
 
         :raises Shortage: one image of one point is evaluated at a time as it is.
         """
-        short = f"{label}: not enough memory on {self.index.device.type}{more}"
+        short = f"{label}: not enough memory on {self.index.device.type}{lacking}"
         kept, self.keeps, self.kept = self.keeps, False, None
         shortage.release()
         if kept:
@@ -128,12 +124,8 @@ class Points:
     def _batches(self) -> Iterable[tuple[Tensor, Tensor]]:
         """Return normalised images and labels, batch by batch."""
         if self.keeps and self.kept is None:
-            self.kept = [self._batch(part) for part in self.index.split(self.size)]
-        return map(self._batch, self.index.split(self.size)) if self.kept is None else self.kept
-
-    def _batch(self, part: Tensor) -> tuple[Tensor, Tensor]:
-        """Return normalised images and labels at the positions ``part``."""
-        return augment.channels_last(self.trained.data.batch(part)), self.trained.data.labels[part]
+            self.kept = [self.trained.batch(part) for part in self.index.split(self.size)]
+        return map(self.trained.batch, self.index.split(self.size)) if self.kept is None else self.kept
 
 
 def choose(trained: Trained, index: Tensor) -> str:
@@ -153,23 +145,23 @@ def fastest(trained: Trained, index: Tensor) -> str:
 
     Where none does that is ``sequential``, which takes less and can be made to take less still (:meth:`Points.at`).
     """
-    rows = trained.row.expand(TOGETHER, -1)
     seconds = {}
     for way in WAYS:
-        try:
-            points = Points(trained, index, way)
-            for _ in range(2):
-                began = time.monotonic()
-                for part in rows.split(points.block):
-                    points(part)  # waits for the device: its result is on the host
-                taken = time.monotonic() - began
+        taken, lacking = attempt(_seconds, trained, index, way)
+        if lacking is None:
             seconds[way] = taken
-            continue
-        except (RuntimeError, MemoryError) as error:
-            if not shortage.is_shortage(error):
-                raise
-            more = shortage.asked(error)
-        points = None
-        shortage.release()
-        print(f"{trained.name}: no memory to evaluate points {way}{more}", file=sys.stderr)
+        else:
+            shortage.release()
+            print(f"{trained.name}: no memory to evaluate points {way}{lacking}", file=sys.stderr)
     return min(seconds, key=seconds.__getitem__, default="sequential")
+
+
+def _seconds(trained: Trained, index: Tensor, way: str) -> float:
+    """Return the wall seconds of one block of points, after one to warm up."""
+    rows, points = trained.row.expand(TOGETHER, -1), Points(trained, index, way)
+    for _ in range(2):
+        began = time.monotonic()
+        for part in rows.split(points.block):
+            points(part)  # waits for the device: its result is on the host
+        seconds = time.monotonic() - began
+    return seconds

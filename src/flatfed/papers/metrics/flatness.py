@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from flatfed.papers.quantity import Reading, metric
-from flatfed.runs import curvature
 
 
 @metric("number", "Top eigenvalue of the Hessian", higher=False, source="analysis")
 def hessian_top_eigenvalue(reading: Reading) -> float:
     """Largest eigenvalue of the training loss's Hessian at the final model (FedSMOO, Table 2)."""
-    return curvature.value(reading.analysis, "hessian_top_eigenvalue")
+    return reading.analysis.value("hessian_top_eigenvalue")
 
 
 @metric("number", "Trace of the Hessian", higher=False, source="analysis")
 def hessian_trace(reading: Reading) -> float:
     """Trace of the training loss's Hessian at the final model (FedSMOO, Table 2)."""
-    return curvature.value(reading.analysis, "hessian_trace")
+    return reading.analysis.value("hessian_trace")
 
 
 @metric("number", "Top eigenvalue of the Hessian scaled by the weights", higher=False, source="analysis")
 def hessian_scaled_top_eigenvalue(reading: Reading) -> float:
     """Largest eigenvalue of diag(|w|) H diag(|w|), which no scaling of filters can change (no paper prints it)."""
-    return curvature.value(reading.analysis, "hessian_scaled_top_eigenvalue")
+    return reading.analysis.value("hessian_scaled_top_eigenvalue")
 
 
 @metric("number", "Trace of the Hessian scaled by the weights", higher=False, source="analysis")
 def hessian_scaled_trace(reading: Reading) -> float:
     """Trace of diag(|w|) H diag(|w|), which no scaling of filters can change (no paper prints it)."""
-    return curvature.value(reading.analysis, "hessian_scaled_trace")
+    return reading.analysis.value("hessian_scaled_trace")
