@@ -261,9 +261,7 @@ def test_choices_of_several_splits_are_told_apart(tmp_path):
     columns = ["officehome-domain-art-1", "officehome-domain-clipart-1"]
     for row in tuning.wanted(mine, "preview", [("fedlesam2024_T3", columns)], []):
         record(mine, ("preview", OFFICE, row.split, row.row), {"rho": 0.05 if row.split == ART else 0.01})
-    (line,) = [
-        one for one in mine.table_spec("preview", "fedlesam2024_T3", columns).notes if one.startswith("Tuned")
-    ]
+    (line,) = [one for one in mine.table_spec("preview", "fedlesam2024_T3", columns).notes if one.startswith("Tuned")]
     assert "rho out of 0.05, 0.01, 0.005: FedSAM 0.05 (domain-art-1), 0.01 (domain-clipart-1); MoFedSAM" in line
 
 
