@@ -1,6 +1,6 @@
-"""What a figure of loss surfaces is drawn of, read and held against each other, and what is said of it.
+"""The loss surfaces that a figure is drawn from: read, checked against each other, and put into words.
 
-For the specification see ``surface`` in this folder.
+For the specification see ``surface_3d`` in this folder.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 
 from flatfed.analysis.landscape.landscape_file import Landscape, read
-from flatfed.errors import DataError, unknown
+from flatfed.errors import DataError
+from flatfed.figures.style import quantity
 
-#: Metric -> (axis label with unit, printed units in one stored unit).
-METRICS = {"loss": ("Loss (nats)", 1.0), "accuracy": ("Accuracy (%)", 100.0)}
-
-#: What surfaces that compare have alike -> how to say a value of it.
-ALIKE = {
+#: What must be the same of surfaces that are compared -> how to say a value of it.
+SAME = {
     "dataset": "losses on another data set (SHA-256 {})",
     "set": "losses on {} images",
     "images_sha256": "losses on other images (SHA-256 of their positions {})",
@@ -38,8 +36,8 @@ NOT_MADE = "not made"
 class Sheet:
     """One surface to draw: ``z`` (n, n) in printed units at ``x[i], y[j]``, NaN where it is not finite.
 
-    ``model`` is its place in the ``file``, of which ``about`` tells. ``diverged``: whose run diverged, so that there is
-    no finite z, and in which round; "" of most.
+    ``model`` is its place in the ``file``, which ``about`` describes. ``diverged``: "" or, where there is no finite z
+    because a run diverged, which run and in which round.
     """
 
     label: str
@@ -74,29 +72,29 @@ def sheets(spec: dict[str, Any]) -> tuple[list[list[Sheet | None]], tuple[float,
     :raises DataError: the metric is unknown, a file is damaged, no surface, or has no such model, a panel has more
         surfaces than it can show, or surfaces to be compared are of different images, draws or grids.
     """
-    factor = quantity(spec)[1]
-    found = []
+    metric = spec.get("metric", "loss")
+    factor, found = quantity(spec, metric).factor, []
     for panel in spec["panels"]:
         if not 1 <= len(panel["surfaces"]) <= 2:
             count = len(panel["surfaces"])
             raise DataError(f"figure {spec['figure']}: {panel['title']}: {count} surfaces, not one or two surfaces")
-        found.append([_sheet(entry, spec.get("metric", "loss"), factor) for entry in panel["surfaces"]])
-    _hold_alike(spec, found)
+        found.append([_sheet(entry, metric, factor) for entry in panel["surfaces"]])
+    _refuse_different(spec, found)
     values = [sheet.z[np.isfinite(sheet.z)] for panel in found for sheet in panel if sheet]
     values = np.concatenate(values) if values else np.zeros(0)
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
     return found, (low, high if high > low else low + 1.0)
 
 
-def _hold_alike(spec: dict[str, Any], found: list[list[Sheet | None]]) -> None:
-    """Refuse surfaces of a panel, or of panels of one protocol, that do not compare (:data:`ALIKE`); DataError."""
+def _refuse_different(spec: dict[str, Any], found: list[list[Sheet | None]]) -> None:
+    """Refuse surfaces of a panel, or of panels of one protocol, that do not compare (:data:`SAME`); DataError."""
     firsts: dict[str, tuple[str, Sheet]] = {}
     for panel, made in zip(spec["panels"], found, strict=True):
         for sheet in filter(None, made):
             protocol = sheet.about["models"][sheet.model]["name"].split("/")[0].partition("~")[0]
             for group in (f"panel {panel['title']}", protocol):
                 where, first = firsts.setdefault(group, (panel["title"], sheet))
-                for key, words in ALIKE.items():
+                for key, words in SAME.items():
                     ours, theirs = (_compared(one, key) for one in (sheet, first))
                     if ours != theirs:
                         raise DataError(
@@ -107,7 +105,7 @@ def _hold_alike(spec: dict[str, Any], found: list[list[Sheet | None]]) -> None:
 
 
 def _compared(sheet: Sheet, key: str) -> Any:
-    """Return what a surface has of a key of :data:`ALIKE`, digests cut short."""
+    """Return what a surface has of a key of :data:`SAME`, digests cut short."""
     if key == "dataset":
         return sheet.about["models"][sheet.model]["digests"]["dataset"][:12]
     return sheet.about[key][:12] if key == "images_sha256" else sheet.about[key]
@@ -163,14 +161,6 @@ def images(abouts: list[dict[str, Any]]) -> str:
         kinds.setdefault(f"{about['images']:,} {words}", set()).add(about["images_sha256"])
     same = len(abouts) > 1 and [len(which) for which in kinds.values()] == [1]
     return f"On {' or '.join(sorted(kinds))}{', the same for all' if same else ''}." if kinds else ""
-
-
-def quantity(spec: dict[str, Any]) -> tuple[str, float]:
-    """Return the label of the axis and printed units in a stored one; DataError for an unknown metric."""
-    metric = spec.get("metric", "loss")
-    if metric not in METRICS:
-        raise DataError(unknown("metric", metric, METRICS, f"figure {spec['figure']}"))
-    return METRICS[metric]
 
 
 def landscape(path: str, kind: str) -> Landscape | None:

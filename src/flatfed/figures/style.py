@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
+from matplotlib import pyplot
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.textpath import TextToPath
 from matplotlib.transforms import Bbox
 
+from flatfed.errors import DataError, unknown
 from flatfed.figures.palette import rank
+from flatfed.papers.figure_kinds import KINDS, Quantity
 
 #: Pixels an inch of a PNG, for which figures are laid out: letters are drawn on whole pixels, and so wider on fewer.
 DPI = 200
@@ -35,23 +40,11 @@ STYLE = {
     "svg.hashsalt": "flatfed",
 }
 
-#: Column of metrics.csv -> (axis label with unit, printed units in one stored unit).
-QUANTITIES = {
-    "test_accuracy": ("Test accuracy (%)", 100.0),
-    "train_accuracy": ("Train accuracy (%)", 100.0),
-    "client_train_accuracy": ("Clients' train accuracy (%)", 100.0),
-    "client_test_accuracy": ("Clients' test accuracy (%)", 100.0),
-    "test_loss": ("Test loss (nats)", 1.0),
-    "train_loss": ("Training loss (nats)", 1.0),
-    "consistency": ("Consistency $\\frac{1}{n}\\sum\\|w_i-w^{t+1}\\|^2$ (weights, squared)", 1.0),
-}
+#: matplotlib settings of panels with grid lines.
+GRID = {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}
 
-#: Measure taken along the way (``probes`` of run.json) -> as above.
-PROBES = {
-    "perturbation_drift": ("Perturbation drift (0 to 1)", 1.0),
-    "sharpness": ("Global sharpness (nats)", 1.0),
-    "m_sharpness": ("Global m-sharpness (nats)", 1.0),
-}
+#: How a deviation stands on a mark or a bar: settings of ``Axes.errorbar``.
+WHISKER = {"color": "#222222", "elinewidth": 0.8, "capsize": 2}
 
 #: What begins the lines of the foot, and its key in a specification.
 SOURCES = (("Paper", "paper"), ("Here", "setting"))
@@ -62,6 +55,35 @@ WIDTH, MARGIN = 7.0, 0.06
 #: Letters of the title and of the foot.
 TITLE = FontProperties(family=STYLE["font.family"], size=10, weight="bold")
 FOOT = FontProperties(family=STYLE["font.family"], size=6.5)
+
+
+def quantity(spec: dict[str, Any], metric: str) -> Quantity:
+    """Return the quantity that a figure's ``metric`` names; DataError for one that its kind cannot show."""
+    known = KINDS[spec["kind"]].quantities
+    if metric not in known:
+        raise DataError(unknown("metric", metric, known, f"figure {spec['figure']}"))
+    return known[metric]
+
+
+def subplots(count: int, across: int, height: float, rest: float = 0.6, **options: Any) -> tuple[Figure, list[Axes]]:
+    """Return a new figure and the axes of its ``count`` panels in reading order, ``across`` of them side by side.
+
+    ``height`` of a row of panels, and of the ``rest`` of the figure, inches; ``options`` of ``pyplot.subplots``.
+    """
+    down = math.ceil(count / across)
+    figure, axes = pyplot.subplots(
+        down, across, figsize=(WIDTH, height * down + rest), squeeze=False, layout="constrained", **options
+    )
+    for axis in axes.flat[count:]:
+        axis.set_visible(False)
+    return figure, list(axes.flat[:count])
+
+
+def seeds(numbers: Iterable[int], spread: str = "") -> str:
+    """Say of how many seeds marks are, in words such as "mean over seeds (n = 2 or 3)", ``spread`` after "seeds"."""
+    several = sorted({number for number in numbers if number})
+    mean = f"mean over seeds{spread}" if max(several, default=0) > 1 else "one seed"
+    return mean + (f" (n = {' or '.join(map(str, several))})" if several else "")
 
 
 def caption(figure: Figure, spec: dict[str, Any], reading: str) -> None:
@@ -136,13 +158,14 @@ def sample(look: dict[str, Any], **mark: Any) -> Line2D:
     return Line2D([], [], **{**look, "linestyle": style if isinstance(style, str) else (0, style[1])}, **mark)
 
 
-def legend(figure: Figure, entries: dict[str, Any], algorithms: dict[str, str] | None = None) -> None:
+def legend(figure: Figure, entries: dict[str, Any], drawn: Iterable[dict[str, Any]] = ()) -> None:
     """Put the legend of the whole figure under its panels, in one row of up to six or two rows.
 
-    ``algorithms``, label -> algorithm id, puts the labels into the house's order.
+    ``entries``: label -> what is drawn of it. ``drawn``, lines or bars of a specification, have the algorithms by which
+    their labels are ordered (:func:`flatfed.figures.palette.rank`); other labels stand with algorithms of no paper.
     """
-    if algorithms:
-        entries = {label: entries[label] for label in sorted(entries, key=lambda label: rank(algorithms[label]))}
+    algorithms = {each["label"]: each["algorithm"] for each in drawn}
+    entries = dict(sorted(entries.items(), key=lambda entry: rank(algorithms.get(entry[0], ""))))
     columns = len(entries) if len(entries) <= 6 else math.ceil(len(entries) / 2)
     foot = 0.2 * math.ceil(len(entries) / columns) / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, foot, 1, 1 - foot), w_pad=0.07)
