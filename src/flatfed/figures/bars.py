@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import seaborn
 from matplotlib.figure import Figure
 
 from flatfed.figures.final import Final
 from flatfed.figures.palette import style
-from flatfed.figures.style import GRID, WHISKER, caption, legend, quantity, subplots
+from flatfed.figures.style import WHISKER, caption, gridded, legend, quantity
 
 #: Share of a group's width that its bars take.
 FILLED = 0.84
@@ -21,13 +20,12 @@ def draw(spec: dict[str, Any]) -> Figure:
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """
     shown, final = quantity(spec, spec["metric"]), Final(spec["metric"])
-    with seaborn.axes_style("whitegrid", GRID):
-        figure, (axis,) = subplots(1, 1, 2.3)
+    figure, (axis,) = gridded(1, 1, 2.3)
     entries: dict[str, Any] = {}
     for group, panel in enumerate(spec["panels"]):
         width = FILLED / len(panel["bars"])
         for place, bar in enumerate(panel["bars"]):
-            mean, deviation = final.of([[run] for run in bar["runs"]], bar["rounds"]) or (None, None)
+            mean, deviation = final.summary([[run] for run in bar["runs"]], bar["rounds"]) or (None, None)
             height, spread = shown.factor * (mean or 0.0), shown.factor * (deviation or 0.0)
             middle = group - FILLED / 2 + (place + 0.5) * width
             entries[bar["label"]] = axis.bar(middle, height, 0.92 * width, color=style(bar["algorithm"])[0])
@@ -41,5 +39,5 @@ def draw(spec: dict[str, Any]) -> Figure:
     axis.set_ylabel(shown.label)
     axis.set_ylim(0, axis.get_ylim()[1] * 1.06)
     legend(figure, entries, [bar for panel in spec["panels"] for bar in panel["bars"]])
-    caption(figure, spec, final.reading("Bar"))
+    caption(figure, spec, final.explanation("Bar"))
     return figure

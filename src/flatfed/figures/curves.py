@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -23,7 +22,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from flatfed.errors import DataError
 from flatfed.figures.palette import strokes, styles
-from flatfed.figures.style import GRID, caption, columns, legend, quantity, sample, seeds, subplots, widths
+from flatfed.figures.style import caption, columns, gridded, legend, quantity, sample, seeds, widths
 from flatfed.papers.figure_kinds import PROBES
 from flatfed.runs.record import METRICS, PROBE_FORMAT, RunRecord
 from flatfed.runs.wanted import Wanted
@@ -73,8 +72,7 @@ def draw(spec: dict[str, Any]) -> Figure:
 
     :raises DataError: the metric is unknown, or a metrics.csv or run.json is damaged.
     """
-    with seaborn.axes_style("whitegrid", GRID):
-        figure, axes = subplots(len(spec["panels"]), columns(len(spec["panels"])), 2.35)
+    figure, axes = gridded(len(spec["panels"]), columns(len(spec["panels"])), 2.35)
     looks = [styles([series["algorithm"] for series in panel["series"]]) for panel in spec["panels"]]
     lines = [series for panel in spec["panels"] for series in panel["series"]]
     drawn = strokes(zip([line["algorithm"] for line in lines], itertools.chain(*looks), strict=True))

@@ -19,13 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flatfed.figures.bars import FILLED
 from flatfed.figures.palette import style
-from flatfed.figures.style import GRID, WHISKER, caption, legend, seeds, subplots
+from flatfed.figures.style import WHISKER, caption, gridded, legend, seeds
 from flatfed.runs import curvature
 
 #: Metric -> what stands over its axis.
@@ -56,8 +55,7 @@ def draw(spec: dict[str, Any]) -> Figure:
 
     :raises DataError: a hessian.json is damaged.
     """
-    with seaborn.axes_style("whitegrid", GRID):
-        figure, axes = subplots(2, 2, 2.3)
+    figure, axes = gridded(2, 2, 2.3)
     bars: list[Bar] = []
     titles: dict[float, str] = {}
     for number, panel in enumerate(spec["panels"]):
@@ -77,7 +75,7 @@ def draw(spec: dict[str, Any]) -> Figure:
         axis.set_ylabel("Largest eigenvalue (nats)")
         axis.set_ylim(0, axis.get_ylim()[1] * 1.08)
     legend(figure, entries, [bar for panel in spec["panels"] for bar in panel["bars"]])
-    caption(figure, spec, _reading(bars))
+    caption(figure, spec, _explanation(bars))
     return figure
 
 
@@ -99,7 +97,7 @@ def _draw(axis: Axes, bar: Bar, metric: str, entries: dict[str, Any]) -> None:
         axis.annotate(f"{height:.3g}", (bar.place, max([height + spread, *theirs])), (0, 5), **text)
 
 
-def _reading(bars: list[Bar]) -> str:
+def _explanation(bars: list[Bar]) -> str:
     """Say what bar and diamond are, how well a bar is known, and what is not there."""
     there = [record for bar in bars for record in bar.there]
     finished = [record for bar in bars for record in bar.finished]

@@ -19,7 +19,7 @@ class Final:
     diverged: int = 0
     seeds: set[int] = field(default_factory=set)
 
-    def of(self, runs: list[list[str]], rounds: int) -> tuple[float, float | None] | None:
+    def summary(self, runs: list[list[str]], rounds: int) -> tuple[float, float | None] | None:
         """Return (mean over seeds, sample deviation or None for one seed) of ``runs``, a list of run folders per seed.
 
         A seed's number is the mean over its folders; a seed without all of them is left out. None where none is left.
@@ -42,7 +42,7 @@ class Final:
         self.absent += found.reading is None
         return None if found.reading is None or found.diverged else found.reading.history[self.metric][-1]
 
-    def reading(self, mark: str) -> str:
+    def explanation(self, mark: str) -> str:
         """Say what a ``mark`` is, how many seeds it stands for, and what is not there."""
         whisker = "; whisker: ± one sample standard deviation over seeds" if max(self.seeds, default=0) > 1 else ""
         said = f"{mark}: final round, {seeds(self.seeds)}{whisker}."

@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import seaborn
 from matplotlib.figure import Figure
 
 from flatfed.figures.heat_map import read_counts, ticks
-from flatfed.figures.style import GRID, caption, legend, subplots
+from flatfed.figures.style import caption, gridded, legend
 
 #: Colour and dash pattern of the outlines in their order: green and red as in the paper, told apart by lightness too.
 OUTLINES = (("#117733", "-"), ("#cc6677", (0, (4, 1.5))), ("#332288", (0, (1.2, 1.2))))
@@ -23,8 +22,7 @@ def draw(spec: dict[str, Any]) -> Figure:
 
     :raises DataError: a partition file is absent, damaged, or lacks ``class_counts``.
     """
-    with seaborn.axes_style("whitegrid", GRID):
-        figure, axes = subplots(len(spec["panels"]), 1, 2.3)
+    figure, axes = gridded(len(spec["panels"]), 1, 2.3)
     entries: dict[str, Any] = {}
     deviations = []
     for axis, panel in zip(axes, spec["panels"], strict=True):

@@ -111,7 +111,7 @@ def _compared(sheet: Sheet, key: str) -> Any:
     return sheet.about[key][:12] if key == "images_sha256" else sheet.about[key]
 
 
-def reading(found: list[list[Sheet | None]]) -> str:
+def explanation(found: list[list[Sheet | None]]) -> str:
     """Say what the axes are, whose filters they are scaled to, on which images, and what is not there."""
     there = [sheet for panel in found for sheet in panel if sheet and not sheet.diverged]
     absent = sum(sheet is None for panel in found for sheet in panel)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import seaborn
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -40,14 +41,8 @@ STYLE = {
     "svg.hashsalt": "flatfed",
 }
 
-#: matplotlib settings of panels with grid lines.
-GRID = {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}
-
 #: How a deviation stands on a mark or a bar: settings of ``Axes.errorbar``.
 WHISKER = {"color": "#222222", "elinewidth": 0.8, "capsize": 2}
-
-#: What begins the lines of the foot, and its key in a specification.
-SOURCES = (("Paper", "paper"), ("Here", "setting"))
 
 #: Width of a figure across two columns of a conference page, and the white around it, inches.
 WIDTH, MARGIN = 7.0, 0.06
@@ -79,6 +74,12 @@ def subplots(count: int, across: int, height: float, rest: float = 0.6, **option
     return figure, list(axes.flat[:count])
 
 
+def gridded(count: int, across: int, height: float) -> tuple[Figure, list[Axes]]:
+    """Return the same as :func:`subplots`, of panels with grid lines."""
+    with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
+        return subplots(count, across, height)
+
+
 def seeds(numbers: Iterable[int], spread: str = "") -> str:
     """Say of how many seeds marks are, in words such as "mean over seeds (n = 2 or 3)", ``spread`` after "seeds"."""
     several = sorted({number for number in numbers if number})
@@ -86,24 +87,26 @@ def seeds(numbers: Iterable[int], spread: str = "") -> str:
     return mean + (f" (n = {' or '.join(map(str, several))})" if several else "")
 
 
-def caption(figure: Figure, spec: dict[str, Any], reading: str) -> None:
-    """Head ``figure`` with its title and foot it: paper, caption; setting, tuning; how to read it, and how many of its
-    runs are without sums of their files; what the paper leaves open.
+def caption(figure: Figure, spec: dict[str, Any], explanation: str) -> None:
+    """Put the title above ``figure``, and below it the foot.
 
-    A figure of preview scale says so above its title, like the tables.
+    The foot has a paragraph each for paper and caption; for setting and tuning; for the ``explanation`` of what is
+    drawn, and how many of its runs are without sums of their files; for what the paper leaves open. A figure of preview
+    scale says so above its title, like the tables.
     """
     title = wrapped(spec["title"], TITLE)
     if spec["scale"] == "preview":
         title = f"Preview scale, not the paper's data:\n{title}"
     figure.suptitle(title, fontproperties=TITLE, x=0.005, ha="left")
-    paper, here = (f"{word}: {spec[key]}" if spec.get(key) else "" for word, key in SOURCES)
-    said = (
+    paper = f"Paper: {spec['paper']}" if spec.get("paper") else ""
+    here = f"Here: {spec['setting']}" if spec.get("setting") else ""
+    paragraphs = (
         [paper, spec.get("caption", "")],
         [here, *spec.get("tuning", [])],
-        [reading, spec.get("without_sums", "")],
+        [explanation, spec.get("without_sums", "")],
         [f"Not stated by the paper: {'; '.join(spec['unstated'])}"] if spec.get("unstated") else [],
     )
-    lines = [" ".join(text.rstrip(".") + "." for text in texts if text) for texts in said]
+    lines = [" ".join(text.rstrip(".") + "." for text in texts if text) for texts in paragraphs]
     foot = "\n".join(wrapped(line, FOOT) for line in lines if line)
     # Below the page's edge: the layout engine has no place for a second line under a legend, and files are
     # cut to what is drawn.
@@ -112,26 +115,26 @@ def caption(figure: Figure, spec: dict[str, Any], reading: str) -> None:
 
 
 def wrapped(text: str, font: FontProperties) -> str:
-    """Return ``text`` with its lines broken at the figure's width, or before it so that no word stands alone."""
+    """Return ``text`` broken into lines as wide as the figure, or a little narrower so that no last word is alone."""
     full = 0.99 * 72 * WIDTH
     words = [(word, TextToPath().get_text_width_height_descent(f"{word} ", font, False)[0]) for word in text.split()]
     tried = [_filled(words, share / 100 * full) for share in range(100, 84, -2)]
-    found = next((lines for lines in tried if len(lines) == 1 or _wide(lines[-1]) > 0.15 * full), tried[0])
-    return "\n".join(" ".join(word for word, _ in line) for line in found)
+    chosen = next((lines for lines in tried if len(lines) == 1 or _width(lines[-1]) > 0.15 * full), tried[0])
+    return "\n".join(" ".join(word for word, _ in line) for line in chosen)
 
 
 def _filled(words: list[tuple[str, float]], room: float) -> list[list[tuple[str, float]]]:
-    """Return lines of (word, its width) that are no wider than ``room``, where no word is."""
+    """Return lines of (word, its width), as few as fit into the width ``room``; a wider word has a line of its own."""
     lines: list[list[tuple[str, float]]] = [[]]
     for word in words:
-        if lines[-1] and _wide(lines[-1]) + word[1] > room:
+        if lines[-1] and _width(lines[-1]) + word[1] > room:
             lines.append([])
         lines[-1].append(word)
     return lines
 
 
-def _wide(line: list[tuple[str, float]]) -> float:
-    return sum(wide for _, wide in line)
+def _width(line: list[tuple[str, float]]) -> float:
+    return sum(width for _, width in line)
 
 
 def widths(drawn: dict[Any, dict[str, Any]]) -> str:
@@ -141,7 +144,10 @@ def widths(drawn: dict[Any, dict[str, Any]]) -> str:
 
 
 def frame(figure: Figure) -> Bbox:
-    """Return what a file shows, inches: the whole width, so that letters have one size in all files, and the foot."""
+    """Return the part of ``figure`` that a file shows, inches: all that is drawn, and at least the printed width.
+
+    Letters are of one size in all files, since all are as wide.
+    """
     figure.draw_without_rendering()  # lays out
     drawn = figure.get_tightbbox()
     return Bbox.from_extents(min(drawn.x0, 0), drawn.y0, max(drawn.x1, WIDTH), drawn.y1).padded(MARGIN)

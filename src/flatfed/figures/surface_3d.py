@@ -28,7 +28,7 @@ from matplotlib.colors import Colormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
-from flatfed.figures.sheets import Sheet, reading, sheets, why_empty
+from flatfed.figures.sheets import Sheet, explanation, sheets, why_empty
 from flatfed.figures.style import WIDTH, caption, quantity
 
 COLOURS: Colormap = seaborn.color_palette("viridis", as_cmap=True)
@@ -72,7 +72,7 @@ def draw(spec: dict[str, Any]) -> Figure:
         parts = [_faces(panel[0], limits), *(_mesh(sheet) for sheet in panel[1:])]
         corners, faces, edges = (np.concatenate(values) for values in zip(*parts, strict=True))
         axis.add_collection3d(Poly3DCollection(corners, facecolors=faces, edgecolors=edges, linewidths=0.35))
-    caption(figure, spec, reading(found))
+    caption(figure, spec, explanation(found))
     return figure
 
 

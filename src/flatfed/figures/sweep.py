@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flatfed.figures.final import Final
 from flatfed.figures.palette import strokes, style
-from flatfed.figures.style import GRID, WHISKER, caption, columns, legend, quantity, sample, subplots, widths
+from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, quantity, sample, widths
 
 
 def draw(spec: dict[str, Any]) -> Figure:
@@ -24,8 +23,7 @@ def draw(spec: dict[str, Any]) -> Figure:
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """
     shown, final = quantity(spec, spec["metric"]), Final(spec["metric"])
-    with seaborn.axes_style("whitegrid", GRID):
-        figure, axes = subplots(len(spec["panels"]), columns(len(spec["panels"])), 2.35)
+    figure, axes = gridded(len(spec["panels"]), columns(len(spec["panels"])), 2.35)
     lines = [line for panel in spec["panels"] for line in panel["series"] + panel["levels"]]
     looks = strokes((line["algorithm"], style(line["algorithm"])) for line in lines)
     entries: dict[str, Any] = {}
@@ -38,7 +36,7 @@ def draw(spec: dict[str, Any]) -> Figure:
             entries[series["label"]] = sample(look, **mark)
         for level in panel["levels"]:
             look = looks[style(level["algorithm"])]
-            if numbers := final.of(level["runs"], level["rounds"]):
+            if numbers := final.summary(level["runs"], level["rounds"]):
                 axis.axhline(shown.factor * numbers[0], **look)
             entries[level["label"]] = sample(look)
         _ticks(axis, values)
@@ -46,7 +44,7 @@ def draw(spec: dict[str, Any]) -> Figure:
         axis.set_xlabel(panel["axis"])
         axis.set_ylabel(shown.label)
     legend(figure, entries, lines)
-    caption(figure, spec, final.reading("Mark") + " The values stand at equal distances." + widths(looks))
+    caption(figure, spec, final.explanation("Mark") + " The values stand at equal distances." + widths(looks))
     return figure
 
 
@@ -54,7 +52,7 @@ def _line(
     axis: Axes, series: dict[str, Any], values: list[float], look: dict[str, Any], final: Final, factor: float
 ) -> None:
     """Draw a row's final numbers, as far as they are there, over the places of the parameter's ``values``."""
-    points = [(values.index(point["x"]), final.of(point["runs"], point["rounds"])) for point in series["points"]]
+    points = [(values.index(point["x"]), final.summary(point["runs"], point["rounds"])) for point in series["points"]]
     places = [place for place, numbers in points if numbers]
     means = [factor * numbers[0] for _, numbers in points if numbers]
     deviations = [numbers[1] for _, numbers in points if numbers]

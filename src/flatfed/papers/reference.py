@@ -136,7 +136,7 @@ def read_all(root: Path) -> dict[str, Reference]:
     return {path.stem: Reference(path, f"config/reference/{path.name}") for path in paths}
 
 
-def of_split(split: dict[str, Any], clients: int) -> dict[str, Any]:
+def keys_of_split(split: dict[str, Any], clients: int) -> dict[str, Any]:
     """Return the keys of the reference files that say how data are dealt to ``clients`` clients by a split's entry."""
     partition, parameter = PARTITIONS.get(split["scheme"], (split["scheme"], ""))
     return {
