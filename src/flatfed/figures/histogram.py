@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from flatfed.figures.heat_map import read_counts, ticks
 from flatfed.figures.style import caption, gridded, legend
 
-#: Colour and dash pattern of the outlines in their order: green and red as in the paper, told apart by lightness too.
+#: Colour and dash pattern of the outlines in their order: green and red as in the paper, which differ in lightness too.
 OUTLINES = (("#117733", "-"), ("#cc6677", (0, (4, 1.5))), ("#332288", (0, (1.2, 1.2))))
 
 

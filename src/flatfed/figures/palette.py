@@ -44,7 +44,7 @@ STYLES = {
     "centralised_sam": ("#c8843c", DASHDOT),
 }
 
-#: For algorithms that are not in the papers: a reader's own row should stand out.
+#: Colours of algorithms that are not in the papers: a reader's own row stands out.
 OTHERS = ("#ff1493", "#00a5ff", "#7fbf00", "#8a2be2")
 
 #: Dash patterns of labelled variants (``fedsmoo~rho0.05``), which keep their algorithm's colour.

@@ -58,7 +58,10 @@ def why_empty(panel: list[Sheet | None]) -> str:
 
 
 def diverged(about: dict[str, Any], model: int) -> str:
-    """Say whose run diverged, so that a file holds no values of ``model``: its own, or that which lends the scale."""
+    """Say which run diverged and in which round where a file holds no values of ``model`` for that, else return "".
+
+    It is the run of the model itself, or of the first model in the file, to whose filters the directions are scaled.
+    """
     for place in (model, 0):
         when = about["models"][place].get("diverged_at")
         if when is not None:
@@ -80,9 +83,8 @@ def sheets(spec: dict[str, Any]) -> tuple[list[list[Sheet | None]], tuple[float,
             raise DataError(f"figure {spec['figure']}: {panel['title']}: {count} surfaces, not one or two surfaces")
         found.append([_sheet(entry, metric, factor) for entry in panel["surfaces"]])
     _refuse_different(spec, found)
-    values = [sheet.z[np.isfinite(sheet.z)] for panel in found for sheet in panel if sheet]
-    values = np.concatenate(values) if values else np.zeros(0)
-    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+    values = [z for panel in found for sheet in panel if sheet for z in sheet.z.flat if np.isfinite(z)]
+    low, high = float(min(values, default=0.0)), float(max(values, default=1.0))
     return found, (low, high if high > low else low + 1.0)
 
 
@@ -95,7 +97,7 @@ def _refuse_different(spec: dict[str, Any], found: list[list[Sheet | None]]) -> 
             for group in (f"panel {panel['title']}", protocol):
                 where, first = firsts.setdefault(group, (panel["title"], sheet))
                 for key, words in SAME.items():
-                    ours, theirs = (_compared(one, key) for one in (sheet, first))
+                    ours, theirs = _compared(sheet, key), _compared(first, key)
                     if ours != theirs:
                         raise DataError(
                             f"figure {spec['figure']}: {panel['title']}: {sheet.file} has {words.format(ours)}, but "
@@ -120,7 +122,7 @@ def explanation(found: list[list[Sheet | None]]) -> str:
         seeds = ", ".join(str(seed) for seed in sorted({sheet.about["seed"] for sheet in there}))
         framed = [sheet for sheet in there if len(sheet.about["models"]) > 1]
         own = ["each model's own filters"] if len(framed) < len(there) else []
-        lent = dict.fromkeys(f"the filters of {_lender(one, there)}, each model around itself" for one in framed)
+        lent = dict.fromkeys(f"the filters of {_lender(sheet, there)}, each model around itself" for sheet in framed)
         said.append(
             f"x, y: steps along two random directions (draw {seeds}, the same for all), orthogonal in every filter and "
             f"scaled to {' or '.join([*own, *lent])}; biases and normalisation layers stay."
@@ -139,12 +141,15 @@ def explanation(found: list[list[Sheet | None]]) -> str:
 
 def _lender(sheet: Sheet, there: list[Sheet]) -> str:
     """Return the name of the model to whose filters the directions of a surface are scaled: the first in its file."""
-    labels = [one.label for one in there if one.file == sheet.file and one.model == 0]
+    labels = [other.label for other in there if other.file == sheet.file and other.model == 0]
     return labels[0] if labels else sheet.about["models"][0]["algorithm"]
 
 
 def _stretched(sheet: Sheet) -> str:
-    """Say what it does to a comparison that a model is moved by another one's filters: Li et al. give each its own."""
+    """Say how far a model is moved by another model's filters, and what that does to a comparison.
+
+    Li et al. (2018) move every model by its own filters.
+    """
     lender, own = (sheet.about["models"][place]["filter_length"] for place in (0, sheet.model))
     far = f"{lender / own:.2f} times its own length" if lender and own else "another length than its own"
     return (
