@@ -13,6 +13,7 @@ from matplotlib.textpath import TextToPath
 
 import made
 from flatfed import figures
+from flatfed.commands import specifications
 from flatfed.errors import DataError
 from flatfed.figures import curves, heat_map, palette
 from flatfed.figures import style as paper
@@ -111,9 +112,14 @@ def test_unknown_metric_kind_and_keys_are_refused_by_name(curve_spec, tmp_path):
     with pytest.raises(DataError, match="unknown metric 'test_acuracy'; did you mean 'test_accuracy'"):
         figures.make({**curve_spec, "metric": "test_acuracy"}, tmp_path)
     with pytest.raises(DataError, match="unknown kind 'curve'; did you mean 'curves'"):
-        figures.make({**curve_spec, "kind": "curve"}, tmp_path)
-    with pytest.raises(DataError, match="lacks panels"):
-        figures.make({key: value for key, value in curve_spec.items() if key != "panels"}, tmp_path)
+        specifications.checked({**curve_spec, "kind": "curve"}, "figure")
+    for key in ("figure", "kind", "scale", "title", "panels", "metric"):
+        with pytest.raises(DataError, match=f"--spec: key '{key}' is missing"):
+            specifications.checked({name: value for name, value in curve_spec.items() if name != key}, "figure")
+    for key, wrong in (("tuning", "FedProx"), ("unstated", [1]), ("panels", [])):
+        with pytest.raises(DataError, match=rf"--spec: {key}.* is not a "):
+            specifications.checked({**curve_spec, key: wrong}, "figure")
+    assert specifications.checked({**curve_spec, "tuning": ["t"], "unstated": []}, "figure")
 
 
 @pytest.mark.parametrize("shape", [(30, 10), (100, 100), (1, 2), (200, 62)])

@@ -24,7 +24,8 @@ from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.errors import ConfigError
 from flatfed.experiment import figures as declared
 from flatfed.figures import histogram, palette
-from flatfed.figures.style import MARGIN, PROBES, QUANTITIES, WIDTH, frame
+from flatfed.figures.style import MARGIN, WIDTH, frame
+from flatfed.papers.figure_kinds import COLUMNS, PROBES
 from flatfed.runs import identity, wanted
 from flatfed.runs.record import PROBE_FORMAT
 
@@ -57,7 +58,7 @@ def make_inputs(figure: dict, root: Path) -> None:
         probes = [{"round": number, **probe, **dict.fromkeys(PROBES, 0.5 + place / 100)} for number in (0, rounds)]
         _, scale, _, *ids, seed = run.split("/")
         about = EXP.run(scale, *ids, int(seed.removeprefix("seed"))).description
-        columns = {"round": numbers, **dict.fromkeys(QUANTITIES, values)}
+        columns = {"round": numbers, **dict.fromkeys(COLUMNS, values)}
         made.run(folder, columns, description=about, probes=probes, seconds=5.0)
     for path in map(root.joinpath, figure.inputs):
         path.parent.mkdir(parents=True, exist_ok=True)

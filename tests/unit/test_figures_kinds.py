@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import made
 from flatfed import figures
+from flatfed.commands import specifications
 from flatfed.errors import DataError
-from flatfed.experiment import figures as declared
-from flatfed.figures import bars, curves, eigenvalues, histogram, palette, style, sweep
+from flatfed.experiment import figure_specs
+from flatfed.figures import bars, curves, eigenvalues, histogram, palette, sweep
+from flatfed.papers import figure_kinds
 from flatfed.runs import record as records_of_runs
 from flatfed.runs import wanted
 from flatfed.runs.record import PROBE_FORMAT
+
+ROOT = Path(__file__).parents[2]
 
 
 def make_run(folder, accuracies, rounds=None):
@@ -119,9 +125,11 @@ def test_communications_are_rounds_times_gossip_steps(tmp_path):
 
 
 def test_what_the_configuration_can_ask_for_can_be_drawn():
-    assert set(declared.METRICS["curves"]) == set(curves.KNOWN)
-    assert set(declared.METRICS["sweep"]) == set(declared.METRICS["bars"]) == set(style.QUANTITIES)
-    assert set(declared.KINDS) <= set(figures.KINDS)
+    """A kind is in the schema, has a form by hand, is put together by a function of its own and drawn by another."""
+    schema = yaml.safe_load((ROOT / "workflow/schemas/figure.schema.yaml").read_text(encoding="utf-8"))
+    kinds = set(figure_kinds.KINDS)
+    assert kinds == set(schema["properties"]["kind"]["enum"]) == set(specifications.PANELS)
+    assert kinds == set(figure_specs.PANELS) == set(figures.KINDS)
 
 
 def test_probes_are_read_from_run_json(tmp_path):

@@ -10,6 +10,7 @@ from typing import Any
 from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.forms import Named, Some, Values, Whole, check, form_of
+from flatfed.papers import figure_kinds
 from flatfed.runs.choice import Choice
 from flatfed.specs.cell import SCALES, CellSpec
 from flatfed.specs.pages import ReportSpec
@@ -61,11 +62,12 @@ def checked(spec: dict[str, Any], command: str) -> Any:
 def _figure(spec: dict[str, Any]) -> dict[str, Any]:
     """Return the form of a figure of the kind that ``spec`` says it is."""
     kind = spec.get("kind")
-    panel = {"title": str, **(PANELS.get(kind, {}) if isinstance(kind, str) else {})}
+    known = isinstance(kind, str) and kind in figure_kinds.KINDS
+    panel = {"title": str, **(PANELS[kind] if known else {})}
     return {
         **{
             "figure": str,
-            "kind": Named("kind", tuple(PANELS)),
+            "kind": Named("kind", tuple(figure_kinds.KINDS)),
             "scale": Named("scale", SCALES),
             "title": str,
             "panels": Some(panel),
@@ -73,6 +75,6 @@ def _figure(spec: dict[str, Any]) -> dict[str, Any]:
         **dict.fromkeys(("paper?", "setting?", "caption?"), str),
         **{"datasets?": Values(form_of(DatasetSpec)), "made_of?": MADE_OF},
         "across?": Named("axis", ("rounds", "communications")),
-        **({"metric": str} if kind in ("sweep", "bars", "curves") else {"metric?": str}),
-        **{"smooth?": Whole(0), "tuned?": TEXTS},
+        "metric" if known and figure_kinds.KINDS[kind].reads == "runs" else "metric?": str,
+        **{"smooth?": Whole(0), "tuning?": TEXTS, "unstated?": TEXTS},
     }

@@ -10,6 +10,7 @@ from flatfed import forms
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import analyses, compatibility, figures, measures, set_ups, tuning, words
 from flatfed.experiment.model import Drawing, Figure, Run
+from flatfed.papers.figure_kinds import KINDS
 from flatfed.runs import wanted
 
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 
 def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
     """Return what a figure draws at a scale, and what that needs."""
-    document = found.settings
+    document, kind = found.settings, KINDS[found.kind]
     drawn, inputs, pairs, compared = [], [], [], []
     runs: dict[str, Run] = {}
     for panel in figures.panels(document):
-        shown, files, panel_runs = _DRAWN[found.kind](experiment, scale, document, panel)
+        shown, files, panel_runs = PANELS[found.kind](experiment, scale, document, panel)
         shows = list(dict.fromkeys((run.protocol, run.split) for run in panel_runs)) or [
             (one["protocol"], split) for one in figures.entries(panel) for split in one.get("splits") or [one["split"]]
         ]
@@ -33,7 +34,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
         pairs += shows
     if found.kind == "surface":
         analyses.hold_images(experiment, compared, document.get("set"), f"config/figures/{found.id}.yaml")
-    trained = found.kind not in ("partition", "histogram")
+    trained = kind.reads != "partitions"
     here = [
         set_ups.in_brief(experiment, scale, list(dict.fromkeys(pairs)), trained=trained),
         set_ups.alike(experiment, scale, found, drawn),
@@ -65,7 +66,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
         shown = [runs[path] for path in wanted.folders(drawn)]
         spec["made_of"] = wanted.pack((run.description, run.partition) for run in shown)
         inputs += spec["made_of"]["partitions"]
-    return Drawing(spec, list(dict.fromkeys(inputs)), runs, found.kind in ("eigenvalues", "surface", "line"))
+    return Drawing(spec, list(dict.fromkeys(inputs)), runs, kind.reads == "analyses")
 
 
 def _not_shown(found: Figure) -> set[str]:
@@ -75,7 +76,7 @@ def _not_shown(found: Figure) -> set[str]:
         for panel in figures.panels(found.settings)
         for key in figures.PARAMETERS.get(panel.get("parameter", ""), (None, "", ()))[2]
     }
-    return swept | ({"seeds", "spread"} if found.kind in ("surface", "line") else set())
+    return swept | ({"seeds", "spread"} if KINDS[found.kind].one_seed else set())
 
 
 def _trained(experiment: Experiment, scale: str, document: dict[str, Any]) -> list[words.Trained]:
@@ -222,11 +223,7 @@ def _lines(experiment: Experiment, scale: str, document: dict[str, Any], panel: 
             ends.append((label, experiment.run(scale, entry["protocol"], entry["split"], row, seed)))
     (start, run), *others = ends
     lines = [
-        {
-            "label": f"{start} to {label}",
-            "line": run.line(other),
-            "runs": [run.path, other.path],
-        }
+        {"label": f"{start} to {label}", "line": run.line(other), "runs": [run.path, other.path]}
         for label, other in others
     ]
     return {"lines": lines}, [line["line"] for line in lines], [run, *(other for _, other in others)]
@@ -245,7 +242,8 @@ def _eigenvalues(experiment: Experiment, scale: str, document: dict[str, Any], p
     return {"bars": bars}, files, used
 
 
-_DRAWN = {
+#: Kind -> function that returns (panel for the specification, files that it needs, runs that it shows).
+PANELS = {
     "eigenvalues": _eigenvalues,
     "surface": _surfaces,
     "line": _lines,

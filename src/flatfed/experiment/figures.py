@@ -12,38 +12,10 @@ from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import compatibility
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Figure
+from flatfed.papers.figure_kinds import KINDS, PROBES
 
-#: Kind -> the keys of a figure that it needs, and those it takes beside them and beside the common ones.
-KINDS = {
-    "curves": (("metric", "smooth"), ("protocol", "splits", "panels", "rows", "seeds", "across")),
-    "sweep": (("metric", "panels"), ("protocol", "rows", "seeds")),
-    "bars": (("metric", "protocol", "splits", "rows"), ("seeds",)),
-    "partition": (("seed",), ("protocol", "splits", "panels")),
-    "histogram": (("seed", "panels"), ("protocol",)),
-    "surface": (("panels",), ("protocol", "seed", "metric", "set")),
-    "line": (("panels",), ("protocol", "seed", "metric")),
-    "eigenvalues": (("panels",), ("protocol", "rows", "seeds")),
-}
+#: Keys that figures of all kinds may have.
 COMMON = ("kind", "title", "paper", "caption", "decentralised")
-
-
-#: Measures of curves that a run has where its protocol has a ``probe``, in run.json.
-PROBES = ("perturbation_drift", "sharpness", "m_sharpness")
-
-#: Columns of metrics.csv that figures show.
-COLUMNS = (
-    *("test_accuracy", "train_accuracy", "client_train_accuracy", "client_test_accuracy"),
-    *("test_loss", "train_loss", "consistency"),
-)
-
-#: Kind -> the metrics it can show.
-METRICS = {
-    "curves": (*COLUMNS, *PROBES),
-    "sweep": COLUMNS,
-    "bars": COLUMNS,
-    "surface": ("loss", "accuracy"),
-    "line": ("loss", "accuracy"),
-}
 
 #: What a sweep can vary -> (its value in a run's description, the axis, the keys of a row that it is made of).
 PARAMETERS: dict[str, tuple[Callable[[dict[str, Any]], float], str, tuple[str, ...]]] = {
@@ -73,10 +45,6 @@ PARAMETERS: dict[str, tuple[Callable[[dict[str, Any]], float], str, tuple[str, .
     ),
 }
 
-
-#: Kind -> the keys that a panel of it cannot do without, its figure's own counted.
-OF_PANEL = {"sweep": ("parameter", "points", "rows"), "bars": ("rows",), "eigenvalues": ("rows",)}
-
 #: What a series, point or partition takes from its panel.
 SHARED = ("protocol", "split", "splits", "rows", "decentralised")
 
@@ -84,19 +52,19 @@ SHARED = ("protocol", "split", "splits", "rows", "decentralised")
 def figure(name: str, document: dict[str, Any], catalog: Catalog) -> Figure:
     """Return the figure declared in config/figures/<name>.yaml; ConfigError for what does not exist."""
     where = f"config/figures/{name}.yaml"
-    kind = document["kind"]
-    needed, optional = KINDS[kind]
-    for key in needed:
+    kind_id, kind = document["kind"], KINDS[document["kind"]]
+    for key in kind.needs:
         if key not in document:
-            raise ConfigError(f"{where}: key {key!r} is missing; kind {kind} needs {', '.join(needed)}")
+            raise ConfigError(f"{where}: key {key!r} is missing; kind {kind_id} needs {', '.join(kind.needs)}")
+    known = (*COMMON, *kind.needs, *kind.takes)
     for key in document:
-        if key not in (*COMMON, *needed, *optional):
-            raise ConfigError(unknown("key", key, (*COMMON, *needed, *optional), f"{where} (kind {kind})"))
+        if key not in known:
+            raise ConfigError(unknown("key", key, known, f"{where} (kind {kind_id})"))
     if not document.get("panels") and not document.get("splits"):
         raise ConfigError(f"{where}: key 'panels' is missing, or 'splits' in its place; a figure has a panel at least")
     for metric in [entry["metric"] for entry in (document, *panels(document)) if "metric" in entry]:
-        if metric not in METRICS.get(kind, ()):
-            raise ConfigError(unknown("metric", metric, METRICS.get(kind, ()), f"{where}: metric (kind {kind})"))
+        if metric not in kind.quantities:
+            raise ConfigError(unknown("metric", metric, kind.quantities, f"{where}: metric (kind {kind_id})"))
     for scale, width in document.get("smooth", {}).items():
         if width > 1 and width % 2 == 0:
             raise ConfigError(
@@ -111,7 +79,7 @@ def figure(name: str, document: dict[str, Any], catalog: Catalog) -> Figure:
     for place, panel in enumerate(panels(document)):
         at = f"{where}: panels[{place}]" if "panels" in document else where
         _check_panel(panel, document, catalog, at)
-    return Figure(name, kind, document)
+    return Figure(name, kind_id, document)
 
 
 def panels(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -124,7 +92,7 @@ def panels(document: dict[str, Any]) -> list[dict[str, Any]]:
 def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catalog, where: str) -> None:
     if panel.get("parameter", "rho") not in PARAMETERS:
         raise ConfigError(unknown("parameter", panel["parameter"], PARAMETERS, f"{where}: parameter"))
-    for key in OF_PANEL.get(document["kind"], ()):
+    for key in KINDS[document["kind"]].panel_needs:
         if key not in panel:
             raise ConfigError(f"{where}: key {key!r} is missing; a panel of kind {document['kind']} needs it")
     if "title" not in panel and "split" not in panel:
@@ -145,7 +113,8 @@ def _check_entry(
     entry: dict[str, Any], panel: dict[str, Any], document: dict[str, Any], catalog: Catalog, where: str
 ) -> None:
     """Refuse a series, point or partition of a panel that lacks what it is of, or names what is not there."""
-    trained = document["kind"] not in ("partition", "histogram")
+    kind = KINDS[document["kind"]]
+    trained = kind.reads != "partitions"
     if trained and not rows(entry):
         raise ConfigError(f"{where}: key 'rows' is missing; ids of config/algorithms.yaml")
     if "protocol" not in entry:
@@ -154,7 +123,7 @@ def _check_entry(
     _check_label(entry.get("label", ""), f"{where}: label")
     if panel.get("metric") in PROBES and "probe" not in protocol.scales["paper"]:
         raise ConfigError(f"{where}: metric {panel['metric']!r} needs a probe, which {protocol.id} does not have")
-    several = [] if document["kind"] in ("surface", "line") else entry.get("splits")
+    several = [] if kind.one_seed else entry.get("splits")
     splits = several or ([entry["split"]] if "split" in entry else [])
     if not splits:
         raise ConfigError(f"{where}: key 'split' is missing; an id of config/splits.yaml")

@@ -9,7 +9,7 @@ Figure specification (JSON, from ``flatfed.experiment``)::
      "caption": "One panel a split.",                       # optional: what to see in it
      "tuning": [...], "unstated": [...],                    # what was tuned or was not; what the paper leaves open
      "made_of": {...},                                      # optional: which runs they are to be, runs.wanted.pack
-     "metric": "test_accuracy",                             # a column of metrics.csv, see curves.QUANTITIES
+     "metric": "test_accuracy",                             # see flatfed.papers.figure_kinds
      "smooth": 9,                                           # Hanning window, evaluated rounds, odd; 0: none
      "panels": [{"title": "Dirichlet, u = 0.6",             # one per split, as in the paper
                  "series": [{"algorithm": "fedavg", "label": "FedAvg", "runs": ["results/.../seed1", ...]}, ...]}]}
@@ -27,7 +27,7 @@ Figure specification (JSON, from ``flatfed.experiment``)::
 RUNS is a list per seed of the run folders whose mean is that seed's number. Curves may have ``"across":
 "communications"``, and then ``"steps"`` in each series, by which its rounds are multiplied.
 
-    "kind": "surface", "line": see ``surface`` and ``line`` in this folder
+    "kind": "eigenvalues", "surface" or "line": see the files ``eigenvalues``, ``surface_3d`` and ``line``
 
 ``make`` writes ``<figure>.png`` (200 dpi, with the digest of the specification in it) and ``<figure>.pdf``; the
 same inputs give the same bytes.
@@ -35,6 +35,7 @@ same inputs give the same bytes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,8 @@ import matplotlib
 matplotlib.use("Agg")
 
 from matplotlib import pyplot
+from matplotlib.figure import Figure
 
-from flatfed.errors import DataError, unknown
 from flatfed.figures import bars, curves, eigenvalues, heat_map, histogram, line, surface_3d, sweep
 from flatfed.figures.gallery import MADE_OF
 from flatfed.figures.style import DPI, STYLE, frame
@@ -53,7 +54,7 @@ from flatfed.specs.table import DatasetSpec
 from flatfed.tables import made_of
 from flatfed.tables.trained_on import as_read
 
-#: Kind -> function of the specification that returns a matplotlib figure.
+#: Kind (:mod:`flatfed.papers.figure_kinds`) -> function of the specification that returns a matplotlib figure.
 KINDS = {
     "curves": curves.draw,
     "sweep": sweep.draw,
@@ -72,44 +73,35 @@ FORMATS: dict[str, dict[str, Any]] = {
     "pdf": {"metadata": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None}},
 }
 
-KEYS = ("figure", "kind", "scale", "title", "panels")
-
-
-def png(made_of: str) -> dict[str, Any]:
-    """Return how a PNG is saved that holds the digest of what it is ``made_of``."""
-    return {**FORMATS["png"], "metadata": {**FORMATS["png"]["metadata"], MADE_OF: made_of}}
-
 
 def make(spec: dict[str, Any], out_dir: str | Path) -> None:
     """Draw the figure that ``spec`` describes into ``out_dir`` as PNG and PDF, each file whole.
 
-    :raises DataError: a key of ``spec`` is missing, its kind unknown, or a file it names is damaged.
+    :raises DataError: a file that ``spec`` names is damaged, or of another run than it says.
     """
-    name = f"figure {spec.get('figure', '?')}"
-    absent = [key for key in KEYS if key not in spec]
-    if absent:
-        raise DataError(f"{name}: the specification lacks {', '.join(absent)}; needed: {', '.join(KEYS)}")
-    if spec["kind"] not in KINDS:
-        raise DataError(unknown("kind", spec["kind"], KINDS, name))
-    if not spec["panels"]:
-        raise DataError(f"{name}: no panels")
-    for key in ("tuning", "unstated"):
-        said = spec.get(key, [])
-        if not isinstance(said, list) or not all(isinstance(line, str) for line in said):
-            raise DataError(f"{name}: {key} is {said!r}; a list of texts is wanted")
     drawn_from = digest_json(spec)
-    found = made_of.hold(spec)
+    records = made_of.hold(spec)
     datasets = {name: DatasetSpec(**about) for name, about in spec.get("datasets", {}).items()}
-    setting = as_read(spec.get("setting", ""), datasets, [record.counted for record in found])
-    spec = {**spec, "setting": setting, "without_sums": made_of.without_sums(found)}
+    setting = as_read(spec.get("setting", ""), datasets, [record.counted for record in records])
+    spec = {**spec, "setting": setting, "without_sums": made_of.without_sums(records)}
+    paths = [Path(out_dir) / f"{spec['figure']}.{suffix}" for suffix in FORMATS]
+    save(lambda: KINDS[spec["kind"]](spec), paths, drawn_from)
+
+
+def save(draw: Callable[[], Figure], paths: list[Path], drawn_from: str) -> None:
+    """Write the figure that ``draw`` returns to ``paths``, each whole, in the formats that their suffixes name.
+
+    A PNG holds ``drawn_from``, the digest of what the figure is drawn from, so that it can be told when it is older.
+    """
     with pyplot.rc_context(STYLE):
-        figure = KINDS[spec["kind"]](spec)
+        figure = draw()
         try:
             shown = frame(figure)
-            for suffix, options in FORMATS.items():
-                if suffix == "png":
-                    options = png(drawn_from)
-                with write_whole(Path(out_dir) / f"{spec['figure']}.{suffix}") as file:
-                    figure.savefig(file, format=suffix, bbox_inches=shown, **options)
+            for path in paths:
+                options = dict(FORMATS[path.suffix[1:]])
+                if path.suffix == ".png":
+                    options["metadata"] = {**options["metadata"], MADE_OF: drawn_from}
+                with write_whole(path) as file:
+                    figure.savefig(file, format=path.suffix[1:], bbox_inches=shown, **options)
         finally:
             pyplot.close(figure)

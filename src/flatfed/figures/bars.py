@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib.pyplot as plt
-import seaborn
 from matplotlib.figure import Figure
 
-from flatfed.errors import DataError, unknown
 from flatfed.figures.final import Final
 from flatfed.figures.palette import style
-from flatfed.figures.style import QUANTITIES, WIDTH, caption, legend
+from flatfed.figures.style import WHISKER, caption, gridded, legend, quantity
 
 #: Share of a group's width that its bars take.
 FILLED = 0.84
@@ -22,33 +19,25 @@ def draw(spec: dict[str, Any]) -> Figure:
 
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """
-    metric, panels = spec["metric"], spec["panels"]
-    if metric not in QUANTITIES:
-        raise DataError(unknown("metric", metric, QUANTITIES, f"figure {spec['figure']}"))
-    label, factor = QUANTITIES[metric]
-    with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
-        figure, axis = plt.subplots(figsize=(WIDTH, 2.9), layout="constrained")
-    final = Final(metric)
+    shown, final = quantity(spec, spec["metric"]), Final(spec["metric"])
+    figure, (axis,) = gridded(1, 1, 2.3)
     entries: dict[str, Any] = {}
-    for group, panel in enumerate(panels):
+    for group, panel in enumerate(spec["panels"]):
         width = FILLED / len(panel["bars"])
         for place, bar in enumerate(panel["bars"]):
-            numbers = final.of([[run] for run in bar["runs"]], bar["rounds"])
-            colour, _ = style(bar["algorithm"])
-            height, deviation = (0.0, None) if numbers is None else (factor * numbers[0], numbers[1])
-            left = group - FILLED / 2 + (place + 0.5) * width
-            entries[bar["label"]] = axis.bar(left, height, 0.92 * width, color=colour)
+            mean, deviation = final.summary([[run] for run in bar["runs"]], bar["rounds"]) or (None, None)
+            height, spread = shown.factor * (mean or 0.0), shown.factor * (deviation or 0.0)
+            middle = group - FILLED / 2 + (place + 0.5) * width
+            entries[bar["label"]] = axis.bar(middle, height, 0.92 * width, color=style(bar["algorithm"])[0])
             if deviation is not None:
-                axis.errorbar(left, height, factor * deviation, color="#222222", elinewidth=0.8, capsize=2)
-            if numbers is not None:
-                above = factor * (deviation or 0.0)
-                axis.annotate(
-                    f"{height:.1f}", (left, height + above), (0, 2), textcoords="offset points", ha="center", fontsize=6
-                )
-    axis.set_xticks(range(len(panels)), [panel["title"] for panel in panels])
+                axis.errorbar(middle, height, spread, **WHISKER)
+            if mean is not None:
+                text = {"textcoords": "offset points", "ha": "center", "fontsize": 6}
+                axis.annotate(f"{height:.1f}", (middle, height + spread), (0, 2), **text)
+    axis.set_xticks(range(len(spec["panels"])), [panel["title"] for panel in spec["panels"]])
     axis.grid(visible=False, axis="x")
-    axis.set_ylabel(label)
+    axis.set_ylabel(shown.label)
     axis.set_ylim(0, axis.get_ylim()[1] * 1.06)
-    legend(figure, entries, {bar["label"]: bar["algorithm"] for panel in panels for bar in panel["bars"]})
-    caption(figure, spec, final.reading("Bar"))
+    legend(figure, entries, [bar for panel in spec["panels"] for bar in panel["bars"]])
+    caption(figure, spec, final.explanation("Bar"))
     return figure

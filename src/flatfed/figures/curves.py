@@ -1,32 +1,32 @@
 """Curves over communication rounds: one panel per split, one line per algorithm.
- As in FedSMOO, Figures 7 to 10 (appendix): panels are splits, lines are smoothed with a Hanning window. The
-unsmoothed mean stands behind each line, so that nothing is smoothed away unseen, and a band shows one sample
-deviation over seeds.
+
+As in FedSMOO, Figures 7 to 10 (appendix): panels are splits, lines are smoothed with a Hanning window. The unsmoothed
+mean stands behind each line, so that a reader sees what was smoothed away, and a band shows one sample deviation over
+seeds.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
-import seaborn
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from flatfed.errors import DataError, unknown
+from flatfed.errors import DataError
 from flatfed.figures.palette import strokes, styles
-from flatfed.figures.style import PROBES, QUANTITIES, WIDTH, caption, columns, legend, sample, widths
+from flatfed.figures.style import caption, columns, gridded, legend, quantity, sample, seeds, widths
+from flatfed.papers.figure_kinds import PROBES
 from flatfed.runs.record import METRICS, PROBE_FORMAT, RunRecord
 from flatfed.runs.wanted import Wanted
 from flatfed.tables.readings import hold_rounds, read_metrics
-
-#: What a curve can show: a column of metrics.csv, or a measure of a run's probes.
-KNOWN = {**QUANTITIES, **PROBES}
 
 #: Lines of so many values or more are cut to what they do after their first eighth.
 LONG = 40
@@ -39,6 +39,31 @@ UNDER = -0.44
 ACROSS = {"rounds": "Communication round", "communications": "Local communications\n(rounds x gossip steps)"}
 
 
+@dataclass
+class Foot:
+    """What the foot of a figure of curves says: what a line is of, and what is not there or not seen.
+
+    ``seeds``: how many there are of each line; ``absent``: how many runs are not; ``early``: whether lines of a panel
+    end in different rounds; ``cut``: whether something lies outside a frame; ``probed``: the folders of the runs whose
+    probes are shown.
+    """
+
+    seeds: list[int] = field(default_factory=list)
+    absent: int = 0
+    early: bool = False
+    cut: bool = False
+    probed: list[str] = field(default_factory=list)
+
+    def text(self, window: int, drawn: dict[Any, dict[str, Any]]) -> str:
+        """Return the sentences, of lines smoothed over ``window`` rounds and ``drawn`` as ``palette.strokes`` says."""
+        smoothed = f", smoothed with a Hanning window of {window} evaluated rounds; thin: unsmoothed"
+        said = f"Line: {seeds(self.seeds)}" + (smoothed if window >= 3 else "")
+        said += "; band: ± one sample standard deviation over seeds." if max(self.seeds, default=0) > 1 else "."
+        said += " A line that ends early: a run diverged or is unfinished." if self.early else ""
+        said += f" {self.absent} runs are missing." if self.absent else ""
+        return said + widths(drawn) + (CUT if self.cut else "") + _cost(self.probed)
+
+
 def draw(spec: dict[str, Any]) -> Figure:
     """Return the figure of a specification of kind "curves" (see ``flatfed.figures``).
 
@@ -47,65 +72,58 @@ def draw(spec: dict[str, Any]) -> Figure:
 
     :raises DataError: the metric is unknown, or a metrics.csv or run.json is damaged.
     """
-    panels, window = spec["panels"], spec.get("smooth", 0)
-    across = columns(len(panels))
-    down = math.ceil(len(panels) / across)
-    with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
-        figure, axes = plt.subplots(
-            down, across, figsize=(WIDTH, 2.35 * down + 0.6), squeeze=False, layout="constrained"
-        )
-    entries: dict[str, Any] = {}
-    apart = _apart(panels)
-    looks = [styles([series["algorithm"] for series in panel["series"]]) for panel in panels]
-    algorithms = [series["algorithm"] for panel in panels for series in panel["series"]]
-    drawn = strokes(zip(algorithms, itertools.chain(*looks), strict=True))
-    seeds, absent, early, cut, folders = set(), 0, False, False, []
-    for place, axis in enumerate(axes.flat):
-        if place >= len(panels):
-            axis.set_visible(False)
-            continue
-        lines, lasts = panels[place]["series"], set()
-        metric = panels[place].get("metric", spec["metric"])
-        if metric not in KNOWN:
-            raise DataError(unknown("metric", metric, KNOWN, f"figure {spec['figure']}"))
-        label, factor = KNOWN[metric]
-        for series, look in zip(lines, looks[place], strict=True):
-            runs = [run for folder in series["runs"] if (run := _read(folder, metric))]
-            absent += len(series["runs"]) - len(runs)
-            seeds.add(len(runs))
-            lasts |= {max(run, default=0) for run in runs}
-            runs = [{series.get("steps", 1) * number: value for number, value in run.items()} for run in runs]
-            _line(axis, drawn[look], runs, window, factor)
-            entries[series["label"]] = sample(drawn[look])
+    figure, axes = gridded(len(spec["panels"]), columns(len(spec["panels"])), 2.35)
+    looks = [styles([series["algorithm"] for series in panel["series"]]) for panel in spec["panels"]]
+    lines = [series for panel in spec["panels"] for series in panel["series"]]
+    drawn = strokes(zip([line["algorithm"] for line in lines], itertools.chain(*looks), strict=True))
+    entries: dict[str, Line2D] = {}
+    foot, apart = Foot(), _need_own_legends(spec["panels"])
+    for panel, axis, look in zip(spec["panels"], axes, looks, strict=True):
+        own = _panel(axis, spec, panel, [drawn[each] for each in look], foot)
         if apart:
-            own = {series["label"]: entries[series["label"]] for series in lines}
             below = axis.transAxes + ScaledTranslation(0, UNDER, figure.dpi_scale_trans)
             under = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": below, "borderaxespad": 0}
             axis.legend(own.values(), own.keys(), fontsize=7, frameon=False, columnspacing=1.0, ncols=3, **under)
-        if metric in PROBES:
-            _hold_alike(spec, panels[place])
-        early = early or len(lasts) > 1
-        cut = _cut(axis) or cut
-        folders += [folder for series in lines for folder in series["runs"] if metric in PROBES]
-        axis.set_title(panels[place]["title"])
-        axis.set_xlabel(ACROSS[spec.get("across", "rounds")])
-        axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.set_ylabel(label)
+        entries |= own
     if not apart:
-        legend(figure, entries, {line["label"]: line["algorithm"] for panel in panels for line in panel["series"]})
-    said = _reading(window, seeds, absent, early) + widths(drawn) + (CUT if cut else "") + _cost(folders)
-    caption(figure, spec, said)
+        legend(figure, entries, lines)
+    caption(figure, spec, foot.text(spec.get("smooth", 0), drawn))
     return figure
 
 
-def _apart(panels: list[dict[str, Any]]) -> bool:
+def _panel(
+    axis: Axes, spec: dict[str, Any], panel: dict[str, Any], looks: list[dict[str, Any]], foot: Foot
+) -> dict[str, Line2D]:
+    """Draw a panel's series, each with its look, and note in ``foot`` what is to be said; return its legend."""
+    metric = panel.get("metric", spec["metric"])
+    shown = quantity(spec, metric)
+    entries, lasts = {}, set()
+    for series, look in zip(panel["series"], looks, strict=True):
+        runs = [run for folder in series["runs"] if (run := _read(folder, metric))]
+        foot.absent += len(series["runs"]) - len(runs)
+        foot.seeds.append(len(runs))
+        lasts |= {max(run) for run in runs}
+        steps = series.get("steps", 1)
+        runs = [pd.Series({steps * number: shown.factor * value for number, value in run.items()}) for run in runs]
+        _line(axis, look, runs, spec.get("smooth", 0))
+        entries[series["label"]] = sample(look)
+    if metric in PROBES:
+        _refuse_other_images(spec, panel)
+        foot.probed += [folder for series in panel["series"] for folder in series["runs"]]
+    foot.early |= len(lasts) > 1
+    foot.cut |= _cut(axis)
+    axis.set_title(panel["title"])
+    axis.set_xlabel(ACROSS[spec.get("across", "rounds")])
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.set_ylabel(shown.label)
+    return entries
+
+
+def _need_own_legends(shown: list[dict[str, Any]]) -> bool:
     """Say whether panels need legends of their own: each shows other values of one algorithm, in the same shades."""
-    shown = [[series["label"] for series in panel["series"]] for panel in panels]
-    several = any(
-        len({series["algorithm"].partition("~")[0] for series in panel["series"]}) < len(panel["series"])
-        for panel in panels
-    )
-    return several and any(labels != shown[0] for labels in shown)
+    labels = [[series["label"] for series in panel["series"]] for panel in shown]
+    bases = [[series["algorithm"].partition("~")[0] for series in panel["series"]] for panel in shown]
+    return any(len(set(names)) < len(names) for names in bases) and any(each != labels[0] for each in labels)
 
 
 def hanning(values: np.ndarray, window: int) -> np.ndarray:
@@ -141,23 +159,23 @@ def _read(folder: str, metric: str) -> dict[int, float] | None:
 def _probes(folder: str, record: RunRecord, metric: str) -> list[tuple[int, float]]:
     """Return (finished rounds, value) of a run's probes; a measure that an algorithm does not have is left out."""
     try:
-        if any(one.get("format") != PROBE_FORMAT for one in record.probes):
+        if any(probe.get("format") != PROBE_FORMAT for probe in record.probes):
             raise DataError(
                 f"{folder}/run.json: its probes were written by an earlier version, which measured something else "
                 f"under the name of {metric} (format {PROBE_FORMAT} is wanted); train the run again"
             )
-        return [(int(one["round"]), float(one[metric])) for one in record.probes if one[metric] is not None]
+        return [(int(probe["round"]), float(probe[metric])) for probe in record.probes if probe[metric] is not None]
     except (ValueError, KeyError, TypeError) as problem:
         raise DataError(f"{folder}/run.json: holds no probes with {metric} ({problem!r})") from None
 
 
-def _hold_alike(spec: dict[str, Any], panel: dict[str, Any]) -> None:
+def _refuse_other_images(spec: dict[str, Any], panel: dict[str, Any]) -> None:
     """Refuse probes of one seed that are on different images, so that their lines do not compare; DataError."""
     firsts: dict[int, tuple[str, tuple[str, str]]] = {}
     for folder in [folder for series in panel["series"] for folder in series["runs"]]:
         record = Wanted(folder).record()
-        for one in record.probes[:1] if record else ():
-            images = record.dataset_digest, one["images_sha256"]
+        for probe in record.probes[:1] if record else ():
+            images = record.dataset_digest, probe["images_sha256"]
             first, theirs = firsts.setdefault(record.description["seed"], (folder, images))
             if images != theirs:
                 raise DataError(
@@ -167,16 +185,15 @@ def _hold_alike(spec: dict[str, Any], panel: dict[str, Any]) -> None:
                 )
 
 
-def _line(axis: Axes, look: dict[str, Any], runs: list[dict[int, float]], window: int, factor: float) -> None:
-    """Draw band, raw mean and smoothed mean over the rounds that every run has."""
-    rounds = sorted(set.intersection(*map(set, runs))) if runs else []
-    values = factor * np.array([[run[number] for number in rounds] for run in runs]).reshape(len(runs), len(rounds))
-    if not rounds:
+def _line(axis: Axes, look: dict[str, Any], runs: list[pd.Series], window: int) -> None:
+    """Draw band, raw mean and smoothed mean over the rounds that every run (round -> value) has."""
+    values = pd.concat(runs, axis=1, join="inner").sort_index() if runs else pd.DataFrame()
+    if values.empty:
         return
-    mean = values.mean(axis=0)
+    rounds, mean = values.index.to_numpy(), values.mean(axis=1).to_numpy()
     smooth = hanning(mean, window)
     if len(runs) > 1:
-        deviation = hanning(values.std(axis=0, ddof=1), window)
+        deviation = hanning(values.std(axis=1, ddof=1).to_numpy(), window)
         axis.fill_between(rounds, smooth - deviation, smooth + deviation, color=look["color"], alpha=0.13, linewidth=0)
     if window >= 3:
         axis.plot(rounds, mean, color=look["color"], alpha=0.28, linewidth=0.6)
@@ -212,15 +229,3 @@ def _cost(folders: list[str]) -> str:
     probes = sum(probe.get("seconds", 0.0) for record in found for probe in record.probes or ())
     runs = sum(record.seconds for record in found)
     return f" The probes took {probes:.3g} s, the runs beside them {runs:.3g} s."
-
-
-def _reading(window: int, seeds: set[int], absent: int, early: bool) -> str:
-    """Say what line, shade and band are, and what is not there."""
-    most = max(seeds, default=0)
-    line = "mean over seeds" if most > 1 else "one seed"
-    numbers = " or ".join(str(number) for number in sorted(seeds) if number)
-    said = f"Line: {line}" + (f" (n = {numbers})" if numbers else "")
-    said += f", smoothed with a Hanning window of {window} evaluated rounds; thin: unsmoothed" if window >= 3 else ""
-    said += "; band: ± one sample standard deviation over seeds." if most > 1 else "."
-    said += " A line that ends early: a run diverged or is unfinished." if early else ""
-    return said + (f" {absent} runs are missing." if absent else "")

@@ -15,25 +15,39 @@ version, which had nothing scaled, is counted.
 from __future__ import annotations
 
 import statistics
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
-import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flatfed.figures.bars import FILLED
 from flatfed.figures.palette import style
-from flatfed.figures.style import WIDTH, caption, legend
+from flatfed.figures.style import WHISKER, caption, gridded, legend, seeds
 from flatfed.runs import curvature, uncertainty
-from flatfed.runs.curvature import Hessian
 
 #: Metric -> what stands over its axis.
-METRICS = {
+TITLES = {
     "hessian_top_eigenvalue": "Hessian",
     "hessian_scaled_top_eigenvalue": "Hessian scaled by the weights",
 }
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar at ``place`` on the axis: how many seeds it is to be of, and the Hessians that are there."""
+
+    place: int
+    label: str
+    algorithm: str
+    asked_for: int
+    there: list[Hessian]
+
+    @property
+    def finished(self) -> list[Hessian]:
+        """Those of runs that did not diverge."""
+        return [hessian for hessian in self.there if hessian.about.diverged_at is None]
 
 
 def draw(spec: dict[str, Any]) -> Figure:
@@ -41,82 +55,70 @@ def draw(spec: dict[str, Any]) -> Figure:
 
     :raises DataError: a hessian.json is damaged.
     """
-    with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
-        figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.9), layout="constrained")
-    bars = [bar for panel in spec["panels"] for bar in panel["bars"]]
-    read = [[curvature.read(path) for path in bar["hessians"] if Path(path).is_file()] for bar in bars]
-    finished = [[hessian for hessian in found if hessian.about.diverged_at is None] for found in read]
+    figure, axes = gridded(2, 2, 2.3)
+    bars: list[Bar] = []
+    titles: dict[float, str] = {}
+    for number, panel in enumerate(spec["panels"]):
+        first = len(bars) + number  # a place is left free between two groups
+        titles[first + (len(panel["bars"]) - 1) / 2] = panel["title"]
+        for place, bar in enumerate(panel["bars"], first):
+            there = [curvature.read(path) for path in bar["hessians"] if Path(path).is_file()]
+            bars.append(Bar(place, bar["label"], bar["algorithm"], len(bar["hessians"]), there))
     entries: dict[str, Any] = {}
-    for axis, (metric, title) in zip(axes, METRICS.items(), strict=True):
-        _draw(axis, spec["panels"], finished, metric, entries)
+    for axis, (metric, title) in zip(axes, TITLES.items(), strict=True):
+        for bar in bars:
+            _draw(axis, bar, metric, entries)
         axis.set_title(title)
-    legend(figure, entries, {**{bar["label"]: bar["algorithm"] for bar in bars}, "PyHessian": ""})
-    caption(figure, spec, _reading(bars, read, finished))
+        axis.set_xticks(list(titles), titles.values())
+        axis.set_xlim(-1, bars[-1].place + 1)
+        axis.grid(visible=False, axis="x")
+        axis.set_ylabel("Largest eigenvalue (nats)")
+        axis.set_ylim(0, axis.get_ylim()[1] * 1.08)
+    legend(figure, entries, [bar for panel in spec["panels"] for bar in panel["bars"]])
+    caption(figure, spec, _explanation(bars))
     return figure
 
 
-def _draw(
-    axis: Axes,
-    panels: list[dict[str, Any]],
-    finished: list[list[Hessian]],
-    metric: str,
-    entries: dict[str, Any],
-) -> None:
-    """Draw a bar of ``metric`` for each of ``finished``, the Hessians of all panels' bars; add to the legend."""
-    titles: dict[float, str] = {}
-    rows, middle = iter(finished), 0
-    for panel in panels:
-        titles[middle + (len(panel["bars"]) - 1) / 2] = panel["title"]
-        for bar in panel["bars"]:
-            found = [hessian for hessian in next(rows) if hessian.has(metric)]
-            ours = [hessian.value(metric) for hessian in found]
-            theirs = [other for other in (hessian.theirs(metric) for hessian in found) if other is not None]
-            height = statistics.fmean(ours) if ours else 0.0
-            entries[bar["label"]] = axis.bar(middle, height, FILLED, color=style(bar["algorithm"])[0])
-            if theirs:
-                other = statistics.fmean(theirs)
-                entries["PyHessian"] = axis.plot(middle, other, "D", ms=4, mfc="white", mec="#222222")[0]
-            spread = statistics.stdev(ours) if len(ours) > 1 else 0.0
-            if spread:
-                axis.errorbar(middle, height, spread, color="#222222", elinewidth=0.8, capsize=2)
-            if ours:
-                text = {"textcoords": "offset points", "ha": "center", "fontsize": 6}
-                axis.annotate(f"{height:.3g}", (middle, max([height + spread, *theirs])), (0, 5), **text)
-            middle += 1
-        middle += 1
-    axis.set_xticks(list(titles), titles.values())
-    axis.set_xlim(-1, middle - 1)
-    axis.grid(visible=False, axis="x")
-    axis.set_ylabel("Largest eigenvalue (nats)")
-    axis.set_ylim(0, axis.get_ylim()[1] * 1.08)
+def _draw(axis: Axes, bar: Bar, metric: str, entries: dict[str, Any]) -> None:
+    """Draw a bar of ``metric``, with PyHessian's estimate where there is one, and enter both into the legend."""
+    found = [hessian for hessian in bar.finished if hessian.has(metric)]
+    ours = [hessian.value(metric) for hessian in found]
+    theirs = [other for hessian in found if (other := hessian.theirs(metric)) is not None]
+    height = statistics.fmean(ours) if ours else 0.0
+    entries[bar.label] = axis.bar(bar.place, height, FILLED, color=style(bar.algorithm)[0])
+    if theirs:
+        other = statistics.fmean(theirs)
+        entries["PyHessian"] = axis.plot(bar.place, other, "D", ms=4, mfc="white", mec="#222222")[0]
+    spread = statistics.stdev(ours) if len(ours) > 1 else 0.0
+    if spread:
+        axis.errorbar(bar.place, height, spread, **WHISKER)
+    if ours:
+        text = {"textcoords": "offset points", "ha": "center", "fontsize": 6}
+        axis.annotate(f"{height:.3g}", (bar.place, max([height + spread, *theirs])), (0, 5), **text)
 
 
-def _reading(bars: list[dict[str, Any]], read: list[list[Hessian]], finished: list[list[Hessian]]) -> str:
+def _explanation(bars: list[Bar]) -> str:
     """Say what bar and diamond are, how well a bar is known, and what is not there."""
-    seeds = sorted({len(found) for found in finished if found})
-    every = [hessian for found in finished for hessian in found]
-    said = "Bar: Hessian of the training loss at the final model, by Lanczos; " + (
-        "mean over seeds" if max(seeds, default=0) > 1 else "one seed"
-    )
-    said += ", ± one sample standard deviation" if max(seeds, default=0) > 1 else ""
-    said += f" (n = {' or '.join(map(str, seeds))})." if seeds else "."
+    there = [hessian for bar in bars for hessian in bar.there]
+    finished = [hessian for bar in bars for hessian in bar.finished]
+    known = seeds((len(bar.finished) for bar in bars), ", ± one sample standard deviation")
+    said = f"Bar: Hessian of the training loss at the final model, by Lanczos; {known}."
     said += (
         " Scaled: of diag(|w|) H diag(|w|). Filters of other lengths can leave a model the same function and change H; "
         "this they leave as it is. Where only the left bar is lower, their lengths may be all that differs."
     )
-    old = sum(not hessian.has(metric) for hessian in every for metric in METRICS)
-    errors = [] if old else [uncertainty.errors(every, metric) for metric in METRICS]
+    old = sum(not hessian.has(metric) for hessian in finished for metric in TITLES)
+    errors = [] if old else [uncertainty.errors(finished, metric) for metric in TITLES]
     if errors and None not in errors:
         shares = " and ".join(f"{100 * error['images']:.2g} %" for error in errors)
         said += f" Standard error of the choice of images, of one seed, at most {shares} (left and right)."
-    absent = sum(len(bar["hessians"]) for bar in bars) - sum(map(len, read))
-    diverged = sum(map(len, read)) - len(every)
-    warned = sum(bool(hessian.warnings) for hessian in every)
-    said += f" {absent} Hessians are missing." if absent else ""
-    said += f" {diverged} runs diverged and are left out." if diverged else ""
-    said += (
-        f" {old} Hessians of an earlier version are on the left alone; made again where they are deleted."
-        if old
-        else ""
-    )
-    return said + (f" {warned} carry a warning: see hessian.json." if warned else "")
+    absent, diverged = sum(bar.asked_for for bar in bars) - len(there), len(there) - len(finished)
+    warned = sum(bool(hessian.warnings) for hessian in finished)
+    for count, words in (
+        (absent, "Hessians are missing."),
+        (diverged, "runs diverged and are left out."),
+        (old, "Hessians of an earlier version are on the left alone; made again where they are deleted."),
+        (warned, "carry a warning: see hessian.json."),
+    ):
+        said += f" {count} {words}" if count else ""
+    return said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field
 
+from flatfed.figures.style import seeds
 from flatfed.runs.wanted import Wanted
 from flatfed.tables.readings import read_run
 
@@ -18,7 +19,7 @@ class Final:
     diverged: int = 0
     seeds: set[int] = field(default_factory=set)
 
-    def of(self, runs: list[list[str]], rounds: int) -> tuple[float, float | None] | None:
+    def summary(self, runs: list[list[str]], rounds: int) -> tuple[float, float | None] | None:
         """Return (mean over seeds, sample deviation or None for one seed) of ``runs``, a list of run folders per seed.
 
         A seed's number is the mean over its folders; a seed without all of them is left out. None where none is left.
@@ -41,12 +42,9 @@ class Final:
         self.absent += found.reading is None
         return None if found.reading is None or found.diverged else found.reading.history[self.metric][-1]
 
-    def reading(self, mark: str) -> str:
+    def explanation(self, mark: str) -> str:
         """Say what a ``mark`` is, how many seeds it stands for, and what is not there."""
-        most = max(self.seeds, default=0)
-        said = f"{mark}: final round, " + ("mean over seeds" if most > 1 else "one seed")
-        numbers = " or ".join(str(number) for number in sorted(self.seeds))
-        said += f" (n = {numbers})" if numbers else ""
-        said += "; whisker: ± one sample standard deviation over seeds." if most > 1 else "."
+        whisker = "; whisker: ± one sample standard deviation over seeds" if max(self.seeds, default=0) > 1 else ""
+        said = f"{mark}: final round, {seeds(self.seeds)}{whisker}."
         said += f" {self.absent} runs are missing." if self.absent else ""
         return said + (f" {self.diverged} runs diverged and are left out." if self.diverged else "")

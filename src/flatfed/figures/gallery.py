@@ -14,8 +14,8 @@ from flatfed.files import write_whole
 #: Pixels: the width of a figure, the space around it, and the heights of its name and of the head line.
 WIDTH, SPACE, NAME, HEAD = 760, 26, 30, 60
 
-#: Key of the text in a picture that holds the digest of the specification that it was drawn from; in the page of all,
-#: of JSON: name -> digest.
+#: Key of a text in the PNG file. In a figure the text is the digest of the specification that it was drawn from; in the
+#: page of all figures it is JSON, name of a figure -> its digest.
 MADE_OF = "flatfed"
 
 COLUMNS = 3
@@ -25,8 +25,8 @@ COLOURS = 160  # of the palette: lines and letters keep their colours, and 28 fi
 def make(folder: str | Path, out: str | Path, head: str = "") -> None:
     """Write one PNG with every PNG of ``folder``, in the order of their names, to ``out``, whole.
 
-    It holds what its figures are drawn from (:data:`MADE_OF`), so that it can be told when it is older. Each figure
-    goes under the shortest column so far; ``head`` is a line of text above all of them.
+    The digests of what its figures are drawn from are in the file (:data:`MADE_OF`), so that an outdated page can be
+    recognised. Each figure goes under the shortest column so far; ``head`` is a line of text above all of them.
 
     :raises DataError: the folder holds no PNG, or one that cannot be read.
     """
@@ -51,7 +51,7 @@ def make(folder: str | Path, out: str | Path, head: str = "") -> None:
 
 
 def save(page: Image.Image, out: str | Path, made_of: str, colours: int) -> None:
-    """Write a picture in so many ``colours`` to ``out``, whole, with the text of what it is ``made_of`` in it."""
+    """Write a picture in so many ``colours`` to ``out``, whole; ``made_of`` is the text under :data:`MADE_OF` in it."""
     about = PngImagePlugin.PngInfo()
     about.add_text(MADE_OF, made_of)
     with write_whole(out) as file:
@@ -59,7 +59,7 @@ def save(page: Image.Image, out: str | Path, made_of: str, colours: int) -> None
 
 
 def drawn_from(path: str | Path) -> str | None:
-    """Return the text that a picture holds of what it was drawn from, None of one that holds none."""
+    """Return the text under :data:`MADE_OF` in a picture, None where there is none."""
     with Image.open(path) as file:
         return file.info.get(MADE_OF)
 

@@ -5,10 +5,10 @@ As in FedSMOO, Figure 5, and FedLESAM, Figure 5 (appendices): clients across, cl
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import seaborn
 from matplotlib.axes import Axes
@@ -16,7 +16,7 @@ from matplotlib.colors import ListedColormap, PowerNorm
 from matplotlib.figure import Figure
 
 from flatfed.errors import DataError
-from flatfed.figures.style import WIDTH, caption
+from flatfed.figures.style import caption, subplots
 
 #: Up to this many clients a panel is half a page wide.
 FEW_CLIENTS = 40
@@ -39,20 +39,13 @@ def draw(spec: dict[str, Any]) -> Figure:
     most = max(int(count.max()) for count in counts)
     narrow = max(len(count) for count in counts) <= FEW_CLIENTS
     across = 2 if len(counts) > 1 and (narrow or len(counts) > MANY_PANELS) else 1
-    down = -(-len(counts) // across)
-    height = [
-        max(_height(count.shape[1]) for count in counts[row * across : (row + 1) * across]) for row in range(down)
-    ]
-    figure, axes = plt.subplots(
-        down, across, figsize=(WIDTH, sum(height) + 1.0), squeeze=False, layout="constrained", height_ratios=height
-    )
-    for place, axis in enumerate(axes.flat):
-        if place >= len(counts):
-            axis.set_visible(False)
-            continue
-        image = _panel(axis, counts[place], most)
-        axis.set_title(spec["panels"][place]["title"])
-    bar = figure.colorbar(image, ax=axes, location="right", fraction=0.03, pad=0.015, aspect=30)
+    rows = [counts[first : first + across] for first in range(0, len(counts), across)]
+    heights = [max(_height(count.shape[1]) for count in row) for row in rows]
+    figure, axes = subplots(len(counts), across, statistics.fmean(heights), 1.0, height_ratios=heights)
+    for panel, axis, count in zip(spec["panels"], axes, counts, strict=True):
+        image = _panel(axis, count, most)
+        axis.set_title(panel["title"])
+    bar = figure.colorbar(image, ax=figure.axes, location="right", fraction=0.03, pad=0.015, aspect=30)
     bar.set_label("Training images")
     bar.outline.set_linewidth(0.5)
     sizes = sorted({int(total) for count in counts for total in count.sum(axis=1)})
@@ -84,8 +77,7 @@ def _panel(axis: Axes, counts: np.ndarray, most: int):
     """Draw one partition, clients across and classes down; return the image for the colour bar."""
     clients, classes = counts.shape
     shown = np.ma.masked_equal(counts.T, 0)
-    # Between the counts and their square roots: under a Dirichlet draw most counts are small and a few are
-    # large.
+    # Between the counts and their square roots: under a Dirichlet draw most counts are small and a few are large.
     image = axis.imshow(shown, aspect="auto", cmap=COLOURS, norm=PowerNorm(0.6, 0, most), interpolation="nearest")
     axis.set_xlabel("Client")
     axis.set_ylabel("Class")

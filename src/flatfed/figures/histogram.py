@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
-import seaborn
 from matplotlib.figure import Figure
 
 from flatfed.figures.heat_map import read_counts, ticks
-from flatfed.figures.style import WIDTH, caption, legend
+from flatfed.figures.style import caption, gridded, legend
 
-#: Colour and dash pattern of the outlines in their order: green and red as in the paper, told apart by lightness too.
+#: Colour and dash pattern of the outlines in their order: green and red as in the paper, which differ in lightness too.
 OUTLINES = (("#117733", "-"), ("#cc6677", (0, (4, 1.5))), ("#332288", (0, (1.2, 1.2))))
 
 
@@ -24,23 +22,17 @@ def draw(spec: dict[str, Any]) -> Figure:
 
     :raises DataError: a partition file is absent, damaged, or lacks ``class_counts``.
     """
-    panels = spec["panels"]
-    with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
-        figure, axes = plt.subplots(
-            len(panels), 1, figsize=(WIDTH, 2.3 * len(panels) + 0.6), squeeze=False, layout="constrained"
-        )
+    figure, axes = gridded(len(spec["panels"]), 1, 2.3)
     entries: dict[str, Any] = {}
-    said = []
-    for axis, panel in zip(axes.flat, panels, strict=True):
+    deviations = []
+    for axis, panel in zip(axes, spec["panels"], strict=True):
         for (colour, dashes), partition in zip(OUTLINES, panel["partitions"], strict=False):
             totals = read_counts(partition["partition"]).sum(axis=0)
             edges = np.arange(len(totals) + 1) - 0.5
-            outline = axis.stairs(
-                totals, edges, color=colour, linestyle=dashes, linewidth=1.3, label=partition["label"]
-            )
+            outline = axis.stairs(totals, edges, color=colour, linestyle=dashes, linewidth=1.3)
             entries[partition["label"]] = outline
-            where = f"{panel['title']}, " if len(panels) > 1 else ""
-            said.append(f"{where}{partition['label']}: {totals.std():.2f}")
+            where = f"{panel['title']}, " if len(axes) > 1 else ""
+            deviations.append(f"{where}{partition['label']}: {totals.std():.2f}")
         axis.set_title(panel["title"])
         axis.set_xlabel("Class")
         axis.set_ylabel("Training images")
@@ -48,5 +40,5 @@ def draw(spec: dict[str, Any]) -> Figure:
         axis.set_ylim(bottom=0)
         axis.set_xticks(ticks(len(totals)))
     legend(figure, entries)
-    caption(figure, spec, f"Standard deviation of the counts over classes: {'; '.join(said)}.")
+    caption(figure, spec, f"Standard deviation of the counts over classes: {'; '.join(deviations)}.")
     return figure

@@ -8,16 +8,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import seaborn
 from matplotlib.figure import Figure
 
-from flatfed.figures.sheets import NOT_MADE, diverged, images, landscape, quantity
-from flatfed.figures.style import WIDTH, caption
+from flatfed.figures.sheets import NOT_MADE, diverged, images, landscape
+from flatfed.figures.style import caption, quantity, subplots
 
 
 def draw(spec: dict[str, Any]) -> Figure:
@@ -25,23 +23,18 @@ def draw(spec: dict[str, Any]) -> Figure:
 
     :raises DataError: the metric is unknown, or a file is damaged or no line.
     """
-    label, factor = quantity(spec)
-    across = min(3, len(spec["panels"]))
-    down = math.ceil(len(spec["panels"]) / across)
-    figure, axes = plt.subplots(
-        *(down, across), figsize=(WIDTH, 2.3 * down + 0.5), squeeze=False, sharey=True, layout="constrained"
-    )
+    metric = spec.get("metric", "loss")
+    shown = quantity(spec, metric)
+    figure, axes = subplots(len(spec["panels"]), min(3, len(spec["panels"])), 2.3, 0.5, sharey=True)
     absent, abouts = [], []
-    for axis in axes.flat[len(spec["panels"]) :]:
-        axis.set_visible(False)
-    for panel, axis in zip(spec["panels"], axes.flat, strict=False):
+    for panel, axis in zip(spec["panels"], axes, strict=True):
+        reasons = []
         for entry, colour in zip(panel["lines"], seaborn.color_palette("colorblind", len(panel["lines"])), strict=True):
             found = landscape(entry["line"], "line")
-            why = NOT_MADE if found is None else diverged(found.about, 1)
-            if why:
-                absent.append(why)
+            if why := NOT_MADE if found is None else diverged(found.about, 1):
+                reasons.append(why)
                 continue
-            values = factor * getattr(found, spec.get("metric", "loss"))
+            values = shown.factor * getattr(found, metric)
             values = np.where(np.isfinite(values), values, np.nan)
             axis.plot(found.x, values, color=colour, linewidth=1.4, label=entry["label"])
             abouts.append(found.about)
@@ -49,15 +42,16 @@ def draw(spec: dict[str, Any]) -> Figure:
             axis.axvline(end, color="#888888", linewidth=0.6, linestyle=(0, (2, 2)))
         axis.set_title(panel["title"])
         axis.set_xlabel("Share of the second model")
-        if axis.get_legend_handles_labels()[0]:
+        if len(reasons) < len(panel["lines"]):
             axis.legend(frameon=False)
         else:
-            words = "\n".join(dict.fromkeys(absent[-len(panel["lines"]) :]))
+            words = "\n".join(dict.fromkeys(reasons))
             axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", color="#777777")
-    for axis in axes[:, 0]:
-        axis.set_ylabel(label)
+        if axis.get_subplotspec().is_first_col():
+            axis.set_ylabel(shown.label)
+        absent += reasons
+    gone = dict.fromkeys(why for why in absent if why != NOT_MADE)
     said = f"Dashed: the two models. {images(abouts)}"
-    missing, gone = absent.count(NOT_MADE), dict.fromkeys(why for why in absent if why != NOT_MADE)
     said += f" Without a line: {', '.join(gone)}." if gone else ""
-    caption(figure, spec, said + (f" Missing lines: {missing}." if missing else ""))
+    caption(figure, spec, said + (f" Missing lines: {absent.count(NOT_MADE)}." if NOT_MADE in absent else ""))
     return figure

@@ -1,9 +1,9 @@
 """One colour and one dash pattern per algorithm, the same in every figure of every paper.
- Twenty-four lines cannot differ by hue alone, least of all for the one reader in twelve who confuses red and
-green. So the families share a dash pattern (plain gradients solid, sharpness-aware ones dashed,
-decentralised ones dotted, the centralised references dash-dotted, with FedSMOO and FedLESAM, the papers'
-own, solid and dark), and within what one paper plots together the colours differ in lightness as well. A
-test measures that, with a model of colour blindness.
+
+Twenty-four lines cannot differ by hue alone, least of all for the one reader in twelve who confuses red and green. So
+the families share a dash pattern: plain gradients are solid, sharpness-aware ones dashed, decentralised ones dotted,
+the centralised references dash-dotted; FedSMOO and FedLESAM, the papers' own, are solid and dark. The colours of what
+one paper plots together differ in lightness as well. A test measures that, with a model of colour blindness.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+from matplotlib.colors import to_hex, to_rgb
 
 SOLID, DASHED, DOTTED, DASHDOT = "-", (0, (4.5, 1.4)), (0, (1.2, 1.2)), (0, (5, 1.4, 1.2, 1.4))
 
@@ -42,7 +44,7 @@ STYLES = {
     "centralised_sam": ("#c8843c", DASHDOT),
 }
 
-#: For algorithms that are not in the papers: a reader's own row should stand out.
+#: Colours of algorithms that are not in the papers: a reader's own row stands out.
 OTHERS = ("#ff1493", "#00a5ff", "#7fbf00", "#8a2be2")
 
 #: Dash patterns of labelled variants (``fedsmoo~rho0.05``), which keep their algorithm's colour.
@@ -78,7 +80,7 @@ def styles(algorithms: Sequence[str]) -> list[tuple[str, object]]:
         colour, dashes = style(bases[place])
         turn = lines.index(place)
         white = 0.62 * (1 - turn / (len(lines) - 1))
-        mixed = "#" + "".join(f"{round((1 - white) * part + white * 255):02x}" for part in bytes.fromhex(colour[1:]))
+        mixed = to_hex([(1 - white) * part + white for part in to_rgb(colour)])
         looks.append((mixed, dashes if turn == len(lines) - 1 else VARIANTS[turn % len(VARIANTS)]))
     return looks
 
@@ -86,14 +88,14 @@ def styles(algorithms: Sequence[str]) -> list[tuple[str, object]]:
 def strokes(looks: Iterable[tuple[str, tuple[str, Any]]]) -> dict[tuple[str, Any], dict[str, Any]]:
     """Return how a figure draws each of its ``looks``, (algorithm, look), so that lines which coincide still show.
 
-    Solid lines lie below the others, the first of the house's order widest and lowest; those with one dash
-    pattern begin at different points of its period, so that each shows in the gaps of the others.
+    Solid lines lie below the others, the first of them (:func:`rank`) widest and lowest; those with one dash pattern
+    begin at different points of its period, so that each shows in the gaps of the others.
     """
-    every = list(dict.fromkeys(look for _, look in sorted(looks, key=lambda pair: rank(pair[0]))))
-    families = [dashes for _, dashes in every]
+    ordered = list(dict.fromkeys(look for _, look in sorted(looks, key=lambda pair: rank(pair[0]))))
+    families = [dashes for _, dashes in ordered]
     solid = families.count(SOLID)
     drawn = {}
-    for place, (colour, dashes) in enumerate(every):
+    for place, (colour, dashes) in enumerate(ordered):
         turn = families[:place].count(dashes)
         shape: dict[str, Any] = {"linestyle": SOLID, "linewidth": 1.5, "zorder": 2 + place / 100}
         if dashes != SOLID:

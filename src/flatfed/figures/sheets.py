@@ -1,6 +1,6 @@
-"""What a figure of loss surfaces is drawn of, read and held against each other, and what is said of it.
+"""The loss surfaces that a figure is drawn from: read, checked against each other, and put into words.
 
-For the specification see ``surface`` in this folder.
+For the specification see ``surface_3d`` in this folder.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 
 from flatfed.analysis.landscape.landscape_file import About, Landscape, read
-from flatfed.errors import DataError, unknown
+from flatfed.errors import DataError
+from flatfed.figures.style import quantity
 
-#: Metric -> (axis label with unit, printed units in one stored unit).
-METRICS = {"loss": ("Loss (nats)", 1.0), "accuracy": ("Accuracy (%)", 100.0)}
-
-#: What surfaces that compare have alike -> how to say a value of it.
-ALIKE = {
+#: What must be the same of surfaces that are compared -> how to say a value of it.
+SAME = {
     "dataset": "losses on another data set (SHA-256 {})",
     "set": "losses on {} images",
     "images_sha256": "losses on other images (SHA-256 of their positions {})",
@@ -38,8 +36,8 @@ NOT_MADE = "not made"
 class Sheet:
     """One surface to draw: ``z`` (n, n) in printed units at ``x[i], y[j]``, NaN where it is not finite.
 
-    ``model`` is its place in the ``file``, of which ``about`` tells. ``diverged``: whose run diverged, so that there is
-    no finite z, and in which round; "" of most.
+    ``model`` is its place in the ``file``, which ``about`` describes. ``diverged``: "" or, where there is no finite z
+    because a run diverged, which run and in which round.
     """
 
     label: str
@@ -60,7 +58,10 @@ def why_empty(panel: list[Sheet | None]) -> str:
 
 
 def diverged(about: About, model: int) -> str:
-    """Say whose run diverged, so that a file holds no values of ``model``: its own, or that which lends the scale."""
+    """Say which run diverged and in which round where a file holds no values of ``model`` for that, else return "".
+
+    It is the run of the model itself, or of the first model in the file, to whose filters the directions are scaled.
+    """
     for place in (model, 0):
         whose = about.models[place]
         if whose.diverged_at is not None:
@@ -74,30 +75,29 @@ def sheets(spec: dict[str, Any]) -> tuple[list[list[Sheet | None]], tuple[float,
     :raises DataError: the metric is unknown, a file is damaged, no surface, or has no such model, a panel has more
         surfaces than it can show, or surfaces to be compared are of different images, draws or grids.
     """
-    factor = quantity(spec)[1]
-    found = []
+    metric = spec.get("metric", "loss")
+    factor, found = quantity(spec, metric).factor, []
     for panel in spec["panels"]:
         if not 1 <= len(panel["surfaces"]) <= 2:
             count = len(panel["surfaces"])
             raise DataError(f"figure {spec['figure']}: {panel['title']}: {count} surfaces, not one or two surfaces")
-        found.append([_sheet(entry, spec.get("metric", "loss"), factor) for entry in panel["surfaces"]])
-    _hold_alike(spec, found)
-    values = [sheet.z[np.isfinite(sheet.z)] for panel in found for sheet in panel if sheet]
-    values = np.concatenate(values) if values else np.zeros(0)
-    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+        found.append([_sheet(entry, metric, factor) for entry in panel["surfaces"]])
+    _refuse_different(spec, found)
+    values = [z for panel in found for sheet in panel if sheet for z in sheet.z.flat if np.isfinite(z)]
+    low, high = float(min(values, default=0.0)), float(max(values, default=1.0))
     return found, (low, high if high > low else low + 1.0)
 
 
-def _hold_alike(spec: dict[str, Any], found: list[list[Sheet | None]]) -> None:
-    """Refuse surfaces of a panel, or of panels of one protocol, that do not compare (:data:`ALIKE`); DataError."""
+def _refuse_different(spec: dict[str, Any], found: list[list[Sheet | None]]) -> None:
+    """Refuse surfaces of a panel, or of panels of one protocol, that do not compare (:data:`SAME`); DataError."""
     firsts: dict[str, tuple[str, Sheet]] = {}
     for panel, made in zip(spec["panels"], found, strict=True):
         for sheet in filter(None, made):
             protocol = sheet.about.models[sheet.model].name.split("/")[0].partition("~")[0]
             for group in (f"panel {panel['title']}", protocol):
                 where, first = firsts.setdefault(group, (panel["title"], sheet))
-                for key, words in ALIKE.items():
-                    ours, theirs = (_compared(one, key) for one in (sheet, first))
+                for key, words in SAME.items():
+                    ours, theirs = _compared(sheet, key), _compared(first, key)
                     if ours != theirs:
                         raise DataError(
                             f"figure {spec['figure']}: {panel['title']}: {sheet.file} has {words.format(ours)}, but "
@@ -107,14 +107,14 @@ def _hold_alike(spec: dict[str, Any], found: list[list[Sheet | None]]) -> None:
 
 
 def _compared(sheet: Sheet, key: str) -> Any:
-    """Return what a surface has of a key of :data:`ALIKE`, digests cut short."""
+    """Return what a surface has of a key of :data:`SAME`, digests cut short."""
     if key == "dataset":
         return sheet.about.models[sheet.model].digests.dataset[:12]
     value = getattr(sheet.about, key)
     return value[:12] if key == "images_sha256" else value
 
 
-def reading(found: list[list[Sheet | None]]) -> str:
+def explanation(found: list[list[Sheet | None]]) -> str:
     """Say what the axes are, whose filters they are scaled to, on which images, and what is not there."""
     there = [sheet for panel in found for sheet in panel if sheet and not sheet.diverged]
     absent = sum(sheet is None for panel in found for sheet in panel)
@@ -123,7 +123,7 @@ def reading(found: list[list[Sheet | None]]) -> str:
         seeds = ", ".join(str(seed) for seed in sorted({sheet.about.seed for sheet in there}))
         framed = [sheet for sheet in there if len(sheet.about.models) > 1]
         own = ["each model's own filters"] if len(framed) < len(there) else []
-        lent = dict.fromkeys(f"the filters of {_lender(one, there)}, each model around itself" for one in framed)
+        lent = dict.fromkeys(f"the filters of {_lender(sheet, there)}, each model around itself" for sheet in framed)
         said.append(
             f"x, y: steps along two random directions (draw {seeds}, the same for all), orthogonal in every filter and "
             f"scaled to {' or '.join([*own, *lent])}; biases and normalisation layers stay."
@@ -142,12 +142,15 @@ def reading(found: list[list[Sheet | None]]) -> str:
 
 def _lender(sheet: Sheet, there: list[Sheet]) -> str:
     """Return the name of the model to whose filters the directions of a surface are scaled: the first in its file."""
-    labels = [one.label for one in there if one.file == sheet.file and one.model == 0]
+    labels = [other.label for other in there if other.file == sheet.file and other.model == 0]
     return labels[0] if labels else sheet.about.models[0].algorithm
 
 
 def _stretched(sheet: Sheet) -> str:
-    """Say what it does to a comparison that a model is moved by another one's filters: Li et al. give each its own."""
+    """Say how far a model is moved by another model's filters, and what that does to a comparison.
+
+    Li et al. (2018) move every model by its own filters.
+    """
     lender, own = (sheet.about.models[place].filter_length for place in (0, sheet.model))
     far = f"{lender / own:.2f} times its own length" if lender and own else "another length than its own"
     return (
@@ -164,14 +167,6 @@ def images(abouts: list[About]) -> str:
         kinds.setdefault(f"{about.images:,} {words}", set()).add(about.images_sha256)
     same = len(abouts) > 1 and [len(which) for which in kinds.values()] == [1]
     return f"On {' or '.join(sorted(kinds))}{', the same for all' if same else ''}." if kinds else ""
-
-
-def quantity(spec: dict[str, Any]) -> tuple[str, float]:
-    """Return the label of the axis and printed units in a stored one; DataError for an unknown metric."""
-    metric = spec.get("metric", "loss")
-    if metric not in METRICS:
-        raise DataError(unknown("metric", metric, METRICS, f"figure {spec['figure']}"))
-    return METRICS[metric]
 
 
 def landscape(path: str, kind: str) -> Landscape | None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
+import seaborn
+from matplotlib import pyplot
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.textpath import TextToPath
 from matplotlib.transforms import Bbox
 
+from flatfed.errors import DataError, unknown
 from flatfed.figures.palette import rank
+from flatfed.papers.figure_kinds import KINDS, Quantity
 
 #: Pixels an inch of a PNG, for which figures are laid out: letters are drawn on whole pixels, and so wider on fewer.
 DPI = 200
@@ -35,26 +41,8 @@ STYLE = {
     "svg.hashsalt": "flatfed",
 }
 
-#: Column of metrics.csv -> (axis label with unit, printed units in one stored unit).
-QUANTITIES = {
-    "test_accuracy": ("Test accuracy (%)", 100.0),
-    "train_accuracy": ("Train accuracy (%)", 100.0),
-    "client_train_accuracy": ("Clients' train accuracy (%)", 100.0),
-    "client_test_accuracy": ("Clients' test accuracy (%)", 100.0),
-    "test_loss": ("Test loss (nats)", 1.0),
-    "train_loss": ("Training loss (nats)", 1.0),
-    "consistency": ("Consistency $\\frac{1}{n}\\sum\\|w_i-w^{t+1}\\|^2$ (weights, squared)", 1.0),
-}
-
-#: Measure taken along the way (``probes`` of run.json) -> as above.
-PROBES = {
-    "perturbation_drift": ("Perturbation drift (0 to 1)", 1.0),
-    "sharpness": ("Global sharpness (nats)", 1.0),
-    "m_sharpness": ("Global m-sharpness (nats)", 1.0),
-}
-
-#: What begins the lines of the foot, and its key in a specification.
-SOURCES = (("Paper", "paper"), ("Here", "setting"))
+#: How a deviation stands on a mark or a bar: settings of ``Axes.errorbar``.
+WHISKER = {"color": "#222222", "elinewidth": 0.8, "capsize": 2}
 
 #: Width of a figure across two columns of a conference page, and the white around it, inches.
 WIDTH, MARGIN = 7.0, 0.06
@@ -64,24 +52,61 @@ TITLE = FontProperties(family=STYLE["font.family"], size=10, weight="bold")
 FOOT = FontProperties(family=STYLE["font.family"], size=6.5)
 
 
-def caption(figure: Figure, spec: dict[str, Any], reading: str) -> None:
-    """Head ``figure`` with its title and foot it: paper, caption; setting, tuning; how to read it, and how many of its
-    runs are without sums of their files; what the paper leaves open.
+def quantity(spec: dict[str, Any], metric: str) -> Quantity:
+    """Return the quantity that a figure's ``metric`` names; DataError for one that its kind cannot show."""
+    known = KINDS[spec["kind"]].quantities
+    if metric not in known:
+        raise DataError(unknown("metric", metric, known, f"figure {spec['figure']}"))
+    return known[metric]
 
-    A figure of preview scale says so above its title, like the tables.
+
+def subplots(count: int, across: int, height: float, rest: float = 0.6, **options: Any) -> tuple[Figure, list[Axes]]:
+    """Return a new figure and the axes of its ``count`` panels in reading order, ``across`` of them side by side.
+
+    ``height`` of a row of panels, and of the ``rest`` of the figure, inches; ``options`` of ``pyplot.subplots``.
+    """
+    down = math.ceil(count / across)
+    figure, axes = pyplot.subplots(
+        down, across, figsize=(WIDTH, height * down + rest), squeeze=False, layout="constrained", **options
+    )
+    for axis in axes.flat[count:]:
+        axis.set_visible(False)
+    return figure, list(axes.flat[:count])
+
+
+def gridded(count: int, across: int, height: float) -> tuple[Figure, list[Axes]]:
+    """Return the same as :func:`subplots`, of panels with grid lines."""
+    with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
+        return subplots(count, across, height)
+
+
+def seeds(numbers: Iterable[int], spread: str = "") -> str:
+    """Say of how many seeds marks are, in words such as "mean over seeds (n = 2 or 3)", ``spread`` after "seeds"."""
+    several = sorted({number for number in numbers if number})
+    mean = f"mean over seeds{spread}" if max(several, default=0) > 1 else "one seed"
+    return mean + (f" (n = {' or '.join(map(str, several))})" if several else "")
+
+
+def caption(figure: Figure, spec: dict[str, Any], explanation: str) -> None:
+    """Put the title above ``figure``, and below it the foot.
+
+    The foot has a paragraph each for paper and caption; for setting and tuning; for the ``explanation`` of what is
+    drawn, and how many of its runs are without sums of their files; for what the paper leaves open. A figure of preview
+    scale says so above its title, like the tables.
     """
     title = wrapped(spec["title"], TITLE)
     if spec["scale"] == "preview":
         title = f"Preview scale, not the paper's data:\n{title}"
     figure.suptitle(title, fontproperties=TITLE, x=0.005, ha="left")
-    paper, here = (f"{word}: {spec[key]}" if spec.get(key) else "" for word, key in SOURCES)
-    said = (
+    paper = f"Paper: {spec['paper']}" if spec.get("paper") else ""
+    here = f"Here: {spec['setting']}" if spec.get("setting") else ""
+    paragraphs = (
         [paper, spec.get("caption", "")],
         [here, *spec.get("tuning", [])],
-        [reading, spec.get("without_sums", "")],
+        [explanation, spec.get("without_sums", "")],
         [f"Not stated by the paper: {'; '.join(spec['unstated'])}"] if spec.get("unstated") else [],
     )
-    lines = [" ".join(text.rstrip(".") + "." for text in texts if text) for texts in said]
+    lines = [" ".join(text.rstrip(".") + "." for text in texts if text) for texts in paragraphs]
     foot = "\n".join(wrapped(line, FOOT) for line in lines if line)
     # Below the page's edge: the layout engine has no place for a second line under a legend, and files are
     # cut to what is drawn.
@@ -90,26 +115,26 @@ def caption(figure: Figure, spec: dict[str, Any], reading: str) -> None:
 
 
 def wrapped(text: str, font: FontProperties) -> str:
-    """Return ``text`` with its lines broken at the figure's width, or before it so that no word stands alone."""
+    """Return ``text`` broken into lines as wide as the figure, or a little narrower so that no last word is alone."""
     full = 0.99 * 72 * WIDTH
     words = [(word, TextToPath().get_text_width_height_descent(f"{word} ", font, False)[0]) for word in text.split()]
     tried = [_filled(words, share / 100 * full) for share in range(100, 84, -2)]
-    found = next((lines for lines in tried if len(lines) == 1 or _wide(lines[-1]) > 0.15 * full), tried[0])
-    return "\n".join(" ".join(word for word, _ in line) for line in found)
+    chosen = next((lines for lines in tried if len(lines) == 1 or _width(lines[-1]) > 0.15 * full), tried[0])
+    return "\n".join(" ".join(word for word, _ in line) for line in chosen)
 
 
 def _filled(words: list[tuple[str, float]], room: float) -> list[list[tuple[str, float]]]:
-    """Return lines of (word, its width) that are no wider than ``room``, where no word is."""
+    """Return lines of (word, its width), as few as fit into the width ``room``; a wider word has a line of its own."""
     lines: list[list[tuple[str, float]]] = [[]]
     for word in words:
-        if lines[-1] and _wide(lines[-1]) + word[1] > room:
+        if lines[-1] and _width(lines[-1]) + word[1] > room:
             lines.append([])
         lines[-1].append(word)
     return lines
 
 
-def _wide(line: list[tuple[str, float]]) -> float:
-    return sum(wide for _, wide in line)
+def _width(line: list[tuple[str, float]]) -> float:
+    return sum(width for _, width in line)
 
 
 def widths(drawn: dict[Any, dict[str, Any]]) -> str:
@@ -119,7 +144,10 @@ def widths(drawn: dict[Any, dict[str, Any]]) -> str:
 
 
 def frame(figure: Figure) -> Bbox:
-    """Return what a file shows, inches: the whole width, so that letters have one size in all files, and the foot."""
+    """Return the part of ``figure`` that a file shows, inches: all that is drawn, and at least the printed width.
+
+    Letters are of one size in all files, since all are as wide.
+    """
     figure.draw_without_rendering()  # lays out
     drawn = figure.get_tightbbox()
     return Bbox.from_extents(min(drawn.x0, 0), drawn.y0, max(drawn.x1, WIDTH), drawn.y1).padded(MARGIN)
@@ -136,13 +164,14 @@ def sample(look: dict[str, Any], **mark: Any) -> Line2D:
     return Line2D([], [], **{**look, "linestyle": style if isinstance(style, str) else (0, style[1])}, **mark)
 
 
-def legend(figure: Figure, entries: dict[str, Any], algorithms: dict[str, str] | None = None) -> None:
+def legend(figure: Figure, entries: dict[str, Any], drawn: Iterable[dict[str, Any]] = ()) -> None:
     """Put the legend of the whole figure under its panels, in one row of up to six or two rows.
 
-    ``algorithms``, label -> algorithm id, puts the labels into the house's order.
+    ``entries``: label -> what is drawn of it. ``drawn``, lines or bars of a specification, have the algorithms by which
+    their labels are ordered (:func:`flatfed.figures.palette.rank`); other labels stand with algorithms of no paper.
     """
-    if algorithms:
-        entries = {label: entries[label] for label in sorted(entries, key=lambda label: rank(algorithms[label]))}
+    algorithms = {each["label"]: each["algorithm"] for each in drawn}
+    entries = dict(sorted(entries.items(), key=lambda entry: rank(algorithms.get(entry[0], ""))))
     columns = len(entries) if len(entries) <= 6 else math.ceil(len(entries) / 2)
     foot = 0.2 * math.ceil(len(entries) / columns) / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, foot, 1, 1 - foot), w_pad=0.07)

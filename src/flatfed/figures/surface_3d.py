@@ -28,8 +28,8 @@ from matplotlib.colors import Colormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
-from flatfed.figures.sheets import Sheet, quantity, reading, sheets, why_empty
-from flatfed.figures.style import WIDTH, caption
+from flatfed.figures.sheets import Sheet, explanation, sheets, why_empty
+from flatfed.figures.style import WIDTH, caption, quantity
 
 COLOURS: Colormap = seaborn.color_palette("viridis", as_cmap=True)
 MESH = "#1f2328"
@@ -72,7 +72,7 @@ def draw(spec: dict[str, Any]) -> Figure:
         parts = [_faces(panel[0], limits), *(_mesh(sheet) for sheet in panel[1:])]
         corners, faces, edges = (np.concatenate(values) for values in zip(*parts, strict=True))
         axis.add_collection3d(Poly3DCollection(corners, facecolors=faces, edgecolors=edges, linewidths=0.35))
-    caption(figure, spec, reading(found))
+    caption(figure, spec, explanation(found))
     return figure
 
 
@@ -90,7 +90,7 @@ def _frame(axis: Any, spec: dict[str, Any], limits: tuple[float, float], first: 
             set_ticks(ticks(along)[::2], [f"{tick:g}" for tick in ticks(along)[::2]])
     axis.set_xlabel("$x$", labelpad=-8)
     axis.set_ylabel("$y$", labelpad=-8)
-    axis.set_zlabel(quantity(spec)[0], labelpad=-6)
+    axis.set_zlabel(quantity(spec, spec.get("metric", "loss")).label, labelpad=-6)
     # None in the corner, where the other axis has its last number.
     lowest = limits[0] + 0.06 * (limits[1] - limits[0])
     heights = [tick for tick in plt.MaxNLocator(5).tick_values(*limits) if lowest <= tick <= limits[1]]
@@ -102,10 +102,10 @@ def _frame(axis: Any, spec: dict[str, Any], limits: tuple[float, float], first: 
     ):
         for label in labels:
             label.set_horizontalalignment(side)
-    for one in (axis.xaxis, axis.yaxis, axis.zaxis):
-        one.set_pane_color((1, 1, 1, 0))
-        one._axinfo["grid"].update(color="#e3e3e3", linewidth=0.5)
-        one.set_tick_params(pad=-6 if one is axis.zaxis else -4, labelsize=6)
+    for each in (axis.xaxis, axis.yaxis, axis.zaxis):
+        each.set_pane_color((1, 1, 1, 0))
+        each._axinfo["grid"].update(color="#e3e3e3", linewidth=0.5)
+        each.set_tick_params(pad=-6 if each is axis.zaxis else -4, labelsize=6)
 
 
 def ticks(along: np.ndarray) -> np.ndarray:

@@ -7,18 +7,14 @@ runs themselves, so that a preview shows what it ran; they stand at equal distan
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import matplotlib.pyplot as plt
-import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flatfed.errors import DataError, unknown
 from flatfed.figures.final import Final
 from flatfed.figures.palette import strokes, style
-from flatfed.figures.style import QUANTITIES, WIDTH, caption, columns, legend, sample, widths
+from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, quantity, sample, widths
 
 
 def draw(spec: dict[str, Any]) -> Figure:
@@ -26,56 +22,43 @@ def draw(spec: dict[str, Any]) -> Figure:
 
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """
-    metric, panels = spec["metric"], spec["panels"]
-    if metric not in QUANTITIES:
-        raise DataError(unknown("metric", metric, QUANTITIES, f"figure {spec['figure']}"))
-    label, factor = QUANTITIES[metric]
-    across = columns(len(panels))
-    down = math.ceil(len(panels) / across)
-    with seaborn.axes_style("whitegrid", {"grid.color": "#e6e6e6", "axes.edgecolor": "#444444"}):
-        figure, axes = plt.subplots(
-            down, across, figsize=(WIDTH, 2.35 * down + 0.6), squeeze=False, layout="constrained"
-        )
-    every = [one for panel in panels for one in panel["series"] + panel["levels"]]
-    looks = strokes((one["algorithm"], style(one["algorithm"])) for one in every)
-    final = Final(metric)
+    shown, final = quantity(spec, spec["metric"]), Final(spec["metric"])
+    figure, axes = gridded(len(spec["panels"]), columns(len(spec["panels"])), 2.35)
+    lines = [line for panel in spec["panels"] for line in panel["series"] + panel["levels"]]
+    looks = strokes((line["algorithm"], style(line["algorithm"])) for line in lines)
     entries: dict[str, Any] = {}
-    for place, axis in enumerate(axes.flat):
-        if place >= len(panels):
-            axis.set_visible(False)
-            continue
-        panel = panels[place]
+    for panel, axis in zip(spec["panels"], axes, strict=True):
         values = sorted({point["x"] for series in panel["series"] for point in series["points"]})
         for series in panel["series"]:
             look = looks[style(series["algorithm"])]
             mark = {"marker": "o", "markersize": 2.4 * look["linewidth"]}
-            _line(axis, series, values, {**look, **mark}, final, factor)
+            _line(axis, series, values, {**look, **mark}, final, shown.factor)
             entries[series["label"]] = sample(look, **mark)
         for level in panel["levels"]:
             look = looks[style(level["algorithm"])]
-            numbers = final.of(level["runs"], level["rounds"])
-            if numbers:
-                axis.axhline(factor * numbers[0], **look)
+            if numbers := final.summary(level["runs"], level["rounds"]):
+                axis.axhline(shown.factor * numbers[0], **look)
             entries[level["label"]] = sample(look)
         _ticks(axis, values)
         axis.set_title(panel["title"])
         axis.set_xlabel(panel["axis"])
-        axis.set_ylabel(label)
-    legend(figure, entries, {one["label"]: one["algorithm"] for one in every})
-    caption(figure, spec, final.reading("Mark") + " The values stand at equal distances." + widths(looks))
+        axis.set_ylabel(shown.label)
+    legend(figure, entries, lines)
+    caption(figure, spec, final.explanation("Mark") + " The values stand at equal distances." + widths(looks))
     return figure
 
 
 def _line(
     axis: Axes, series: dict[str, Any], values: list[float], look: dict[str, Any], final: Final, factor: float
 ) -> None:
-    """Draw a row's final numbers over the places of the parameter's ``values``."""
-    found = [(values.index(point["x"]), final.of(point["runs"], point["rounds"])) for point in series["points"]]
-    there = [(place, *numbers) for place, numbers in found if numbers]
-    places, means = [place for place, _, _ in there], [factor * mean for _, mean, _ in there]
-    if any(deviation is not None for *_, deviation in there):
-        bars = [factor * (deviation or 0.0) for *_, deviation in there]
-        axis.errorbar(places, means, bars, color=look["color"], linestyle="none", elinewidth=0.8, capsize=2)
+    """Draw a row's final numbers, as far as they are there, over the places of the parameter's ``values``."""
+    points = [(values.index(point["x"]), final.summary(point["runs"], point["rounds"])) for point in series["points"]]
+    places = [place for place, numbers in points if numbers]
+    means = [factor * numbers[0] for _, numbers in points if numbers]
+    deviations = [numbers[1] for _, numbers in points if numbers]
+    if any(deviation is not None for deviation in deviations):
+        whiskers = [factor * (deviation or 0.0) for deviation in deviations]
+        axis.errorbar(places, means, whiskers, linestyle="none", **{**WHISKER, "color": look["color"]})
     axis.plot(places, means, **look)
 
 

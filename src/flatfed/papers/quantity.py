@@ -1,4 +1,7 @@
-"""What a metric is, what it reads and how rows are taken against each other: :mod:`flatfed.papers.metrics` fills it."""
+"""What a metric is, what it reads of a run, and how a row is compared with another.
+
+The metrics themselves are in :mod:`flatfed.papers.metrics`.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,16 @@ from flatfed.runs.curvature import Hessian
 
 History = Mapping[str, Sequence[float]]
 
-#: Accuracies that a protocol can name for targets, tuning and ``best`` to read -> the set of images they need.
+#: Accuracies that a protocol can name for its targets, its tuning and ``best`` -> the set of images that they need.
 ACCURACIES = {"test_accuracy": "test", "client_test_accuracy": "clients"}
 
-#: The one of them that is read where a protocol names none.
+#: The accuracy that is read where a protocol names none.
 TEST = "test_accuracy"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What is known of one run: what its metric's source offers; the rest stays empty.
+    """What a metric reads of one run; what its source does not offer stays empty.
 
     ``history``: the columns of metrics.csv as lists, one entry per evaluated round, rounds counted from 1; bytes are
     totals since round 1. ``accuracy``: the column of it that a ``target`` is held against, as the protocol names it.
@@ -57,9 +60,10 @@ class Metric:
     """A metric: its function, stored unit, source, the columns of metrics.csv it reads, and what else is true of it.
 
     ``higher``: whether larger is better (True), worse (False), or neither (None). ``printed_as``: its name in
-    config/reference. ``relative``: how it is always taken against a base row, if it is. ``several``: a seed has several
-    runs, and the number is their mean. ``words``: its name in a caption. ``defined``: what a reader must know of how it
-    is counted, under every table that shows it. ``declares``: what its runs' algorithms declare is read, too.
+    config/reference. ``relative``: how it is always compared with a base row (:data:`RELATIVES`), None where it need
+    not be. ``several``: a seed has several runs, and the number is their mean. ``words``: its name in a caption.
+    ``defined``: what a reader must know of how it is counted, printed under every table that shows it. ``declares``:
+    whether it also reads what an algorithm declares of itself.
     """
 
     function: Callable[[Reading], float | None]
@@ -84,7 +88,7 @@ class Metric:
 #: All metrics by name, filled where they are defined.
 METRICS: dict[str, Metric] = {}
 
-#: How a row is taken against its base row, seed by seed: name -> (function of ours and the base's, said in words).
+#: How a row is compared with its base row, seed by seed: name -> (function of its number and the base's, in words).
 RELATIVES: dict[str, tuple[Callable[[float, float], float], str]] = {
     "ratio": (lambda ours, base: ours / base, "divided by the base row's"),
     "speedup": (lambda ours, base: base / ours, "as the base row's divided by it"),
@@ -93,7 +97,7 @@ RELATIVES: dict[str, tuple[Callable[[float, float], float], str]] = {
 
 
 def unit_of(name: str, relative: str | None = None) -> str:
-    """Return the stored unit of metric ``name`` taken as ``relative``: a ratio has one of its own."""
+    """Return the stored unit of metric ``name`` compared as ``relative``: that of ratios and speed-ups is "ratio"."""
     return "ratio" if relative in ("ratio", "speedup") else METRICS[name].unit
 
 

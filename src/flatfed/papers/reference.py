@@ -19,7 +19,7 @@ from flatfed.papers.units import UNITS
 #: What a note says of an erratum that its number has.
 FLAG = re.compile(r"flag:([A-Z]\d+)")
 
-#: A printed hyper-parameter grid has several numbers under one key; they are told apart by their place.
+#: A printed hyper-parameter grid has several numbers under one key; their place is added to the key.
 GRID = ";grid"
 
 #: A scheme's name in a split -> its name in the reference files, and the split's key that is the parameter there.
@@ -136,7 +136,7 @@ def read_all(root: Path) -> dict[str, Reference]:
     return {path.stem: Reference(path, f"config/reference/{path.name}") for path in paths}
 
 
-def of_split(split: dict[str, Any], clients: int) -> dict[str, Any]:
+def keys_of_split(split: dict[str, Any], clients: int) -> dict[str, Any]:
     """Return the keys of the reference files that say how data are dealt to ``clients`` clients by a split's entry."""
     partition, parameter = PARTITIONS.get(split["scheme"], (split["scheme"], ""))
     return {

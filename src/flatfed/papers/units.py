@@ -11,14 +11,14 @@ from dataclasses import dataclass
 class Unit:
     """A printed unit: the unit that cells store, how many printed ones make one stored, and how it is written.
 
-    ``decimals`` are those of the papers' tables; None: the paper's own, else four significant figures. ``said`` follows
-    "Test accuracy".
+    ``decimals`` are those of the papers' tables; None: the paper's own, else four significant figures. ``words`` follow
+    the name of a quantity, as in "Test accuracy in percent".
     """
 
     stored: str
     factor: float
     decimals: int | None
-    said: str
+    words: str
 
 
 #: Printed units, by their names in config/reference, where the empty unit is ``number`` here.
@@ -73,8 +73,8 @@ def as_printed(value: float | None, spread: float | None, unit: str, decimals: i
     return " ± ".join(f"{number * factor:.{decimals}f}" for number in (value, spread) if number is not None)
 
 
-def of_seeds(values: Sequence[float | None], seeds: Sequence[int], unit: str, decimals: int | None = None) -> str:
-    """Say what every seed has: "seed 1: 92.60, seed 2: –"; "" where the values are not one for each."""
+def each_seed(values: Sequence[float | None], seeds: Sequence[int], unit: str, decimals: int | None = None) -> str:
+    """Write the value of every seed, as in "seed 1: 92.60, seed 2: –"; "" where there is not one value a seed."""
     if not values or len(values) != len(seeds):
         return ""
     texts = ("–" if value is None else written(value, None, unit, decimals) for value in values)
@@ -82,14 +82,14 @@ def of_seeds(values: Sequence[float | None], seeds: Sequence[int], unit: str, de
 
 
 def signed(value: float, unit: str, decimals: int | None = None) -> str:
-    """Write a stored difference with its sign; a printed zero has "+", never a sign that its figures do not show."""
+    """Write a stored difference with its sign; what is rounded to zero has "+"."""
     number, places = value * UNITS[unit].factor, _places(0.0, unit, decimals)
     text = f"{number:+.4g}" if places is None else f"{round(number, places) + 0.0:+.{places}f}"
     return text.replace("-", "−")
 
 
 def _places(value: float, unit: str, decimals: int | None) -> int | None:
-    """Return the decimals of a number and of what stands beside it."""
+    """Return the decimals that a stored ``value``, and its spread, are written with; None: four significant figures."""
     own = UNITS[unit].decimals
     number = abs(value * UNITS[unit].factor)
     if unit in AMOUNTS and 0 < number < 10 ** (1 - own):

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.papers.units import as_printed, of_seeds, signed, written
+from flatfed.papers.units import as_printed, each_seed, signed, written
 from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import ColumnSpec, RowSpec, TableSpec
@@ -258,5 +258,5 @@ def entry(cell: Cell | None, usual: int | None, rank: str = "") -> Entry:
     beside = written(other["value"], other["spread"], unit, decimals) if other else ""
     beside += f" {WARNED}" if warned(cell) else ""
     texts = ours, paper, difference, cell.status, marks, rank, compare.agreement(cell), beside, warned(cell)
-    seeds = of_seeds(cell.values, cell.seeds, unit, decimals)
+    seeds = each_seed(cell.values, cell.seeds, unit, decimals)
     return Entry(*texts, seeds, tuple(cell.runs))

@@ -69,7 +69,7 @@ def reading(spec: TableSpec, cells: list[Cell], usual: int | None, differences: 
 
 def quantities(spec: TableSpec, cells: list[Cell]) -> str:
     """Say in the table's own words what the numbers are, and in which units."""
-    units = list(dict.fromkeys(UNITS[cell.printed_unit].said for cell in cells)) or [UNITS[spec.unit].said]
+    units = list(dict.fromkeys(UNITS[cell.printed_unit].words for cell in cells)) or [UNITS[spec.unit].words]
     if len(units) == 1:
         return spec.metric + units[0]
     return f"{spec.metric} ({', '.join(unit.strip(' ,') for unit in units if unit)}, column by column)"

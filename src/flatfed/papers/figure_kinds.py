@@ -1,0 +1,87 @@
+"""The kinds of figures and the quantities on their axes: what config/figures can ask for, and what can be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity on an axis: the axis' label with the unit, and how many printed units make one stored unit."""
+
+    label: str
+    factor: float = 1.0
+
+
+#: Columns of metrics.csv.
+COLUMNS = {
+    "test_accuracy": Quantity("Test accuracy (%)", 100.0),
+    "train_accuracy": Quantity("Train accuracy (%)", 100.0),
+    "client_train_accuracy": Quantity("Clients' train accuracy (%)", 100.0),
+    "client_test_accuracy": Quantity("Clients' test accuracy (%)", 100.0),
+    "test_loss": Quantity("Test loss (nats)"),
+    "train_loss": Quantity("Training loss (nats)"),
+    "consistency": Quantity("Consistency $\\frac{1}{n}\\sum\\|w_i-w^{t+1}\\|^2$ (weights, squared)"),
+}
+
+#: Measures of the ``probes`` in run.json, which a run has where its protocol has a ``probe``.
+PROBES = {
+    "perturbation_drift": Quantity("Perturbation drift (0 to 1)"),
+    "sharpness": Quantity("Global sharpness (nats)"),
+    "m_sharpness": Quantity("Global m-sharpness (nats)"),
+}
+
+#: Values of a loss surface, and of a line between two models.
+LANDSCAPE = {"loss": Quantity("Loss (nats)"), "accuracy": Quantity("Accuracy (%)", 100.0)}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of figure.
+
+    ``reads``: from what its panels are drawn, "runs" (metrics.csv and run.json), "partitions", or "analyses" of final
+    models. ``needs`` and ``takes``: the keys that a file of config/figures must have and may have, beside those of all
+    kinds; ``panel_needs``: keys of every panel, which those of the figure count for. ``quantities``: what a ``metric``
+    of it can be.
+    """
+
+    reads: str
+    needs: tuple[str, ...]
+    takes: tuple[str, ...]
+    panel_needs: tuple[str, ...] = ()
+    quantities: Mapping[str, Quantity] = field(default_factory=dict)
+
+    @property
+    def one_seed(self) -> bool:
+        """Whether it shows a single seed, in place of a mean over several."""
+        return "seed" in (*self.needs, *self.takes)
+
+
+KINDS = {
+    "curves": Kind(
+        "runs",
+        needs=("metric", "smooth"),
+        takes=("protocol", "splits", "panels", "rows", "seeds", "across"),
+        quantities={**COLUMNS, **PROBES},
+    ),
+    "sweep": Kind(
+        "runs",
+        needs=("metric", "panels"),
+        takes=("protocol", "rows", "seeds"),
+        panel_needs=("parameter", "points", "rows"),
+        quantities=COLUMNS,
+    ),
+    "bars": Kind(
+        "runs",
+        needs=("metric", "protocol", "splits", "rows"),
+        takes=("seeds",),
+        panel_needs=("rows",),
+        quantities=COLUMNS,
+    ),
+    "partition": Kind("partitions", needs=("seed",), takes=("protocol", "splits", "panels")),
+    "histogram": Kind("partitions", needs=("seed", "panels"), takes=("protocol",)),
+    "surface": Kind("analyses", needs=("panels",), takes=("protocol", "seed", "metric", "set"), quantities=LANDSCAPE),
+    "line": Kind("analyses", needs=("panels",), takes=("protocol", "seed", "metric"), quantities=LANDSCAPE),
+    "eigenvalues": Kind("analyses", needs=("panels",), takes=("protocol", "rows", "seeds"), panel_needs=("rows",)),
+}
