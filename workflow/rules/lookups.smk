@@ -192,7 +192,7 @@ def figure_inputs(wildcards):
 
 
 def figure_spec(wildcards):
-    return as_json(figure_of(wildcards).spec)
+    return as_json(forms.plain(figure_of(wildcards).spec))
 
 
 @told

@@ -6,12 +6,12 @@ import itertools
 import string
 from typing import TYPE_CHECKING, Any
 
-from flatfed import forms
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import analyses, compatibility, figures, measures, set_ups, tuning, words
 from flatfed.experiment.model import Drawing, Figure, Run
 from flatfed.papers.figure_kinds import KINDS
 from flatfed.runs import wanted
+from flatfed.specs import figure as specs
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
@@ -27,9 +27,10 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
         shows = list(dict.fromkeys((run.protocol, run.split) for run in panel_runs)) or [
             (one["protocol"], split) for one in figures.entries(panel) for split in one.get("splits") or [one["split"]]
         ]
-        drawn.append({"title": set_ups.title(experiment, scale, _title(experiment, panel), shows), **shown})
+        title = set_ups.title(experiment, scale, _title(experiment, panel), shows)
+        drawn.append(specs.PANELS[found.kind](title=title, **shown))
         inputs += files
-        compared += [(drawn[-1]["title"], run) for run in panel_runs]
+        compared += [(title, run) for run in panel_runs]
         runs |= {run.path: run for run in panel_runs}
         pairs += shows
     if found.kind == "surface":
@@ -39,33 +40,34 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
         set_ups.in_brief(experiment, scale, list(dict.fromkeys(pairs)), trained=trained),
         set_ups.alike(experiment, scale, found, drawn),
     ]
-    spec = {
-        **{"figure": found.id, "kind": found.kind, "scale": scale},
-        "title": set_ups.title(experiment, scale, document["title"], pairs),
-        "paper": document["paper"],
-        "setting": "; ".join(filter(None, here)),
-        "datasets": forms.plain(set_ups.datasets(experiment, scale, pairs)),
-        "panels": drawn,
-    }
     rows = dict.fromkeys(run.algorithm for run in runs.values())
     measured = measures.defined(experiment, scale, document)
     if found.kind == "eigenvalues":
         measured = [*measured, *words.of_hessians(experiment, scale, [run.protocol for run in runs.values()])]
-    if caption := " ".join([*filter(None, [document.get("caption")]), *measured, *words.of_rows(experiment, rows)]):
-        spec["caption"] = caption
-    if trained:
-        shown = _trained(experiment, scale, document)
-        spec["tuning"] = words.of_tuning(experiment, scale, shown)
-        spec["unstated"] = words.left_open(experiment, scale, shown, _not_shown(found)) if scale == "paper" else []
-    if "metric" in document:
-        spec["metric"] = document["metric"]
+    shown = _trained(experiment, scale, document) if trained else []
+    listed = [runs[path] for path in specs.folders(drawn)]
+    made_of = wanted.pack((run.description, run.partition) for run in listed) if runs else None
+    of_curves = {}
     if found.kind == "curves":
-        spec |= {"smooth": document["smooth"][scale], "across": document.get("across", "rounds")}
+        of_curves = {"smooth": document["smooth"][scale], "across": document.get("across", "rounds")}
+    spec = specs.FigureSpec(
+        figure=found.id,
+        kind=found.kind,
+        scale=scale,
+        title=set_ups.title(experiment, scale, document["title"], pairs),
+        panels=drawn,
+        paper=document["paper"],
+        setting="; ".join(filter(None, here)),
+        caption=" ".join([*filter(None, [document.get("caption")]), *measured, *words.of_rows(experiment, rows)]),
+        datasets=set_ups.datasets(experiment, scale, pairs),
+        tuning=words.of_tuning(experiment, scale, shown),
+        unstated=words.left_open(experiment, scale, shown, _not_shown(found)) if scale == "paper" else [],
+        made_of=made_of,
+        metric=document.get("metric"),
+        **of_curves,
+    )
     inputs += [file for run in runs.values() for file in run.files]
-    if runs:
-        shown = [runs[path] for path in wanted.folders(drawn)]
-        spec["made_of"] = wanted.pack((run.description, run.partition) for run in shown)
-        inputs += spec["made_of"]["partitions"]
+    inputs += made_of["partitions"] if made_of else []
     return Drawing(spec, list(dict.fromkeys(inputs)), runs, kind.reads == "analyses")
 
 
@@ -102,14 +104,10 @@ def _curves(experiment: Experiment, scale: str, document: dict[str, Any], panel:
         for row in figures.rows(entry):
             runs = _runs(experiment, scale, document, entry, row)
             used += runs
-            line = {
-                "algorithm": row,
-                "label": _label(entry, runs[0], experiment.catalog.algorithms[row]["label"]),
-                "runs": [run.path for run in runs],
-            }
-            if document.get("across") == "communications":
-                line["steps"] = runs[0].description["update"]["params"].get("gossip_steps", 1)
-            series.append(line)
+            label = _label(entry, runs[0], experiment.catalog.algorithms[row]["label"])
+            communications = document.get("across") == "communications"
+            steps = runs[0].description["update"]["params"].get("gossip_steps", 1) if communications else 1
+            series.append(specs.Line(algorithm=row, label=label, runs=[run.path for run in runs], steps=steps))
     return {"metric": panel["metric"], "series": series}, [], used
 
 
@@ -118,7 +116,7 @@ def _sweep(experiment: Experiment, scale: str, document: dict[str, Any], panel: 
     parameter = panel["parameter"]
     axis = figures.PARAMETERS[parameter][1]
     splits = panel.get("splits")
-    points: dict[str, dict[float, dict[str, Any]]] = {row: {} for row in panel["rows"]}
+    points: dict[str, dict[float, specs.Point]] = {row: {} for row in panel["rows"]}
     used: list[Run] = []
     common = {key: panel[key] for key in figures.SHARED if key in panel}
     for point in _shown([{**common, **point} for point in panel["points"]], scale):
@@ -132,17 +130,17 @@ def _sweep(experiment: Experiment, scale: str, document: dict[str, Any], panel: 
                 raise ConfigError(f"{where}: the runs of one point have {said}; one value is wanted, set by a variant")
             if values[0] in points[row]:
                 raise ConfigError(f"{where}: two points of {row} have {values[0]:g}; each value is wanted once")
-            points[row][values[0]] = {"x": values[0], **_final(runs, point.get("splits") or splits)}
+            points[row][values[0]] = specs.Point(x=values[0], **_final(runs, point.get("splits") or splits))
     labels = experiment.catalog.algorithms
     series = [
-        {"algorithm": row, "label": labels[row]["label"], "points": [found[x] for x in sorted(found)]}
+        specs.Series(algorithm=row, label=labels[row]["label"], points=[found[x] for x in sorted(found)])
         for row, found in points.items()
     ]
     levels = []
     for row in panel.get("levels", []):
         runs = _runs(experiment, scale, document, common, row)
         used += runs
-        levels.append({"algorithm": row, "label": labels[row]["label"], **_final(runs, splits)})
+        levels.append(specs.Final(algorithm=row, label=labels[row]["label"], **_final(runs, splits)))
     return {"axis": axis, "series": series, "levels": levels}, [], used
 
 
@@ -171,8 +169,8 @@ def _bars(experiment: Experiment, scale: str, document: dict[str, Any], panel: d
     for row in panel["rows"]:
         runs = _runs(experiment, scale, document, panel, row)
         used += runs
-        label, rounds = experiment.catalog.algorithms[row]["label"], runs[0].description["rounds"]
-        bars.append({"algorithm": row, "label": label, "rounds": rounds, "runs": [run.path for run in runs]})
+        label = experiment.catalog.algorithms[row]["label"]
+        bars.append(specs.Final(algorithm=row, label=label, **_final(runs, None)))
     return {"bars": bars}, [], used
 
 
@@ -181,8 +179,8 @@ def _partitions(experiment: Experiment, scale: str, document: dict[str, Any], pa
     shown = []
     for entry in figures.entries(panel):
         path = experiment.places.partition(scale, entry["protocol"], entry["split"], document["seed"])
-        shown.append({"label": entry.get("label", ""), "partition": path})
-    files = [entry["partition"] for entry in shown]
+        shown.append(specs.Deal(label=entry.get("label", ""), partition=path))
+    files = [deal.partition for deal in shown]
     if document["kind"] == "partition":
         return {"partition": files[0]}, files, []
     return {"partitions": shown}, files, []
@@ -207,7 +205,7 @@ def _surfaces(experiment: Experiment, scale: str, document: dict[str, Any], pane
     else:
         files = [(run.surface(on), 0) for run in used]
     shown = [
-        {"label": label, "surface": path, "model": model, "runs": [run.path]}
+        specs.Surface(label=label, surface=path, model=model, runs=[run.path])
         for label, (path, model), run in zip(labels, files, used, strict=True)
     ]
     return {"surfaces": shown}, [path for path, _ in files], used
@@ -223,10 +221,10 @@ def _lines(experiment: Experiment, scale: str, document: dict[str, Any], panel: 
             ends.append((label, experiment.run(scale, entry["protocol"], entry["split"], row, seed)))
     (start, run), *others = ends
     lines = [
-        {"label": f"{start} to {label}", "line": run.line(other), "runs": [run.path, other.path]}
+        specs.Way(label=f"{start} to {label}", line=run.line(other), runs=[run.path, other.path])
         for label, other in others
     ]
-    return {"lines": lines}, [line["line"] for line in lines], [run, *(other for _, other in others)]
+    return {"lines": lines}, [way.line for way in lines], [run, *(other for _, other in others)]
 
 
 def _eigenvalues(experiment: Experiment, scale: str, document: dict[str, Any], panel: dict[str, Any]):
@@ -238,7 +236,7 @@ def _eigenvalues(experiment: Experiment, scale: str, document: dict[str, Any], p
         files += paths
         used += runs
         label = experiment.catalog.algorithms[row]["label"]
-        bars.append({"algorithm": row, "label": label, "hessians": paths, "runs": [run.path for run in runs]})
+        bars.append(specs.HessianBar(algorithm=row, label=label, hessians=paths, runs=[run.path for run in runs]))
     return {"bars": bars}, files, used
 
 

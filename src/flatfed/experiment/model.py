@@ -8,6 +8,7 @@ from typing import Any
 
 from flatfed.runs.run import Run
 from flatfed.specs.cell import SCALES, CellSpec
+from flatfed.specs.figure import FigureSpec
 
 __all__ = ["SCALES", "Cell", "Column", "Drawing", "Figure", "Row", "Run", "Table"]
 
@@ -113,7 +114,7 @@ class Drawing:
     ``runs`` are those that it shows, by folder; ``analysed``: whether it reads Hessians or losses at their models.
     """
 
-    spec: dict[str, Any]
+    spec: FigureSpec
     inputs: list[str]
     runs: dict[str, Run]
     analysed: bool

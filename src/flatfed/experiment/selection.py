@@ -15,7 +15,6 @@ from flatfed.experiment.data_sources import at_home, check_domains, check_said, 
 from flatfed.experiment.model import Figure, Table
 from flatfed.runs.wanted import pack
 from flatfed.specs.pages import Picture, ReportSpec
-from flatfed.specs.table import DatasetSpec
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
@@ -126,10 +125,9 @@ def report(experiment: Experiment, scale: str) -> ReportSpec:
     for name in experiment.selected_figures(scale):
         found = experiment.figure(scale, name)
         runs |= found.runs
-        same = {key: found.spec[key] for key in ("title", "paper", "setting")}
-        same["datasets"] = {name: DatasetSpec(**about) for name, about in found.spec["datasets"].items()}
+        same = {key: getattr(found.spec, key) for key in ("title", "paper", "setting", "caption", "datasets")}
         png = experiment.places.figure(scale, name)[0]
-        drawn.append(Picture(figure=name, **same, caption=found.spec.get("caption", ""), png=png))
+        drawn.append(Picture(figure=name, **same, png=png))
     return ReportSpec(
         scale=scale,
         tables=[experiment.table_spec(scale, name, columns) for name, columns in selected],

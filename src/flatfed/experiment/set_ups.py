@@ -10,6 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from flatfed import forms
 from flatfed.experiment import figures, settings
 from flatfed.runs import graphs
 from flatfed.specs.table import DatasetSpec
@@ -104,7 +105,7 @@ def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -
     }
 
 
-def alike(experiment: Experiment, scale: str, found: Figure, panels: list[dict[str, Any]]) -> str:
+def alike(experiment: Experiment, scale: str, found: Figure, panels: list[Any]) -> str:
     """Say which data sets of the paper are the same at ``scale``, and which ``panels`` of a figure therefore; or "".
 
     Those of the figure itself, and of others of its kind, beside which it lies in the paper.
@@ -119,10 +120,10 @@ def alike(experiment: Experiment, scale: str, found: Figure, panels: list[dict[s
         names = [_dataset(experiment, "paper", one) for one in twins]
         same: dict[str, list[str]] = {}
         for panel in panels:
-            drawn = json.dumps({key: value for key, value in panel.items() if key != "title"})
+            drawn = json.dumps({key: value for key, value in forms.plain(panel).items() if key != "title"})
             for twin in twins:
                 drawn = drawn.replace(f"/{twin}/", f"/{twins[0]}/")
-            same.setdefault(drawn, []).append(panel["title"])
+            same.setdefault(drawn, []).append(panel.title)
         repeated = [f"panels {' and '.join(titles)} are the same" for titles in same.values() if len(titles) > 1]
         if len(set(names)) > 1:
             line = f"{' and '.join(dict.fromkeys(names))} are the same data here"

@@ -9,35 +9,36 @@ from matplotlib.figure import Figure
 from flatfed.figures.final import Final
 from flatfed.figures.palette import style
 from flatfed.figures.style import WHISKER, caption, gridded, legend, quantity
+from flatfed.specs.figure import FigureSpec
 
 #: Share of a group's width that its bars take.
 FILLED = 0.84
 
 
-def draw(spec: dict[str, Any]) -> Figure:
+def draw(spec: FigureSpec) -> Figure:
     """Return the figure of a specification of kind "bars" (see ``flatfed.figures``); the axis begins at zero.
 
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """
-    shown, final = quantity(spec, spec["metric"]), Final(spec["metric"])
+    shown, final = quantity(spec, spec.metric), Final(spec.metric)
     figure, (axis,) = gridded(1, 1, 2.3)
     entries: dict[str, Any] = {}
-    for group, panel in enumerate(spec["panels"]):
-        width = FILLED / len(panel["bars"])
-        for place, bar in enumerate(panel["bars"]):
-            mean, deviation = final.summary([[run] for run in bar["runs"]], bar["rounds"]) or (None, None)
+    for group, panel in enumerate(spec.panels):
+        width = FILLED / len(panel.bars)
+        for place, bar in enumerate(panel.bars):
+            mean, deviation = final.summary(bar.runs, bar.rounds) or (None, None)
             height, spread = shown.factor * (mean or 0.0), shown.factor * (deviation or 0.0)
             middle = group - FILLED / 2 + (place + 0.5) * width
-            entries[bar["label"]] = axis.bar(middle, height, 0.92 * width, color=style(bar["algorithm"])[0])
+            entries[bar.label] = axis.bar(middle, height, 0.92 * width, color=style(bar.algorithm)[0])
             if deviation is not None:
                 axis.errorbar(middle, height, spread, **WHISKER)
             if mean is not None:
                 text = {"textcoords": "offset points", "ha": "center", "fontsize": 6}
                 axis.annotate(f"{height:.1f}", (middle, height + spread), (0, 2), **text)
-    axis.set_xticks(range(len(spec["panels"])), [panel["title"] for panel in spec["panels"]])
+    axis.set_xticks(range(len(spec.panels)), [panel.title for panel in spec.panels])
     axis.grid(visible=False, axis="x")
     axis.set_ylabel(shown.label)
     axis.set_ylim(0, axis.get_ylim()[1] * 1.06)
-    legend(figure, entries, [bar for panel in spec["panels"] for bar in panel["bars"]])
+    legend(figure, entries, [bar for panel in spec.panels for bar in panel.bars])
     caption(figure, spec, final.explanation("Bar"))
     return figure

@@ -26,6 +26,7 @@ from flatfed.figures.style import caption, columns, gridded, legend, quantity, s
 from flatfed.papers.figure_kinds import PROBES
 from flatfed.runs.record import METRICS, PROBE_FORMAT, RunRecord
 from flatfed.runs.wanted import Wanted
+from flatfed.specs.figure import CurvesPanel, FigureSpec
 from flatfed.tables.readings import hold_rounds, read_metrics
 
 #: Lines of so many values or more are cut to what they do after their first eighth.
@@ -64,7 +65,7 @@ class Foot:
         return said + widths(drawn) + (CUT if self.cut else "") + _cost(self.probed)
 
 
-def draw(spec: dict[str, Any]) -> Figure:
+def draw(spec: FigureSpec) -> Figure:
     """Return the figure of a specification of kind "curves" (see ``flatfed.figures``).
 
     A run that is absent is left out and counted in the foot; an algorithm with none keeps its place in the
@@ -72,13 +73,13 @@ def draw(spec: dict[str, Any]) -> Figure:
 
     :raises DataError: the metric is unknown, or a metrics.csv or run.json is damaged.
     """
-    figure, axes = gridded(len(spec["panels"]), columns(len(spec["panels"])), 2.35)
-    looks = [styles([series["algorithm"] for series in panel["series"]]) for panel in spec["panels"]]
-    lines = [series for panel in spec["panels"] for series in panel["series"]]
-    drawn = strokes(zip([line["algorithm"] for line in lines], itertools.chain(*looks), strict=True))
+    figure, axes = gridded(len(spec.panels), columns(len(spec.panels)), 2.35)
+    looks = [styles([series.algorithm for series in panel.series]) for panel in spec.panels]
+    lines = [series for panel in spec.panels for series in panel.series]
+    drawn = strokes(zip([line.algorithm for line in lines], itertools.chain(*looks), strict=True))
     entries: dict[str, Line2D] = {}
-    foot, apart = Foot(), _need_own_legends(spec["panels"])
-    for panel, axis, look in zip(spec["panels"], axes, looks, strict=True):
+    foot, apart = Foot(), _need_own_legends(spec.panels)
+    for panel, axis, look in zip(spec.panels, axes, looks, strict=True):
         own = _panel(axis, spec, panel, [drawn[each] for each in look], foot)
         if apart:
             below = axis.transAxes + ScaledTranslation(0, UNDER, figure.dpi_scale_trans)
@@ -87,42 +88,42 @@ def draw(spec: dict[str, Any]) -> Figure:
         entries |= own
     if not apart:
         legend(figure, entries, lines)
-    caption(figure, spec, foot.text(spec.get("smooth", 0), drawn))
+    caption(figure, spec, foot.text(spec.smooth, drawn))
     return figure
 
 
 def _panel(
-    axis: Axes, spec: dict[str, Any], panel: dict[str, Any], looks: list[dict[str, Any]], foot: Foot
+    axis: Axes, spec: FigureSpec, panel: CurvesPanel, looks: list[dict[str, Any]], foot: Foot
 ) -> dict[str, Line2D]:
     """Draw a panel's series, each with its look, and note in ``foot`` what is to be said; return its legend."""
-    metric = panel.get("metric", spec["metric"])
+    metric = panel.metric or spec.metric
     shown = quantity(spec, metric)
     entries, lasts = {}, set()
-    for series, look in zip(panel["series"], looks, strict=True):
-        runs = [run for folder in series["runs"] if (run := _read(folder, metric))]
-        foot.absent += len(series["runs"]) - len(runs)
+    for series, look in zip(panel.series, looks, strict=True):
+        runs = [run for folder in series.runs if (run := _read(folder, metric))]
+        foot.absent += len(series.runs) - len(runs)
         foot.seeds.append(len(runs))
         lasts |= {max(run) for run in runs}
-        steps = series.get("steps", 1)
+        steps = series.steps
         runs = [pd.Series({steps * number: shown.factor * value for number, value in run.items()}) for run in runs]
-        _line(axis, look, runs, spec.get("smooth", 0))
-        entries[series["label"]] = sample(look)
+        _line(axis, look, runs, spec.smooth)
+        entries[series.label] = sample(look)
     if metric in PROBES:
         _refuse_other_images(spec, panel)
-        foot.probed += [folder for series in panel["series"] for folder in series["runs"]]
+        foot.probed += [folder for series in panel.series for folder in series.runs]
     foot.early |= len(lasts) > 1
     foot.cut |= _cut(axis)
-    axis.set_title(panel["title"])
-    axis.set_xlabel(ACROSS[spec.get("across", "rounds")])
+    axis.set_title(panel.title)
+    axis.set_xlabel(ACROSS[spec.across])
     axis.xaxis.get_major_locator().set_params(integer=True)
     axis.set_ylabel(shown.label)
     return entries
 
 
-def _need_own_legends(shown: list[dict[str, Any]]) -> bool:
+def _need_own_legends(shown: list[CurvesPanel]) -> bool:
     """Say whether panels need legends of their own: each shows other values of one algorithm, in the same shades."""
-    labels = [[series["label"] for series in panel["series"]] for panel in shown]
-    bases = [[series["algorithm"].partition("~")[0] for series in panel["series"]] for panel in shown]
+    labels = [[series.label for series in panel.series] for panel in shown]
+    bases = [[series.algorithm.partition("~")[0] for series in panel.series] for panel in shown]
     return any(len(set(names)) < len(names) for names in bases) and any(each != labels[0] for each in labels)
 
 
@@ -169,17 +170,17 @@ def _probes(folder: str, record: RunRecord, metric: str) -> list[tuple[int, floa
         raise DataError(f"{folder}/run.json: holds no probes with {metric} ({problem!r})") from None
 
 
-def _refuse_other_images(spec: dict[str, Any], panel: dict[str, Any]) -> None:
+def _refuse_other_images(spec: FigureSpec, panel: CurvesPanel) -> None:
     """Refuse probes of one seed that are on different images, so that their lines do not compare; DataError."""
     firsts: dict[int, tuple[str, tuple[str, str]]] = {}
-    for folder in [folder for series in panel["series"] for folder in series["runs"]]:
+    for folder in [folder for series in panel.series for folder in series.runs]:
         record = Wanted(folder).record()
         for probe in record.probes[:1] if record else ():
             images = record.dataset_digest, probe["images_sha256"]
             first, theirs = firsts.setdefault(record.description["seed"], (folder, images))
             if images != theirs:
                 raise DataError(
-                    f"figure {spec['figure']}: {panel['title']}: the probes of {folder} are on other images (SHA-256 "
+                    f"figure {spec.figure}: {panel.title}: the probes of {folder} are on other images (SHA-256 "
                     f"of their positions {images[1][:12]}) than those of {first} ({theirs[1][:12]}): they do not "
                     "compare. Runs of one deal have the same, at one place, too: `images_of` in config/splits.yaml"
                 )

@@ -3,11 +3,6 @@
 Beside it that of the Hessian scaled by the weights (:mod:`flatfed.runs.curvature`), which no paper shows: without it
 a bar may be lower because filters are longer.
 
-Specification, beside the keys that every figure has::
-
-    {"kind": "eigenvalues", "panels": [{"title": "With a server", "bars": [{"algorithm": "fedavg", "label": "FedAvg",
-        "hessians": ["results/.../seed1/hessian.json", ...]}, ...]}, ...]}
-
 A bar is the mean over the seeds whose file is there; one that is absent, of a run that diverged, or of an earlier
 version, which had nothing scaled, is counted.
 """
@@ -26,6 +21,8 @@ from flatfed.figures.bars import FILLED
 from flatfed.figures.palette import style
 from flatfed.figures.style import WHISKER, caption, gridded, legend, seeds
 from flatfed.runs import curvature, uncertainty
+from flatfed.runs.curvature import Hessian
+from flatfed.specs.figure import FigureSpec
 
 #: Metric -> what stands over its axis.
 TITLES = {
@@ -50,7 +47,7 @@ class Bar:
         return [hessian for hessian in self.there if hessian.about.diverged_at is None]
 
 
-def draw(spec: dict[str, Any]) -> Figure:
+def draw(spec: FigureSpec) -> Figure:
     """Return the figure of a specification of kind "eigenvalues"; the axes begin at zero.
 
     :raises DataError: a hessian.json is damaged.
@@ -58,12 +55,12 @@ def draw(spec: dict[str, Any]) -> Figure:
     figure, axes = gridded(2, 2, 2.3)
     bars: list[Bar] = []
     titles: dict[float, str] = {}
-    for number, panel in enumerate(spec["panels"]):
+    for number, panel in enumerate(spec.panels):
         first = len(bars) + number  # a place is left free between two groups
-        titles[first + (len(panel["bars"]) - 1) / 2] = panel["title"]
-        for place, bar in enumerate(panel["bars"], first):
-            there = [curvature.read(path) for path in bar["hessians"] if Path(path).is_file()]
-            bars.append(Bar(place, bar["label"], bar["algorithm"], len(bar["hessians"]), there))
+        titles[first + (len(panel.bars) - 1) / 2] = panel.title
+        for place, bar in enumerate(panel.bars, first):
+            there = [curvature.read(path) for path in bar.hessians if Path(path).is_file()]
+            bars.append(Bar(place, bar.label, bar.algorithm, len(bar.hessians), there))
     entries: dict[str, Any] = {}
     for axis, (metric, title) in zip(axes, TITLES.items(), strict=True):
         for bar in bars:
@@ -74,7 +71,7 @@ def draw(spec: dict[str, Any]) -> Figure:
         axis.grid(visible=False, axis="x")
         axis.set_ylabel("Largest eigenvalue (nats)")
         axis.set_ylim(0, axis.get_ylim()[1] * 1.08)
-    legend(figure, entries, [bar for panel in spec["panels"] for bar in panel["bars"]])
+    legend(figure, entries, [bar for panel in spec.panels for bar in panel.bars])
     caption(figure, spec, _explanation(bars))
     return figure
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import statistics
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import seaborn
@@ -17,6 +16,7 @@ from matplotlib.figure import Figure
 
 from flatfed.errors import DataError
 from flatfed.figures.style import caption, subplots
+from flatfed.specs.figure import FigureSpec
 
 #: Up to this many clients a panel is half a page wide.
 FEW_CLIENTS = 40
@@ -28,23 +28,23 @@ MANY_PANELS = 4
 COLOURS = ListedColormap(seaborn.color_palette("mako_r", 256).as_hex()[20:225])
 
 
-def draw(spec: dict[str, Any]) -> Figure:
+def draw(spec: FigureSpec) -> Figure:
     """Return the figure of a specification of kind "partition" (see ``flatfed.figures``).
 
     All panels share one colour scale, so that their colours can be compared; a count of zero is left white.
 
     :raises DataError: a partition file is absent, damaged, or lacks ``class_counts``.
     """
-    counts = [read_counts(panel["partition"]) for panel in spec["panels"]]
+    counts = [read_counts(panel.partition) for panel in spec.panels]
     most = max(int(count.max()) for count in counts)
     narrow = max(len(count) for count in counts) <= FEW_CLIENTS
     across = 2 if len(counts) > 1 and (narrow or len(counts) > MANY_PANELS) else 1
     rows = [counts[first : first + across] for first in range(0, len(counts), across)]
     heights = [max(_height(count.shape[1]) for count in row) for row in rows]
     figure, axes = subplots(len(counts), across, statistics.fmean(heights), 1.0, height_ratios=heights)
-    for panel, axis, count in zip(spec["panels"], axes, counts, strict=True):
+    for panel, axis, count in zip(spec.panels, axes, counts, strict=True):
         image = _panel(axis, count, most)
-        axis.set_title(panel["title"])
+        axis.set_title(panel.title)
     bar = figure.colorbar(image, ax=figure.axes, location="right", fraction=0.03, pad=0.015, aspect=30)
     bar.set_label("Training images")
     bar.outline.set_linewidth(0.5)

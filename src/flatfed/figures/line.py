@@ -1,14 +1,6 @@
-"""The loss on lines between the models of two runs. Specification, beside the keys that every figure has::
-
-    {"kind": "line", "metric": "loss" | "accuracy",          # absent: loss
-     "panels": [{"title": "From FedAvg", "lines": [{"label": "to FedSMOO", "line": "results/.../line.npz"}, ...]}]}
-
-``line`` is a file of ``flatfed surface --line-to``.
-"""
+"""The loss on lines between the models of two runs, in files of ``flatfed surface --line-to``."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import seaborn
@@ -16,33 +8,34 @@ from matplotlib.figure import Figure
 
 from flatfed.figures.sheets import NOT_MADE, diverged, images, landscape
 from flatfed.figures.style import caption, quantity, subplots
+from flatfed.specs.figure import FigureSpec
 
 
-def draw(spec: dict[str, Any]) -> Figure:
+def draw(spec: FigureSpec) -> Figure:
     """Return the figure of a specification of kind "line": from one run's model to another's, and a little beyond.
 
     :raises DataError: the metric is unknown, or a file is damaged or no line.
     """
-    metric = spec.get("metric", "loss")
+    metric = spec.metric or "loss"
     shown = quantity(spec, metric)
-    figure, axes = subplots(len(spec["panels"]), min(3, len(spec["panels"])), 2.3, 0.5, sharey=True)
+    figure, axes = subplots(len(spec.panels), min(3, len(spec.panels)), 2.3, 0.5, sharey=True)
     absent, abouts = [], []
-    for panel, axis in zip(spec["panels"], axes, strict=True):
+    for panel, axis in zip(spec.panels, axes, strict=True):
         reasons = []
-        for entry, colour in zip(panel["lines"], seaborn.color_palette("colorblind", len(panel["lines"])), strict=True):
-            found = landscape(entry["line"], "line")
+        for entry, colour in zip(panel.lines, seaborn.color_palette("colorblind", len(panel.lines)), strict=True):
+            found = landscape(entry.line, "line")
             if why := NOT_MADE if found is None else diverged(found.about, 1):
                 reasons.append(why)
                 continue
             values = shown.factor * getattr(found, metric)
             values = np.where(np.isfinite(values), values, np.nan)
-            axis.plot(found.x, values, color=colour, linewidth=1.4, label=entry["label"])
+            axis.plot(found.x, values, color=colour, linewidth=1.4, label=entry.label)
             abouts.append(found.about)
         for end in (0, 1):
             axis.axvline(end, color="#888888", linewidth=0.6, linestyle=(0, (2, 2)))
-        axis.set_title(panel["title"])
+        axis.set_title(panel.title)
         axis.set_xlabel("Share of the second model")
-        if len(reasons) < len(panel["lines"]):
+        if len(reasons) < len(panel.lines):
             axis.legend(frameon=False)
         else:
             words = "\n".join(dict.fromkeys(reasons))

@@ -14,6 +14,7 @@ import numpy as np
 from flatfed.analysis.landscape.landscape_file import About, Landscape, read
 from flatfed.errors import DataError
 from flatfed.figures.style import quantity
+from flatfed.specs.figure import FigureSpec, Surface
 
 #: What must be the same of surfaces that are compared -> how to say a value of it.
 SAME = {
@@ -69,38 +70,38 @@ def diverged(about: About, model: int) -> str:
     return ""
 
 
-def sheets(spec: dict[str, Any]) -> tuple[list[list[Sheet | None]], tuple[float, float]]:
+def sheets(spec: FigureSpec) -> tuple[list[list[Sheet | None]], tuple[float, float]]:
     """Return every panel's surfaces, None for those that are not made, and the common limits of z.
 
     :raises DataError: the metric is unknown, a file is damaged, no surface, or has no such model, a panel has more
         surfaces than it can show, or surfaces to be compared are of different images, draws or grids.
     """
-    metric = spec.get("metric", "loss")
+    metric = spec.metric or "loss"
     factor, found = quantity(spec, metric).factor, []
-    for panel in spec["panels"]:
-        if not 1 <= len(panel["surfaces"]) <= 2:
-            count = len(panel["surfaces"])
-            raise DataError(f"figure {spec['figure']}: {panel['title']}: {count} surfaces, not one or two surfaces")
-        found.append([_sheet(entry, metric, factor) for entry in panel["surfaces"]])
+    for panel in spec.panels:
+        if not 1 <= len(panel.surfaces) <= 2:
+            count = len(panel.surfaces)
+            raise DataError(f"figure {spec.figure}: {panel.title}: {count} surfaces, not one or two surfaces")
+        found.append([_sheet(entry, metric, factor) for entry in panel.surfaces])
     _refuse_different(spec, found)
     values = [z for panel in found for sheet in panel if sheet for z in sheet.z.flat if np.isfinite(z)]
     low, high = float(min(values, default=0.0)), float(max(values, default=1.0))
     return found, (low, high if high > low else low + 1.0)
 
 
-def _refuse_different(spec: dict[str, Any], found: list[list[Sheet | None]]) -> None:
+def _refuse_different(spec: FigureSpec, found: list[list[Sheet | None]]) -> None:
     """Refuse surfaces of a panel, or of panels of one protocol, that do not compare (:data:`SAME`); DataError."""
     firsts: dict[str, tuple[str, Sheet]] = {}
-    for panel, made in zip(spec["panels"], found, strict=True):
+    for panel, made in zip(spec.panels, found, strict=True):
         for sheet in filter(None, made):
             protocol = sheet.about.models[sheet.model].name.split("/")[0].partition("~")[0]
-            for group in (f"panel {panel['title']}", protocol):
-                where, first = firsts.setdefault(group, (panel["title"], sheet))
+            for group in (f"panel {panel.title}", protocol):
+                where, first = firsts.setdefault(group, (panel.title, sheet))
                 for key, words in SAME.items():
                     ours, theirs = _compared(sheet, key), _compared(first, key)
                     if ours != theirs:
                         raise DataError(
-                            f"figure {spec['figure']}: {panel['title']}: {sheet.file} has {words.format(ours)}, but "
+                            f"figure {spec.figure}: {panel.title}: {sheet.file} has {words.format(ours)}, but "
                             f"{first.file} ({where}) {words.format(theirs)}: they do not compare"
                             + (f"; {MEND}" if key == "images_sha256" else "")
                         )
@@ -179,13 +180,13 @@ def landscape(path: str, kind: str) -> Landscape | None:
     return found
 
 
-def _sheet(entry: dict[str, Any], metric: str, factor: float) -> Sheet | None:
-    found, model = landscape(entry["surface"], "surface"), entry.get("model", 0)
+def _sheet(entry: Surface, metric: str, factor: float) -> Sheet | None:
+    found, model = landscape(entry.surface, "surface"), entry.model
     if found is None:
         return None
     if not 0 <= model < len(found.loss):
-        raise DataError(f"{entry['surface']}: no model {model}: it holds {len(found.loss)}, counted from 0")
+        raise DataError(f"{entry.surface}: no model {model}: it holds {len(found.loss)}, counted from 0")
     z = factor * getattr(found, metric)[model]
     finite = np.where(np.isfinite(z), z, np.nan)
     gone = diverged(found.about, model)
-    return Sheet(entry["label"], entry["surface"], model, found.x, found.y, finite, found.about, gone)
+    return Sheet(entry.label, entry.surface, model, found.x, found.y, finite, found.about, gone)

@@ -18,6 +18,7 @@ from matplotlib.transforms import Bbox
 from flatfed.errors import DataError, unknown
 from flatfed.figures.palette import rank
 from flatfed.papers.figure_kinds import KINDS, Quantity
+from flatfed.specs.figure import FigureSpec
 
 #: Pixels an inch of a PNG, for which figures are laid out: letters are drawn on whole pixels, and so wider on fewer.
 DPI = 200
@@ -52,11 +53,11 @@ TITLE = FontProperties(family=STYLE["font.family"], size=10, weight="bold")
 FOOT = FontProperties(family=STYLE["font.family"], size=6.5)
 
 
-def quantity(spec: dict[str, Any], metric: str) -> Quantity:
+def quantity(spec: FigureSpec, metric: str) -> Quantity:
     """Return the quantity that a figure's ``metric`` names; DataError for one that its kind cannot show."""
-    known = KINDS[spec["kind"]].quantities
+    known = KINDS[spec.kind].quantities
     if metric not in known:
-        raise DataError(unknown("metric", metric, known, f"figure {spec['figure']}"))
+        raise DataError(unknown("metric", metric, known, f"figure {spec.figure}"))
     return known[metric]
 
 
@@ -87,24 +88,22 @@ def seeds(numbers: Iterable[int], spread: str = "") -> str:
     return mean + (f" (n = {' or '.join(map(str, several))})" if several else "")
 
 
-def caption(figure: Figure, spec: dict[str, Any], explanation: str) -> None:
+def caption(figure: Figure, spec: FigureSpec, explanation: str) -> None:
     """Put the title above ``figure``, and below it the foot.
 
     The foot has a paragraph each for paper and caption; for setting and tuning; for the ``explanation`` of what is
     drawn, and how many of its runs are without sums of their files; for what the paper leaves open. A figure of preview
     scale says so above its title, like the tables.
     """
-    title = wrapped(spec["title"], TITLE)
-    if spec["scale"] == "preview":
+    title = wrapped(spec.title, TITLE)
+    if spec.scale == "preview":
         title = f"Preview scale, not the paper's data:\n{title}"
     figure.suptitle(title, fontproperties=TITLE, x=0.005, ha="left")
-    paper = f"Paper: {spec['paper']}" if spec.get("paper") else ""
-    here = f"Here: {spec['setting']}" if spec.get("setting") else ""
     paragraphs = (
-        [paper, spec.get("caption", "")],
-        [here, *spec.get("tuning", [])],
-        [explanation, spec.get("without_sums", "")],
-        [f"Not stated by the paper: {'; '.join(spec['unstated'])}"] if spec.get("unstated") else [],
+        [f"Paper: {spec.paper}" if spec.paper else "", spec.caption],
+        [f"Here: {spec.setting}" if spec.setting else "", *spec.tuning],
+        [explanation, spec.without_sums],
+        [f"Not stated by the paper: {'; '.join(spec.unstated)}"] if spec.unstated else [],
     )
     lines = [" ".join(text.rstrip(".") + "." for text in texts if text) for texts in paragraphs]
     foot = "\n".join(wrapped(line, FOOT) for line in lines if line)
@@ -164,13 +163,13 @@ def sample(look: dict[str, Any], **mark: Any) -> Line2D:
     return Line2D([], [], **{**look, "linestyle": style if isinstance(style, str) else (0, style[1])}, **mark)
 
 
-def legend(figure: Figure, entries: dict[str, Any], drawn: Iterable[dict[str, Any]] = ()) -> None:
+def legend(figure: Figure, entries: dict[str, Any], drawn: Iterable[Any] = ()) -> None:
     """Put the legend of the whole figure under its panels, in one row of up to six or two rows.
 
     ``entries``: label -> what is drawn of it. ``drawn``, lines or bars of a specification, have the algorithms by which
     their labels are ordered (:func:`flatfed.figures.palette.rank`); other labels stand with algorithms of no paper.
     """
-    algorithms = {each["label"]: each["algorithm"] for each in drawn}
+    algorithms = {each.label: each.algorithm for each in drawn}
     entries = dict(sorted(entries.items(), key=lambda entry: rank(algorithms.get(entry[0], ""))))
     columns = len(entries) if len(entries) <= 6 else math.ceil(len(entries) / 2)
     foot = 0.2 * math.ceil(len(entries) / columns) / figure.get_figheight()

@@ -3,17 +3,9 @@
 As in FedSAM, Figure 2 and FedLESAM, Figures 1, 3, 6 (one model a panel) and in FedSMOO, Figure 3 and DFedSAM, Figure 2
 (one model as a surface, the other as a mesh). Every model is moved by its own filters, along one draw of directions
 (Li et al. 2018), and its loss is of the same images: surfaces that are to be compared and differ in draw, grid or
-images are refused. Specification, beside the keys that every figure has::
-
-    {"kind": "surface", "metric": "loss" | "accuracy",               # absent: loss
-     "panels": [{"title": "FedSMOO over FedAvg",
-                 "surfaces": [{"label": "FedAvg", "surface": "results/.../fedavg/seed1/surface.npz", "model": 0},
-                              {"label": "FedSMOO", "surface": "results/.../fedsmoo/seed1/surface.npz"}]}]}
-
-``surface`` is a file of ``flatfed surface`` (its form: ``flatfed.analysis.landscape.landscape_file``), ``model`` the
-place of the model in it, 0 where absent. In a file of several models all are moved by the filters of the first, which
-is said. The first surface of a panel is filled, a second is drawn as a mesh. All panels share their axes. A file that
-is absent, and a run that diverged, leaves its panel empty and is counted.
+images are refused. In a file of several models all are moved by the filters of the first, which is said. The first
+surface of a panel is filled, a second is drawn as a mesh. All panels share their axes. A file that is absent, and a run
+that diverged, leaves its panel empty and is counted.
 """
 
 from __future__ import annotations
@@ -30,6 +22,7 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from flatfed.figures.sheets import Sheet, explanation, sheets, why_empty
 from flatfed.figures.style import WIDTH, caption, quantity
+from flatfed.specs.figure import FigureSpec
 
 COLOURS: Colormap = seaborn.color_palette("viridis", as_cmap=True)
 MESH = "#1f2328"
@@ -41,14 +34,14 @@ MESH_LINES = 25
 LIGHT = np.array([-0.45, -0.55, 1.0]) / np.linalg.norm([-0.45, -0.55, 1.0])
 
 
-def draw(spec: dict[str, Any]) -> Figure:
+def draw(spec: FigureSpec) -> Figure:
     """Return the figure of a specification of kind "surface": in three dimensions, seen from one place."""
     found, limits = sheets(spec)
     across = min(3, len(found))
     down = math.ceil(len(found) / across)
     side, head, foot = WIDTH / max(2, across), 0.2, 0.06
     height = 0.86 * side
-    title = 0.42 if spec["scale"] == "preview" else 0.26
+    title = 0.42 if spec.scale == "preview" else 0.26
     tall = title + down * (height + head) + foot
     figure = plt.figure(figsize=(WIDTH, tall))
     first = next((sheet for panel in found for sheet in panel if sheet), None)
@@ -59,9 +52,9 @@ def draw(spec: dict[str, Any]) -> Figure:
         left, wide = (margin + column * side) / WIDTH, side / WIDTH
         axis = figure.add_axes((left, bottom, 0.95 * wide, height / tall), projection="3d")
         middle, above = left + wide / 2, bottom + height / tall
-        figure.text(middle, above - 0.01 / tall, spec["panels"][place]["title"], ha="center", fontsize=9)
+        figure.text(middle, above - 0.01 / tall, spec.panels[place].title, ha="center", fontsize=9)
         if len(panel) > 1:
-            labels = [entry["label"] for entry in spec["panels"][place]["surfaces"]]
+            labels = [entry.label for entry in spec.panels[place].surfaces]
             said = f"surface: {labels[0]}, mesh: {labels[1]}"
             figure.text(middle, above - 0.15 / tall, said, ha="center", fontsize=7, color="#555555")
         _frame(axis, spec, limits, first)
@@ -76,7 +69,7 @@ def draw(spec: dict[str, Any]) -> Figure:
     return figure
 
 
-def _frame(axis: Any, spec: dict[str, Any], limits: tuple[float, float], first: Sheet | None) -> None:
+def _frame(axis: Any, spec: FigureSpec, limits: tuple[float, float], first: Sheet | None) -> None:
     """Set what all three-dimensional panels share."""
     axis.view_init(elev=25, azim=-58)
     axis.set_box_aspect((1, 1, 0.75), zoom=1.0)
@@ -90,7 +83,7 @@ def _frame(axis: Any, spec: dict[str, Any], limits: tuple[float, float], first: 
             set_ticks(ticks(along)[::2], [f"{tick:g}" for tick in ticks(along)[::2]])
     axis.set_xlabel("$x$", labelpad=-8)
     axis.set_ylabel("$y$", labelpad=-8)
-    axis.set_zlabel(quantity(spec, spec.get("metric", "loss")).label, labelpad=-6)
+    axis.set_zlabel(quantity(spec, (spec.metric or "loss")).label, labelpad=-6)
     # None in the corner, where the other axis has its last number.
     lowest = limits[0] + 0.06 * (limits[1] - limits[0])
     heights = [tick for tick in plt.MaxNLocator(5).tick_values(*limits) if lowest <= tick <= limits[1]]

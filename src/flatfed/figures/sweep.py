@@ -15,44 +15,43 @@ from matplotlib.figure import Figure
 from flatfed.figures.final import Final
 from flatfed.figures.palette import strokes, style
 from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, quantity, sample, widths
+from flatfed.specs.figure import FigureSpec, Series
 
 
-def draw(spec: dict[str, Any]) -> Figure:
+def draw(spec: FigureSpec) -> Figure:
     """Return the figure of a specification of kind "sweep" (see ``flatfed.figures``).
 
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """
-    shown, final = quantity(spec, spec["metric"]), Final(spec["metric"])
-    figure, axes = gridded(len(spec["panels"]), columns(len(spec["panels"])), 2.35)
-    lines = [line for panel in spec["panels"] for line in panel["series"] + panel["levels"]]
-    looks = strokes((line["algorithm"], style(line["algorithm"])) for line in lines)
+    shown, final = quantity(spec, spec.metric), Final(spec.metric)
+    figure, axes = gridded(len(spec.panels), columns(len(spec.panels)), 2.35)
+    lines = [line for panel in spec.panels for line in panel.series + panel.levels]
+    looks = strokes((line.algorithm, style(line.algorithm)) for line in lines)
     entries: dict[str, Any] = {}
-    for panel, axis in zip(spec["panels"], axes, strict=True):
-        values = sorted({point["x"] for series in panel["series"] for point in series["points"]})
-        for series in panel["series"]:
-            look = looks[style(series["algorithm"])]
+    for panel, axis in zip(spec.panels, axes, strict=True):
+        values = sorted({point.x for series in panel.series for point in series.points})
+        for series in panel.series:
+            look = looks[style(series.algorithm)]
             mark = {"marker": "o", "markersize": 2.4 * look["linewidth"]}
             _line(axis, series, values, {**look, **mark}, final, shown.factor)
-            entries[series["label"]] = sample(look, **mark)
-        for level in panel["levels"]:
-            look = looks[style(level["algorithm"])]
-            if numbers := final.summary(level["runs"], level["rounds"]):
+            entries[series.label] = sample(look, **mark)
+        for level in panel.levels:
+            look = looks[style(level.algorithm)]
+            if numbers := final.summary(level.runs, level.rounds):
                 axis.axhline(shown.factor * numbers[0], **look)
-            entries[level["label"]] = sample(look)
+            entries[level.label] = sample(look)
         _ticks(axis, values)
-        axis.set_title(panel["title"])
-        axis.set_xlabel(panel["axis"])
+        axis.set_title(panel.title)
+        axis.set_xlabel(panel.axis)
         axis.set_ylabel(shown.label)
     legend(figure, entries, lines)
     caption(figure, spec, final.explanation("Mark") + " The values stand at equal distances." + widths(looks))
     return figure
 
 
-def _line(
-    axis: Axes, series: dict[str, Any], values: list[float], look: dict[str, Any], final: Final, factor: float
-) -> None:
+def _line(axis: Axes, series: Series, values: list[float], look: dict[str, Any], final: Final, factor: float) -> None:
     """Draw a row's final numbers, as far as they are there, over the places of the parameter's ``values``."""
-    points = [(values.index(point["x"]), final.summary(point["runs"], point["rounds"])) for point in series["points"]]
+    points = [(values.index(point.x), final.summary(point.runs, point.rounds)) for point in series.points]
     places = [place for place, numbers in points if numbers]
     means = [factor * numbers[0] for _, numbers in points if numbers]
     deviations = [numbers[1] for _, numbers in points if numbers]

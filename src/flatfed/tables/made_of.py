@@ -10,20 +10,20 @@ from flatfed.analysis.landscape import landscape_file
 from flatfed.runs import curvature
 from flatfed.runs import record as records
 from flatfed.runs.record import RunRecord
-from flatfed.runs.wanted import AnalysedModel, Wanted, folders, unpack
+from flatfed.runs.wanted import AnalysedModel, Wanted, unpack
+from flatfed.specs.figure import EigenvaluesPanel, FigureSpec, LinePanel, SurfacePanel, folders
 
 
-def hold(spec: dict[str, Any]) -> list[RunRecord]:
-    """Return the records of the runs that a figure's specification names, those that are there.
+def check(spec: FigureSpec) -> list[RunRecord]:
+    """Return the records of the runs that a figure names, those that are there.
 
-    ``spec["made_of"]``, as :func:`flatfed.runs.wanted.pack` returns it, says which runs they are to be; without it,
-    they are those that their folders are named for.
+    ``made_of`` says which runs they are to be; without it, they are those that their folders are named for.
 
     :raises DataError: a run is damaged or another one, was trained on other data, or its lines are not those that its
         record was written with; an analysis is of another model than its run's.
     """
-    named = folders(spec["panels"])
-    wanted = unpack(spec["made_of"], named) if "made_of" in spec else {folder: Wanted(folder) for folder in named}
+    named = folders(spec.panels)
+    wanted = unpack(spec.made_of, named) if spec.made_of else {folder: Wanted(folder) for folder in named}
     found = []
     for folder, run in wanted.items():
         record = run.record()
@@ -32,7 +32,7 @@ def hold(spec: dict[str, Any]) -> list[RunRecord]:
         found.append(record)
         if (Path(folder) / records.METRICS).is_file():
             record.check_files(folder, records.METRICS)
-    for file, model, folder in _analyses(spec["panels"]):
+    for file, model, folder in _analyses(spec.panels):
         wanted[folder].analysed(file, model)
     return found
 
@@ -43,19 +43,22 @@ def without_sums(found: list[RunRecord]) -> str:
     return f"{count} of {len(found)} runs are without sums of their files, made by an earlier version." if count else ""
 
 
-def _analyses(panels: list[dict[str, Any]]) -> Iterator[tuple[str, AnalysedModel, str]]:
+def _analyses(panels: list[Any]) -> Iterator[tuple[str, AnalysedModel, str]]:
     """Yield (file, what it says of a model, folder of the model's run) of every analysis that is there."""
     for panel in panels:
-        for bar in panel.get("bars", ()):
-            for file, folder in zip(bar.get("hessians", ()), bar.get("runs", ()), strict=False):
-                if Path(file).is_file():
-                    yield file, curvature.read(file).model, folder
-        for entry in panel.get("surfaces", ()):
-            if "runs" in entry and Path(entry["surface"]).is_file():
-                models = landscape_file.read(entry["surface"]).about.models
-                for model in models[entry.get("model", 0) :][:1]:
-                    yield entry["surface"], model, entry["runs"][0]
-        for entry in panel.get("lines", ()):
-            if "runs" in entry and Path(entry["line"]).is_file():
-                models = landscape_file.read(entry["line"]).about.models
-                yield from ((entry["line"], *pair) for pair in zip(models, entry["runs"], strict=False))
+        match panel:
+            case EigenvaluesPanel():
+                pairs = [pair for bar in panel.bars for pair in zip(bar.hessians, bar.runs, strict=False)]
+                yield from ((file, curvature.read(file).model, run) for file, run in pairs if Path(file).is_file())
+            case SurfacePanel():
+                for each in panel.surfaces:
+                    models = _models(each.surface)[each.model : each.model + 1]
+                    yield from ((each.surface, *pair) for pair in zip(models, each.runs, strict=False))
+            case LinePanel():
+                for each in panel.lines:
+                    yield from ((each.line, *pair) for pair in zip(_models(each.line), each.runs, strict=False))
+
+
+def _models(file: str) -> list[AnalysedModel]:
+    """Return the models that the file of a landscape is of, none where it is not there."""
+    return list(landscape_file.read(file).about.models) if Path(file).is_file() else []
