@@ -1,4 +1,4 @@
-"""What Snakemake passes to ``cell``, ``table``, ``figure``, ``report`` and ``choose``, read for calls by hand, too.
+"""The specifications of ``cell``, ``table``, ``figure``, ``report`` and ``choose``, checked as if written by hand.
 
 What the keys mean stands with the dataclasses of :mod:`flatfed.specs`, and in :mod:`flatfed.figures`.
 """
