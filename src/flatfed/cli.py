@@ -17,8 +17,8 @@ from flatfed.commands.kinds import Parser
 from flatfed.engine.job.interruption import Stopped
 from flatfed.errors import REMEDIES, WITHOUT_A_NAME, FlatFedError, described
 
-#: Exit status of a command that stopped for a reason the user can mend, of one that the user interrupted, and of one
-#: whose reader has seen enough (``| head``): the last two as a shell gives them.
+#: Exit status of a command that is refused for a reason the user can mend, of one that the user interrupted, and of one
+#: whose output nobody reads any more (``| head``): the last two as a shell gives them.
 REFUSED, INTERRUPTED, UNREAD = 2, 130, 141
 
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
-    """Return the parser of the command line, with what these ``commands`` take; the others are named."""
+    """Return the parser of the command line: the arguments of these ``commands``, and the names of the others."""
     top = Parser(
         prog="flatfed",
         description="The steps of the FlatFed workflow. `snakemake --cores all` calls them in order;\n"
@@ -48,12 +48,12 @@ def parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
         "`PYTHONPATH=src python -m flatfed`.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    known = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, (_, does) in COMMANDS.items():
-        sub = known.add_parser(name, help=does, formatter_class=argparse.RawDescriptionHelpFormatter)
+    subs = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, (_, purpose) in COMMANDS.items():
+        sub = subs.add_parser(name, help=purpose, formatter_class=argparse.RawDescriptionHelpFormatter)
         if name in commands:
             command = _file(name)
-            sub.description = f"{does[0].upper()}{does[1:]}.\n\n{command.DETAIL}"
+            sub.description = f"{purpose[0].upper()}{purpose[1:]}.\n\n{command.DETAIL}"
             sub.epilog = f"example:\n  {command.EXAMPLE}"
             command.add(sub)
     return top
@@ -65,23 +65,23 @@ def _file(command: str) -> ModuleType:
 
 def _run(words: list[str]) -> int:
     command = next((word for word in words[:1] if word in COMMANDS), None)
-    said = "flatfed" if command is None else f"flatfed {command}"
+    prefix = "flatfed" if command is None else f"flatfed {command}"
     try:
         options = parser([] if command is None else [command]).parse_args(words)
         _own_algorithms()
         return _file(options.command).run(options) or 0
     except FlatFedError as error:
-        print(f"{said}: {error}", file=sys.stderr)
+        print(f"{prefix}: {error}", file=sys.stderr)
         return REFUSED
     except OSError as error:
         if error.errno not in REMEDIES or (error.filename is None and error.errno not in WITHOUT_A_NAME):
-            raise  # of these, main knows the pipe that nobody reads
-        print(f"{said}: {described(error)}", file=sys.stderr)
+            raise  # a pipe that nobody reads is answered in main
+        print(f"{prefix}: {described(error)}", file=sys.stderr)
         return REFUSED
     except Stopped as stopped:
         return stopped.status
     except KeyboardInterrupt:
-        print(f"{said}: interrupted", file=sys.stderr)
+        print(f"{prefix}: interrupted", file=sys.stderr)
         return INTERRUPTED
 
 

@@ -12,12 +12,13 @@ import pytest
 
 import made
 from flatfed import cli
-from flatfed.commands import calibrate, configuration, plan_counted, plan_measured, time_run
-from flatfed.commands import plan as plans
+from flatfed.commands import calibrate, configuration, plan_counted, plan_measured, plan_needs, plan_summary, time_run
 from flatfed.commands.plan_costs import Costs
 from flatfed.commands.plan_counted import images_evaluated, images_seen
 from flatfed.commands.plan_measured import Measured
+from flatfed.engine.memory.sizes import Sizes
 from flatfed.experiment import tuning
+from flatfed.runs.places import DEFAULT
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
 COLUMNS = "cifar10-dir0.6-100, cifar10-dir0.6-200"
@@ -130,9 +131,10 @@ def test_memory_is_worked_out_for_the_largest_run(here, experiment, capsys):
     assert "worked out for fedsmoo-cifar10/dir0.6-200/fedsmoo/seed1: at most " in said
     assert "client state in the host's memory where 3.2 MB are free, else in a file" in said
     assert "training images 154.0 MB, memory-mapped" in said
-    found = Costs(plan_measured.measured(Path("results/paper"))[0], "cpu", TRAINING, TEST)
+    found = Costs(plan_measured.measured(DEFAULT, "paper")[0], "cpu", TRAINING, TEST)
     assert found.sizes(experiment.run("paper", PROTOCOL, SPLIT, "fedadam", 2)).server == (3 + 2) * 4 * 3000
-    assert "stays on the GPU where 3.2 MB are free" in "".join(plans.memory_lines(largest, "cuda"))
+    sizes = {each.name: largest[each.name] for each in dataclasses.fields(Sizes)}
+    assert "stays on the GPU where 3.2 MB are free" in "".join(plan_summary.memory_lines("x", Sizes(**sizes), "cuda"))
 
 
 def test_memory_of_a_model_that_was_never_trained(here):
@@ -158,7 +160,7 @@ def test_the_share_of_evaluation(here, experiment, capsys):
     timing.parent.mkdir(parents=True)
     made.timing(timing, run.description, 2.0, 0.5)
     Path(run.path, "run.json").unlink()
-    (measured,), _ = plan_measured.measured(Path("results/paper"))
+    (measured,), _ = plan_measured.measured(DEFAULT, "paper")
     assert measured.evaluation == pytest.approx(0.75)
 
 
@@ -202,9 +204,9 @@ def test_what_nodes_evaluate_of_their_own_counts(experiment):
 def test_a_model_that_was_not_kept_is_missing_where_an_analysis_reads_it(here, experiment):
     run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
     record(run, 1.0)
-    assert (plans.state(run), plans.state(run, analysed=True)) == ("finished", "missing")
+    assert (plan_needs.state(run), plan_needs.state(run, analysed=True)) == ("finished", "missing")
     Path(run.path, "model.safetensors").touch()
-    assert plans.state(run, analysed=True) == "finished"
+    assert plan_needs.state(run, analysed=True) == "finished"
 
 
 def test_runs_that_tables_share_count_once(here, capsys):
@@ -353,7 +355,7 @@ def test_calibration_times_the_cheapest_run_of_each_unknown_kind(here, experimen
     assert len(told) == 1 and told[0][0] == "dir0.6-200" and told[0][2] == 2
     assert total["counted"] == 0 and total["seconds"] > 0
     assert not list(Path("results").glob("**/timing.json")), "a table of times never reads a calibration"
-    assert calibrate.chosen(Costs(plan_measured.measured(Path("results/paper"))[0], "cpu", TRAINING, TEST), []) == []
+    assert calibrate.chosen(Costs(plan_measured.measured(DEFAULT, "paper")[0], "cpu", TRAINING, TEST), []) == []
 
 
 def test_planning_what_was_measured_imports_no_torch(here, experiment):

@@ -15,6 +15,7 @@ import pytest
 from flatfed import cli
 from flatfed.data import manifest
 from flatfed.runs import record as records
+from flatfed.runs.places import DEFAULT, PublishedPlaces, RunIds
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = ROOT / "results" / "published" / "cifar10-cnn"
@@ -162,3 +163,18 @@ def test_what_the_folder_is_not_of_is_refused(folder, capsys):
     ):
         assert make(*arguments) == 2
         assert words in capsys.readouterr().err
+
+
+def test_analyses_of_a_published_run_lie_beside_the_runs():
+    ids = RunIds("paper", "p", "s", "a", 1)
+    for folder, analyses in (
+        ("copy/runs/s/a/seed1", "copy/analysis/s/a/seed1"),
+        ("runs/s/a/seed1", "analysis/s/a/seed1"),
+        ("runs/copy/runs/s/a/seed1", "runs/copy/analysis/s/a/seed1"),
+        ("copy/s/a/seed1", "copy/s/a/seed1"),
+    ):
+        places = PublishedPlaces("copy/results", folders={DEFAULT.run(ids): folder})
+        assert (places.run(ids), places.analyses(ids)) == (folder, analyses)
+    other = replace(ids, seed=2)
+    assert places.run(other) == "copy/results/paper/runs/p/s/a/seed2", "of a run that is not published"
+    assert places.analyses(other) == "copy/results/paper/analysis/p/s/a/seed2"

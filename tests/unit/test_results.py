@@ -15,7 +15,7 @@ from flatfed import cli, experiment
 from flatfed.runs import record as records
 from flatfed.specs.cell import Cell
 from flatfed.tables import results_page
-from flatfed.tables.own_setting import Outcome, Trained, order
+from flatfed.tables.own_setting import Bounds, Outcome, Trained, order
 
 ROOT = Path(__file__).parents[2]
 EXP = experiment.load(ROOT)
@@ -131,7 +131,8 @@ def test_the_page_is_markdown(root, capsys):
 
 
 def trained(seed: int = 1, precision: str = "float32") -> Trained:
-    about = {"precision": precision, "rounds": 800, "seed": seed, "protocol": "p", "split": "s", "algorithm": "a"}
+    ids = {"scale": "paper", "protocol": "p", "split": "s", "algorithm": "a", "seed": seed}
+    about = {**ids, "precision": precision, "rounds": 800}
     record = {"description": about, "rounds_done": 10, "diverged_at": None}
     digests = {"dataset_digest": made.DIGEST, "partition_digest": made.DIGEST}
     return Trained(records.RunRecord(**record, **digests), {}, f"{next(COUNT)}")
@@ -149,12 +150,19 @@ def outcome(row, paper, bounds, metric="rounds_to_target", run=None, table="t", 
     cell = Cell(
         **{"table": table, "column": "c", "row": row, "metric": metric, "target": 0.68, "relative": None},
         **{"unit": "fraction" if accuracy else "rounds", "printed_unit": "percent" if accuracy else "rounds"},
-        **{"scale": "paper", "compare": "values", "runs": [run.folder], "n": 1, "spread": None, "seeds": [run.seed]},
+        **{
+            "scale": "paper",
+            "compare": "values",
+            "runs": [run.folder],
+            "n": 1,
+            "spread": None,
+            "seeds": [run.ids.seed],
+        },
         **{"paper_value": paper, "paper_spread": None, "paper_decimals": None, "paper_note": note, "value": value},
         **{"values": [value], "difference": None if None in (value, paper) else value - paper},
         status="missing" if value is None else "ok",
     )
-    return Outcome("t", "c", row, "", "", "", cell, [run], [bounds])
+    return Outcome("t", "c", row, "", "", "", cell, [run], [Bounds(*bounds)])
 
 
 def counts(*found) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ import pytest
 
 from flatfed import algorithms, experiment
 from flatfed.algorithms import Choice
-from flatfed.commands import import_runs, plan, run_record
+from flatfed.commands import import_runs, plan_needs, run_record
 from flatfed.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -82,15 +82,15 @@ def here(tmp_path, monkeypatch):
 
 
 def test_a_finished_run_with_an_old_name_is_finished(here):
-    assert plan.state(here) == "missing"
+    assert plan_needs.state(here) == "missing"
     shutil.copytree("made", here.path)
-    assert plan.state(here) == "finished"
+    assert plan_needs.state(here) == "finished"
 
 
 def test_import_writes_the_new_name_and_says_which_it_was(here):
-    found, warning = import_runs.checked(experiment.load(ROOT), Path("made"), other_code=True)
-    assert "without sums" in warning
-    import_runs.move(Path("made"), Path(here.path), found.description)
+    arrival = import_runs.checked(experiment.load(ROOT), Path("made"))
+    assert "without sums" in arrival.warning
+    import_runs.move(arrival)
     record = json.loads(Path(here.path, "run.json").read_text())
     assert record["description"] == here.description and record["renamed"] == {"first": "official_code"}
     assert record["completed"] == []

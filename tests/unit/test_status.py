@@ -121,7 +121,7 @@ def test_a_training_of_this_host_runs_as_long_as_it_holds_its_lock(here):
     with lock.held(run.path):
         found = status.state(run, time.time())
         assert (found.name, found.rounds, found.pace) == ("running", 310, 3.0)
-        assert found.said == "x/y/fedcm/seed1: round 310/800  test accuracy 62.50 %  3 s a round  24 min left"
+        assert found.words == "x/y/fedcm/seed1: round 310/800  test accuracy 62.50 %  3 s a round  24 min left"
     under_way(run)
     assert status.state(run, time.time()).name == "stopped", "killed a moment ago"
     logged(run, "flatfed: the training process ended without a status: killed, or out of memory\n")
@@ -150,7 +150,7 @@ def test_seeds_that_train_together_write_one_log(here):
     log = Path("logs/paper/train", PROTOCOL, SPLIT, "fedcm")
     (log / "seed1.log").rename(log / "seeds.log")
     found = status.state(run, time.time())
-    assert (found.name, found.said, found.log) == ("failed", "flatfed train: refused", str(log / "seeds.log"))
+    assert (found.name, found.words, found.log) == ("failed", "flatfed train: refused", str(log / "seeds.log"))
 
 
 def test_what_fails_before_the_training_fails_its_cells(here, capsys):

@@ -18,8 +18,9 @@ from flatfed.papers.metrics import METRICS
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.identity import pack
+from flatfed.runs.places import Places, RunIds
 from flatfed.tables import cells
-from flatfed.tables.readings import Found, found
+from flatfed.tables.readings import RunReading, read_sources
 
 #: Seconds of training at the end of rounds 1 to 4: the first round takes 5, the others 1, 2 and 3.
 CLOCK = [5.0, 6.0, 8.0, 11.0]
@@ -83,11 +84,12 @@ def test_what_is_timed_is_what_the_official_clock_runs_over(tmp_path, short):
 
 
 def test_a_plan_counts_the_images_that_a_timing_evaluated(tmp_path, short):
-    folder = tmp_path / "analysis" / "p" / "s" / "a"
-    folder.mkdir(parents=True)
+    places = Places(str(tmp_path))
+    timing = Path(places.timing(RunIds("paper", "p", "s", "a", 1)))
+    timing.parent.mkdir(parents=True)
     time(tmp_path, RUN, "--rounds", "3")
-    (tmp_path / "timing.json").rename(folder / "timing.json")
-    (known,), left_out = plan_measured.measured(tmp_path)
+    (tmp_path / "timing.json").rename(timing)
+    (known,), left_out = plan_measured.measured(places, "paper")
     assert not left_out and known.evaluation == pytest.approx(0.2)
     name = RUN["dataset"]["name"]
     costs = plan_costs.Costs([known], "cpu", {name: 900}, {name: 100})
@@ -106,10 +108,10 @@ def test_the_short_run_writes_no_checkpoint_and_probes_nothing(tmp_path, short):
 ROW = {"table": "t", "column": "c", "row": "fedavg", "scale": "preview", "metric": "seconds_per_round", "seeds": [1]}
 
 
-def seconds(path: Path) -> list[Found]:
+def seconds(path: Path) -> list[RunReading]:
     """Return what a cell of a row's seconds reads of the timing ``path``."""
     spec = made.cell_spec(**ROW, unit="s", timing=str(path), descriptions=pack([RUN]))
-    return found(METRICS["seconds_per_round"], spec, spec.sources)
+    return read_sources(METRICS["seconds_per_round"], spec, spec.sources)
 
 
 def test_a_cell_reads_it(tmp_path, short):

@@ -117,7 +117,7 @@ def test_held_claims_are_listed_when_asked_for(write, capsys):
 def test_a_table_of_which_nothing_is_printed_says_so(write, experiment):
     write(UPPER[0], "paper", CLOSE)
     result = table(experiment.table_spec("paper", "fedsmoo2023_T1", UPPER), set())
-    assert list(lines(result, every=False)) == ["fedsmoo2023_T1, paper scale: nothing printed to compare with"]
+    assert list(lines(result, all_claims=False)) == ["fedsmoo2023_T1, paper scale: nothing printed to compare with"]
     assert result.stands
 
 

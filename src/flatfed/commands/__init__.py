@@ -1,6 +1,6 @@
-"""The sub-commands, one file each: ``DETAIL`` and ``EXAMPLE`` of its help, ``add``: what it takes, ``run``: its work.
+"""The sub-commands, a file each: ``DETAIL`` and ``EXAMPLE`` for its help, ``add`` for its arguments, and ``run``.
 
-A file is imported when its sub-command is called, and none of the others.
+Only the file of the sub-command that is called is imported.
 """
 
 #: Sub-command -> its file, and what it does, in the order of ``flatfed --help``.

@@ -1,4 +1,4 @@
-"""What several sub-commands take, and the paths that their examples show."""
+"""Arguments that several sub-commands have, and the paths in their examples."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ FROM_SNAKEMAKE = "Snakemake passes the specification: `snakemake -n -p --forceru
 
 
 def add_path(sub: argparse.ArgumentParser, option: str, metavar: str, meaning: str) -> None:
-    """Add a path that must be given: of a folder where ``metavar`` is DIR, else of a file."""
+    """Add a path that is required: that of a folder if ``metavar`` is DIR, else that of a file."""
     sub.add_argument(option, type=folder if metavar == "DIR" else file, required=True, metavar=metavar, help=meaning)
 
 
 def add_spec(sub: argparse.ArgumentParser, option: str, meaning: str) -> None:
-    """Add a specification, JSON or a file of it."""
+    """Add a specification, given as JSON or as a JSON file."""
     sub.add_argument(option, type=json_or_file, required=True, metavar="JSON", help=f"{meaning}: JSON, or a file of it")
 
 
 def add_weights(sub: argparse.ArgumentParser) -> None:
-    """Add ``--weights``: it may stand without a file, as the workflow's command lines have it where there is none."""
+    """Add ``--weights``. The workflow writes it without a file where a run has no pre-trained weights."""
     meaning = "file of the pre-trained weights that the run names (`flatfed weights` makes it)"
     sub.add_argument("--weights", type=file, nargs="?", metavar="FILE", help=meaning)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from flatfed.commands import time_run
 from flatfed.commands.plan_costs import Costs
@@ -36,11 +37,12 @@ def calibrate(experiment: Experiment, costs: Costs, waiting: list[Run]) -> int:
 
 
 def chosen(costs: Costs, waiting: list[Run]) -> list[Run]:
-    """Return one run for every kind of unknown seconds: whose partition is there, and the cheapest of those."""
-    found: dict[tuple, tuple[tuple[bool, float], Run]] = {}
+    """Return one run of every kind whose seconds are unknown: the cheapest one whose partition is there, if any."""
+    by_kind: dict[tuple[Any, ...], list[Run]] = {}
     for run in waiting:
         if costs.seconds(run)[1] == "unknown":
-            price, kind = (not Path(run.partition).exists(), costs.images(run)), kind_of(run.description)
-            if kind not in found or price < found[kind][0]:
-                found[kind] = price, run
-    return [run for _, run in found.values()]
+            by_kind.setdefault(kind_of(run.description), []).append(run)
+    return [
+        min(runs, key=lambda run: (not Path(run.partition).exists(), costs.images(run.description)))
+        for runs in by_kind.values()
+    ]

@@ -1,4 +1,4 @@
-"""The configuration as the sub-commands see it: read from this folder, by the files of this copy of FlatFed."""
+"""The configuration of a sub-command: config.yaml of the current folder, and the config/ of this copy of FlatFed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flatfed.errors import ConfigError
 HOME = Path(__file__).resolve().parents[3]
 DEFAULT = Path("config/config.yaml")
 
-#: What stands after ``--config``: at most one file, and any number of KEY=VALUE, as Snakemake takes them.
+#: The values of ``--config``: at most one file, and any number of KEY=VALUE, as Snakemake takes them.
 Parts = Sequence[str] | None
 
 
@@ -29,13 +29,15 @@ def load(parts: Parts) -> experiment.Experiment:
 
 
 def split(parts: Parts) -> tuple[list[str], list[str]]:
-    """Return the files, and the KEY=VALUE, among ``parts``."""
+    """Return two lists: the files and the KEY=VALUE among ``parts``."""
     parts = parts or ()
     return [part for part in parts if not is_value(part)], [part for part in parts if is_value(part)]
 
 
 def read(parts: Parts) -> dict[str, Any]:
-    """Return a configuration: of a file (config/config.yaml here, else FlatFed's own), with KEY=VALUE for its own.
+    """Return the content of the file among ``parts``, its values replaced by those of each KEY=VALUE.
+
+    Without a file it is config/config.yaml of the current folder, or FlatFed's own where there is none.
 
     :raises ConfigError: there are two files, one cannot be read, or a value is not YAML.
     """

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.commands import arguments, configuration
-from flatfed.commands.run_folder import run_of
-from flatfed.experiment import Experiment, Run
+from flatfed.errors import DataError, unknown
+from flatfed.experiment import SCALES, Experiment, Run, tuning
+from flatfed.runs import places
 
 DETAIL = """\
 One line of JSON for each run folder. The folder need not exist: its path says which run is meant.
@@ -18,11 +19,12 @@ With --script, prints a shell script instead, which makes data, partitions and r
 on a machine that has torch but no Snakemake; `import` takes the runs back."""
 EXAMPLE = f"python -m flatfed describe --script {arguments.RUN} > runs.sh"
 
+FOLDER = "results/SCALE/runs/PROTOCOL/SPLIT/ALGORITHM/seedK"
+
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
-    path = "results/SCALE/runs/PROTOCOL/SPLIT/ALGORITHM/seedK"
-    sub.add_argument("folders", nargs="+", metavar="RUN_FOLDER", help=path)
+    sub.add_argument("folders", nargs="+", metavar="RUN_FOLDER", help=FOLDER)
     sub.add_argument("--script", action="store_true", help="print a shell script that makes the runs")
     arguments.add_config(sub)
 
@@ -35,13 +37,34 @@ def run(options: argparse.Namespace) -> None:
     """
     experiment = configuration.load(options.config)
     runs = [run_of(experiment, folder) for folder in options.folders]
-    lines = (
-        commands(experiment, runs) if options.script else [json.dumps(run.description, sort_keys=True) for run in runs]
-    )
+    if options.script:
+        lines = script(experiment, runs)
+    else:
+        lines = [json.dumps(run.description, sort_keys=True) for run in runs]
     print("\n".join(lines))
 
 
-def commands(experiment: Experiment, runs: list[Run]) -> list[str]:
+def run_of(experiment: Experiment, folder: str) -> Run:
+    """Return the run that the path of a folder means: ``results/<scale>/runs/<protocol>/<split>/<algorithm>/seed<k>``.
+
+    With ``tuning`` in place of ``runs``, a point of the grid stands in place of the seed: a tuning run.
+
+    :raises DataError: the path is of another form.
+    :raises ConfigError: the configuration has no such protocol, split, algorithm or point.
+    """
+    path = Path(folder).as_posix()
+    ids = places.RUN_FOLDER.search(path) or places.POINT_FOLDER.search(path)
+    if ids is None:
+        raise DataError(f"{folder}: a run folder is wanted: {FOLDER}")
+    if ids["scale"] not in SCALES:
+        raise DataError(unknown("scale", ids["scale"], SCALES, folder))
+    row = ids.group("scale", "protocol", "split", "algorithm")
+    if ids.re is places.POINT_FOLDER:
+        return tuning.run(experiment, tuning.named(experiment, *row), ids["point"])
+    return experiment.run(*row, int(ids["seed"]))
+
+
+def script(experiment: Experiment, runs: list[Run]) -> list[str]:
     """Return the lines of a shell script that makes ``runs``, their data and partitions; what exists is left alone."""
     lines = [
         "#!/bin/sh",
@@ -56,8 +79,8 @@ def commands(experiment: Experiment, runs: list[Run]) -> list[str]:
         spec = quoted(experiment.partition_spec(run.scale, run.protocol, run.split, run.seed))
         deal = f"partition --spec {spec} --dataset {run.places.dataset(run.dataset)} --out {run.partition}"
         lines.append(step(run.partition, deal))
-    for path in sorted({run.weights for run in runs if run.weights}):
-        lines.append(step(path, f"weights --name {Path(path).stem} --out {path}"))
+    for name, path in sorted({(run.description["model"]["weights"], run.weights) for run in runs if run.weights}):
+        lines.append(step(path, f"weights --name {name} --out {path}"))
     for run in runs:
         weights = f"--weights {run.weights} " if run.weights else ""
         place = f"--dataset {run.places.dataset(run.dataset)} --partition {run.partition} {weights}--out {run.path}"

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,7 +19,7 @@ from flatfed.experiment import Experiment, Run, tuning
 from flatfed.files import digest_file, digest_json
 from flatfed.runs import identity, provenance
 from flatfed.runs import record as records
-from flatfed.runs.record import FILES, METRICS, MODEL, RECORD
+from flatfed.runs.record import FILES, METRICS, MODEL, RECORD, RunRecord
 from flatfed.tables.readings import hold_rounds, read_metrics
 
 #: What Snakemake says of files of which it has no record.
@@ -28,8 +28,8 @@ NOT_RECORDED = "because the metadata was not present"
 #: Problems, or runs, that one message names at most.
 NAMED = 12
 
-#: What import writes to a record, as it is where two are compared.
-WRITTEN: dict[str, Any] = {"description": {}, "description_digest": None, "completed": None, "renamed": None}
+#: Fields of a record that import itself writes: they are set to these values where two records are compared.
+REWRITTEN: dict[str, Any] = {"description": {}, "description_digest": None, "completed": None, "renamed": None}
 
 DETAIL = """\
 Checks that each run is finished and was made from the description, data, partition and code that the
@@ -57,6 +57,29 @@ def add(sub: argparse.ArgumentParser) -> None:
     arguments.add_config(sub)
 
 
+@dataclass(frozen=True)
+class Arrival:
+    """A finished run that is to be imported: where it lies, its record, and the ``run`` of this configuration it is.
+
+    ``warning`` says what the record cannot tell of its files, "" where it can.
+    """
+
+    folder: Path
+    record: RunRecord
+    run: Run
+    warning: str
+
+    @property
+    def place(self) -> Path:
+        """Where it belongs."""
+        return Path(self.run.path)
+
+    @property
+    def data(self) -> tuple[Path, Path]:
+        """The files whose digests it is held against: its data set's dataset.json and its partition."""
+        return Path(self.run.manifest), Path(self.run.partition)
+
+
 def run(options: argparse.Namespace) -> None:
     """Check every finished run under the folders against the configuration, then move all of them into results/.
 
@@ -66,54 +89,52 @@ def run(options: argparse.Namespace) -> None:
     :raises DataError: none is found, a file is not the one of its record, a run is unfinished, or was made from another
         description, data, partition or code; or, once the others are in place, another stood in a run's place.
     """
-    folders, over, experiment = options.folders, options.replace, configuration.load(options.config)
-    files = [(folder, path) for folder in folders for path in sorted(folder.rglob("run.json"))]
+    experiment = configuration.load(options.config)
+    files = [(folder, path) for folder in options.folders for path in sorted(folder.rglob(RECORD))]
     # What a rerun replaced lies in a hidden folder of its own run.
-    found = [path.parent for folder, path in files if not path.parent.name.startswith(".") or path.parent == folder]
-    if not found:
-        raise DataError(f"{', '.join(map(str, folders))}: no run.json in there, so no finished run")
-    runs = _passed(experiment, found, options.config, options.other_code)
-    states = {folder: standing(folder, Path(run.path)) for folder, run in runs.items()}
-    wanted = {"nothing", "its model lacks", *(["another"] if over else [])}
-    taken = {folder: run for folder, run in runs.items() if states[folder] in wanted}
-    for folder, run in taken.items():
-        move(folder, Path(run.path), run.description)
-        print(f"{run.path}: accepted")
+    folders = [path.parent for folder, path in files if not path.parent.name.startswith(".") or path.parent == folder]
+    if not folders:
+        raise DataError(f"{', '.join(map(str, options.folders))}: no {RECORD} in there, so no finished run")
+    arrivals = _passed(experiment, folders, options.config, options.other_code)
+    in_place = [what_is_in_place(arrival) for arrival in arrivals]
+    wanted = {"nothing", "its model lacks", *(["another"] if options.replace else [])}
+    taken = [arrival for arrival, there in zip(arrivals, in_place, strict=True) if there in wanted]
+    for arrival in taken:
+        move(arrival)
+        print(f"{arrival.place}: accepted")
     if taken:
-        forget([f"{run.path}/{name}" for run in taken.values() for name in FILES])
-    same = list(states.values()).count("the same")
+        forget([f"{arrival.place}/{name}" for arrival in taken for name in FILES])
+    same = in_place.count("the same")
     print(f"{len(taken)} runs accepted" + (f"; {same} were there already" if same else ""))
-    if bare := sum(not Path(run.path, MODEL).exists() for run in taken.values()):
+    if bare := sum(not Path(arrival.run.model).exists() for arrival in taken):
         print(f"{bare} of them without their models: tables and curves can be made, an analysis has them trained again")
-    kept = [f"{run.path} exists already ({folder})" for folder, run in runs.items() if states[folder] == "another"]
-    if kept and not over:
+    others = [arrival for arrival, there in zip(arrivals, in_place, strict=True) if there == "another"]
+    if others and not options.replace:
+        kept = [f"{arrival.place} exists already ({arrival.folder})" for arrival in others]
         _refuse([*kept, f"{len(kept)} runs stay where they are; --replace puts them in place of those that exist"])
 
 
 def _passed(
-    experiment: Experiment, found: list[Path], config: configuration.Parts, other_code: bool
-) -> dict[Path, Run]:
-    """Return the run of this configuration that each of the finished runs ``found`` is, by folder.
+    experiment: Experiment, folders: list[Path], config: configuration.Parts, other_code: bool
+) -> list[Arrival]:
+    """Return the finished runs in ``folders``, each held against the configuration.
 
-    :raises DataError: some are none; the message names them, and all data and partitions that are not here.
+    :raises DataError: some are none of its runs; the message names them, and all data and partitions that are not here.
     """
-    runs: dict[Path, Run] = {}
-    problems, warnings = [], []
-    for folder in found:
+    arrivals: dict[Path, Arrival] = {}
+    problems = []
+    for folder in folders:
         try:
-            run, warning = checked(experiment, folder, other_code=other_code)
-            twins = [other for other, known in runs.items() if known.path == run.path]
-            if twins:
-                raise DataError(f"{folder}: is {run.path}, and so is {twins[0]}; name one of them")
+            arrival = checked(experiment, folder)
+            twin = arrivals.setdefault(arrival.place, arrival)
+            if twin is not arrival:
+                raise DataError(f"{folder}: is {arrival.place}, and so is {twin.folder}; name one of them")
         except FlatFedError as problem:
             problems.append(str(problem))
-        else:
-            runs[folder] = run
-            warnings += [warning] if warning else []
-    needed = dict.fromkeys(path for run in runs.values() for path in data_of(run) if not path.exists())
-    for folder, run in runs.items():
-        if not needed.keys() & set(data_of(run)):
-            problems += hold_digests(folder, run, other_code=other_code)
+    needed = dict.fromkeys(path for arrival in arrivals.values() for path in arrival.data if not path.exists())
+    for arrival in arrivals.values():
+        if not needed.keys() & set(arrival.data):
+            problems += differing_digests(arrival, other_code=other_code)
     if needed:
         files, values = configuration.split(config)
         given = [*(["--configfile", *files] if files else []), *(["--config", *values] if values else [])]
@@ -122,10 +143,11 @@ def _passed(
         problems.append(f"{len(needed)} files are needed to check the runs{others}; make them first: {command}")
     if problems:
         _refuse(problems)
+    warnings = [arrival.warning for arrival in arrivals.values() if arrival.warning]
     if warnings:
         more = f", and {len(warnings) - 1} others" if len(warnings) > 1 else ""
         print(warnings[0] + more, file=sys.stderr)
-    return runs
+    return list(arrivals.values())
 
 
 def _refuse(problems: list[str]) -> NoReturn:
@@ -134,10 +156,8 @@ def _refuse(problems: list[str]) -> NoReturn:
     raise DataError("\n".join(problems if left <= 0 else [*problems[: NAMED - 1], f"{left} more", problems[-1]]))
 
 
-def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> tuple[Run, str]:
-    """Return the run of this configuration that the finished run in ``folder`` is, and "" or what cannot be told of it.
-
-    Of its data and code, see :func:`hold_digests`.
+def checked(experiment: Experiment, folder: Path) -> Arrival:
+    """Return the finished run in ``folder``, held against this configuration but for its data and code.
 
     :raises DataError: it is not whole, or something that decides its numbers is not what the configuration asks for.
     """
@@ -151,33 +171,15 @@ def checked(experiment: Experiment, folder: Path, *, other_code: bool) -> tuple[
         theirs = identity.updated(record.description)
         run = described(experiment, theirs)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(f"{folder}/run.json: not the record of a run ({error!r})") from error
+        raise DataError(f"{folder / RECORD}: not the record of a run ({error!r})") from error
     if Path(run.path).resolve() == folder.resolve():
         raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
     if different := identity.in_words(theirs, run.description):
-        raise DataError(f"{folder}/run.json: not the run that the configuration describes: {'; '.join(different)}")
+        raise DataError(f"{folder / RECORD}: not the run that the configuration describes: {'; '.join(different)}")
     hold_rounds(folder, record, read_metrics(folder / METRICS, ("round",)))
     if not record.ended:
         raise DataError(f"{folder}: unfinished: {record.rounds_done} of {run.description['rounds']} rounds are done")
-    return run, warning
-
-
-def standing(folder: Path, place: Path) -> str:
-    """Return what stands in the ``place`` of the run in ``folder``.
-
-    It is "nothing"; "the same" run; that, but "its model lacks", which is here; or "another", damaged ones included.
-    """
-    if not place.exists():
-        return "nothing"
-    try:
-        theirs, ours = (replace(records.read(run / RECORD), **WRITTEN) for run in (folder, place))
-        same = digest_file(folder / METRICS) == digest_file(place / METRICS)
-    except (OSError, DataError):
-        return "another"
-    models = [digest_file(path) if (path := run / MODEL).is_file() else None for run in (folder, place)]
-    if not same or theirs != ours or (None not in models and models[0] != models[1]):
-        return "another"
-    return "its model lacks" if models[1] is None and models[0] is not None else "the same"
+    return Arrival(folder, record, run, warning)
 
 
 def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
@@ -185,48 +187,64 @@ def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
     ids = [theirs[key] for key in ("scale", "protocol", "split", "algorithm")]
     if "validation" not in theirs:
         return experiment.run(*ids, int(theirs["seed"]))
-    found = tuning.named(experiment, *ids)
-    runs = [tuning.run(experiment, found, point) for point in found.points()]
+    search = tuning.named(experiment, *ids)
+    runs = [tuning.run(experiment, search, point) for point in search.points()]
     return min(runs, key=lambda run: len(list(identity.differences(theirs, run.description))))
 
 
-def data_of(run: Run) -> tuple[Path, Path]:
-    """Return the files whose digests a run is held against: its data set's dataset.json and its partition."""
-    return Path(run.manifest), Path(run.partition)
+def what_is_in_place(arrival: Arrival) -> str:
+    """Return what is in the place of a run that arrives.
+
+    It is "nothing"; "the same" run; that, but "its model lacks", which is here; or "another", damaged ones included.
+    """
+    folder, place = arrival.folder, arrival.place
+    if not place.exists():
+        return "nothing"
+    try:
+        same_record = replace(arrival.record, **REWRITTEN) == replace(records.read(place / RECORD), **REWRITTEN)
+        same_metrics = digest_file(folder / METRICS) == digest_file(place / METRICS)
+    except (OSError, DataError):
+        return "another"
+    theirs, ours = (digest_file(path) if (path := run / MODEL).is_file() else None for run in (folder, place))
+    if not same_record or not same_metrics or (theirs and ours and theirs != ours):
+        return "another"
+    return "its model lacks" if theirs and not ours else "the same"
 
 
-def hold_digests(folder: Path, run: Run, *, other_code: bool) -> list[str]:
-    """Return what of data, partition and, unless ``other_code``, source code is not what ``run`` is made from here."""
+def differing_digests(arrival: Arrival, *, other_code: bool) -> list[str]:
+    """Return a line for each of data, partition and, unless ``other_code``, source code that is not the one here."""
     from flatfed.data import partition as partitions
 
-    manifest, partition = data_of(run)
+    manifest, partition = arrival.data
     ours = {
         "dataset_digest": manifests.read(manifest).digest,
         "partition_digest": partitions.load(partition).digest,
     }
     if not other_code:
-        ours["code_digest"] = provenance.run_digest(run.description)
-    record, problems = records.read(folder / RECORD), []
+        ours["code_digest"] = provenance.run_digest(arrival.run.description)
+    problems = []
     for key, digest in ours.items():
-        if (found := getattr(record, key)) != digest:
+        if (theirs := getattr(arrival.record, key)) != digest:
             hint = "; --other-code accepts it" if key == "code_digest" else ""
-            problems.append(f"{folder}/run.json: {key} is {str(found)[:12]}, but here it is {digest[:12]}{hint}")
+            is_ = f"{key} is {str(theirs)[:12]}, but here it is {digest[:12]}"
+            problems.append(f"{arrival.folder / RECORD}: {is_}{hint}")
     return problems
 
 
-def move(folder: Path, target: Path, description: dict[str, Any]) -> None:
-    """Put ``folder`` at ``target``, whole or not at all, its files newer than anything they were made from.
+def move(arrival: Arrival) -> None:
+    """Put a run into its place, whole or not at all, its files newer than anything they were made from.
 
-    It is then gone from where it was, but for a run without its model: it is likely published there.
-    Where its run.json lacks parameters that the accepted ``description`` has, or has retired names of values, the
-    description is written to it, and beside it which parameters these were.
-    Copied beside its place first and removed last, so that a kill in between loses neither it nor what it replaces.
+    It is then gone from where it was, except a run without its model: it is likely published there.
+    Where its record lacks parameters that the run's description has, or has retired names of values, the description is
+    written to it, and beside it which parameters these were.
+    It is copied beside its place first and removed last, so that a kill in between loses neither it nor what it
+    replaces.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    staged = target.with_name(f".{target.name}.importing")
+    place, record, description = arrival.place, arrival.record, arrival.run.description
+    place.parent.mkdir(parents=True, exist_ok=True)
+    staged = place.with_name(f".{place.name}.importing")
     shutil.rmtree(staged, ignore_errors=True)
-    shutil.copytree(folder, staged)
-    record = records.read_finished(staged)
+    shutil.copytree(arrival.folder, staged)
     if record.description != description:
         ours, theirs = description["update"]["params"], record.description["update"]["params"]
         digest, completed = digest_json(description), sorted(ours.keys() - theirs.keys())
@@ -235,14 +253,14 @@ def move(folder: Path, target: Path, description: dict[str, Any]) -> None:
         records.write(staged / RECORD, replace(record, **about))
     for path in staged.iterdir():
         os.utime(path)
-    replaced = target.with_name(f".{target.name}.replaced")
+    replaced = place.with_name(f".{place.name}.replaced")
     shutil.rmtree(replaced, ignore_errors=True)
-    if target.exists():
-        target.rename(replaced)
-    staged.rename(target)
+    if place.exists():
+        place.rename(replaced)
+    staged.rename(place)
     shutil.rmtree(replaced, ignore_errors=True)
-    if (target / MODEL).exists():
-        shutil.rmtree(folder)
+    if (place / MODEL).exists():
+        shutil.rmtree(arrival.folder)
 
 
 def forget(files: list[str]) -> None:

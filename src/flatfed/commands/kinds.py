@@ -1,4 +1,4 @@
-"""What an argument of the command line can be, and what is said of one that it cannot be."""
+"""The kinds of values that arguments of the command line have, and the messages for values that are not of them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import instead
-from flatfed.runs import record as records
+from flatfed.runs.record import RECORD, RECORD_SO_FAR
 
 CONFIG = "--config"
 
 
 class Parser(argparse.ArgumentParser):
-    """Names the nearest choice where none is what was written, and takes parts of a configuration as Snakemake does."""
+    """A parser that names the nearest choice for a wrong one and takes parts of a configuration as Snakemake does."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         words: list[str] = []
         for word in sys.argv[1:] if args is None else args:
-            # What stands behind a part of the configuration and can be one is one, too; tables that follow stay tables.
-            again = len(words) > 1 and words[-2] == CONFIG and _is_setting(word)
-            words += [CONFIG, word] if again else [word]
+            # A word after a part of the configuration that can be another part is one; names of tables cannot.
+            continues = len(words) > 1 and words[-2] == CONFIG and _is_setting(word)
+            words += [CONFIG, word] if continues else [word]
         return super().parse_known_args(words, namespace)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -66,23 +66,23 @@ def seed(text: str) -> int:
 
 
 def file(text: str) -> Path:
-    """Read the path of a file, to be read or written: there or not, but no folder and in none that is a file."""
-    path = _standing(text)
+    """Read the path of a file to be read or written, whether it exists or not; a folder is refused."""
+    path = _possible(text)
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"{text!r} is a folder; a file is wanted")
     return path
 
 
 def folder(text: str) -> Path:
-    """Read the path of a folder, to be read or written: there or not, but no file and in none that is one."""
-    path = _standing(text)
+    """Read the path of a folder to be read or written, whether it exists or not; a file is refused."""
+    path = _possible(text)
     if path.exists() and not path.is_dir():
         raise argparse.ArgumentTypeError(f"{text!r} is a file; a folder is wanted")
     return path
 
 
-def _standing(text: str) -> Path:
-    """Return the path ``text``; argparse reports one that nothing can have."""
+def _possible(text: str) -> Path:
+    """Return the path ``text``; argparse reports one at which no file and no folder can be."""
     path = Path(text)
     try:
         above = next((place for place in path.parents if place.exists()), None)
@@ -96,12 +96,12 @@ def _standing(text: str) -> Path:
 
 def record(text: str) -> Path:
     """Read the path of a run's record: the file, or the folder that it lies in."""
-    path = _standing(text)
+    path = _possible(text)
     if not path.is_dir():
         return path
-    there = [path / name for name in (records.RECORD, records.RECORD_SO_FAR) if (path / name).is_file()]
+    there = [path / name for name in (RECORD, RECORD_SO_FAR) if (path / name).is_file()]
     if not there:
-        raise argparse.ArgumentTypeError(f"{text!r} is a folder without a run.json; a run's folder or record is wanted")
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder without a {RECORD}; a run's folder or record is wanted")
     return there[0]
 
 

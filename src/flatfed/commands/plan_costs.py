@@ -1,7 +1,7 @@
-"""What runs will cost: seconds of a round, from what was measured; memory, worked out and measured; size on disk.
+"""What runs will cost: seconds of a round, estimated from measurements; memory, computed and measured; disk.
 
 A run is measured where one of the same protocol, split and algorithm is finished or timed on the same kind of device.
-Else its seconds are scaled from runs of the same model, images and batch size: of the same algorithm if there is one.
+Else its seconds are scaled from runs of the same model, images and batch size: of the same algorithm if there is past.
 Those of training go with the images that a round's gradients see, those of evaluation with the images that are
 evaluated. Where nothing like it was measured, they are counted (:mod:`flatfed.commands.plan_counted`), and called so.
 """
@@ -14,13 +14,14 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from flatfed import algorithms
+from flatfed import algorithms, gpus
 from flatfed.commands import plan_counted
 from flatfed.commands.plan_counted import images_evaluated, images_seen, kind_of, model_of
-from flatfed.commands.plan_measured import Measured
+from flatfed.commands.plan_measured import Measured, measured
 from flatfed.engine.memory import sizes
 from flatfed.engine.memory.sizes import Footprint, Sizes
-from flatfed.experiment import Run
+from flatfed.experiment import Experiment, Run
+from flatfed.runs.places import RunIds
 
 #: Bytes of a number as it is kept and sent (float32).
 FLOAT = 4
@@ -33,7 +34,7 @@ LINE, RECORD = 160, 6000
 
 
 class Costs:
-    """Estimates for runs on one kind of ``device`` ("cpu", "cuda"), from ``known`` measurements of any.
+    """Estimates for runs on one kind of ``device`` ("cpu", "cuda"), from ``known`` measurements on any device.
 
     ``training`` and ``test``: dataset name -> images in its training and its test set.
     """
@@ -42,79 +43,83 @@ class Costs:
         self.training, self.test = training, test
         self.device = device
         self.known = list(known)
-        # Of a data set that is not declared any more it is not known how many images a round sees.
+        # How many images a round sees is not known for a data set that is no longer declared.
         self.here = [
-            one for one in self.known if one.device == device and one.description["dataset"]["name"] in training
+            past for past in self.known if past.device == device and past.description["dataset"]["name"] in training
         ]
 
     def machines(self) -> list[str]:
         """Return the names of the machines that the seconds were measured on."""
-        return sorted({one.machine for one in self.here if one.machine})
+        return sorted({past.machine for past in self.here if past.machine})
 
     def seconds(self, run: Run) -> tuple[float | None, str]:
         """Return (seconds of a round or None, how that is known: "measured", "scaled", "unknown")."""
         near, how = self._near(run)
         if not near:
             return None, "unknown"
-        return statistics.fmean(sum(self._scaled(one, run)) for one in near), how
+        return statistics.fmean(sum(self._scaled(past, run)) for past in near), how
 
     def expected(self, run: Run) -> tuple[float | None, str]:
-        """Return what :meth:`seconds` does and, where it knows nothing, (those that are counted, "counted")."""
+        """Return :meth:`seconds` or, where these are unknown, (seconds from counted operations, "counted")."""
         known = self.seconds(run)
         if known[0] is not None or (operations := self.operations(run.description)) is None:
             return known
         return sum(operations) / self.rate(), "counted"
 
     def evaluation(self, run: Run) -> float | None:
-        """Return the share of evaluation in the seconds of ``run``, None where none is known of what they are from."""
+        """Return the share of evaluation in the seconds of ``run``, None where no measurement has one."""
         near, _ = self._near(run)
-        parts = [self._scaled(one, run) for one in near if one.evaluation is not None]
+        parts = [self._scaled(past, run) for past in near if past.evaluation is not None]
         if not near and (operations := self.operations(run.description)):
             parts = [operations]
         shares = [evaluation / (training + evaluation) for training, evaluation in parts]
         return statistics.fmean(shares) if shares else None
 
     def operations(self, description: dict[str, Any]) -> tuple[float, float] | None:
-        """Return the operations of a round's gradients and of its evaluation, None where they do not tell the time."""
+        """Return the operations of a round's gradients and of its evaluation.
+
+        None at preview scale, where they do not decide the time, and where torch is not installed.
+        """
         if description["scale"] == "preview":
             return None
         of_image = plan_counted.of_image(*model_of(description))
         if of_image is None:
             return None
-        return of_image[0] * self._images(description), of_image[1] * self._evaluated(description)
+        return of_image[0] * self.images(description), of_image[1] * self._evaluated(description)
 
     def rate(self) -> float:
-        """Return operations a second: the median of what was measured on the device, or a nominal number."""
-        here = [(self.operations(one.description), one.seconds_per_round) for one in self.here]
-        found = [sum(operations) / seconds for operations, seconds in here if operations]
-        return statistics.median(found) if found else plan_counted.NOMINAL[self.device]
+        """Return operations a second: the median over what was measured on the device, else a nominal number."""
+        here = [(self.operations(past.description), past.seconds_per_round) for past in self.here]
+        rates = [sum(operations) / seconds for operations, seconds in here if operations]
+        return statistics.median(rates) if rates else plan_counted.NOMINAL[self.device]
 
     def _near(self, run: Run) -> tuple[list[Measured], str]:
-        """Return what the seconds of ``run`` are estimated from, and how."""
-        same = [one for one in self.here if _ids(one.description) == _ids(run.description)]
+        """Return the measurements that the seconds of ``run`` are estimated from, and how: see :meth:`seconds`."""
+        same = [past for past in self.here if _row(past.description) == _row(run.description)]
         if same:
             return same, "measured"
-        alike = [one for one in self.here if kind_of(one.description) == kind_of(run.description)]
-        own = [one for one in alike if one.description["update"]["name"] == run.description["update"]["name"]]
-        return (own or alike), "scaled" if alike else "unknown"
+        kind, algorithm = kind_of(run.description), run.description["update"]["name"]
+        of_kind = [past for past in self.here if kind_of(past.description) == kind]
+        of_algorithm = [past for past in of_kind if past.description["update"]["name"] == algorithm]
+        return (of_algorithm or of_kind), "scaled" if of_kind else "unknown"
 
-    def _scaled(self, one: Measured, run: Run) -> tuple[float, float]:
-        """Return what ``one`` says of a round of ``run``: the seconds of training, all where that is not known apart,
-        and of evaluation."""
-        share = one.evaluation or 0.0
-        training = one.seconds_per_round * (1 - share) * self._images(run.description) / self._images(one.description)
+    def _scaled(self, past: Measured, run: Run) -> tuple[float, float]:
+        """Return the seconds of training and of evaluation in a round of ``run``, scaled from those of ``past``.
+
+        Where ``past`` does not tell them apart, all are training.
+        """
+        share = past.evaluation or 0.0
+        training = past.seconds_per_round * (1 - share) * self.images(run.description) / self.images(past.description)
         if not share:
             return training, 0.0
-        evaluated = self._evaluated(run.description) / self._evaluated(one.description)
-        return training, one.seconds_per_round * share * evaluated
+        evaluated = self._evaluated(run.description) / self._evaluated(past.description)
+        return training, past.seconds_per_round * share * evaluated
 
     def parameters(self, run: Run) -> int | None:
         """Return the number of parameters of a run's model: from a run of it, else by building it with torch."""
-        wanted = model_of(run.description)
-        for one in self.known:
-            if model_of(one.description) == wanted:
-                return one.parameters
-        built = _built(*wanted, False, "sequential")
+        for past in self._of_model(run):
+            return past.parameters
+        built = _built(*model_of(run.description), False, "sequential")
         return None if built is None else built.row
 
     def disk(self, run: Run, model: bool) -> int | None:
@@ -132,24 +137,26 @@ class Costs:
         Of a model that was measured activations are left out: what it took in all is known (:meth:`memory`), and torch
         is not needed.
         """
-        description, model = run.description, model_of(run.description)
-        kind = algorithms.load(description["update"]["name"])
-        alike, executor = bool(vars(kind).get("alike")), description["executor"][self.device]
+        description, executor = run.description, run.description["executor"][self.device]
         executor = sizes.LARGEST if executor == "auto" else executor
+        cropped = _is_cropped(description)
         rows = [
-            one.row or one.parameters
-            for one in self.known
-            if model_of(one.description) == model
-            and (not one.row or bool(vars(algorithms.load(one.description["update"]["name"])).get("alike")) == alike)
+            past.row or past.parameters
+            for past in self._of_model(run)
+            if not past.row or _is_cropped(past.description) == cropped
         ]
-        pieces = [sizes.PIECES * min(rows)] * 2 if rows else []
-        found = Footprint(min(rows), *pieces, 0, 0) if rows else _built(*model, alike, executor)
-        if found is None:
+        if rows:
+            gradient = sizes.PIECES * min(rows)
+            footprint = Footprint(row=min(rows), least=gradient, step=gradient, image=0, forward=0)
+        else:
+            footprint = _built(*model_of(description), cropped, executor)
+        if footprint is None:
             return None
+        update = description["update"]
         return sizes.of(
             description,
-            kind(**description["update"]["params"]),
-            found,
+            algorithms.load(update["name"])(**update["params"]),
+            footprint,
             images=self.training[description["dataset"]["name"]],
             together=1 if executor == "sequential" else None,
             recorded=executor in sizes.RECORDED,
@@ -157,24 +164,25 @@ class Costs:
 
     def memory(self, run: Run) -> tuple[int, int]:
         """Return the largest (host, device) memory in bytes that runs of this model took, 0 where none was measured."""
-        alike = [one for one in self.known if model_of(one.description) == model_of(run.description)]
-        host = max((one.memory or 0 for one in alike), default=0)
-        return host, max((one.device_memory or 0 for one in alike), default=0)
+        host = max((past.memory or 0 for past in self._of_model(run)), default=0)
+        return host, max((past.device_memory or 0 for past in self._of_model(run)), default=0)
+
+    def _of_model(self, run: Run) -> list[Measured]:
+        """Return what was measured, on any device, of runs of the same model."""
+        model = model_of(run.description)
+        return [past for past in self.known if model_of(past.description) == model]
 
     def on_host(self, run: Run) -> tuple[int, int]:
-        """Return the host's memory in bytes that ``run`` takes: as measured of its model, and as worked out.
+        """Return the bytes of host memory that ``run`` takes: measured on runs of its model, and computed.
 
         A GPU's run may have to keep the state of its clients there.
         """
-        found = self.sizes(run)
-        taken = 0 if found is None else found.state if self.device == "cuda" else found.total
+        computed = self.sizes(run)
+        taken = 0 if computed is None else computed.state if self.device == "cuda" else computed.total
         return self.memory(run)[0], STARTED + taken
 
-    def images(self, run: Run) -> float:
-        """Return how many images the gradients of a round of ``run`` see."""
-        return self._images(run.description)
-
-    def _images(self, description: dict[str, Any]) -> float:
+    def images(self, description: dict[str, Any]) -> float:
+        """Return how many images the gradients of a round see."""
         return images_seen(description, self.training[description["dataset"]["name"]])
 
     def _evaluated(self, description: dict[str, Any]) -> float:
@@ -182,17 +190,33 @@ class Costs:
         return images_evaluated(description, self.training[name], self.test[name])
 
 
-def _ids(description: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(description[key] for key in ("scale", "protocol", "split", "algorithm"))
+def known_costs(experiment: Experiment, scale: str) -> tuple[Costs, list[str]]:
+    """Return the costs that are known at ``scale`` for the configuration's device, and a line for what is left out."""
+    datasets = experiment.catalog.datasets
+    training, test = ({name: entry[part] for name, entry in datasets.items()} for part in ("train", "test"))
+    device = gpus.resolve(experiment.config.get("device", "auto"))
+    known, left_out = measured(experiment.places, scale)
+    return Costs(known, device, training, test), left_out
+
+
+def _row(description: dict[str, Any]) -> tuple[str, str]:
+    """Return what the seeds of a row have in common: the scale, and protocol, split and algorithm."""
+    ids = RunIds.of(description)
+    return ids.scale, ids.row
+
+
+def _is_cropped(description: dict[str, Any]) -> bool:
+    """Return whether a run's rows leave out the dead taps of its model (:mod:`flatfed.engine.speed.taps`)."""
+    return bool(vars(algorithms.load(description["update"]["name"])).get("alike"))
 
 
 @cache
 def _built(
-    name: str, options: str, shape: tuple[int, ...], classes: int, alike: bool, executor: str
+    name: str, options: str, shape: tuple[int, ...], classes: int, cropped: bool, executor: str
 ) -> Footprint | None:
     """Return the footprint of a model that is built without memory; None where torch is not installed.
 
-    ``alike``: its dead taps are left out (:mod:`flatfed.engine.speed.taps`).
+    ``cropped``: its dead taps are left out (:mod:`flatfed.engine.speed.taps`).
     """
     try:
         import torch
@@ -205,4 +229,4 @@ def _built(
 
     with torch.device("meta"):
         module = models.build(name, shape, classes, json.loads(options)).requires_grad_(False)
-    return footprint.of(executors.kind(executor)(*live.layout_of(module, shape, alike)), shape)
+    return footprint.of(executors.kind(executor)(*live.layout_of(module, shape, cropped)), shape)

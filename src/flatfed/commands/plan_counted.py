@@ -1,24 +1,21 @@
-"""What a round is made of, from its description: images that it sees, and the operations that they take.
+"""The images that a round sees and the operations that an image takes, counted from the run's description.
 
-Where nothing like a run was measured, its seconds are counted so: the operations of convolutions and matrix products,
-as torch counts them; a multiply-add is two. What else a step does, and that small operations leave a device waiting, is
-not counted; nor are dead taps left out. It is an order of magnitude, at a speed that is named.
+They estimate the seconds of a run where nothing like it was measured. Operations are those of convolutions and matrix
+products, as torch counts them; a multiply-add is two. The rest of a step is not counted, nor is the time in which small
+operations leave a device idle; dead taps are counted although they are not computed. The result is an order of
+magnitude, at a speed that is named.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
 from flatfed import algorithms
 
-#: How the seconds of a round are known.
-WAYS = ("measured", "scaled", "counted", "unknown")
-
-#: Device -> operations a second that are taken where nothing was measured on it: of one core with AVX-512 about half of
-#: what ResNet-18's gradient reaches there, of a GPU a guess.
+#: Device -> operations a second, where nothing was measured on it. For a CPU: about half of what ResNet-18's gradient
+#: reaches on one core with AVX-512; for a GPU: a guess.
 NOMINAL = {"cpu": 50e9, "cuda": 10e12}
 
 
@@ -35,7 +32,7 @@ def kind_of(description: dict[str, Any]) -> tuple[Any, ...]:
 
 @cache
 def of_image(name: str, options: str, shape: tuple[int, ...], classes: int) -> tuple[float, float] | None:
-    """Return the operations of an image's gradient and of its evaluation by a model that is built without memory.
+    """Return the operations of an image's gradient and of its evaluation, counted on a model without memory (meta).
 
     ``options``: the model's, as JSON; ``shape`` (channels, height, width). None where torch is not installed.
     """
@@ -59,7 +56,7 @@ def of_image(name: str, options: str, shape: tuple[int, ...], classes: int) -> t
 
 
 def images_seen(description: dict[str, Any], training: int) -> float:
-    """Return how many images the gradients of one round see, twice for two gradients a step; about, by expectation.
+    """Return about how many images the gradients of one round see: an expectation; two gradients a step count twice.
 
     ``training``: images in the training set.
     """
@@ -74,9 +71,10 @@ def images_seen(description: dict[str, Any], training: int) -> float:
 
 
 def images_evaluated(description: dict[str, Any], training: int, test: int) -> float:
-    """Return how many images an evaluation sees, over the rounds from one to the next; as if all images were dealt.
+    """Return how many images are evaluated per round: those of an evaluation, divided by the rounds between two.
 
-    ``training`` and ``test``: images in these sets. Without a server, nodes see their own once more, by their models.
+    ``training`` and ``test``: images in these sets, as if all were dealt. Without a server, every node's images are
+    evaluated once more, by the node's own model.
     """
     sets = description["evaluation"]["sets"]
     each = test if "validation" not in sets else description["validation"] * training
@@ -84,16 +82,3 @@ def images_evaluated(description: dict[str, Any], training: int, test: int) -> f
     if "nodes" in sets and algorithms.load(description["update"]["name"]).decentralised:
         each += training + description["partition"]["clients"] * description["partition"].get("client_test", 0)
     return each / description["evaluation"]["every"]
-
-
-def explained(numbers: dict[str, Any], rate: Callable[[], float]) -> Iterator[str]:
-    """Yield what hours are that are counted, at ``rate()`` operations a second, and why some are unknown."""
-    nothing = "nothing like these runs was measured on this kind of device"
-    if numbers["counted"]:
-        speed = f"{rate() / 1e12:.3g} TFLOP/s" if rate() >= 1e12 else f"{rate() / 1e9:.3g} GFLOP/s"
-        yield (
-            f"counted: {nothing}; the operations of their convolutions and products at {speed}; a device that reaches "
-            "another speed takes as much less or more. --calibrate times one of each kind"
-        )
-    if numbers["unknown"]:
-        yield f"unknown: {nothing}; --calibrate times one of each kind"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms
@@ -12,14 +11,9 @@ from flatfed.commands.plan_counted import images_seen, kind_of
 from flatfed.errors import DataError
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
+from flatfed.runs.places import Places, RunIds
 from flatfed.runs.record import RunRecord
 from flatfed.runs.timing import Timing
-
-#: Where measurements lie under results/<scale>.
-PLACES = (
-    *("runs/*/*/*/seed*/run.json", "tuning/*/*/*/*/run.json"),
-    *("analysis/*/*/*/timing.json", "analysis/*/*/*/calibration.json", "tuning/*/*/*/calibration.json"),
-)
 
 
 @dataclass(frozen=True)
@@ -40,35 +34,37 @@ class Measured:
     evaluation: float | None = None
 
 
-def measured(folder: Path) -> tuple[list[Measured], list[str]]:
-    """Return what was measured under ``folder``, results/<scale>: all finished runs, timings and calibrations.
+def measured(places: Places, scale: str) -> tuple[list[Measured], list[str]]:
+    """Return what finished runs, timings and calibrations of a ``scale`` measured, and lines on what is left out.
 
-    Beside it a line for every file that is damaged and left out, and for every algorithm of runs that is gone.
+    Left out are files that are damaged and runs of algorithms that do not exist any more.
     """
-    found, left_out, gone, names = [], [], Counter(), algorithms.names()
-    for path in [path for pattern in PLACES for path in folder.glob(pattern)]:
+    known, left_out, gone = [], [], Counter()
+    for path in places.measurements(scale):
         try:
             about = records.read(path) if path.name == records.RECORD else timings.read(path)
             name = about.description["update"]["name"]
-            if name not in names:
+            if not algorithms.known(name):
                 gone[name] += 1
                 continue
             _check(about.description)
             if (each := _seconds(about)) is not None:
-                found.append(_measured(about, *each))
+                known.append(_measured(about, *each))
         except DataError as problem:
             left_out.append(f"{problem}; left out. Delete it, and it is made again")
         except (OSError, KeyError, TypeError, AttributeError, ZeroDivisionError) as problem:
             left_out.append(f"{path}: not the record of a run ({problem!r}); left out. Delete it, and it is made again")
     for name, count in sorted(gone.items()):
-        left_out.append(f"{folder}: {count} of algorithm {name!r}, which has no file any more; left out")
-    return found, left_out
+        left_out.append(
+            f"{places.results}/{scale}: {count} of algorithm {name!r}, which has no file any more; left out"
+        )
+    return known, left_out
 
 
 def _check(description: dict[str, Any]) -> None:
     """Raise KeyError, TypeError or the like where a description lacks what estimates are made from."""
     kind_of(description)
-    _ = [description[key] for key in ("scale", "protocol", "split", "algorithm")]
+    RunIds.of(description)
     images_seen(description, 1)
 
 

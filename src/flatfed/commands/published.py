@@ -1,11 +1,11 @@
-"""``flatfed published``: table, curves and claims of published runs again, from their metrics and records alone."""
+"""``flatfed published``: tables, curves and claims made again from the metrics and records of published runs."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,16 @@ from flatfed import experiment, forms
 from flatfed.commands import arguments, configuration
 from flatfed.commands.verify import lines
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, figures
+from flatfed.experiment import Experiment, Run, figures
 from flatfed.files import check_place
 from flatfed.runs import description, identity
 from flatfed.runs import record as records
-from flatfed.runs.places import Places, RunIds
+from flatfed.runs.places import DEFAULT, PublishedPlaces, RunIds, without_label
 from flatfed.runs.record import RunRecord
 from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import Sources
 from flatfed.specs.table import TableSpec
-from flatfed.tables.verification import TableResult
-
-#: Where the configuration has its results; a published folder has them elsewhere, which :class:`Folder` knows.
-RESULTS = "results"
+from flatfed.tables import cells, verification
 
 DETAIL = """\
 Reads a folder of runs as they are published, metrics.csv and run.json of each, in either of the layouts
@@ -53,46 +50,23 @@ IDS = {key: description.FORM[key] for key in ("scale", "protocol", "split", "alg
 
 
 @dataclass(frozen=True)
-class Folder:
-    """Published runs: ``runs`` are record and folder of each, by the path that it has under results/."""
+class PublishedRuns:
+    """Published runs of one ``scale`` below ``path``: their records, by folder; ``places`` knows these folders."""
 
     path: Path
     scale: str
-    runs: dict[str, tuple[RunRecord, Path]]
+    records: Mapping[str, RunRecord]
+    places: PublishedPlaces
 
-    def place(self, path: str) -> Path:
-        """Return where here lies what has ``path`` under results/: a run's folder, a file of it or of its analyses."""
-        for given in (path, path.replace("/analysis/", "/runs/", 1)):
-            rest: tuple[str, ...] = ()
-            for above in (Path(given), *Path(given).parents):
-                if above.as_posix() in self.runs:
-                    folder = self.runs[above.as_posix()][1]
-                    return (folder if given == path else _beside(folder)).joinpath(*reversed(rest))
-                rest = (*rest, above.name)
-        return self.path / path
+    @property
+    def protocols(self) -> set[str]:
+        """The protocols that the runs are of."""
+        return {record.description["protocol"] for record in self.records.values()}
 
-    def placed(self, value: Any) -> Any:
-        """Return a specification with every path under results/ as :meth:`place` has it."""
-        if isinstance(value, dict):
-            return {key: self.placed(each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [self.placed(each) for each in value]
-        return str(self.place(value)) if isinstance(value, str) and value.startswith(f"{RESULTS}/") else value
-
-    def sources(self, asked: Sources) -> Sources:
-        """Return what a cell reads, where it lies here; the partitions, which are not published, are not looked at."""
-        return replace(
-            asked,
-            runs=[str(self.place(path)) for path in asked.runs],
-            partitions=[None] * len(asked.partitions),
-            analyses=[str(self.place(path)) for path in asked.analyses],
-            timing=asked.timing and str(self.place(asked.timing)),
-        )
-
-    def absent(self, inputs: Iterable[str]) -> list[Path]:
-        """Return which of the ``inputs`` of a cell or figure are not here; partitions never are, and are not needed."""
-        places = (self.place(path) for path in inputs if "/partitions/" not in path)
-        return [place for place in places if not place.is_file()]
+    @property
+    def summary(self) -> str:
+        """How many runs there are, of which protocols and scale."""
+        return f"its {len(self.records)} runs are of {', '.join(sorted(self.protocols))}, {self.scale} scale"
 
 
 def run(options: argparse.Namespace) -> None:
@@ -103,30 +77,30 @@ def run(options: argparse.Namespace) -> None:
         other data than the others, or a figure reads what is not published.
     """
     check_place(options.out, folder=True)
-    found = read(options.folder)
-    described = described_for(found, options.config)
-    tables = options.table or [name for name in described.tables if whole_table(described, found, name)]
-    drawn = options.figure or [name for name in described.figures if _whole_figure(described, found, name)]
+    runs = read(options.folder)
+    described = described_for(runs, options.config)
+    tables = options.table or [name for name in described.tables if is_table_complete(described, runs, name)]
+    drawn = options.figure or [name for name in described.figures if _is_figure_complete(described, runs, name)]
     if not tables and not drawn:
         raise DataError(
-            f"{found.path}: {len(found.runs)} runs, and no table or figure of which every run is there; "
+            f"{runs.path}: {len(runs.records)} runs, and no table or figure of which every run is there; "
             "--table or --figure makes one from those that are"
         )
     for name in tables:
-        make_table(described, found, name, options.out)
+        make_table(described, runs, name, options.out)
     for name in drawn:
-        make_figure(described, found, name, options.out)
-    print(f"{options.out}: made from {len(found.runs)} runs: {', '.join([*tables, *drawn])}")
+        make_figure(described, runs, name, options.out)
+    print(f"{options.out}: made from {len(runs.records)} runs: {', '.join([*tables, *drawn])}")
 
 
-def described_for(found: Folder, config: configuration.Parts) -> Experiment:
-    """Return what the configuration describes, with the seeds of the runs ``found``."""
-    seeds = sorted({record.description["seed"] for record, _ in found.runs.values()})
+def described_for(runs: PublishedRuns, config: configuration.Parts) -> Experiment:
+    """Return what the configuration describes, with the seeds and in the folders of the published ``runs``."""
+    seeds = sorted({record.description["seed"] for record in runs.records.values()})
     asked = {key: value for key, value in configuration.read(config).items() if key != "seeds_together"}
-    return experiment.load(configuration.HOME, {**asked, "seeds": seeds}, Places(RESULTS))
+    return experiment.load(configuration.HOME, {**asked, "seeds": seeds}, runs.places)
 
 
-def read(path: Path) -> Folder:
+def read(path: Path) -> PublishedRuns:
     """Return the published runs in the folder ``path``.
 
     :raises DataError: there are none, one is damaged or not where its record says, or two do not belong together.
@@ -134,10 +108,10 @@ def read(path: Path) -> Folder:
     files = [file for file in sorted(path.rglob(records.RECORD)) if not file.parent.name.startswith(".")]
     if not files:
         raise DataError(f"{path}: no {records.RECORD} in there, so no published run")
-    return of(path, {file: known(file) for file in files})
+    return together(path, {file: read_record(file) for file in files})
 
 
-def known(file: Path) -> RunRecord:
+def read_record(file: Path) -> RunRecord:
     """Return the record in ``file``; DataError where it is damaged, or not where its description says."""
     record = records.read(file)
     forms.check(record.description, IDS, f"{file}: description")
@@ -145,132 +119,120 @@ def known(file: Path) -> RunRecord:
     return record
 
 
-def of(path: Path, found: dict[Path, RunRecord]) -> Folder:
-    """Return the runs whose records ``found`` are, by file; DataError where two do not belong together."""
-    runs: dict[str, tuple[RunRecord, Path]] = {}
-    told: dict[tuple[str, ...], tuple[str, Path]] = {}
-    for file, record in found.items():
-        about = record.description
-        ids = RunIds(*(about[key] for key in ("scale", "protocol", "split", "algorithm", "seed")))
-        protocol, name = ids.protocol.partition("~")[0], Places(RESULTS).run(ids)
-        if name in runs:
-            raise DataError(f"{file}: is the same run as {runs[name][1] / file.name}; take one of them away")
-        runs[name] = (record, file.parent)
-        data = str(about["dataset"].get("name"))
-        for what, key, said in (
-            (("scale",), ids.scale, "the two scales are published apart"),
-            (("dataset_digest", data), record.dataset_digest, f"they were trained on different data, both {data}"),
+def together(path: Path, published: Mapping[Path, RunRecord]) -> PublishedRuns:
+    """Return the runs below ``path`` that are ``published``, given as file and record, as one object.
+
+    :raises DataError: two are the same run, of two scales, or were trained on different data or partitions.
+    """
+    files: dict[str, Path] = {}
+    first: dict[tuple[Any, ...], tuple[str, Path]] = {}
+    for file, record in published.items():
+        ids = RunIds.of(record.description)
+        other = files.setdefault(DEFAULT.run(ids), file)
+        if other != file:
+            raise DataError(f"{file}: is the same run as {other}; take one of them away")
+        data = str(record.description["dataset"].get("name"))
+        dealt = data, without_label(ids.protocol), ids.split, ids.seed
+        for key, value, among, why in (
+            ("scale", ids.scale, (), "the two scales are published apart"),
+            ("dataset_digest", record.dataset_digest, (data,), f"they were trained on different data, both {data}"),
             (
-                ("partition_digest", data, protocol, ids.split, str(ids.seed)),
-                record.partition_digest,
+                *("partition_digest", record.partition_digest, dealt),
                 f"they were trained on different partitions of {ids.split}, seed {ids.seed}",
             ),
         ):
-            other, where = told.setdefault(what, (str(key), file))
-            if str(key) != other:
-                raise DataError(f"{file}: {what[0]} is {str(key)[:12]}, but {where} has {other[:12]}: {said}")
-    return Folder(path, ids.scale, runs)
+            expected, where = first.setdefault((key, *among), (value, file))
+            if value != expected:
+                raise DataError(f"{file}: {key} is {value[:12]}, but {where} has {expected[:12]}: {why}")
+    places = PublishedPlaces(str(path / "results"), folders={name: str(file.parent) for name, file in files.items()})
+    return PublishedRuns(path, ids.scale, {str(file.parent): record for file, record in published.items()}, places)
 
 
-def make_table(described: Experiment, found: Folder, name: str, out: Path) -> None:
+def make_table(described: Experiment, runs: PublishedRuns, name: str, out: Path) -> None:
     """Write the table ``name`` into ``out`` in every format, and print how it compares with the paper's."""
     from flatfed.tables import write
 
-    with compared(described, found, name) as (layout, result):
+    with compared(described, runs, name) as (layout, result):
         write.make(layout, out)
         print("\n".join(lines(result, True)))
 
 
 @contextlib.contextmanager
-def compared(described: Experiment, found: Folder, name: str) -> Iterator[tuple[TableSpec, TableResult]]:
-    """Make the cells of table ``name`` for as long as the context lasts: what ``flatfed table`` takes, and how they
-    compare with the paper's.
+def compared(
+    described: Experiment, runs: PublishedRuns, name: str
+) -> Iterator[tuple[TableSpec, verification.TableResult]]:
+    """Make the cells of table ``name`` in a folder that lasts as long as the context.
+
+    The context is the table's specification, and how its cells compare with the paper's.
 
     :raises DataError: a run is damaged or another one than its cell asks for, or there is none of the table.
     """
-    from flatfed.tables import cells, verification
-
-    made = described.cells(found.scale, name)
-    if not any(run.path in found.runs for cell in made for run in cell.runs):
-        raise DataError(f"{found.path}: holds no run of table {name}; {_held(found)}")
+    made = described.cells(runs.scale, name)
+    if not any(run.path in runs.records for cell in made for run in cell.runs):
+        raise DataError(f"{runs.path}: holds no run of table {name}; {runs.summary}")
     with tempfile.TemporaryDirectory(prefix="flatfed-published-") as folder:
         for cell in made:
-            sources, base_sources = found.sources(cell.spec.sources), found.sources(cell.spec.base_sources)
-            spec = replace(cell.spec, sources=sources, base_sources=base_sources)
-            path = Path(folder, spec.column, f"{spec.row}.json")
-            number = cells.make(spec, path)
-            # Named as under results/, so that the table is the same wherever the folder lies.
-            named = {"runs": cell.spec.sources.runs, "base_runs": cell.spec.base_sources.runs}
-            cell_files.write(path, replace(number, **named))
-        layout = described.table_spec(found.scale, name)
-        datasets = {name: replace(each, manifest=None) for name, each in layout.datasets.items()}
+            sources, base_sources = map(_undealt, (cell.spec.sources, cell.spec.base_sources))
+            path = Path(folder, cell.spec.column, f"{cell.spec.row}.json")
+            number = cells.make(replace(cell.spec, sources=sources, base_sources=base_sources), path)
+            # Runs are named as under results/, so that the table is the same wherever the published folder lies.
+            names = {run.path: DEFAULT.run(run) for run in cell.runs}
+            own, base = ([names[path] for path in paths] for paths in (number.runs, number.base_runs))
+            cell_files.write(path, replace(number, runs=own, base_runs=base))
+        layout = described.table_spec(runs.scale, name)
+        datasets = {key: replace(dataset, manifest=None) for key, dataset in layout.datasets.items()}
         layout = replace(layout, cells=folder, datasets=datasets)
         printed = {(cell.spec.column, cell.spec.row) for cell in made if cell.spec.paper}
         yield layout, verification.table(layout, printed)
 
 
-def make_figure(described: Experiment, found: Folder, name: str, out: Path) -> None:
+def _undealt(sources: Sources) -> Sources:
+    """Return what a cell reads without the partitions of its runs, which are not published."""
+    return replace(sources, partitions=[None] * len(sources.partitions))
+
+
+def make_figure(described: Experiment, runs: PublishedRuns, name: str, out: Path) -> None:
     """Draw the figure ``name`` into ``out``."""
     from flatfed import figures as drawing
 
-    wanted = described.figure(found.scale, name)
-    there = [path for path in wanted.runs if path in found.runs]
+    wanted = described.figure(runs.scale, name)
+    there = [path for path in wanted.runs if path in runs.records]
     if wanted.runs and not there:
-        raise DataError(f"{found.path}: holds no run of figure {name}; {_held(found)}")
-    of_runs = {f"{path}/{file}" for path in wanted.runs for file in (records.METRICS, records.RECORD)}
-    dealt = wanted.spec.get("made_of", {}).get("partitions", ())
-    others = [path for path in wanted.inputs if path not in of_runs and path not in dealt]
-    if absent := [path for path in others if not found.place(path).is_file()]:
-        raise DataError(f"figure {name} reads {absent[0]}, which {found.path} does not hold")
+        raise DataError(f"{runs.path}: holds no run of figure {name}; {runs.summary}")
+    of_runs = {file for run in wanted.runs.values() for file in run.files}
+    if absent := _absent([path for path in wanted.inputs if path not in of_runs], wanted.runs.values()):
+        raise DataError(
+            f"figure {name} reads {absent[0].removeprefix(f'{runs.path}/')}, which {runs.path} does not hold"
+        )
     for path in there:
-        record, folder = found.runs[path]
-        identity.check_description(str(folder / records.RECORD), record, wanted.runs[path].description)
-    drawing.make(found.placed(_uncounted(_undealt(wanted.spec))), out)
+        identity.check_description(f"{path}/{records.RECORD}", runs.records[path], wanted.runs[path].description)
+    # Data sets are counted by the records, whatever data lie on this machine; partitions are not published.
+    datasets = {key: {**dataset, "manifest": None} for key, dataset in wanted.spec["datasets"].items()}
+    spec = {**wanted.spec, "datasets": datasets}
+    if "made_of" in spec:
+        made_of = spec["made_of"]
+        spec["made_of"] = {**made_of, "partitions": [None] * len(made_of["partitions"])}
+    drawing.make(spec, out)
 
 
-def whole_table(described: Experiment, found: Folder, name: str) -> bool:
-    """Return whether all that a table reads is published; of one that reads no runs, nothing is."""
-    protocols = {column.protocol for column in described.tables[name].columns.values()}
-    if not protocols <= _protocols(found):
+def is_table_complete(described: Experiment, runs: PublishedRuns, name: str) -> bool:
+    """Return whether a table reads runs, and all that it reads is published."""
+    if not {column.protocol for column in described.tables[name].columns.values()} <= runs.protocols:
         return False
-    made = described.cells(found.scale, name)
-    return any(cell.runs for cell in made) and not any(found.absent(cell.inputs) for cell in made)
+    made = described.cells(runs.scale, name)
+    return any(cell.runs for cell in made) and not any(_absent(cell.inputs, cell.runs) for cell in made)
 
 
-def _whole_figure(described: Experiment, found: Folder, name: str) -> bool:
-    """Return whether all that a figure reads is published, and it reads runs."""
+def _is_figure_complete(described: Experiment, runs: PublishedRuns, name: str) -> bool:
+    """Return whether a figure reads runs, and all that it reads is published."""
     panels = figures.panels(described.figures[name].settings)
-    if not {entry["protocol"] for panel in panels for entry in figures.entries(panel)} <= _protocols(found):
+    if not {entry["protocol"] for panel in panels for entry in figures.entries(panel)} <= runs.protocols:
         return False
-    wanted = described.figure(found.scale, name)
-    return bool(wanted.runs) and not found.absent(wanted.inputs)
+    wanted = described.figure(runs.scale, name)
+    return bool(wanted.runs) and not _absent(wanted.inputs, wanted.runs.values())
 
 
-def _protocols(found: Folder) -> set[str | None]:
-    return {record.description["protocol"] for record, _ in found.runs.values()}
-
-
-def _held(found: Folder) -> str:
-    """Say of which protocols and scale the published runs are."""
-    return f"its {len(found.runs)} runs are of {', '.join(sorted(map(str, _protocols(found))))}, {found.scale} scale"
-
-
-def _uncounted(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a specification whose data sets are counted by the records, whatever data lie on this machine."""
-    return {**spec, "datasets": {name: {**about, "manifest": None} for name, about in spec["datasets"].items()}}
-
-
-def _undealt(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a figure's specification without the partitions of its runs, which are not published."""
-    if "made_of" not in spec:
-        return spec
-    made_of = spec["made_of"]
-    return {**spec, "made_of": {**made_of, "partitions": [None] * len(made_of["partitions"])}}
-
-
-def _beside(run: Path) -> Path:
-    """Return where the analyses of a published run lie: under ``analysis`` in place of ``runs``."""
-    parts = list(run.parts)
-    if "runs" in parts:
-        parts[len(parts) - 1 - parts[::-1].index("runs")] = "analysis"
-    return Path(*parts)
+def _absent(inputs: Iterable[str], runs: Iterable[Run]) -> list[str]:
+    """Return which ``inputs`` of a cell or figure are not there; the partitions of its ``runs`` are not needed."""
+    partitions = {run.partition for run in runs}
+    return [path for path in inputs if path not in partitions and not Path(path).is_file()]

@@ -6,21 +6,23 @@ import argparse
 import csv
 import sys
 from pathlib import Path
-from typing import Any
 
 from flatfed import algorithms, gpus, models
 from flatfed.commands import kinds, run_record
 from flatfed.data import manifest as manifests
 from flatfed.errors import DataError
-from flatfed.runs import record as records
 from flatfed.runs.places import DEFAULT
-from flatfed.runs.record import RunRecord
+from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RunRecord
 
 #: Exit status where the metrics are not the same.
 DIFFERS = 1
 
-#: The column of metrics.csv that is of a clock.
+#: The column of metrics.csv that comes from a clock.
 CLOCK = "seconds"
+
+#: A line of metrics.csv: column -> text.
+Line = dict[str, str]
+
 DETAIL = """\
 Deals the data set as the record says, trains with the same executor, device and number of threads, and
 compares metrics.csv with the one beside the record, clocks aside. Says first what is not as it was: code,
@@ -60,22 +62,18 @@ def run(options: argparse.Namespace) -> int:
     algorithms.load(description["update"]["name"])
     models.card(description["model"]["name"])
     device = gpus.demanded(options.device or record.device)
-    place = {"device": device, "threads": options.threads or record.threads}
     refuse_place(options.record, options.out)
-    lines = next((name for name in record.files or () if name.endswith(".csv")), records.METRICS)
-    metrics = options.record.parent / lines
+    metrics = options.record.parent / (LINES_SO_FAR if LINES_SO_FAR in (record.files or ()) else METRICS)
     before = comparable(metrics, record, options.rounds)
     check(record, dataset, weights)
-    for line in changed(record, place["device"]):
-        print(line, file=sys.stderr)
+    for change in changes(record, device):
+        print(change, file=sys.stderr)
 
     from flatfed.runs import lock
 
     with lock.held(options.out):
-        after = _train(options, record, dataset, weights, place)
-    if options.rounds is not None:
-        after = [line for line in after if int(line["round"]) <= options.rounds]
-    return compared(before, after, metrics, options.out)
+        after = _train(options, record, dataset, weights, device)
+    return compare(before, first_rounds(after, options.rounds), metrics, options.out / METRICS)
 
 
 def refuse_place(record: Path, out: Path) -> None:
@@ -86,37 +84,42 @@ def refuse_place(record: Path, out: Path) -> None:
     homes = {record.parent.resolve(), record.resolve().parent}
     if out.resolve() in homes:
         raise DataError(f"--out {out}: there lies the run that is to be compared with; a folder of its own is wanted")
-    if (out / records.RECORD).exists():
+    if (out / RECORD).exists():
         raise DataError(f"--out {out}: a finished run lies there; give another folder, or remove it")
 
 
-def comparable(metrics: Path, record: RunRecord, rounds: int | None) -> list[dict[str, str]]:
+def first_rounds(lines: list[Line], rounds: int | None) -> list[Line]:
+    """Return the ``lines`` of the first ``rounds``, all where that is None."""
+    return [line for line in lines if rounds is None or int(line["round"]) <= rounds]
+
+
+def comparable(metrics: Path, record: RunRecord, rounds: int | None) -> list[Line]:
     """Return the lines of ``metrics`` to compare with, those of the first ``rounds`` where that is given.
 
     :raises DataError: they are not there, or fewer rounds than are to be made.
     """
-    whole, diverged = record.description["rounds"], record.diverged_at
+    total, diverged_at = record.description["rounds"], record.diverged_at
     if not metrics.is_file():
-        raise DataError(f"{metrics} is not there to compare with; it belongs beside the run.json")
-    if rounds is not None and rounds > whole:
-        raise DataError(f"--rounds {rounds}: the run has {whole}")
+        raise DataError(f"{metrics} is not there to compare with; it belongs beside the {RECORD}")
+    if rounds is not None and rounds > total:
+        raise DataError(f"--rounds {rounds}: the run has {total}")
     if warning := record.check_files(metrics.parent, metrics.name):
         print(warning, file=sys.stderr)
     lines = _lines(metrics)
     last = int(lines[-1]["round"]) if lines else 0
-    if last < (rounds or whole) and (rounds is not None or diverged is None):
-        end = f" (it diverged in round {diverged})" if diverged is not None else ""
+    if last < (rounds or total) and (rounds is not None or diverged_at is None):
+        end = f" (it diverged in round {diverged_at})" if diverged_at is not None else ""
         hint = f"; --rounds {last} makes and compares those" if last else ""
-        raise DataError(f"{metrics}: ends with round {last} of {whole}{end}: nothing to hold more against{hint}")
-    kept = [line for line in lines if rounds is None or int(line["round"]) <= rounds]
-    if not kept and diverged is None:
+        raise DataError(f"{metrics}: ends with round {last} of {total}{end}: nothing to hold more against{hint}")
+    kept = first_rounds(lines, rounds)
+    if not kept and diverged_at is None:
         first = lines[0]["round"]
         raise DataError(f"--rounds {rounds}: the first round that was evaluated is {first}; as many at least")
     return kept
 
 
-def _lines(metrics: Path) -> list[dict[str, str]]:
-    """Return the lines of a metrics.csv, column -> text; DataError where it is none, or cut."""
+def _lines(metrics: Path) -> list[Line]:
+    """Return the lines of a metrics.csv; DataError where it is none, or cut."""
     try:
         with open(metrics, newline="", encoding="utf-8") as file:
             lines = list(csv.DictReader(file))
@@ -128,12 +131,8 @@ def _lines(metrics: Path) -> list[dict[str, str]]:
 
 
 def _train(
-    options: argparse.Namespace,
-    record: RunRecord,
-    dataset: Path,
-    weights: Path | None,
-    place: dict[str, Any],
-) -> list[dict[str, str]]:
+    options: argparse.Namespace, record: RunRecord, dataset: Path, weights: Path | None, device: str
+) -> list[Line]:
     """Deal ``dataset`` as the ``record`` says, train its run in ``options.out`` and return its metrics."""
     from flatfed.data import partition
     from flatfed.engine.job.train import train
@@ -143,12 +142,18 @@ def _train(
     partition.make({**description["partition"], "seed": description["seed"]}, dataset, dealt)
     if partition.load(dealt).digest != record.partition_digest:
         raise DataError(f"{dealt}: not the partition of {options.record}: other code deals otherwise")
-    wanted = {**description, "executor": {**description["executor"], place["device"]: record.executor}}
-    code = provenance.run_digest(description)
-    whole = train(
-        wanted, dataset, dealt, options.out, code_digest=code, weights=weights, stop_after=options.rounds, **place
+    finished = train(
+        {**description, "executor": {**description["executor"], device: record.executor}},
+        dataset,
+        dealt,
+        options.out,
+        code_digest=provenance.run_digest(description),
+        weights=weights,
+        stop_after=options.rounds,
+        device=device,
+        threads=options.threads or record.threads,
     )
-    return _lines(options.out / (records.METRICS if whole else records.LINES_SO_FAR))
+    return _lines(options.out / (METRICS if finished else LINES_SO_FAR))
 
 
 def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
@@ -165,8 +170,8 @@ def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
             raise DataError(f"{weights}: not the weights that the run began with (weights_digest)")
 
 
-def changed(record: RunRecord, device: str) -> list[str]:
-    """Return a line for everything that is not as when the run was made, though it may decide the last digits."""
+def changes(record: RunRecord, device: str) -> list[str]:
+    """Return a line for everything that may decide the last digits and is not as it was when the run was made."""
     from flatfed.engine.job import machine
     from flatfed.runs import provenance
 
@@ -185,39 +190,38 @@ def changed(record: RunRecord, device: str) -> list[str]:
     return lines
 
 
-def compared(before: list[dict[str, str]], after: list[dict[str, str]], metrics: Path, out: Path) -> int:
-    """Print how the lines of ``metrics`` from ``before`` compare with those made now in ``out``; return 0 where they
-    are the same in every column that ``before`` has, clocks aside."""
-    now, columns = out / "metrics.csv", [name for name in (before or [{}])[0] if name != CLOCK]
-    news = [name for name in (after or [{}])[0] if name not in (*columns, CLOCK)]
-    same = next((k for k, lines in enumerate(zip(before, after, strict=False)) if not _same(*lines, columns)), None)
-    left_out = f"; not compared: {', '.join([CLOCK, *news])}"
-    if same is None and len(before) == len(after):
+def compare(before: list[Line], after: list[Line], metrics: Path, now: Path) -> int:
+    """Print how the lines ``before``, of the file ``metrics``, compare with those made now; return the exit status.
+
+    It is 0 where they are the same in every column that ``before`` has, clocks aside. ``now`` is the file that a
+    finished run has.
+    """
+    columns = [name for name in (before or [{}])[0] if name != CLOCK]
+    new = [name for name in (after or [{}])[0] if name not in (*columns, CLOCK)]
+    pairs = list(zip(before, after, strict=False))
+    differing = [[name for name in columns if was[name] != made.get(name)] for was, made in pairs]
+    first = next((place for place, names in enumerate(differing) if names), len(pairs))
+    left_out = f"; not compared: {', '.join([CLOCK, *new])}"
+    if first == len(before) == len(after):
         print(f"{now}: all {len(after)} lines are those of {metrics}, digit for digit")
         print(f"compared: {', '.join(columns)}{left_out}")
         return 0
-    both = min(len(before), len(after))
-    first = max(before, after, key=len)[both if same is None else same]["round"]
-    print(f"{now}: differs from {metrics} from round {first} on{_end(before, after)}")
-    if same is None:
-        print(f"the {both} lines before are the same; {len(before)} were there, {len(after)} were made")
+    round_ = max(before, after, key=len)[first]["round"]
+    print(f"{now}: differs from {metrics} from round {round_} on{_accuracies_at_the_end(before, after)}")
+    if first == len(pairs):
+        print(f"the {first} lines before are the same; {len(before)} were there, {len(after)} were made")
     else:
-        differing = [name for name in columns if not _same(before[same], after[same], [name])]
-        print(f"in that round differ: {', '.join(differing)}; compared: {', '.join(columns)}{left_out}")
+        print(f"in that round differ: {', '.join(differing[first])}; compared: {', '.join(columns)}{left_out}")
     return DIFFERS
 
 
-def _same(was: dict[str, str], is_: dict[str, str], columns: list[str]) -> bool:
-    return all(name in is_ and was[name] == is_[name] for name in columns)
-
-
-def _end(before: list[dict[str, str]], after: list[dict[str, str]]) -> str:
-    """Say what the unseen images' accuracy is at the end, then and now."""
+def _accuracies_at_the_end(before: list[Line], after: list[Line]) -> str:
+    """Return what the accuracy on unseen images is at the end, then and now; "" where it is not known."""
     if not before or not after:
         return ""
-    both = before[-1].keys() & after[-1].keys()
-    name = next((key for key in ("test_accuracy", "validation_accuracy") if key in both), None)
-    if name is None:
-        return ""
-    was, is_ = (float(lines[-1][name]) for lines in (before, after))
-    return f"; {name.replace('_', ' ')} {is_:.4f} at the end, it was {was:.4f}"
+    was, is_ = before[-1], after[-1]
+    for name in ("test_accuracy", "validation_accuracy"):
+        if name in was and name in is_:
+            words = name.replace("_", " ")
+            return f"; {words} {float(is_[name]):.4f} at the end, it was {float(was[name]):.4f}"
+    return ""

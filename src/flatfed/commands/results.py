@@ -1,9 +1,8 @@
-"""``flatfed results``: the page of what comes out at the papers' own settings, from runs that are finished or not."""
+"""``flatfed results``: a page of results at the papers' own settings, from runs that are finished or not."""
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import time
 from collections.abc import Iterable
@@ -12,18 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.commands import arguments, kinds, published
+from flatfed.commands.published import PublishedRuns
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import Experiment
 from flatfed.figures import targets
 from flatfed.files import check_place, digest_json
+from flatfed.papers.quantity import TEST
 from flatfed.runs import identity
 from flatfed.runs import record as records
-from flatfed.runs.record import RunRecord
+from flatfed.runs.places import without_label
+from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RECORD_SO_FAR, RunRecord
 from flatfed.tables import made_of, own_setting, results_page
 from flatfed.tables.own_setting import Outcome, Trained
 from flatfed.tables.readings import hold_rounds, read_metrics
+from flatfed.tables.results_page import SmallerSetting
 
-#: Keys of a description that are no set-up of a table's, or its rows' own.
+#: Keys of a description that do not belong to a table's set-up, or are its rows' own.
 NOT_SET_UP = ("protocol", "split", "algorithm", "seed", "update.", "evaluation.")
 
 DETAIL = """\
@@ -54,107 +57,106 @@ def run(options: argparse.Namespace) -> None:
     if options.out.suffix != ".md":
         raise DataError(f"--out {options.out}: a file that ends in .md is wanted; the picture lies beside it")
     check_place(options.out)
-    found = gathered(options.folders)
-    described = published.described_for(found, options.config)
-    runs = [measured_by(described, run) for run in once(trained(*one) for one in found.runs.values())]
-    made = outcomes(described, runs)
-    smaller = at_a_smaller_setting(described, found)
-    if not made and not smaller:
+    gathered = gather(options.folders)
+    described = published.described_for(gathered, options.config)
+    runs = [trained(described, record, Path(folder)) for folder, record in gathered.records.items()]
+    refuse_twins(runs)
+    outcomes = outcomes_of(described, runs)
+    smaller = at_a_smaller_setting(described, gathered)
+    if not outcomes and not smaller:
         raise DataError(
-            f"{found.path}: {len(runs)} runs, and none of a setting of which a table of config/tables prints a number"
+            f"{gathered.path}: {len(runs)} runs, "
+            "and none of a setting of which a table of config/tables prints a number"
         )
-    panels = drawn(described, made)
+    panels = panels_of(described, outcomes)
     picture = options.out.with_suffix(".png") if panels else None
-    sums = made_of.without_sums([record for record, _ in found.runs.values()])
-    results_page.write(made, smaller, options.out, picture.name if picture else None, sums)
+    without_sums = made_of.without_sums(list(gathered.records.values()))
+    results_page.write(outcomes, smaller, options.out, picture.name if picture else None, without_sums)
     if picture:
         text = options.out.read_text(encoding="utf-8").replace(f"({picture.name})", "()")
         targets.make(panels, picture, digest_json(text))
-    print(f"{options.out}: {results_page.verdict(made)}")
+    print(f"{options.out}: {results_page.verdict(outcomes)}")
 
 
-def measured_by(described: Experiment, run: Trained) -> Trained:
-    """Return ``run`` with the accuracy that its protocol reads, where the protocol is known and the run has it."""
-    protocol = described.catalog.protocols.get(run.ids[0])
-    name = described.accuracy("paper", protocol.id) if protocol else run.accuracy
-    return replace(run, accuracy=name) if name in run.history else run
-
-
-def gathered(folders: Iterable[Path]) -> published.Folder:
+def gather(folders: Iterable[Path]) -> PublishedRuns:
     """Return the runs of paper scale in ``folders``, finished or not, at any depth; tuning's are no results.
 
     :raises DataError: there are none, one is damaged or not where its record says, or two do not belong together.
     """
     files: dict[Path, None] = {}
     for folder in folders:
-        inside = [file for name in (records.RECORD, records.RECORD_SO_FAR) for file in sorted(folder.rglob(name))]
-        files |= dict.fromkeys(file for file in inside if not _beside(file, folder))
-    found = {}
+        inside = [file for name in (RECORD, RECORD_SO_FAR) for file in sorted(folder.rglob(name))]
+        files |= dict.fromkeys(file for file in inside if _is_result(file.parent.relative_to(folder)))
+    results = {}
     for file in files:
-        if file.name == records.RECORD_SO_FAR and file.with_name(records.RECORD) in found:
+        if file.name == RECORD_SO_FAR and _is_finished(file.parent):
             continue  # left over
-        record = published.known(file)
+        record = published.read_record(file)
         record.require(("device", "threads", "host", "seconds"), file)
         if record.description["scale"] == "paper":
-            found[file] = record
+            results[file] = record
     where = Path(", ".join(map(str, folders)))
-    if not found:
-        names = f"{records.RECORD} or {records.RECORD_SO_FAR}"
-        raise DataError(f"{where}: no {names} of a run at paper scale in there")
-    return published.of(where, found)
+    if not results:
+        raise DataError(f"{where}: no {RECORD} or {RECORD_SO_FAR} of a run at paper scale in there")
+    return published.together(where, results)
 
 
-def _beside(file: Path, folder: Path) -> bool:
-    """Return whether a record is no result: of a run that was replaced, in a hidden folder, or of tuning."""
-    inner = file.parent.relative_to(folder).parts
-    return "tuning" in inner or any(part.startswith(".") for part in inner)
+def _is_result(folder: Path) -> bool:
+    """Return whether a run is a result: not one of tuning, nor one that was replaced and lies in a hidden folder."""
+    return "tuning" not in folder.parts and not any(part.startswith(".") for part in folder.parts)
 
 
-def trained(record: RunRecord, folder: Path) -> Trained:
-    """Return the run of ``record`` with its lines.
+def _is_finished(folder: Path) -> bool:
+    return (folder / RECORD).is_file()
+
+
+def trained(described: Experiment, record: RunRecord, folder: Path) -> Trained:
+    """Return the run of ``record`` with its lines and, where its protocol is known, the accuracy that this reads.
 
     :raises DataError: its lines are not those that the record was written with.
     """
-    name = records.METRICS if _finished(folder) else records.LINES_SO_FAR
+    name = METRICS if _is_finished(folder) else LINES_SO_FAR
     try:
-        return _trained(record, folder, name)
+        history = _history(record, folder, name)
     except DataError:
-        if name == records.METRICS:
+        if name == METRICS:
             raise
-    time.sleep(1)  # it is being trained: its lines were replaced, and its record not yet
-    return _trained(records.read(folder / records.RECORD_SO_FAR), folder, name)
+        time.sleep(1)  # it is being trained: its lines were replaced, and its record not yet
+        record = records.read(folder / RECORD_SO_FAR)
+        history = _history(record, folder, name)
+    run = Trained(record, history, str(folder))
+    protocol = described.catalog.protocols.get(run.ids.protocol)
+    accuracy = described.accuracy("paper", protocol.id) if protocol else run.accuracy
+    return replace(run, accuracy=accuracy) if accuracy in history else run
 
 
-def _trained(record: RunRecord, folder: Path, name: str) -> Trained:
+def _history(record: RunRecord, folder: Path, name: str) -> dict[str, list[float]]:
+    """Return all columns of the file ``name`` in ``folder``, held against the ``record``."""
     record.check_files(folder, name)
-    with open(folder / name, newline="", encoding="utf-8") as file:
-        columns = next(csv.reader(file), [])
-    history = read_metrics(folder / name, tuple(dict.fromkeys(("round", "test_accuracy", *columns))))
+    history = read_metrics(folder / name, ("round", TEST), every=True)
     hold_rounds(folder, record, history, name)
-    return Trained(record, history, str(folder))
+    return history
 
 
-def once(runs: Iterable[Trained]) -> list[Trained]:
-    """Return ``runs``; DataError where two are the same one: of one setting, seed and precision, under two names."""
-    there: dict[tuple[Any, ...], Trained] = {}
+def refuse_twins(runs: Iterable[Trained]) -> None:
+    """Raise DataError where two runs are the same: of one setting, seed and precision, under two names."""
+    first: dict[tuple[Any, ...], Trained] = {}
     for run in runs:
-        other = there.setdefault((run.ids, run.setting, run.precision), run)
+        other = first.setdefault((run.ids, run.setting, run.precision), run)
         if other is not run:
             raise DataError(
                 f"{run.folder}: is the same run as {other.folder}, under another name; take one of them away"
             )
-    return list(there.values())
 
 
-def outcomes(described: Experiment, runs: list[Trained]) -> list[Outcome]:
-    """Return what ``runs`` make of every table of the papers that is of their set-ups."""
-    protocols = {run.ids[0] for run in runs}
+def outcomes_of(described: Experiment, runs: list[Trained]) -> list[Outcome]:
+    """Return the outcomes of ``runs`` in all tables of the papers that have their set-ups."""
+    protocols = {run.ids.protocol for run in runs}
     cells = []
     for name, table in described.tables.items():
-        of = {key: column.protocol.partition("~")[0] for key, column in table.columns.items() if column.protocol}
         if table.settings.get("compare", "values") != "values" or table.reference is None:
             continue
-        chosen = [column for column, protocol in of.items() if protocol in protocols]
+        chosen = [key for key, column in table.columns.items() if without_label(column.protocol or "") in protocols]
         if not chosen:
             continue
         layout = described.table_spec("paper", name, chosen)
@@ -168,72 +170,60 @@ def outcomes(described: Experiment, runs: list[Trained]) -> list[Outcome]:
     return list(own_setting.outcomes(cells, runs))
 
 
-def drawn(described: Experiment, made: list[Outcome]) -> list[targets.Panel]:
-    """Return the panels of the picture: the set-ups of which rounds to a target were counted."""
-    found: dict[tuple[str, str], targets.Panel] = {}
+def panels_of(described: Experiment, outcomes: list[Outcome]) -> list[targets.Panel]:
+    """Return the panels of the picture: one for each set-up in which rounds to a target were counted."""
+    panels: dict[tuple[str, str], targets.Panel] = {}
     counted: set[tuple[Any, ...]] = set()
-    for one in made:
-        if one.cell.metric != "rounds_to_target" or one.quantity in counted:
+    for outcome in outcomes:
+        if outcome.cell.metric != "rounds_to_target" or outcome.quantity in counted:
             continue
-        counted.add(one.quantity)
-        about = one.runs[0].description
-        if one.runs[0].ids[:2] not in found:
+        counted.add(outcome.quantity)
+        about, ids = outcome.runs[0].description, outcome.runs[0].ids
+        if (ids.protocol, ids.split) not in panels:
             data = described.catalog.datasets[about["dataset"]["name"]]["label"]
-            split = ", ".join(described.catalog.splits[about["split"]]["label"])
+            split = ", ".join(described.catalog.splits[ids.split]["label"])
             title = f"{data}, {split}, {about['partition']['clients']} clients"
-            found[one.runs[0].ids[:2]] = targets.Panel(title, [], [])
-        panel = found[one.runs[0].ids[:2]]
-        panel.targets.append(one)
-        label = f"{described.catalog.algorithms[about['algorithm']]['label']} ({one.precision})"
+            panels[ids.protocol, ids.split] = targets.Panel(title, [], [])
+        panel = panels[ids.protocol, ids.split]
+        panel.targets.append(outcome)
+        label = f"{described.catalog.algorithms[ids.algorithm]['label']} ({outcome.precision})"
         there = {run.folder for _, run in panel.runs}
-        panel.runs.extend((label, run) for run in one.runs if run.folder not in there)
-    return list(found.values())
+        panel.runs.extend((label, run) for run in outcome.runs if run.folder not in there)
+    return list(panels.values())
 
 
-def at_a_smaller_setting(described: Experiment, found: published.Folder) -> list[dict[str, Any]]:
-    """Return of each table whose rows are compared by order alone, and of which ``found`` holds runs, how they do.
-
-    ``table``, ``title``, ``paper``; ``runs`` of it, ``there`` how many; ``differs``: (key, here, at the paper's
-    setting); ``result``, of :mod:`flatfed.tables.verification`, None where not all runs are there.
-    """
-    made = []
+def at_a_smaller_setting(described: Experiment, runs: PublishedRuns) -> list[SmallerSetting]:
+    """Return each table of which ``runs`` are there and whose rows are compared by order alone."""
+    smaller = []
     for name, table in described.tables.items():
         if table.settings.get("compare") != "ordering" or table.reference is None:
             continue
         paths = {run.path for run in described.table_runs("paper", name)}
-        there = [path for path in paths if path in found.runs and _finished(found.runs[path][1])]
+        there = [path for path in paths if path in runs.records and _is_finished(Path(path))]
         if not there:
             continue
-        layout = described.table_spec("paper", name)
-        told = {
-            **{key: getattr(layout, key) for key in ("table", "title", "paper")},
-            **{"runs": len(paths), "there": len(there), "differs": _differs(described, name), "result": None},
-        }
-        if published.whole_table(described, found, name):
-            with published.compared(described, found, name) as (_, result):
-                told["result"] = result
-        made.append(told)
-    return made
+        layout, outcomes = described.table_spec("paper", name), None
+        if published.is_table_complete(described, runs, name):
+            with published.compared(described, runs, name) as (_, result):
+                outcomes = result.outcomes()
+        about, differs = (layout.table, layout.title, layout.paper), _differences(described, name)
+        smaller.append(SmallerSetting(*about, runs=len(paths), there=len(there), differs=differs, outcomes=outcomes))
+    return smaller
 
 
-def _finished(folder: Path) -> bool:
-    return (folder / records.RECORD).is_file()
-
-
-def _differs(described: Experiment, name: str) -> list[tuple[str, str, str]]:
-    """Return in what the set-ups of a table's columns differ from those of the protocols that they are variants of."""
-    table, found = described.tables[name], {}
+def _differences(described: Experiment, name: str) -> list[tuple[str, str, str]]:
+    """Return how the set-ups of a table's columns differ from those of the plain protocols: key, here, there."""
+    table, differs = described.tables[name], {}
     row = next(iter(table.entries.values())).algorithm
     for column in table.columns.values():
         seed = described.seeds("paper", column.protocol)[0]
-        plain = column.protocol.partition("~")[0]
         try:
-            papers = described.run("paper", plain, column.split, row, seed).description
+            plain = described.run("paper", without_label(column.protocol), column.split, row, seed).description
         except ConfigError:  # a split that is the variant's alone
-            found["split"] = ("split", column.split, "none such")
+            differs["split"] = ("split", column.split, "none such")
             continue
         here = described.run("paper", column.protocol, column.split, row, seed).description
-        for key, ours, theirs in identity.differences(identity.deciding_values(here), identity.deciding_values(papers)):
+        for key, ours, theirs in identity.differences(identity.deciding_values(here), identity.deciding_values(plain)):
             if not key.startswith(NOT_SET_UP):
-                found[key, str(ours)] = (key, *("–" if one is None else json.dumps(one) for one in (ours, theirs)))
-    return list(found.values())
+                differs[key, str(ours)] = (key, *("–" if each is None else json.dumps(each) for each in (ours, theirs)))
+    return list(differs.values())

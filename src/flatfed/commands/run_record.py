@@ -1,4 +1,4 @@
-"""The record of a run, run.json, as the commands read it that make something of a run by hand."""
+"""The record of a finished run, read for the commands that are given a run by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flatfed.runs import description, identity
 from flatfed.runs import record as records
 from flatfed.runs.record import RunRecord
 
-#: What the commands read of a record beside what every one says.
+#: Fields that these commands read and that records of early versions lack.
 NEEDED = ("description_digest", "code_digest", "executor", "device", "threads", "versions", "host")
 HOST = {"processor": (str, None), "gpu": (str, None)}
 

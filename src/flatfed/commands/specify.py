@@ -1,4 +1,4 @@
-"""``flatfed specify``: what the report holds, as a file: with every table it is longer than a shell takes."""
+"""``flatfed specify``: the specification of the report as a file, because it can be too long for a command line."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 #: States of runs and cells, and how a cell of each is drawn; a cell is in the first state that any of its runs is in.
 SIGNS = {"failed": "!", "running": ">", "stopped": "=", "waiting": ".", "diverged": "x", "done": "#"}
 
-#: States of what is there; a training that diverged is, up to the round in which it did.
+#: States of what has been made; a training that diverged has been, up to that round.
 MADE = {"diverged", "done"}
 
-#: A training of another host that has said nothing for so long, in seconds, and for three rounds, gives no sign of
-#: life. On this host, and where locks go over the network, its lock is asked.
+#: A training on another host counts as stopped when it has written nothing for so many seconds and for three rounds.
+#: On this host, and where locks work over the network, its lock tells.
 QUIET = 600.0
 
-#: States listed one by one at the end, at most so many of each.
+#: How many jobs of each state are listed at the end, at most.
 LISTED = 12
 
 #: What the last line of a log says: a round (see flatfed.engine.job.progress), an error, or that it was told to stop.
@@ -44,16 +44,31 @@ ENDED = re.compile(r"(done in|diverged at round) ")
 
 @dataclass(frozen=True)
 class State:
-    """``name`` one of ``SIGNS``; ``said`` the last line of the ``log``; ``rounds`` that are behind the run, about.
+    """The state of a run or cell: ``name`` is one of ``SIGNS``, ``words`` are the last line of its ``log``.
 
-    ``pace``: seconds of one of its rounds, where it runs and has made one.
+    ``rounds``: how many are done, about. ``pace``: seconds of one of its rounds, where it runs and has made one.
     """
 
     name: str
-    said: str = ""
+    words: str = ""
     log: str = ""
     rounds: int = 0
     pace: float | None = None
+
+
+@dataclass(frozen=True)
+class LogEnd:
+    """How a log ends: its last ``line``, when it was ``written`` (seconds since 1970), the last round it speaks of."""
+
+    log: str = ""
+    line: str = ""
+    written: float = 0.0
+    rounds: int = 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether the job ended in an error."""
+        return bool(ERROR.match(self.line)) and not STOPPED.search(self.line)
 
 
 SIGNED = ", ".join(f"{sign} {name}" for name, sign in SIGNS.items())
@@ -81,10 +96,12 @@ def add(sub: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the state of the tables that the command line asks for.
 
-    :raises ConfigError: there is no such table.
     A run whose record is damaged has failed; other records that are damaged are named on stderr.
+
+    :raises ConfigError: there is no such table.
     """
-    from flatfed.commands import configuration, plan
+    from flatfed.commands import configuration
+    from flatfed.commands.plan_costs import known_costs
     from flatfed.experiment import selection
 
     experiment = configuration.load(options.config)
@@ -94,127 +111,134 @@ def run(options: argparse.Namespace) -> None:
         print(line, file=sys.stderr)
     tables = {name: experiment.cells(scale, name, columns) for name, columns in asked}
     runs = {run.path: run for cells in tables.values() for cell in cells for run in cell.runs}
-    now = time.time()
-    states = {path: state(run, now) for path, run in runs.items()}
-    failed = {path: found for path, run in runs.items() if states[path].name == "waiting" and (found := before(run))}
-    states |= failed
-    marked = {cell.path: of_cell(cell, states) for cells in tables.values() for cell in cells}
+    states = states_of(runs.values())
+    cell_states = {cell.path: cell_state(cell, states) for cells in tables.values() for cell in cells}
     for name, cells in tables.items():
-        print("\n".join(lines(f"{name}, {scale} scale", cells, marked)))
-        print("\n".join(drawn(experiment, name, cells, marked)))
-    needed = [run for path, run in runs.items() if states[path].name not in MADE]
-    costs, left_out = plan.known(experiment, scale)
-    hours = left(needed, states, costs) if runs else ["they need no runs"]
-    print("\n".join([*listed([*states.values(), *marked.values()]), *hours]))
-    named = tuple(f"{path}/" for path, found in states.items() if found.name == "failed")
+        print(summary(f"{name}, {scale} scale", cells, cell_states))
+        print("\n".join(drawn(experiment, name, cells, cell_states)))
+    unfinished = [run for path, run in runs.items() if states[path].name not in MADE]
+    costs, left_out = known_costs(experiment, scale)
+    hours = left(unfinished, states, costs) if runs else "they need no runs"
+    print("\n".join([*listed([*states.values(), *cell_states.values()]), hours]))
+    failed = tuple(f"{path}/" for path, job in states.items() if job.name == "failed")
     for line in left_out:
-        if not line.startswith(named):
+        if not line.startswith(failed):
             print(line, file=sys.stderr)
+
+
+def states_of(runs: Collection[Run]) -> dict[str, State]:
+    """Return the state of each run by its path; one that waits for data whose job failed has failed, too."""
+    now = time.time()
+    states = {run.path: state(run, now) for run in runs}
+    waiting = [run for run in runs if states[run.path].name == "waiting"]
+    return states | {run.path: failed for run in waiting if (failed := failure_before(run))}
 
 
 def state(run: Run, now: float) -> State:
     """Return the state of ``run`` at the time ``now`` (seconds since 1970), from its folder and its log."""
-    from flatfed.commands import plan
+    from flatfed.commands import plan_needs
     from flatfed.engine.job import progress
     from flatfed.runs import lock
     from flatfed.runs import record as records
 
     folder, at = Path(run.path), progress.read(Path(run.path))
     held = lock.is_held(folder)
-    there = "" if held else plan.state(run)
+    there = "" if held else plan_needs.state(run)
     if there == "damaged":
-        said = f"{folder / 'run.json'}: not the record of a run; delete it, and the run is made again"
-        return State("failed", said, str(folder))
+        words = f"{run.record}: not the record of a run; delete it, and the run is made again"
+        return State("failed", words, run.path)
     if there == "finished":
-        broke = records.read_finished(folder).diverged_at
-        return State("done") if broke is None else State("diverged", f"{run.path}: in round {broke}", str(folder))
-    own = Path(run.log("train"))
-    said, log, written, done = last(own, own.with_name("seeds.log"))
+        diverged_at = records.read_finished(folder).diverged_at
+        if diverged_at is None:
+            return State("done")
+        return State("diverged", f"{run.path}: in round {diverged_at}", run.path)
+    end = log_end(run.log("train"), run.places.log("train", run.scale, f"{run.row}/seeds"))
     if at is not None:
-        elsewhere = at["host"] != socket.gethostname()
+        written = end.written
         with contextlib.suppress(FileNotFoundError):  # it has just ended
             written = (folder / progress.STATE).stat().st_mtime
-        alive = held or (elsewhere and now - written < max(QUIET, 3 * (at["pace"] or 0.0)))
-        if alive or not ERROR.match(said):
-            said = f"{at['run']}: {progress.told(at)}"
-            return State("running" if alive else "stopped", said, log, at["round"], at["pace"] if alive else None)
+        elsewhere = at["host"] != socket.gethostname()
+        alive = held or (elsewhere and now - written < quiet(at["pace"]))
+        if alive or not ERROR.match(end.line):
+            words, pace = f"{at['run']}: {progress.told(at)}", at["pace"] if alive else None
+            return State("running" if alive else "stopped", words, end.log, at["round"], pace)
     if held:
-        return State("running", said or f"{run.path}: begins", log, done)
-    if not log or (at is None and ENDED.search(said)):  # the log of a run whose results were taken away
+        return State("running", end.line or f"{run.path}: begins", end.log, end.rounds)
+    if not end.log or (at is None and ENDED.search(end.line)):  # the log of a run whose results were taken away
         return State("waiting")
-    if ERROR.match(said) and not STOPPED.search(said):
-        return State("failed", said, log, done)
-    found = ROUND.search(said)
-    quiet = max(QUIET, 3 * float(found["pace"])) if found else QUIET
-    return State("running" if now - written < quiet and not STOPPED.search(said) else "stopped", said, log, done)
+    if end.failed:
+        return State("failed", end.line, end.log, end.rounds)
+    round_ = ROUND.search(end.line)
+    alive = now - end.written < quiet(float(round_["pace"]) if round_ else None) and not STOPPED.search(end.line)
+    return State("running" if alive else "stopped", end.line, end.log, end.rounds)
 
 
-def last(*logs: Path) -> tuple[str, str, float, int]:
-    """Return of the newest of ``logs``: its last line, its name, when it was written (seconds since 1970), and the
-    last round that it speaks of; ("", "", 0, 0) where there is none."""
-    found = []
-    for log in logs:
+def quiet(pace: float | None) -> float:
+    """Return for how many seconds a training may write nothing if its rounds take ``pace`` seconds."""
+    return max(QUIET, 3 * (pace or 0.0))
+
+
+def log_end(*logs: str) -> LogEnd:
+    """Return how the newest of ``logs`` ends."""
+    texts = []
+    for log in map(Path, logs):
         with contextlib.suppress(OSError):
-            found.append((log.stat().st_mtime, log, log.read_text(encoding="utf-8", errors="replace")))
-    if not found:
-        return "", "", 0.0, 0
-    written, log, text = max(found)
+            texts.append((log.stat().st_mtime, str(log), log.read_text(encoding="utf-8", errors="replace")))
+    if not texts:
+        return LogEnd()
+    written, log, text = max(texts)
     rounds = [int(match["done"]) for match in ROUND.finditer(text)]
-    return last_line(text), str(log), written, rounds[-1] if rounds else 0
+    return LogEnd(log, last_line(text), written, rounds[-1] if rounds else 0)
 
 
-def failure(*logs: Path) -> State | None:
-    """Return the state of a job whose ``logs`` end in an error, None where none does."""
-    for log in logs:
-        said, name, _, _ = last(log)
-        if ERROR.match(said) and not STOPPED.search(said):
-            return State("failed", said, name)
-    return None
+def failure(logs: Iterable[str]) -> State | None:
+    """Return the state of a job one of whose ``logs`` ends in an error, None where none does."""
+    ends = map(log_end, logs)
+    return next((State("failed", end.line, end.log) for end in ends if end.failed), None)
 
 
-def before(run: Run) -> State | None:
+def failure_before(run: Run) -> State | None:
     """Return the failure of what ``run`` waits for: its data, its partition, its pre-trained weights."""
-    log, named = run.places.log, run.description["model"].get("weights")
+    log = run.places.log
     needs = [
         (run.manifest, log("fetch", run.dataset)),
         (run.partition, log("partition", run.scale, f"{run.protocol}/{run.split}/seed{run.seed}")),
-        *([(run.weights, log("weights", named))] if named else []),
     ]
-    return failure(*(Path(log) for made, log in needs if not Path(made).exists()))
+    if run.weights:
+        needs.append((run.weights, log("weights", run.description["model"]["weights"])))
+    return failure(log for made, log in needs if not Path(made).exists())
 
 
-def of_cell(cell: Cell, states: dict[str, State]) -> State:
+def cell_state(cell: Cell, states: dict[str, State]) -> State:
     """Return the state of ``cell``: the first of ``SIGNS`` that one of its runs is in."""
     names = {states[run.path].name for run in cell.runs}
-    if names <= MADE:
-        if Path(cell.path).exists():
-            return State("diverged" if "diverged" in names else "done")
-        logs = [cell.log]
-        logs += [run.log("hessian") for run in cell.runs if cell.analysed and not Path(run.hessian).exists()]
-        untimed = [run for run in cell.timed if not Path(run.timing).exists()]
-        logs += [run.places.log("timing", run.scale, run.row) for run in untimed]
-        return failure(*map(Path, logs)) or State("waiting")
-    return State(next(name for name in SIGNS if name in names))
+    if not names <= MADE:
+        return State(next(name for name in SIGNS if name in names))
+    if Path(cell.path).exists():
+        return State("diverged" if "diverged" in names else "done")
+    logs = [cell.log]
+    logs += [run.log("hessian") for run in cell.runs if cell.analysed and not Path(run.hessian).exists()]
+    untimed = [run for run in cell.timed if not Path(run.timing).exists()]
+    logs += [run.places.log("timing", run.scale, run.row) for run in untimed]
+    return failure(logs) or State("waiting")
 
 
-def lines(title: str, cells: list[Cell], marked: dict[str, State]) -> Iterator[str]:
-    """Yield the line of a table: its cells by state."""
-    count = Counter(marked[cell.path].name for cell in cells)
-    yield f"{title}: {len(cells)} cells: " + ", ".join(
-        f"{count[name]} {name} ({SIGNS[name]})" for name in reversed(SIGNS) if count[name]
-    )
+def summary(title: str, cells: list[Cell], states: dict[str, State]) -> str:
+    """Return the line of a table: its cells by state."""
+    count = Counter(states[cell.path].name for cell in cells)
+    parts = [f"{count[name]} {name} ({sign})" for name, sign in reversed(SIGNS.items()) if count[name]]
+    return f"{title}: {len(cells)} cells: {', '.join(parts)}"
 
 
-def drawn(experiment: Experiment, table: str, cells: list[Cell], marked: dict[str, State]) -> Iterator[str]:
-    """Yield the map of a table: a line a row, a sign a column in tens, then the columns by name."""
-    labels = {name: row.label for name, row in experiment.tables[table].entries.items()}
-    width = max(len(labels[cell.spec.row]) for cell in cells)
+def drawn(experiment: Experiment, table: str, cells: list[Cell], states: dict[str, State]) -> Iterator[str]:
+    """Yield the map of a table: a line for each row with a sign for each column, in tens; then the columns' names."""
+    entries = experiment.tables[table].entries
     rows: dict[str, str] = {}
     for cell in cells:
-        rows[cell.spec.row] = rows.get(cell.spec.row, "") + SIGNS[marked[cell.path].name]
+        rows[cell.spec.row] = rows.get(cell.spec.row, "") + SIGNS[states[cell.path].name]
+    width = max(len(entries[row].label) for row in rows)
     for row, signs in rows.items():
-        groups = " ".join(signs[k : k + 10] for k in range(0, len(signs), 10))
-        yield f"  {labels[row]:{width}}  {groups}"
+        yield f"  {entries[row].label:{width}}  {' '.join(textwrap.wrap(signs, 10))}"
     columns = dict.fromkeys(cell.spec.column for cell in cells)
     if len(columns) > 1:
         named = ", ".join(f"{number}={column}" for number, column in enumerate(columns, start=1))
@@ -224,43 +248,41 @@ def drawn(experiment: Experiment, table: str, cells: list[Cell], marked: dict[st
 
 def listed(states: Iterable[State]) -> Iterator[str]:
     """Yield a line for each failed, running, stopped and diverged job: its last words, and its log unless it runs."""
-    said = Counter((found.name, found.said or found.log, found.log) for found in states if found.said or found.log)
-    for name in ("failed", "running", "stopped", "diverged"):
-        these = [(words, log, count) for (kind, words, log), count in said.items() if kind == name]
+    jobs = Counter((job.name, job.words or job.log, job.log) for job in states if job.words or job.log)
+    for state_ in ("failed", "running", "stopped", "diverged"):
+        these = [(words, log, count) for (name, words, log), count in jobs.items() if name == state_]
         for words, log, count in these[:LISTED]:
-            held_up = f"  ({count} wait for it)" if count > 1 else ""
-            yield f"{name:8} {words}" + ("" if name in ("running", "diverged") else f"  ({log})") + held_up
+            where = "" if state_ in ("running", "diverged") else f"  ({log})"
+            yield f"{state_:8} {words}{where}" + (f"  ({count} wait for it)" if count > 1 else "")
         if len(these) > LISTED:
-            yield f"{name:8} and {len(these) - LISTED} more"
+            yield f"{state_:8} and {len(these) - LISTED} more"
 
 
-def left(needed: list[Run], states: dict[str, State], costs: Costs) -> Iterator[str]:
-    """Yield how long the ``needed`` runs will take, from what was measured and from those under way."""
+def left(unfinished: list[Run], states: dict[str, State], costs: Costs) -> str:
+    """Return how long the ``unfinished`` runs will take, from what was measured and from those under way."""
     from flatfed.commands.plan_costs import Costs
     from flatfed.commands.plan_measured import Measured
     from flatfed.engine.job.progress import duration
 
-    if not needed:
-        yield "all runs are done"
-        return
-    going = {run.path: pace for run in needed if (pace := states[run.path].pace) is not None}
-    paces = [
-        Measured(run.description, going[run.path], costs.device, "", 0, None, None)
-        for run in needed
-        if run.path in going
+    if not unfinished:
+        return "all runs are done"
+    paces = {run.path: pace for run in unfinished if (pace := states[run.path].pace) is not None}
+    under_way = [
+        Measured(run.description, paces[run.path], costs.device, "", 0, None, None)
+        for run in unfinished
+        if run.path in paces
     ]
-    costs = Costs([*costs.known, *paces], costs.device, costs.training, costs.test)
+    costs = Costs([*costs.known, *under_way], costs.device, costs.training, costs.test)
     seconds, unknown = 0.0, 0
-    for run in needed:
-        each, how = (going[run.path], "measured") if run.path in going else costs.seconds(run)
+    for run in unfinished:
+        each = paces.get(run.path) or costs.seconds(run)[0]
         seconds += (run.description["rounds"] - states[run.path].rounds) * (each or 0.0)
-        unknown += how == "unknown"
+        unknown += each is None
     if not seconds:
-        yield f"{len(needed)} runs to make, of unknown length (`flatfed plan --calibrate` measures)"
-        return
+        return f"{len(unfinished)} runs to make, of unknown length (`flatfed plan --calibrate` measures)"
     unit = "GPU" if costs.device == "cuda" else "core"
-    told = f"{duration(seconds)} of one {unit}"
-    if (several := sum(states[run.path].name == "running" for run in needed)) > 1:
-        told += f", {duration(seconds / several)} with {several} at a time as now"
+    hours = f"{duration(seconds)} of one {unit}"
+    if (several := sum(states[run.path].name == "running" for run in unfinished)) > 1:
+        hours += f", {duration(seconds / several)} with {several} at a time as now"
     more = f"; {unknown} runs of unknown length (`flatfed plan --calibrate` measures)" if unknown else ""
-    yield f"{len(needed)} runs to make: {told}{more}"
+    return f"{len(unfinished)} runs to make: {hours}{more}"

@@ -1,8 +1,8 @@
-"""``flatfed time``: seconds of a round, measured by a run of its own that is thrown away.
+"""``flatfed time``: the seconds of a round, measured by a separate run whose model is thrown away.
 
 Seconds of trainings that ran beside others, or were stacked with them, say nothing about an algorithm. This trains a
-few rounds alone, leaves the first ones out (allocations, compilation, cold caches), and writes ``timing.json``; what
-stands in it is listed in ``flatfed.tables.readings``.
+few rounds alone, leaves the first ones out (allocations, compilation, cold caches), and writes ``timing.json``
+(:mod:`flatfed.runs.timing`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,14 @@ from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.timing import Timing
 
-#: Rounds measured and rounds before them, unless said otherwise.
+#: Rounds measured and rounds before them, by default.
 ROUNDS, WARM_UP = 5, 1
+
+#: Fields that timing.json takes over from the record of the run that was thrown away.
+KEPT = (
+    *("device", "threads", "executor", "precision", "host", "versions", "parameters", "row"),
+    *("peak_memory_bytes", "peak_device_memory_bytes"),
+)
 
 DETAIL = """\
 Trains a few rounds of a run, throws the model away and writes timing.json: seconds of a round, of its
@@ -110,7 +116,7 @@ def write(
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
         engine.train(short, dataset, partition, folder, **place, weights=weights)
         record = records.read_finished(folder)
-        with open(Path(folder) / "metrics.csv", newline="", encoding="utf-8") as file:
+        with open(Path(folder) / records.METRICS, newline="", encoding="utf-8") as file:
             lines = list(csv.DictReader(file))
     if record.diverged_at is not None:
         raise FlatFedError(f"the run diverged in round {record.diverged_at}; seconds of a broken run say nothing")
@@ -118,7 +124,7 @@ def write(
     each = [after - before for before, after in pairwise(clock[warm_up:])]
     training = statistics.fmean(each)
     evaluation = record.seconds_evaluation / total
-    about = Timing(
+    timing = Timing(
         description=description,
         rounds=len(each),
         warm_up=warm_up,
@@ -133,11 +139,4 @@ def write(
         code_digest=provenance.run_digest(description),
         **{key: getattr(record, key) for key in KEPT},
     )
-    timings.write(out, about)
-
-
-#: What timing.json takes over from the run.json of the run that was thrown away.
-KEPT = (
-    *("device", "threads", "executor", "precision", "host", "versions", "parameters", "row"),
-    *("peak_memory_bytes", "peak_device_memory_bytes"),
-)
+    timings.write(out, timing)

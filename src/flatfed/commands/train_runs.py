@@ -22,8 +22,9 @@ RUN={arguments.RUN}
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
     several = {"nargs": "+", "required": True}
-    said = "the run description, as `describe` prints it: JSON, or a file of it; several that differ in their seed "
-    sub.add_argument("--run", type=kinds.json_or_file, metavar="JSON", help=f"{said}alone train together", **several)
+    run = "the run description, as `describe` prints it: JSON, or a file of it"
+    together = f"{run}; several that differ in their seed alone train together"
+    sub.add_argument("--run", type=kinds.json_or_file, metavar="JSON", help=together, **several)
     arguments.add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
     sub.add_argument(
         "--partition", type=kinds.file, metavar="NPZ", help="file that `partition` made, one a run", **several

@@ -1,4 +1,4 @@
-"""``flatfed verify``: tables held against the papers'."""
+"""``flatfed verify``: our tables compared with the papers'."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def run(options: argparse.Namespace) -> int:
     return FELL if options.strict and not all(result.stands for result in results if result.printed) else 0
 
 
-def lines(result: TableResult, every: bool) -> Iterator[str]:
-    """Yield what is said of one table, line by line."""
+def lines(result: TableResult, all_claims: bool) -> Iterator[str]:
+    """Yield how a table compares with the paper's, line by line; of its claims all, or those that do not hold."""
     name = f"{result.table}, {result.scale} scale"
     if not result.printed:
         yield f"{name}: nothing printed to compare with"
@@ -96,7 +96,7 @@ def lines(result: TableResult, every: bool) -> Iterator[str]:
             if cell.state == "differs":
                 yield f"    differs  {cell.row}: ours {cell.ours}, paper {cell.paper}: {cell.why}"
         for claim in column.claims:
-            if every or claim.outcome in ("not held", "reversed clearly"):
+            if all_claims or claim.outcome in ("not held", "reversed clearly"):
                 yield f"    {claim.outcome:16} {claim.better} > {claim.worse}"
     correlation, outcomes = result.correlation(), result.outcomes()
     if correlation is None and not outcomes:
@@ -107,15 +107,15 @@ def lines(result: TableResult, every: bool) -> Iterator[str]:
 
 def _column(column: ColumnResult) -> str:
     compared = column.count("agrees") + column.count("differs")
-    said = [f"{column.count('agrees')} of {compared} agree"] if compared else []
+    parts = [f"{column.count('agrees')} of {compared} agree"] if compared else []
     if column.correlation is not None:
-        said.append(f"rank correlation {column.correlation:.2f}")
-    said.append(_claims(Counter(claim.outcome for claim in column.claims)))
-    return "; ".join(said)
+        parts.append(f"rank correlation {column.correlation:.2f}")
+    parts.append(_claims(Counter(claim.outcome for claim in column.claims)))
+    return "; ".join(parts)
 
 
 def _claims(outcomes: Counter[str]) -> str:
-    """Say how many printed claims "A beats B" hold, beside what rows in an order by chance would come to."""
+    """Return how many printed claims "A beats B" hold, beside how many would if the rows were ordered by chance."""
     tested = outcomes.total() - outcomes["untested"]
     if not tested:
         return f"none of {outcomes.total()} claims tested" if outcomes.total() else "no claims"

@@ -47,10 +47,10 @@ def draw(panels: list[Panel]) -> Figure:
 
 def _panel(axis: Any, panel: Panel) -> None:
     last = max(1, *(run.rounds for _, run in panel.runs))
-    twice = {run.ids[2] for _, run in panel.runs if run.precision == "float32"}
-    for label, run in sorted(panel.runs, key=lambda pair: (rank(pair[1].ids[2]), pair[0])):
-        colour, dashes = style(run.ids[2])
-        pale = run.precision != "float32" and run.ids[2] in twice
+    twice = {run.ids.algorithm for _, run in panel.runs if run.precision == "float32"}
+    for label, run in sorted(panel.runs, key=lambda pair: (rank(pair[1].ids.algorithm), pair[0])):
+        colour, dashes = style(run.ids.algorithm)
+        pale = run.precision != "float32" and run.ids.algorithm in twice
         known = label in axis.get_legend_handles_labels()[1]
         look = {"color": colour, "linestyle": dashes, "linewidth": 1.1, "alpha": 0.45 if pale else 1.0}
         accuracies = [100 * value for value in run.history[run.accuracy]]
@@ -59,9 +59,9 @@ def _panel(axis: Any, panel: Panel) -> None:
         outcomes = [outcome for outcome in panel.targets if outcome.cell.target == target]
         axis.axhline(100 * target, color="#888888", linewidth=0.6, linestyle=(0, (2, 2)), zorder=0)
         for outcome in outcomes:
-            for low, high in outcome.each:
-                if low == high != math.inf:
-                    _circle(axis, outcome.cell.row, low, target, filled=True)
+            for bounds in outcome.each:
+                if bounds.number is not None:
+                    _circle(axis, outcome.cell.row, bounds.number, target, filled=True)
         rounds = {outcome.cell.row: outcome.cell.paper_value for outcome in outcomes}
         printed = {row: round_ for row, round_ in rounds.items() if round_ is not None}
         for row, round_ in printed.items():

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import glob
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
 
 from flatfed.data.manifest import NAME as MANIFEST
-from flatfed.runs.timing import TIMING
+from flatfed.runs.record import RECORD
+from flatfed.runs.timing import CALIBRATION, TIMING
 
 #: Endings of the files that a table and a figure are made as.
 TABLE, FIGURE = ("csv", "md", "tex", "html"), ("png", "pdf")
@@ -21,6 +27,11 @@ class RunIds:
     algorithm: str
     seed: int
 
+    @classmethod
+    def of(cls, description: Mapping[str, Any]) -> RunIds:
+        """Return the ids that a run description begins with."""
+        return cls(*(description[each.name] for each in fields(cls)))
+
     @property
     def name(self) -> str:
         """``<protocol>/<split>/<algorithm>/seed<k>``."""
@@ -30,6 +41,11 @@ class RunIds:
     def row(self) -> str:
         """``<protocol>/<split>/<algorithm>``, what the seeds of a row have alike."""
         return f"{self.protocol}/{self.split}/{self.algorithm}"
+
+
+def without_label(id_: str) -> str:
+    """Return the id of what ``id_`` is a labelled variant of: ``fedsmoo-cifar10`` of ``fedsmoo-cifar10~K1``."""
+    return id_.partition("~")[0]
 
 
 @dataclass(frozen=True)
@@ -58,7 +74,7 @@ class Places:
 
     def partition(self, scale: str, protocol: str, split: str, seed: int) -> str:
         """Return the file of a partition: that of the plain protocol, which its labelled variants share."""
-        return f"{self.results}/{scale}/partitions/{protocol.partition('~')[0]}/{split}/seed{seed}.npz"
+        return f"{self.results}/{scale}/partitions/{without_label(protocol)}/{split}/seed{seed}.npz"
 
     def run(self, ids: RunIds) -> str:
         """Return the folder of a run."""
@@ -75,6 +91,14 @@ class Places:
     def search(self, scale: str, protocol: str, split: str, row: str) -> str:
         """Return the folder of the runs that try a row's grid, and of the choice among them."""
         return f"{self.results}/{scale}/tuning/{protocol}/{split}/{row}"
+
+    def measurements(self, scale: str) -> list[Path]:
+        """Return the files that say what runs of a scale cost: all records, timings and calibrations."""
+        here, anything = replace(self, results=glob.escape(self.results)), ("*", "*", "*")
+        run, point = RunIds(scale, *anything, "*"), f"{here.search(scale, *anything)}/*"
+        patterns = [f"{here.run(run)}/{RECORD}", f"{point}/{RECORD}"]
+        patterns += [here.timing(run), here.timing(run, CALIBRATION), f"{here.search(scale, *anything)}/{CALIBRATION}"]
+        return [Path(file) for pattern in patterns for file in glob.iglob(pattern)]
 
     def cells(self, scale: str, table: str) -> str:
         """Return the folder of a table's cells: ``<column>/<row>.json``."""
@@ -112,3 +136,33 @@ class Places:
 
 
 DEFAULT = Places()
+
+_IDS = [rf"(?P<{name}>[^/]+)" for name in ("scale", "protocol", "split", "algorithm")]
+_RUN = DEFAULT.run(RunIds(*_IDS, r"(?P<seed>\d+)"))
+#: The path of a run's folder as it is given by hand, and of the folder of a run that tries a ``point`` of a grid.
+RUN_FOLDER = re.compile(f"(?:^|/){_RUN}$")
+POINT_FOLDER = re.compile(f"(?:^|/){DEFAULT.search(*_IDS)}/(?P<point>[^/]*=[^/]*)$")
+
+
+@dataclass(frozen=True)
+class PublishedPlaces(Places):
+    """Where runs lie that are published in folders of their own: ``folders`` has these by their paths under results/.
+
+    Runs, analyses and tables that are not published would lie below ``results``. Choices among values that a paper
+    tuned are those made here.
+    """
+
+    folders: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self, ids: RunIds) -> str:
+        """Return the folder of a run."""
+        return self.folders.get(DEFAULT.run(ids)) or super().run(ids)
+
+    def analyses(self, ids: RunIds) -> str:
+        """Return the folder of the analyses of a run's model: a published run has them under ``analysis``."""
+        folder = self.folders.get(DEFAULT.run(ids))
+        return super().analyses(ids) if folder is None else re.sub(r"(.*/|^)runs/", r"\1analysis/", folder, count=1)
+
+    def search(self, scale: str, protocol: str, split: str, row: str) -> str:
+        """Return the folder of the runs that try a row's grid, and of the choice among them."""
+        return DEFAULT.search(scale, protocol, split, row)

@@ -15,7 +15,7 @@ from flatfed.papers.units import UNITS, units_of
 from flatfed.runs import uncertainty
 from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import Cell, CellSpec
-from flatfed.tables.readings import Found, best, found
+from flatfed.tables.readings import RunReading, best, read_sources
 
 
 def make(spec: CellSpec, out: str | Path) -> Cell:
@@ -28,8 +28,8 @@ def make(spec: CellSpec, out: str | Path) -> Cell:
     metric = METRICS[spec.metric]
     relative = spec.relative or metric.relative
     applicable = spec.sources.holds(metric.source)
-    ours = _by_seed(found(metric, spec, spec.sources), spec) if applicable else []
-    bases = _by_seed(found(metric, spec, spec.base_sources), spec) if applicable and relative else []
+    ours = _by_seed(read_sources(metric, spec, spec.sources), spec) if applicable else []
+    bases = _by_seed(read_sources(metric, spec, spec.base_sources), spec) if applicable and relative else []
     every = [run for runs in (*ours, *bases) for run in runs]
     if len(places := sorted({run.made_on for run in every if run.made_on})) > 1:
         raise DataError(f"{where}: seconds of {' and of '.join(places)} are not compared; time both on one machine")
@@ -91,14 +91,14 @@ def make(spec: CellSpec, out: str | Path) -> Cell:
     return cell
 
 
-def _by_seed(everything: list[Found], spec: CellSpec) -> list[list[Found]]:
+def _by_seed(everything: list[RunReading], spec: CellSpec) -> list[list[RunReading]]:
     """Return what was found, seed by seed; what is there once (a timing, a declaration) is its own single "seed"."""
     seeds = len(spec.seeds)
     each = len(everything) // seeds if seeds and len(everything) >= seeds else 1
     return [everything[place : place + each] for place in range(0, len(everything), each)]
 
 
-def _number(metric: Metric, runs: list[Found]) -> float | None:
+def _number(metric: Metric, runs: list[RunReading]) -> float | None:
     """Return a seed's number, the mean over its runs; None where a run is absent, diverged or has no number."""
     usable = [run.reading for run in runs if run.reading is not None and not run.diverged]
     if metric.needs_runs:
@@ -118,7 +118,7 @@ def _relative_to(bases: list[float | None], own: list[float | None], relative: s
         raise DataError(f"{where}: {relative} divides by 0: values {own}, base row {bases}") from None
 
 
-def _status(values: list[float | None], every: list[Found]) -> str:
+def _status(values: list[float | None], every: list[RunReading]) -> str:
     """Return the status of a cell; what is wrong with the runs comes before what is wrong with the number."""
     if not values:
         return "not_applicable"
@@ -129,14 +129,14 @@ def _status(values: list[float | None], every: list[Found]) -> str:
     return "ok" if all(value is not None for value in values) else "not_reached"
 
 
-def _seeds_there(metric: Metric, ours: list[list[Found]]) -> int | None:
+def _seeds_there(metric: Metric, ours: list[list[RunReading]]) -> int | None:
     """Return how many seeds are there in full; None for a number that has nothing to do with seeds."""
     if metric.source in ("declared", "given"):
         return None
     return sum(all(run.reading is not None for run in runs) for runs in ours)
 
 
-def _best(runs: list[Found]) -> float | None:
+def _best(runs: list[RunReading]) -> float | None:
     """Return a seed's best accuracy, the mean over its runs, None where there is none."""
     numbers = [best(run.reading) if run.reading else None for run in runs]
     return None if None in numbers else statistics.fmean(numbers)

@@ -1,7 +1,6 @@
-"""What a cell's metric reads, found and checked: run folders, timing.json, hessian.json, an algorithm's declarations.
+"""What a cell's metric reads, checked: run folders, timing.json, hessian.json, what an algorithm declares.
 
 A file of another run than the one asked for is refused: by its description, its data, and the sums of its record.
-
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ TIMES = ("seconds_per_round", "training_seconds_per_round")
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was found of one run: its reading (None: absent or unfinished), whether it diverged, what is wrong or "".
+class RunReading:
+    """What there is of one run: its reading (None: absent or unfinished), whether it diverged, what is wrong or "".
 
     ``warning`` is what the maker of the numbers warns of, or "". ``without_sums``: its record cannot tell whether its
     files are what was written (:mod:`flatfed.runs.record`). ``made_on``: where seconds were measured, ``executor``: by
@@ -44,21 +43,21 @@ class Found:
     images: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def found(metric: Metric, spec: CellSpec, sources: Sources) -> list[Found]:
+def read_sources(metric: Metric, spec: CellSpec, sources: Sources) -> list[RunReading]:
     """Return what ``metric`` reads of a row's ``sources`` for the cell ``spec``, one entry per run.
 
     :raises DataError: a file is there but damaged, or lacks what the metric reads.
     """
     common = {"window": spec.window, "target": spec.target, "accuracy": spec.accuracy}
     if metric.source == "declared":
-        return [Found(Reading(algorithm=declared(sources.update.name, sources.update.params)))]
+        return [RunReading(Reading(algorithm=declared(sources.update.name, sources.update.params)))]
     if metric.source == "given":
-        return [Found(Reading(given=sources.given))]
+        return [RunReading(Reading(given=sources.given))]
     descriptions = identity.unpack(sources.descriptions)
     wanted = list(map(Wanted, sources.runs, descriptions, sources.partitions))
     if metric.source == "analysis":
         return [_hessian(Path(path), run) for path, run in zip(sources.analyses, wanted, strict=True)]
-    timing = Found(Reading())
+    timing = RunReading(Reading())
     if metric.source == "timing":
         timing = _timing(Path(sources.timing), descriptions[0])
         if not metric.needs_runs:
@@ -66,12 +65,12 @@ def found(metric: Metric, spec: CellSpec, sources: Sources) -> list[Found]:
         if timing.reading is None:
             return [timing] * len(wanted)
     result = []
+    timed = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
     for run in wanted:
-        one = read_run(run, spec.rounds, metric.columns, spec.accuracy)
+        of_run = read_run(run, spec.rounds, metric.columns, spec.accuracy)
         algorithm = declared(**run.description["update"]) if metric.declares else None
-        reading = one.reading and replace(one.reading, **common, timing=timing.reading.timing, algorithm=algorithm)
-        timed = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
-        result.append(replace(one, reading=reading, **timed))
+        more = {**common, "timing": timing.reading.timing, "algorithm": algorithm}
+        result.append(replace(of_run, reading=of_run.reading and replace(of_run.reading, **more), **timed))
     return result
 
 
@@ -80,36 +79,36 @@ def declared(name: str, params: dict[str, Any]) -> algorithms.Algorithm:
     return algorithms.load(name)(**params)
 
 
-def _timing(path: Path, description: dict[str, Any]) -> Found:
+def _timing(path: Path, description: dict[str, Any]) -> RunReading:
     """Read timing.json, of the run ``description`` (of any seed)."""
     try:
         timing = timings.read(path)
     except FileNotFoundError:
         why = "has not been made; seconds are taken from an undisturbed run of its own only: flatfed time"
-        return Found(None, problem=f"{path} {why}")
+        return RunReading(None, problem=f"{path} {why}")
     timed = identity.updated({**timing.description, "seed": description["seed"]})
-    if different := [key for key, _, _ in identity.differences(timed, description)]:
+    if differing := [key for key, _, _ in identity.differences(timed, description)]:
         again = f"make it again: snakemake --cores 1 -R {path} -- {path}"
-        raise DataError(f"{path}: is of another run than is asked for, by {', '.join(different)}; {again}")
-    said = f"{path}: {timing.warning}" if timing.warning else ""
-    numbers = {name: getattr(timing, name) for name in TIMES}
-    return Found(Reading(timing=numbers), warning=said, made_on=timing.place, executor=timing.executor)
+        raise DataError(f"{path}: is of another run than is asked for, by {', '.join(differing)}; {again}")
+    warning = f"{path}: {timing.warning}" if timing.warning else ""
+    seconds = {name: getattr(timing, name) for name in TIMES}
+    return RunReading(Reading(timing=seconds), warning=warning, made_on=timing.place, executor=timing.executor)
 
 
-def _hessian(path: Path, run: Wanted) -> Found:
+def _hessian(path: Path, run: Wanted) -> RunReading:
     """Read hessian.json, which a run that diverged has too."""
     if not path.is_file():
-        return Found(None, problem=f"{path} has not been made")
-    found = curvature.read(path)
-    about = run.analysed(path, found.model)
-    if about is None:
-        return Found(None, problem=f"{run.folder} has no {runs.RECORD}")
-    if found.about.diverged_at is not None:
-        return Found(Reading(), True, f"{path}: the run diverged in round {found.about.diverged_at}")
-    return Found(Reading(analysis=found), without_sums=not about.files, images=about.counted)
+        return RunReading(None, problem=f"{path} has not been made")
+    hessian = curvature.read(path)
+    record = run.analysed(path, hessian.model)
+    if record is None:
+        return RunReading(None, problem=f"{run.folder} has no {runs.RECORD}")
+    if hessian.about.diverged_at is not None:
+        return RunReading(Reading(), True, f"{path}: the run diverged in round {hessian.about.diverged_at}")
+    return RunReading(Reading(analysis=hessian), without_sums=not record.files, images=record.counted)
 
 
-def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str = TEST) -> Found:
+def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str = TEST) -> RunReading:
     """Read the lines of a run that has ``rounds`` rounds when it is finished.
 
     The reading's history has ``round``, ``accuracy`` and ``columns``, one entry per evaluated round.
@@ -118,47 +117,49 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str =
         is absent.
     """
     folder = Path(run.folder)
-    about = run.record()
-    for name, absent_ in ((runs.RECORD, about is None), (runs.METRICS, not (folder / runs.METRICS).is_file())):
-        if absent_:
-            return Found(None, problem=f"{folder} has no {name}")
-    common = {"without_sums": bool(about.check_files(folder, runs.METRICS)), "images": about.counted}
-    done, diverged_at = about.rounds_done, about.diverged_at
+    record = run.record()
+    if record is None:
+        return RunReading(None, problem=f"{folder} has no {runs.RECORD}")
+    if not (folder / runs.METRICS).is_file():
+        return RunReading(None, problem=f"{folder} has no {runs.METRICS}")
+    common = {"without_sums": bool(record.check_files(folder, runs.METRICS)), "images": record.counted}
+    done, diverged_at = record.rounds_done, record.diverged_at
     if diverged_at is not None and not done:  # before any line: nor has it the columns that its lines would have had
         none = {name: [] for name in ("round", accuracy, *columns)}
-        return Found(Reading(history=none), True, f"{folder} diverged at once", **common)
+        return RunReading(Reading(history=none), True, f"{folder} diverged at once", **common)
     history = read_metrics(folder / runs.METRICS, ("round", accuracy, *columns))
-    hold_rounds(folder, about, history)
+    hold_rounds(folder, record, history)
     if diverged_at is not None:
-        return Found(Reading(history=history), True, f"{folder} diverged in round {diverged_at}", **common)
+        return RunReading(Reading(history=history), True, f"{folder} diverged in round {diverged_at}", **common)
     if done < rounds:
-        return Found(None, False, f"{folder} has done {done} of {rounds} rounds", **common)
+        return RunReading(None, False, f"{folder} has done {done} of {rounds} rounds", **common)
     broken = any(not math.isfinite(number) for column in columns for number in history[column])
     problem = f"{folder / runs.METRICS} holds a non-finite number" if broken else ""
-    return Found(Reading(history=history), broken, problem, **common)
+    return RunReading(Reading(history=history), broken, problem, **common)
 
 
 def hold_rounds(
     folder: Path, record: runs.RunRecord, history: dict[str, list[float]], name: str = runs.METRICS
 ) -> None:
-    """Look whether a run's lines, the file ``name``, end where its ``record`` says; DataError where they do not."""
+    """Raise DataError where a run's lines, the file ``name``, do not end with the round that its ``record`` says."""
     last, done = (history["round"] or [0])[-1], record.rounds_done
     if last != done:
-        said = f"{runs.record_beside(name)} beside it says rounds_done {done}"
-        raise DataError(f"{folder / name}: ends with round {last}, but {said}")
+        beside = runs.record_beside(name)
+        raise DataError(f"{folder / name}: ends with round {last}, but {beside} beside it says rounds_done {done}")
 
 
-def read_metrics(path: Path, columns: tuple[str, ...]) -> dict[str, list[float]]:
-    """Return the named columns of a metrics.csv as lists of floats (rounds as ints).
+def read_metrics(path: Path, columns: tuple[str, ...], *, every: bool = False) -> dict[str, list[float]]:
+    """Return the named columns of a metrics.csv as lists of floats (rounds as ints); ``every``: all others, too.
 
     :raises DataError: a column is absent or a field is not a number; the message names file, line and column.
     """
-    history: dict[str, list[float]] = {name: [] for name in dict.fromkeys(columns)}
     with open(path, newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
-        for name in history:
-            if name not in (reader.fieldnames or ()):
-                raise DataError(absent("column", name, reader.fieldnames or (), str(path)))
+        there = reader.fieldnames or ()
+        for name in columns:
+            if name not in there:
+                raise DataError(absent("column", name, there, str(path)))
+        history: dict[str, list[float]] = {name: [] for name in (there if every else columns)}
         for row in reader:
             for name, numbers in history.items():
                 try:

@@ -1,8 +1,9 @@
-"""The page of what comes out at the papers' own settings, Markdown: everything in it is made of runs."""
+"""The page of what comes out at the papers' own settings, Markdown: everything in it is made from runs."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import astuple, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,39 @@ from flatfed.tables.notes import flags
 from flatfed.tables.own_setting import Outcome, Trained, order, side
 
 
+@dataclass(frozen=True)
+class SmallerSetting:
+    """A table that is made at a smaller setting than the paper's, so that only the order of its rows is compared.
+
+    ``runs`` of it there are, of which ``there`` are finished. ``differs``: key, value here, value at the paper's
+    setting. ``outcomes`` counts what the paper's claims come to, None where not all runs are there.
+    """
+
+    table: str
+    title: str
+    paper: str
+    runs: int
+    there: int
+    differs: list[tuple[str, str, str]]
+    outcomes: Counter[str] | None
+
+    @property
+    def claims(self) -> str:
+        """What became of the printed claims "A beats B", "" where not all runs are there."""
+        if self.outcomes is None:
+            return ""
+        total, held, reversed_ = self.outcomes.total(), self.outcomes["held clearly"], self.outcomes["reversed clearly"]
+        untold = total - self.outcomes["untested"] - held - reversed_
+        return (
+            f"Of {_many(total, 'printed pair')} of rows of which one is ahead, {held} stand clearly here (the paired "
+            f"95 % interval excludes zero), {reversed_} are clearly reversed, and {untold} cannot be told."
+        )
+
+
 def write(
-    made: list[Outcome], smaller: list[dict[str, Any]], out: Path, picture: str | None, without_sums: str = ""
+    outcomes: list[Outcome], smaller: list[SmallerSetting], out: Path, picture: str | None, without_sums: str = ""
 ) -> None:
-    """Write the page of outcomes ``made`` at the papers' own settings and of tables made at ``smaller`` ones, whole.
+    """Write the page of ``outcomes`` at the papers' own settings and of tables made at ``smaller`` ones, whole.
 
     ``without_sums`` is a sentence that counts the records which cannot tell whether their lines are what was written.
     """
@@ -27,45 +57,46 @@ def write(
         loader=FileSystemLoader(html.TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"escape": escape}
-    tables = [(title, list(each)) for title, each in groupby(made, key=lambda one: one.table)]
+    tables = [(title, list(rows)) for title, rows in groupby(outcomes, key=lambda outcome: outcome.table)]
     page = environment.get_template("results.md.j2").render(
-        verdict=verdict(made),
+        verdict=verdict(outcomes),
         picture=picture,
-        tables=[(title, [line(one) for one in each], ordered(each)) for title, each in tables],
-        runs=[about(run) for run in trainings(made)],
-        smaller=[{**one, "claims": claims(one["result"].outcomes()) if one["result"] else ""} for one in smaller],
+        tables=[(title, [line(outcome) for outcome in rows], sentence_on_order(rows)) for title, rows in tables],
+        runs=[line_of_run(run) for run in trainings(outcomes)],
+        smaller=smaller,
         without_sums=without_sums,
     )
     with write_whole(out, "w") as file:
         file.write(page.rstrip() + "\n")
 
 
-def trainings(made: list[Outcome]) -> list[Trained]:
-    """Return the runs of outcomes, each once, by what they are."""
-    every = {run.folder: run for one in made for run in one.runs}
-    return sorted(every.values(), key=lambda run: (*run.ids, run.precision))
+def trainings(outcomes: list[Outcome]) -> list[Trained]:
+    """Return the runs of ``outcomes``, each once, ordered by their ids."""
+    runs = {run.folder: run for outcome in outcomes for run in outcome.runs}
+    return sorted(runs.values(), key=lambda run: (*astuple(run.ids), run.precision))
 
 
-def verdict(made: list[Outcome]) -> str:
+def verdict(outcomes: list[Outcome]) -> str:
     """Return the one sentence that says how things stand."""
-    if not made:
+    if not outcomes:
         return "At the papers' own settings no run has a number that a paper prints yet."
-    every = trainings(made)
-    precisions = " and ".join(sorted({run.precision for run in every}))
-    seeds = sorted({len(one.runs) for one in made})
-    said = f"n = {seeds[0]}" + (f" to {seeds[-1]}" if len(seeds) > 1 else "")
+    runs = trainings(outcomes)
+    precisions = " and ".join(sorted({run.precision for run in runs}))
+    seeds = [len(outcome.runs) for outcome in outcomes]
+    fewest, most = min(seeds), max(seeds)
+    n = f"n = {fewest}" + (f" to {most}" if most > fewest else "")
     # A number that several tables print counts once.
-    once = {one.quantity: one for one in made}.values()
-    sides = Counter(side(one) for one in once if one.known and one.cell.paper_value is not None)
-    found = order(made)
+    quantities = {outcome.quantity: outcome for outcome in outcomes}.values()
+    sides = Counter(side(outcome) for outcome in quantities if outcome.comparable)
+    pairs = order(outcomes)
     numbers = f"{sides['agrees']} within a tenth (accuracies: a point), {sides['better']} better by more"
-    pairs = f"of {_many(found.told, 'pair')} of rows whose order can be told, {found.held} as printed"
-    if not found.told:
-        pairs = "the order of no two rows can be told yet"
+    told = f"of {_many(pairs.told, 'pair')} of rows whose order can be told, {pairs.held} as printed"
+    if not pairs.told:
+        told = "the order of no two rows can be told yet"
     return (
-        f"At the papers' own settings, {_many(len(every), 'run')} so far ({precisions}, {said}): of "
+        f"At the papers' own settings, {_many(len(runs), 'run')} so far ({precisions}, {n}): of "
         f"{_many(sides.total(), 'printed number')} that can be compared, {numbers} and {sides['worse']} worse by more; "
-        f"{pairs}."
+        f"{told}."
     )
 
 
@@ -73,51 +104,41 @@ def _many(count: int, thing: str) -> str:
     return f"{count} {thing}{'s' * (count != 1)}"
 
 
-def line(one: Outcome) -> list[str]:
+def line(outcome: Outcome) -> list[str]:
     """Return an outcome's texts, column by column of the page's tables."""
-    rounds = " / ".join(f"{run.rounds} of {run.description['rounds']}" for run in one.runs)
-    printed = " ".join([one.printed, *(f"({flag})" for flag in flags(one.cell))])
-    return [one.column, one.row, printed, one.ours, one.difference or "–", str(len(one.runs)), rounds, one.precision]
+    rounds = " / ".join(f"{run.rounds} of {run.description['rounds']}" for run in outcome.runs)
+    printed = " ".join([outcome.printed, *(f"({flag})" for flag in flags(outcome.cell))])
+    ours = outcome.ours, outcome.difference or "–"
+    return [outcome.column, outcome.row, printed, *ours, str(len(outcome.runs)), rounds, outcome.precision]
 
 
-def ordered(made: list[Outcome]) -> str:
-    """Say how the printed order of a table's rows comes out."""
-    found = order(made)
-    if not found.claimed:
+def sentence_on_order(outcomes: list[Outcome]) -> str:
+    """Return a sentence on how the printed order of a table's rows comes out."""
+    pairs = order(outcomes)
+    if not pairs.claimed:
         return ""
     told = (
-        f"{found.told} can be told by now, of which {found.held} as printed" if found.told else "none can be told yet"
+        f"{pairs.told} can be told by now, of which {pairs.held} as printed" if pairs.told else "none can be told yet"
     )
-    return f"Pairs of these rows that are printed apart: {found.claimed}; {told}."
+    return f"Pairs of these rows that are printed apart: {pairs.claimed}; {told}."
 
 
-def about(run: Trained) -> list[str]:
+def line_of_run(run: Trained) -> list[str]:
     """Return the texts of a run: what it is, how far, how well, what it took, on what."""
-    of, accuracies, rounds = run.description, run.history[run.accuracy], run.history["round"]
+    about, accuracies, rounds = run.description, run.history[run.accuracy], run.history["round"]
     best = max(range(len(accuracies)), key=accuracies.__getitem__, default=None)
-    places = dict.fromkeys(map(_place, run.record.sessions or [vars(run.record)]))
+    machines = dict.fromkeys(map(_machine, run.record.sessions or [vars(run.record)]))
     return [
-        *(of["protocol"], of["split"], of["algorithm"], str(of["seed"]), run.precision),
-        f"{run.rounds} of {of['rounds']}" + (" (diverged)" if run.diverged else ""),
+        *(about["protocol"], about["split"], about["algorithm"], str(about["seed"]), run.precision),
+        f"{run.rounds} of {about['rounds']}" + (" (diverged)" if run.diverged else ""),
         "–" if best is None else f"{100 * accuracies[-1]:.2f}",
         "–" if best is None else f"{100 * accuracies[best]:.2f} ({rounds[best]})",
         f"{run.record.seconds / 3600:.1f}",
-        "; ".join(places),
+        "; ".join(machines),
     ]
 
 
-def _place(session: dict[str, Any]) -> str:
-    """Say what a session of training ran on."""
+def _machine(session: dict[str, Any]) -> str:
+    """Return what a session of training ran on."""
     name = session["host"]["gpu"] if session["device"] == "cuda" else session["host"]["processor"]
     return f"{name or '?'}, {_many(session['threads'], 'thread')}"
-
-
-def claims(outcomes: Counter[str]) -> str:
-    """Say what became of the printed claims "A beats B" at a setting that is not the papers'."""
-    tested = outcomes.total() - outcomes["untested"]
-    clear = outcomes["held clearly"] + outcomes["reversed clearly"]
-    return (
-        f"Of {_many(outcomes.total(), 'printed pair')} of rows of which one is ahead, {outcomes['held clearly']} stand "
-        f"clearly here (the paired 95 % interval excludes zero), {outcomes['reversed clearly']} are clearly reversed, "
-        f"and {tested - clear} cannot be told."
-    )

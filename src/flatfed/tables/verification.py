@@ -59,7 +59,7 @@ class TableResult:
     columns: tuple[ColumnResult, ...]
 
     def count(self, state: str) -> int:
-        """Return how many cells are in ``state``: agrees, differs or missing."""
+        """Return how many cells are in ``state``, as :meth:`ColumnResult.count`."""
         return sum(column.count(state) for column in self.columns)
 
     def outcomes(self) -> Counter[str]:
@@ -94,30 +94,43 @@ def table(
 
     :raises DataError: a cell is damaged or of another scale.
     """
-    columns = []
-    for column in spec.columns:
-        cells = {row.id: cell_of(spec, column.id, row.id) for row in spec.rows}
-        states = {
-            row: compare.agreement(cell, point, part) if (column.id, row) in printed else ""
-            for row, cell in cells.items()
-        }
-        columns.append(
-            ColumnResult(
+    return TableResult(
+        spec.table,
+        spec.scale,
+        len(printed),
+        tuple(
+            _column(
                 column.id,
-                sum(state == "agrees" for state in states.values()),
-                tuple(
-                    _result(row, cells[row], state, point, part)
-                    for row, state in states.items()
-                    if state in ("differs", "missing")
-                ),
-                compare.rank_correlation(cells),
-                tuple(ClaimResult(a, b, compare.outcome(cells[a], cells[b])) for a, b in compare.claims(cells)),
+                {row.id: cell_of(spec, column.id, row.id) for row in spec.rows},
+                {row.id for row in spec.rows if (column.id, row.id) in printed},
+                point,
+                part,
             )
-        )
-    return TableResult(spec.table, spec.scale, len(printed), tuple(columns))
+            for column in spec.columns
+        ),
+    )
 
 
-def _result(row: str, cell: Cell | None, state: str, point: float, part: float) -> CellResult:
+def _column(name: str, cells: dict[str, Cell | None], printed: set[str], point: float, part: float) -> ColumnResult:
+    """Compare the cells of a column by row; ``printed`` are the rows of which the paper prints something."""
+    states = {row: compare.agreement(cell, point, part) for row, cell in cells.items() if row in printed}
+    return ColumnResult(
+        name,
+        agree=list(states.values()).count("agrees"),
+        cells=tuple(
+            _cell(row, cells[row], state, point, part)
+            for row, state in states.items()
+            if state in ("differs", "missing")
+        ),
+        correlation=compare.rank_correlation(cells),
+        claims=tuple(
+            ClaimResult(better, worse, compare.outcome(cells[better], cells[worse]))
+            for better, worse in compare.claims(cells)
+        ),
+    )
+
+
+def _cell(row: str, cell: Cell | None, state: str, point: float, part: float) -> CellResult:
     """Put a cell that does not agree into words."""
     if cell is None:
         return CellResult(row, state, "", "", "its cell has not been made")
