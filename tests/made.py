@@ -17,6 +17,7 @@ from flatfed.runs.curvature import About, AtOnce, Converged, Estimates, Hessian,
 from flatfed.runs.record import RunRecord
 from flatfed.runs.uncertainty import agreement
 from flatfed.runs.wanted import Digests
+from flatfed.specs import figure
 from flatfed.specs.cell import CellSpec, Sources
 
 DIGEST = "0" * 64
@@ -213,6 +214,11 @@ def cell_spec(**asked):
     own = {key: asked.pop(key) for key in names if key in asked}
     base = {key: asked.pop(f"base_{key}") for key in names if f"base_{key}" in asked}
     return forms.read(CellSpec, {**asked, "sources": own, "base_sources": base}, "--spec")
+
+
+def figure_spec(asked):
+    """Return the specification of a figure as the command line reads it."""
+    return figure.read(asked, "--spec")
 
 
 def so_far(folder, columns, *, description, **record):

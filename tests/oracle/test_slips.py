@@ -85,7 +85,8 @@ def cell(base: Path | None = None, dealt: str = "partition.npz", base_dealt: str
 def figure() -> None:
     series = [{"algorithm": "fedavg", "label": "FedAvg", "runs": [str(RUN)]}]
     said = {"title": "T", "paper": "P", "setting": "S", "scale": "preview"}
-    curves.draw({"figure": "f", "metric": "test_accuracy", "panels": [{"title": "p", "series": series}], **said})
+    about = {"figure": "f", "kind": "curves", "metric": "test_accuracy", **said}
+    curves.draw(made.figure_spec({**about, "panels": [{"title": "p", "series": series}]}))
 
 
 def report() -> None:

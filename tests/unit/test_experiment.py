@@ -218,7 +218,7 @@ def test_results_folder_is_the_callers() -> None:
 
 def test_figures(exp: experiment.Experiment) -> None:
     curves = exp.figure("preview", "fedsmoo2023_F7")
-    assert [panel["title"] for panel in curves.spec["panels"]] == [
+    assert [panel.title for panel in curves.spec.panels] == [
         *("Dirichlet, u = 0.6", "Dirichlet, u = 0.1"),
         *("Pathological, c = 6", "Pathological, c = 3"),
     ]
@@ -227,7 +227,7 @@ def test_figures(exp: experiment.Experiment) -> None:
     assert {str(Path(path).parent) for path in of_runs} <= runs.keys(), "lines and record of each run"
     assert {*dealt} == {runs[path].partition for path in curves.runs} and len(dealt) == 4 * 2, "what they train on"
     heat = exp.figure("preview", "fedsmoo2023_F5")
-    assert heat.inputs == [panel["partition"] for panel in heat.spec["panels"]]
+    assert heat.inputs == [panel.partition for panel in heat.spec.panels]
     assert heat.inputs[1] == exp.places.partition("preview", "fedsmoo-cifar100", "path30-100", 1)
 
 

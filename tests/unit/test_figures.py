@@ -67,8 +67,8 @@ def texts(figure) -> str:
 @pytest.mark.parametrize("kind", ["curve_spec", "partition_spec"])
 def test_both_formats_are_written_and_the_same_inputs_give_the_same_bytes(kind, tmp_path, request):
     spec = request.getfixturevalue(kind)
-    figures.make(spec, tmp_path / "one")
-    figures.make(spec, tmp_path / "two")
+    figures.make(made.figure_spec(spec), tmp_path / "one")
+    figures.make(made.figure_spec(spec), tmp_path / "two")
     for suffix, magic in ((".png", b"\x89PNG"), (".pdf", b"%PDF")):
         first = (tmp_path / "one" / (spec["figure"] + suffix)).read_bytes()
         assert first.startswith(magic)
@@ -77,7 +77,7 @@ def test_both_formats_are_written_and_the_same_inputs_give_the_same_bytes(kind, 
 
 
 def test_curves_say_scale_setting_units_seeds_and_what_is_missing(curve_spec):
-    figure = curves.draw(curve_spec)
+    figure = curves.draw(made.figure_spec(curve_spec))
     said = texts(figure)
     assert "Preview scale, not the paper's data: Test accuracy" in said
     assert "Test accuracy (%)" in said and "Communication round" in said
@@ -87,7 +87,7 @@ def test_curves_say_scale_setting_units_seeds_and_what_is_missing(curve_spec):
 
 
 def test_curves_draw_the_mean_over_seeds_in_percent(curve_spec):
-    figure = curves.draw({**curve_spec, "smooth": 0})
+    figure = curves.draw(made.figure_spec({**curve_spec, "smooth": 0}))
     line = figure.axes[0].get_lines()[0]
     np.testing.assert_allclose(line.get_xdata(), np.arange(1, 21))
     np.testing.assert_allclose(line.get_ydata(), 100 * np.linspace(0.11, 0.81, 20))
@@ -110,7 +110,7 @@ def test_hanning_keeps_constants_and_length(window):
 
 def test_unknown_metric_kind_and_keys_are_refused_by_name(curve_spec, tmp_path):
     with pytest.raises(DataError, match="unknown metric 'test_acuracy'; did you mean 'test_accuracy'"):
-        figures.make({**curve_spec, "metric": "test_acuracy"}, tmp_path)
+        figures.make(made.figure_spec({**curve_spec, "metric": "test_acuracy"}), tmp_path)
     with pytest.raises(DataError, match="unknown kind 'curve'; did you mean 'curves'"):
         specifications.checked({**curve_spec, "kind": "curve"}, "figure")
     for key in ("figure", "kind", "scale", "title", "panels", "metric"):
@@ -129,7 +129,7 @@ def test_partition_shows_every_client_and_class(shape, tmp_path):
     np.savez(tmp_path / "p.npz", class_counts=counts)
     panels = [{"title": "P", "partition": str(tmp_path / "p.npz")}] * 2
     spec = {"figure": "f", "kind": "partition", "scale": "paper", "title": "T", "panels": panels}
-    figure = heat_map.draw(spec)
+    figure = heat_map.draw(made.figure_spec(spec))
     shown = figure.axes[0].images[0].get_array()
     assert shown.shape == shape[::-1]
     assert shown.mask[1, 0] and shown.mask.sum() == 1, "a count of zero is white"

@@ -9,6 +9,7 @@ import itertools
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -19,7 +20,7 @@ from matplotlib.figure import Figure
 from test_figures import VISION, seen
 
 import made
-from flatfed import experiment, figures
+from flatfed import experiment, figures, forms
 from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.errors import ConfigError
 from flatfed.experiment import figures as declared
@@ -28,6 +29,8 @@ from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.papers.figure_kinds import COLUMNS, PROBES
 from flatfed.runs import identity, wanted
 from flatfed.runs.record import PROBE_FORMAT
+from flatfed.specs import figure as specs
+from flatfed.specs.figure import FigureSpec
 
 matplotlib.use("Agg")
 
@@ -51,7 +54,7 @@ def make_inputs(figure: dict, root: Path) -> None:
     for place, run in enumerate(figure.runs):
         folder = root / run
         protocol = EXP.catalog.protocols[run.split("/")[3]]
-        rounds = protocol.scales[figure.spec["scale"]]["rounds"]
+        rounds = protocol.scales[figure.spec.scale]["rounds"]
         numbers = sorted({*np.linspace(1, rounds, 20, dtype=int).tolist()})
         values = [f"{number / rounds * (0.5 + place / 1000):.4f}" for number in numbers]
         probe = {"format": PROBE_FORMAT, "images_sha256": made.DIGEST, "seconds": 1}
@@ -78,26 +81,26 @@ def surface(names: list[str]) -> Landscape:
     return Landscape("surface", made.landscape_about(list(map(made.landscape_model, names))), along, along, loss, loss)
 
 
-def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "preview") -> tuple[dict, Figure]:
+def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "preview") -> tuple[FigureSpec, Figure]:
     """Return (specification, figure) of a declared figure of made-up inputs."""
     monkeypatch.chdir(root)
     found = EXP.figure(scale, name)
     make_inputs(found, root)
     with pyplot.rc_context(figures.STYLE):
-        return found.spec, figures.KINDS[found.spec["kind"]](found.spec)
+        return found.spec, figures.KINDS[found.spec.kind](found.spec)
 
 
 @pytest.mark.parametrize("name", EXP.figures)
 def test_a_figure_is_fit_to_print(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, figure = drawn(name, tmp_path, monkeypatch)
     try:
-        panels = [axis for axis in figure.axes if axis.get_visible()][: len(spec["panels"])]
+        panels = [axis for axis in figure.axes if axis.get_visible()][: len(spec.panels)]
         check_labels(spec, panels)
         said = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
-        assert spec["paper"] in said and spec["setting"] in said and "issing" not in said
-        assert spec.get("caption", "") in said
+        assert spec.paper in said and spec.setting in said and "issing" not in said
+        assert spec.caption in said
         assert "Preview scale" in figure.get_suptitle()
-        if spec["kind"] in TRAINED:
+        if spec.kind in TRAINED:
             check_legend(spec, figure)
             check_colours(spec, panels)
         check_overlaps(figure)
@@ -106,40 +109,38 @@ def test_a_figure_is_fit_to_print(name: str, tmp_path: Path, monkeypatch: pytest
         pyplot.close(figure)
 
 
-def check_labels(spec: dict, panels: list) -> None:
+def check_labels(spec: FigureSpec, panels: list) -> None:
     """Check that every axis of every panel says what it shows, and in which unit."""
-    grouped = spec["kind"] in ("bars", "eigenvalues")
+    grouped = spec.kind in ("bars", "eigenvalues")
     for axis in panels[:1] if grouped else panels:
         labels = [axis.get_ylabel(), *([] if grouped else [axis.get_xlabel()])]
         labels += [axis.get_zlabel()] if axis.name == "3d" else []
         for label in labels:
             assert label in COUNTED or label.endswith(UNITS), f"{label!r} has no unit"
-    titles = [panel["title"] for panel in spec["panels"]]
+    titles = [panel.title for panel in spec.panels]
     if grouped:
         assert [tick.get_text() for tick in panels[0].get_xticklabels()] == titles
-    elif spec["kind"] != "surface":
+    elif spec.kind != "surface":
         assert [axis.get_title() for axis in panels] == titles
     else:
         assert set(titles) <= {text.get_text() for text in panels[0].figure.texts}
 
 
-def entries_of(panel: dict) -> list[dict]:
-    return [entry for key in ("series", "levels", "bars") for entry in panel.get(key, [])]
+def entries_of(panel: Any) -> list[Any]:
+    return [entry for key in ("series", "levels", "bars") for entry in getattr(panel, key, [])]
 
 
-def check_legend(spec: dict, figure: Figure) -> None:
+def check_legend(spec: FigureSpec, figure: Figure) -> None:
     """Check that the legends name every line, a common one each once and in the house's order."""
-    wanted = {entry["label"]: entry["algorithm"] for panel in spec["panels"] for entry in entries_of(panel)}
+    wanted = {entry.label: entry.algorithm for panel in spec.panels for entry in entries_of(panel)}
     legends = figure.legends or [axis.get_legend() for axis in figure.axes if axis.get_visible()]
     named = [text.get_text() for legend in legends for text in legend.get_texts()]
     named = [label for label in named if label != "PyHessian"]
     assert set(named) == set(wanted) and not any("{" in label for label in named)
-    if spec["kind"] in ("curves", "sweep"):
+    if spec.kind in ("curves", "sweep"):
         looks = {}
-        for panel in spec["panels"]:
-            looks |= zip(
-                [one["label"] for one in entries_of(panel)], wanted_looks(spec, entries_of(panel)), strict=True
-            )
+        for panel in spec.panels:
+            looks |= zip([one.label for one in entries_of(panel)], wanted_looks(spec, entries_of(panel)), strict=True)
         for legend in legends:
             for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True):
                 assert to_hex(line.get_color()) == to_hex(looks[text.get_text()][0])
@@ -148,15 +149,15 @@ def check_legend(spec: dict, figure: Figure) -> None:
         assert places == sorted(places) and len(named) == len(wanted)
 
 
-def check_colours(spec: dict, panels: list) -> None:
+def check_colours(spec: FigureSpec, panels: list) -> None:
     """Check that what is drawn has its algorithm's own colour, and that neighbours differ for every reader."""
-    axes = panels[:1] * len(spec["panels"]) if spec["kind"] in ("bars", "eigenvalues") else panels
-    for panel, axis in zip(spec["panels"], axes, strict=True):
+    axes = panels[:1] * len(spec.panels) if spec.kind in ("bars", "eigenvalues") else panels
+    for panel, axis in zip(spec.panels, axes, strict=True):
         entries = entries_of(panel)
-        looks = dict(zip([entry["label"] for entry in entries], wanted_looks(spec, entries), strict=True))
-        if "bars" in panel:
+        looks = dict(zip([entry.label for entry in entries], wanted_looks(spec, entries), strict=True))
+        if hasattr(panel, "bars"):
             shown = [to_hex(patch.get_facecolor()) for patch in axis.patches]
-            assert [colour for colour, _ in looks.values()] == shown[: len(looks)] or len(spec["panels"]) > 1
+            assert [colour for colour, _ in looks.values()] == shown[: len(looks)] or len(spec.panels) > 1
             assert {colour for colour, _ in looks.values()} <= set(shown)
         else:
             shown = [to_hex(line.get_color()) for line in axis.get_lines() if line.get_linewidth() >= 1]
@@ -164,10 +165,10 @@ def check_colours(spec: dict, panels: list) -> None:
         check_told_apart(looks)
 
 
-def wanted_looks(spec: dict, entries: list[dict]) -> list[tuple[str, object]]:
+def wanted_looks(spec: FigureSpec, entries: list[Any]) -> list[tuple[str, object]]:
     """Return (colour, dashes) of entries: of several lines of an algorithm, curves show shades of its colour."""
-    algorithms = [entry["algorithm"] for entry in entries]
-    if spec["kind"] == "curves":
+    algorithms = [entry.algorithm for entry in entries]
+    if spec.kind == "curves":
         looks = palette.styles(algorithms)
     else:
         looks = [palette.style(algorithm) for algorithm in algorithms]
@@ -210,7 +211,7 @@ def check_overlaps(figure: Figure) -> None:
     assert not beyond, "beyond the printed width"
 
 
-def check_places(spec: dict, figure: Figure, panels: list) -> None:
+def check_places(spec: FigureSpec, figure: Figure, panels: list) -> None:
     """Check that a file has the printed width, that three panels stand side by side, and rows in the middle."""
     assert 0.999 * WIDTH < frame(figure).width - 2 * MARGIN < 1.02 * WIDTH
     rows: dict[float, list[float]] = {}
@@ -218,7 +219,7 @@ def check_places(spec: dict, figure: Figure, panels: list) -> None:
         left, bottom, width, _ = axis.get_position().bounds
         rows.setdefault(round(bottom, 3), []).append(left + width / 2)
     assert len(panels) != 3 or len(rows) == 1
-    if spec["kind"] == "surface":
+    if spec.kind == "surface":
         middles = [sum(places) / len(places) for places in rows.values()]
         assert max(middles) - min(middles) < 0.01, "a row of fewer panels stands in the middle"
 
@@ -260,12 +261,12 @@ def test_the_check_of_overlaps_finds_them() -> None:
 
 def test_the_mesh_of_fedsmoo_is_the_same_in_the_three_panels() -> None:
     """Each model is in a file of its own, by its own filters, FedSMOO's in one for all panels."""
-    panels = EXP.figure("preview", "fedsmoo2023_F3").spec["panels"]
-    assert len({panel["surfaces"][1]["surface"] for panel in panels}) == 1
+    panels = EXP.figure("preview", "fedsmoo2023_F3").spec.panels
+    assert len({panel.surfaces[1].surface for panel in panels}) == 1
     for panel, algorithm in zip(panels, ("fedavg", "scaffold", "mofedsam"), strict=True):
-        for entry, row in zip(panel["surfaces"], (algorithm, "fedsmoo"), strict=True):
-            assert entry["model"] == 0 and entry["surface"].endswith(f"/dir0.1-100/{row}/seed1/surface.npz")
-            assert entry["runs"] == [entry["surface"].replace("/analysis/", "/runs/").removesuffix("/surface.npz")]
+        for entry, row in zip(panel.surfaces, (algorithm, "fedsmoo"), strict=True):
+            assert entry.model == 0 and entry.surface.endswith(f"/dir0.1-100/{row}/seed1/surface.npz")
+            assert entry.runs == [entry.surface.replace("/analysis/", "/runs/").removesuffix("/surface.npz")]
 
 
 @pytest.mark.parametrize("first", ["fedavg", "fedsmoo"])
@@ -275,21 +276,23 @@ def test_a_frame_puts_both_models_into_one_file_by_the_filters_of_its_row(first:
     path = tmp_path / "config" / "figures" / "fedsmoo2023_F3.yaml"
     text = path.read_text().replace("rows: [fedavg, fedsmoo]}", f"rows: [fedavg, fedsmoo], frame: {first}}}")
     path.write_text(text.replace("panels:", "set: test\npanels:"))
-    framed, plain, _ = experiment.load(tmp_path).figure("preview", "fedsmoo2023_F3").spec["panels"]
+    framed, plain, _ = experiment.load(tmp_path).figure("preview", "fedsmoo2023_F3").spec.panels
     other = {"fedavg": "fedsmoo", "fedsmoo": "fedavg"}[first]
-    places = {entry["runs"][0].split("/")[-2]: entry["model"] for entry in framed["surfaces"]}
-    (file,) = {entry["surface"] for entry in framed["surfaces"]}
+    places = {entry.runs[0].split("/")[-2]: entry.model for entry in framed.surfaces}
+    (file,) = {entry.surface for entry in framed.surfaces}
     assert places == {first: 0, other: 1} and file.endswith(f"/{first}/seed1/surface.test+dir0.1-100+{other}.npz")
-    assert [entry["surface"].rpartition("/")[2] for entry in plain["surfaces"]] == ["surface.test.npz"] * 2
+    assert [entry.surface.rpartition("/")[2] for entry in plain.surfaces] == ["surface.test.npz"] * 2
 
 
 def test_runs_are_told_apart_however_a_specification_is_written() -> None:
     """Snakemake hands it on with sorted keys: the runs of a level line come before those of the series then."""
     for name in EXP.figures:
         found = EXP.figure("preview", name)
-        spec = json.loads(json.dumps(found.spec, sort_keys=True))
-        if "made_of" in spec:
-            asked = wanted.unpack(spec["made_of"], wanted.folders(spec["panels"]))
+        written = json.dumps(forms.plain(found.spec), sort_keys=True)
+        spec = specs.read(json.loads(written), "--spec")
+        assert spec == found.spec
+        if spec.made_of:
+            asked = wanted.unpack(spec.made_of, specs.folders(spec.panels))
             marks = {path: identity.mark(run.description) for path, run in found.runs.items()}
             assert {path: one.mark for path, one in asked.items()} == marks, name
 
@@ -299,8 +302,8 @@ def test_surfaces_that_are_compared_are_of_the_same_images() -> None:
     for name, found in EXP.figures.items():
         for scale in ("preview", "paper") if found.kind == "surface" else ():
             files: dict[str, set[str]] = {}
-            for panel in EXP.figure(scale, name).spec["panels"]:
-                for file in [entry["surface"] for entry in panel["surfaces"]]:
+            for panel in EXP.figure(scale, name).spec.panels:
+                for file in [entry.surface for entry in panel.surfaces]:
                     _, _, _, protocol, split, _, seed, surface_ = file.split("/")
                     deal = EXP.partition_spec(scale, protocol, split, int(seed.removeprefix("seed")))
                     files.setdefault(protocol, set()).add("test" if ".test." in surface_ else json.dumps(deal))
@@ -316,29 +319,29 @@ def test_surfaces_of_several_deals_are_refused_when_the_configuration_is_read(tm
         with pytest.raises(ConfigError, match=told):
             experiment.load(tmp_path).figure(scale, "fedlesam2024_F1")
     made.edited(tmp_path, "figures/fedlesam2024_F1.yaml", lambda document: document["panels"].pop())
-    assert experiment.load(tmp_path).figure("preview", "fedlesam2024_F1").spec["panels"]
+    assert experiment.load(tmp_path).figure("preview", "fedlesam2024_F1").spec.panels
 
 
 def test_the_captions_of_probes_say_what_is_measured() -> None:
     """Radius, images and what stays of the paper's definition; a figure without probes has none of it."""
     for scale, images in (("preview", "500"), ("paper", "4,096")):
-        said = EXP.figure(scale, "fedlesam2024_F2").spec["caption"]
+        said = EXP.figure(scale, "fedlesam2024_F2").spec.caption
         for words in (
             *("with ρ = 0.1 and g the gradient", "one step of ascent, a lower bound", f"mean loss on {images} of all"),
             *("The virtual model averages all N clients", "counts as 1/2", "the same images in every line"),
         ):
             assert said.count(words) == 1
-    assert "gradient of F" not in EXP.figure("paper", "fedsmoo2023_F7").spec.get("caption", "")
+    assert "gradient of F" not in EXP.figure("paper", "fedsmoo2023_F7").spec.caption
 
 
 def test_centralised_lines_are_of_the_federated_deal() -> None:
     """F2's centralised SGD and SAM have the images of the federated lines at one place, so that F is one."""
     for scale in ("preview", "paper"):
-        _, right = EXP.figure(scale, "fedlesam2024_F2").spec["panels"]
+        _, right = EXP.figure(scale, "fedlesam2024_F2").spec.panels
         deals = {}
-        for line in right["series"]:
-            protocol, split, _, seed = line["runs"][0].split("/")[3:]
-            deals[line["algorithm"]] = EXP.partition_spec(scale, protocol, split, int(seed.removeprefix("seed")))
+        for line in right.series:
+            protocol, split, _, seed = line.runs[0].split("/")[3:]
+            deals[line.algorithm] = EXP.partition_spec(scale, protocol, split, int(seed.removeprefix("seed")))
         federated = deals.pop("fedavg")
         for name, deal in deals.items():
             if name.startswith("centralised"):
@@ -357,6 +360,6 @@ def test_figures_that_share_runs_with_tables_train_nothing_more() -> None:
 def test_a_sweep_has_at_most_three_values_at_preview() -> None:
     for name, found in EXP.figures.items():
         if found.kind == "sweep":
-            for panel in EXP.figure("preview", name).spec["panels"]:
-                values = {point["x"] for series in panel["series"] for point in series["points"]}
-                assert 2 <= len(values) <= 3, (name, panel["title"], values)
+            for panel in EXP.figure("preview", name).spec.panels:
+                values = {point.x for series in panel.series for point in series.points}
+                assert 2 <= len(values) <= 3, (name, panel.title, values)

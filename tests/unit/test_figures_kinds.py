@@ -11,7 +11,6 @@ import yaml
 
 import made
 from flatfed import figures
-from flatfed.commands import specifications
 from flatfed.errors import DataError
 from flatfed.experiment import figure_specs
 from flatfed.figures import bars, curves, eigenvalues, histogram, palette, sweep
@@ -19,6 +18,7 @@ from flatfed.papers import figure_kinds
 from flatfed.runs import record as records_of_runs
 from flatfed.runs import wanted
 from flatfed.runs.record import PROBE_FORMAT
+from flatfed.specs import figure as specs
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,7 +56,7 @@ def sweep_spec(tmp_path):
 
 
 def test_a_sweep_draws_means_over_splits_then_seeds(sweep_spec):
-    figure = sweep.draw(sweep_spec)
+    figure = sweep.draw(made.figure_spec(sweep_spec))
     axis = figure.axes[0]
     line = next(line for line in axis.get_lines() if line.get_marker() == "o")
     np.testing.assert_allclose(line.get_xdata(), [0])
@@ -76,15 +76,15 @@ def test_bars_begin_at_zero_and_say_their_value(tmp_path):
     panel = {
         "title": "Ring",
         "bars": [
-            {"algorithm": "dfedavg", "label": "DFedAvg", "rounds": 2, "runs": runs},
-            {"algorithm": "dfedsam", "label": "DFedSAM", "rounds": 2, "runs": [str(tmp_path / "none")]},
+            {"algorithm": "dfedavg", "label": "DFedAvg", "rounds": 2, "runs": [[run] for run in runs]},
+            {"algorithm": "dfedsam", "label": "DFedSAM", "rounds": 2, "runs": [[str(tmp_path / "none")]]},
         ],
     }
     spec = {
         "figure": "dfedsam2023_F5", "kind": "bars", "scale": "paper", "title": "T", "metric": "test_accuracy",
         "panels": [panel],
     }  # fmt: skip
-    figure = bars.draw(spec)
+    figure = bars.draw(made.figure_spec(spec))
     heights = [patch.get_height() for patch in figure.axes[0].patches]
     np.testing.assert_allclose(heights, [55.0, 0.0])
     assert figure.axes[0].get_ylim()[0] == 0
@@ -98,7 +98,7 @@ def test_a_histogram_sums_over_clients_and_says_the_deviation(tmp_path):
     partitions = [{"label": name, "partition": str(tmp_path / f"{name}.npz")} for name in ("with", "without")]
     panels = [{"title": "Dirichlet", "partitions": partitions}]
     spec = {"figure": "fedsmoo2023_F2", "kind": "histogram", "scale": "paper", "title": "T", "panels": panels}
-    figure = histogram.draw(spec)
+    figure = histogram.draw(made.figure_spec(spec))
     outlines = [patch.get_data().values for patch in figure.axes[0].patches]
     np.testing.assert_array_equal(outlines, [[4, 2, 6], [4, 4, 4]])
     assert "with: 1.63" in texts(figure) and "without: 0.00" in texts(figure)
@@ -119,7 +119,7 @@ def test_communications_are_rounds_times_gossip_steps(tmp_path):
         "figure": "dfedsam2023_F4", "kind": "curves", "scale": "paper", "title": "T", "metric": "test_accuracy",
         "across": "communications", "smooth": 0, "panels": [{"title": "Ring", "series": series}],
     }  # fmt: skip
-    figure = curves.draw(spec)
+    figure = curves.draw(made.figure_spec(spec))
     np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_xdata(), [4, 8, 12])
     assert "gossip steps" in texts(figure)
 
@@ -128,7 +128,7 @@ def test_what_the_configuration_can_ask_for_can_be_drawn():
     """A kind is in the schema, has a form by hand, is put together by a function of its own and drawn by another."""
     schema = yaml.safe_load((ROOT / "workflow/schemas/figure.schema.yaml").read_text(encoding="utf-8"))
     kinds = set(figure_kinds.KINDS)
-    assert kinds == set(schema["properties"]["kind"]["enum"]) == set(specifications.PANELS)
+    assert kinds == set(schema["properties"]["kind"]["enum"]) == set(specs.PANELS)
     assert kinds == set(figure_specs.PANELS) == set(figures.KINDS)
 
 
@@ -145,18 +145,18 @@ def test_probes_are_read_from_run_json(tmp_path):
         "figure": "fedlesam2024_F2", "kind": "curves", "scale": "paper", "title": "T", "metric": "sharpness",
         "smooth": 0, "panels": panels,
     }  # fmt: skip
-    figure = curves.draw(spec)
+    figure = curves.draw(made.figure_spec(spec))
     drift, sharp = (axis.get_lines()[0].get_xydata().tolist() for axis in figure.axes)
     assert drift == [[2, 0.75]] and sharp == [[0, 0.5], [2, 0.25]]
     assert "Perturbation drift (0 to 1)" in texts(figure) and "(nats)" in texts(figure)
     made.run(run, columns)
     with pytest.raises(DataError, match=r"seed1/run\.json: holds no probes with perturbation_drift"):
-        curves.draw(spec)
+        curves.draw(made.figure_spec(spec))
     made.run(run, columns, probes=[{key: value for key, value in one.items() if key not in of} for one in probes])
     with pytest.raises(
         DataError, match=r"run\.json: its probes were written by an earlier version, .*train the run ag"
     ):
-        curves.draw(spec)
+        curves.draw(made.figure_spec(spec))
 
 
 def test_lines_of_probes_on_other_images_are_refused(tmp_path):
@@ -167,9 +167,9 @@ def test_lines_of_probes_on_other_images_are_refused(tmp_path):
         folder = tmp_path / name / "protocol" / "split" / "algorithm" / f"seed{seed}"
         lines.append({"algorithm": "fedsam", "label": name, "runs": [made.run(folder, columns, probes=[probe])]})
     spec = {"figure": "f", "kind": "curves", "scale": "paper", "title": "T", "metric": "sharpness", "smooth": 0}
-    curves.draw({**spec, "panels": [{"title": "P", "series": [lines[0], lines[2]]}]})
+    curves.draw(made.figure_spec({**spec, "panels": [{"title": "P", "series": [lines[0], lines[2]]}]}))
     with pytest.raises(DataError, match=r"f: P: the probes of .*two/.* positions bbbbbbbbbbbb\) than those of .*one/"):
-        curves.draw({**spec, "panels": [{"title": "P", "series": lines}]})
+        curves.draw(made.figure_spec({**spec, "panels": [{"title": "P", "series": lines}]}))
 
 
 def test_a_run_of_another_description_is_not_drawn(sweep_spec, tmp_path):
@@ -184,7 +184,7 @@ def test_a_run_of_another_description_is_not_drawn(sweep_spec, tmp_path):
         }
         said = r"run\.json: not the run that is asked for: its description is another"
         with pytest.raises(DataError, match=said) if refused else contextlib.nullcontext():
-            figures.make(spec, tmp_path)
+            figures.make(made.figure_spec(spec), tmp_path)
 
 
 def test_damaged_runs_and_unknown_metrics_are_named(sweep_spec, tmp_path):
@@ -192,13 +192,13 @@ def test_damaged_runs_and_unknown_metrics_are_named(sweep_spec, tmp_path):
     was = other.read_bytes()
     other.write_text("round,test_accuracy\n1,0.1\n2,0.9\n")
     with pytest.raises(DataError, match=r"1b/.*/metrics\.csv: is not the file that run\.json beside it was"):
-        figures.make(sweep_spec, tmp_path)
+        figures.make(made.figure_spec(sweep_spec), tmp_path)
     other.write_bytes(was)
     make_run(tmp_path / "1a", [0.1, "high"])
     with pytest.raises(DataError, match=r"1a/.*/metrics\.csv: line 3: test_accuracy: 'high'"):
-        figures.make(sweep_spec, tmp_path)
+        figures.make(made.figure_spec(sweep_spec), tmp_path)
     with pytest.raises(DataError, match="unknown metric 'accuracy'"):
-        figures.make({**sweep_spec, "metric": "accuracy"}, tmp_path)
+        figures.make(made.figure_spec({**sweep_spec, "metric": "accuracy"}), tmp_path)
 
 
 def test_eigenvalues_are_means_with_pyhessians_beside(tmp_path):
@@ -212,7 +212,7 @@ def test_eigenvalues_are_means_with_pyhessians_beside(tmp_path):
     ]
     panels = [{"title": "Ring", "bars": bar}]
     spec = {"figure": "f", "kind": "eigenvalues", "scale": "paper", "title": "T", "panels": panels}
-    figure = eigenvalues.draw(spec)
+    figure = eigenvalues.draw(made.figure_spec(spec))
     for axis, height, other in zip(figure.axes, (5.0, 0.5), ([6.0], []), strict=True):
         np.testing.assert_allclose([patch.get_height() for patch in axis.patches], [height, 0.0])
         found = [line.get_ydata()[0] for line in axis.get_lines() if line.get_marker() == "D"]
@@ -229,6 +229,6 @@ def test_a_hessian_of_an_earlier_version_is_on_the_left_alone(tmp_path):
     made.format_1(paths[1])
     bars = [{"algorithm": "dfedavg", "label": "DFedAvg", "hessians": paths}]
     spec = {"figure": "f", "kind": "eigenvalues", "scale": "paper", "title": "T"}
-    figure = eigenvalues.draw({**spec, "panels": [{"title": "Ring", "bars": bars}]})
+    figure = eigenvalues.draw(made.figure_spec({**spec, "panels": [{"title": "Ring", "bars": bars}]}))
     assert [[patch.get_height() for patch in axis.patches] for axis in figure.axes] == [[5.0], [0.4]]
     assert "1 Hessians of an earlier version are on the left alone" in texts(figure)

@@ -80,7 +80,7 @@ def corners(axis) -> np.ndarray:
 
 
 def test_surface_shows_every_cell_at_its_place_with_shared_axes(spec):
-    figure = surface.draw(spec)
+    figure = surface.draw(made.figure_spec(spec))
     alone, framed, absent = figure.axes
     assert alone.get_zlim() == framed.get_zlim() == absent.get_zlim() == (-0.5, 11.0)
     assert alone.get_xlim() == framed.get_ylim() == absent.get_xlim() == (-1, 1)
@@ -96,7 +96,7 @@ def test_surface_shows_every_cell_at_its_place_with_shared_axes(spec):
 
 
 def test_surface_says_what_it_is(spec):
-    said = texts(surface.draw(spec))
+    said = texts(surface.draw(made.figure_spec(spec)))
     assert "Preview scale, not the paper's data: Surfaces" in said and "P, Figure 3" in said
     assert "surface: B, mesh: A" in said and "not made" in said and "Missing surfaces: 1." in said
     assert "scaled to each model's own filters or the filters of B, each model around itself" in said
@@ -104,7 +104,7 @@ def test_surface_says_what_it_is(spec):
     assert "On 1,290 of the clients' training images, the same for all." in said
     assert said.count("At x = 1, A is moved by 1.50 times its own length") == 1
     assert "the one with the shorter ones looks steeper so." in said
-    alone = texts(surface.draw({**spec, "panels": spec["panels"][:1]}))
+    alone = texts(surface.draw(made.figure_spec({**spec, "panels": spec["panels"][:1]})))
     assert "mesh" not in alone and "Missing" not in alone
     assert "scaled to each model's own filters; biases" in alone and "is moved by" not in alone
     assert "On 1,290 of the clients' training images." in alone
@@ -113,7 +113,7 @@ def test_surface_says_what_it_is(spec):
 def test_two_surfaces_of_a_panel_are_each_by_their_own_filters(spec, files):
     write(files / "other.npz", Landscape("surface", about(["b"]), AXIS, AXIS, *[(2 * BOWL + 4)[None]] * 2))
     entries = [{"label": n, "surface": str(files / file)} for n, file in (("A", "one.npz"), ("B", "other.npz"))]
-    figure = surface.draw({**spec, "panels": [{"title": "B over A", "surfaces": entries}]})
+    figure = surface.draw(made.figure_spec({**spec, "panels": [{"title": "B over A", "surfaces": entries}]}))
     assert len(corners(figure.axes[0])) == 32 and "surface: A, mesh: B" in texts(figure)
     assert "scaled to each model's own filters; biases" in texts(figure) and "is moved by" not in texts(figure)
 
@@ -136,7 +136,7 @@ def test_surfaces_that_do_not_compare_are_refused(spec, files, changes, words, b
     groups = [entries] if beside else [[entry] for entry in entries]
     panels = [{"title": f"P{place}", "surfaces": group} for place, group in enumerate(groups)]
     with pytest.raises(DataError) as caught:
-        surface.draw({**spec, "panels": panels})
+        surface.draw(made.figure_spec({**spec, "panels": panels}))
     assert f"figure f: P{len(panels) - 1}: {files}/other.npz {words} {files}/one.npz (P0)" in str(caught.value)
     assert ("`set: test` in the figure" in str(caught.value)) == (list(changes) == ["images_sha256"])
     found = read(files / "other.npz")
@@ -144,9 +144,9 @@ def test_surfaces_that_do_not_compare_are_refused(spec, files, changes, words, b
     write(files / "other.npz", replace(found, about=replace(found.about, models=models)))
     if beside:
         with pytest.raises(DataError, match="do not compare"):
-            surface.draw({**spec, "panels": panels})
+            surface.draw(made.figure_spec({**spec, "panels": panels}))
     else:
-        surface.draw({**spec, "panels": panels})
+        surface.draw(made.figure_spec({**spec, "panels": panels}))
 
 
 def test_surfaces_on_another_data_set_are_refused(spec, files):
@@ -155,18 +155,18 @@ def test_surfaces_on_another_data_set_are_refused(spec, files):
     write(files / "other.npz", Landscape("surface", whose, AXIS, AXIS, BOWL[None], BOWL[None]))
     entries = [{"label": n, "surface": str(files / file)} for n, file in (("A", "one.npz"), ("B", "other.npz"))]
     with pytest.raises(DataError, match=r"other\.npz has losses on another data set \(SHA-256 dddddddddddd\), but"):
-        surface.draw({**spec, "panels": [{"title": "P", "surfaces": entries}]})
+        surface.draw(made.figure_spec({**spec, "panels": [{"title": "P", "surfaces": entries}]}))
 
 
 def test_values_that_are_not_finite_are_left_out_and_counted(spec, files):
     entry = {"label": "A", "surface": str(files / "wild.npz")}
-    figure = surface.draw({**spec, "panels": [{"title": "A", "surfaces": [entry]}]})
+    figure = surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "surfaces": [entry]}]}))
     assert len(corners(figure.axes[0])) == 14
     assert "2 points without a finite value are left out" in texts(figure)
 
 
 def test_accuracy_is_in_percent(spec):
-    figure = surface.draw({**spec, "metric": "accuracy"})
+    figure = surface.draw(made.figure_spec({**spec, "metric": "accuracy"}))
     assert figure.axes[0].get_zlabel() == "Accuracy (%)"
     np.testing.assert_allclose(figure.axes[0].get_zlim(), (-2.5, 55))
 
@@ -174,7 +174,7 @@ def test_accuracy_is_in_percent(spec):
 def test_lines_between_models(files):
     lines = [{"label": "a to b", "line": str(files / "line.npz")}, {"label": "gone", "line": str(files / "no.npz")}]
     spec = {"figure": "f", "kind": "line", "scale": "paper", "title": "T", "metric": "accuracy"}
-    figure = line.draw({**spec, "panels": [{"title": "P", "lines": lines}]})
+    figure = line.draw(made.figure_spec({**spec, "panels": [{"title": "P", "lines": lines}]}))
     axis = figure.axes[0]
     x, y = axis.get_lines()[0].get_data()
     np.testing.assert_allclose(y, 100 - 50 * x**2)
@@ -195,7 +195,7 @@ def diverge(files, name: str, *places: int) -> None:
 
 def test_the_panel_of_a_run_that_diverged_is_empty_and_says_so(spec, files):
     diverge(files, "two.npz", 1)
-    figure = surface.draw(spec)
+    figure = surface.draw(made.figure_spec(spec))
     assert len(corners(figure.axes[0])) == 16 and not figure.axes[1].collections
     assert [text.get_text() for text in figure.axes[1].texts] == ["a diverged in round 7"]
     assert "Without a surface: a diverged in round 7." in texts(figure) and "Missing surfaces: 1." in texts(figure)
@@ -206,7 +206,7 @@ def test_the_panel_of_a_run_that_diverged_is_empty_and_says_so(spec, files):
 def test_a_surface_in_the_frame_of_a_run_that_diverged_is_empty(spec, files, model):
     diverge(files, "two.npz", 0, 1)
     entry = {"label": "A", "surface": str(files / "two.npz"), "model": model}
-    figure = surface.draw({**spec, "panels": [{"title": "A", "surfaces": [entry]}]})
+    figure = surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "surfaces": [entry]}]}))
     word = ["b diverged in round 7", "a diverged in round 7"][model]
     assert [text.get_text() for text in figure.axes[0].texts] == [word] and not figure.axes[0].collections
     figure.savefig(io.BytesIO(), format="png", dpi=20)
@@ -215,7 +215,7 @@ def test_a_surface_in_the_frame_of_a_run_that_diverged_is_empty(spec, files, mod
 def test_a_frame_without_a_scale_is_laid_to_the_run_that_lends_it(spec, files):
     diverge(files, "two.npz", 0)
     entry = {"label": "A", "surface": str(files / "two.npz"), "model": 1}
-    figure = surface.draw({**spec, "panels": [{"title": "A", "surfaces": [entry]}]})
+    figure = surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "surfaces": [entry]}]}))
     assert [text.get_text() for text in figure.axes[0].texts] == ["b diverged in round 7"]
 
 
@@ -224,7 +224,7 @@ def test_a_line_from_or_to_a_run_that_diverged_is_named(files, model):
     diverge(files, "line.npz", model)
     lines = [{"label": "a to b", "line": str(files / "line.npz")}]
     spec = {"figure": "f", "kind": "line", "scale": "paper", "title": "T", "panels": [{"title": "P", "lines": lines}]}
-    figure = line.draw(spec)
+    figure = line.draw(made.figure_spec(spec))
     assert len(figure.axes[0].get_lines()) == 2, "the two models alone"
     assert f"Without a line: {'ab'[model]} diverged in round 7." in texts(figure)
     assert [text.get_text() for text in figure.axes[0].texts] == [f"{'ab'[model]} diverged in round 7"]
@@ -232,15 +232,16 @@ def test_a_line_from_or_to_a_run_that_diverged_is_named(files, model):
 
 def test_what_cannot_be_drawn_is_refused_by_name(spec, files):
     with pytest.raises(DataError, match="figure f: unknown metric 'los'; did you mean 'loss'"):
-        surface.draw({**spec, "metric": "los"})
-    with pytest.raises(DataError, match="A: 0 surfaces, not one or two"):
-        surface.draw({**spec, "panels": [{"title": "A", "surfaces": []}]})
+        surface.draw(made.figure_spec({**spec, "metric": "los"}))
+    entry = {"label": "A", "surface": str(files / "one.npz")}
+    with pytest.raises(DataError, match="A: 3 surfaces, not one or two"):
+        surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "surfaces": [entry] * 3}]}))
     for entry, message in (
         ({"surface": str(files / "one.npz"), "model": 1}, "one.npz: no model 1: it holds 1"),
         ({"surface": str(files / "line.npz")}, "line.npz: is a line, but a surface is wanted"),
     ):
         with pytest.raises(DataError, match=message):
-            surface.draw({**spec, "panels": [{"title": "A", "surfaces": [{"label": "A", **entry}]}]})
+            surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "surfaces": [{"label": "A", **entry}]}]}))
 
 
 @pytest.mark.parametrize("kind", ["surface", "line"])
@@ -252,7 +253,7 @@ def test_the_same_inputs_give_the_same_bytes(kind, spec, files):
     for suffix, options in figures.FORMATS.items():
         written = []
         for _ in range(2):
-            figure, file = draw(spec), io.BytesIO()
+            figure, file = draw(made.figure_spec(spec)), io.BytesIO()
             figure.savefig(file, format=suffix, **{**options, "dpi": 40} if suffix == "png" else options)
             pyplot.close(figure)
             written.append(file.getvalue())

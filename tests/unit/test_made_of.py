@@ -78,16 +78,16 @@ def analysed(kind: str, folder, of: list[landscape_file.Model], runs: list[str])
 @pytest.mark.parametrize("kind", ["eigenvalues", "line", "surface"])
 def test_an_analysis_is_of_the_model_that_is_asked_for(kind, runs, tmp_path):
     one, two = map(model, runs)
-    figures.make(analysed(kind, tmp_path, [one, two], runs), tmp_path)
+    figures.make(made.figure_spec(analysed(kind, tmp_path, [one, two], runs)), tmp_path)
     drawn = (tmp_path / "f.png").read_bytes()
     with pytest.raises(DataError, match=r"is of another run: protocol/split/one/seed1 at paper scale, wanted .*/two/"):
-        figures.make(analysed(kind, tmp_path, [one, one], runs), tmp_path)
+        figures.make(made.figure_spec(analysed(kind, tmp_path, [one, one], runs)), tmp_path)
     retrained = replace(two, digests=replace(two.digests, model="f" * 64))
     with pytest.raises(DataError, match=r"was made with another model \(SHA-256 ffffffffffff\) than .*/two/seed1 has"):
-        figures.make(analysed(kind, tmp_path, [one, retrained], runs), tmp_path)
+        figures.make(made.figure_spec(analysed(kind, tmp_path, [one, retrained], runs)), tmp_path)
     nameless = replace(two, digests=None)
     with pytest.raises(DataError, match=r"cannot be read as a .*digests: null is not a mapping"):
-        figures.make(analysed(kind, tmp_path, [one, nameless], runs), tmp_path)
+        figures.make(made.figure_spec(analysed(kind, tmp_path, [one, nameless], runs)), tmp_path)
     assert (tmp_path / "f.png").read_bytes() == drawn
 
 
@@ -114,9 +114,9 @@ def test_a_figure_holds_the_partitions_of_its_runs(tmp_path, runs):
         assert asked["made_of"]["partitions"] == files[:1]
         if refused:
             with pytest.raises(DataError, match=r"2\.npz: not the partition of the run: seed is 2, the run has 1"):
-                figures.make(asked, tmp_path)
+                figures.make(made.figure_spec(asked), tmp_path)
         else:
-            figures.make(asked, tmp_path)
+            figures.make(made.figure_spec(asked), tmp_path)
 
 
 def test_runs_without_sums_are_counted_in_the_foot(tmp_path, runs, monkeypatch):
@@ -124,9 +124,9 @@ def test_runs_without_sums_are_counted_in_the_foot(tmp_path, runs, monkeypatch):
     series = [{"algorithm": "fedavg", "label": "FedAvg", "runs": runs}]
     shown = {**spec("curves", {"series": series}), "metric": "test_accuracy", "smooth": 0}
     said = "1 of 2 runs are without sums of their files, made by an earlier version."
-    assert made_of.without_sums(made_of.hold(shown)) == said
+    assert made_of.without_sums(made_of.check(made.figure_spec(shown))) == said
     drawn = []
     caption = figures.curves.caption
     monkeypatch.setattr(figures.curves, "caption", lambda figure, *rest: drawn.append(figure) or caption(figure, *rest))
-    figures.make(shown, tmp_path)
+    figures.make(made.figure_spec(shown), tmp_path)
     assert said in " ".join(text.get_text().replace("\n", " ") for text in drawn[0].texts)

@@ -33,7 +33,7 @@ SAID = {
 
 @pytest.mark.parametrize("name", SAID)
 def test_the_foot_says_what_is_shared_once_and_then_what_differs(name: str) -> None:
-    assert EXP.figure("preview", name).spec["setting"] == SAID[name]
+    assert EXP.figure("preview", name).spec.setting == SAID[name]
 
 
 def test_titles_have_the_numbers_of_what_is_shown() -> None:
@@ -41,7 +41,7 @@ def test_titles_have_the_numbers_of_what_is_shown() -> None:
 
     def titles(scale: str, name: str) -> list[str]:
         spec = EXP.figure(scale, name).spec
-        return [spec["title"], *(panel["title"] for panel in spec["panels"])]
+        return [spec.title, *(panel.title for panel in spec.panels)]
 
     assert titles("paper", "fedsmoo2023_F5")[1:] == ["Dirichlet, u = 0.6", "Pathological, c = 30"]
     assert titles("preview", "fedsmoo2023_F5")[1:] == ["Dirichlet, u = 0.6", "Pathological, c = 6"]
@@ -104,10 +104,10 @@ def test_every_table_with_dispfl_says_which_model_is_shown() -> None:
     ],
 )
 def test_data_sets_that_are_the_same_at_preview_scale_are_named(name: str, said: str) -> None:
-    assert EXP.figure("preview", name).spec["setting"].endswith(f"; {said}")
-    assert "the same" not in EXP.figure("paper", name).spec["setting"]
+    assert EXP.figure("preview", name).spec.setting.endswith(f"; {said}")
+    assert "the same" not in EXP.figure("paper", name).spec.setting
 
 
 def test_figures_of_other_kinds_are_not_beside_each_other() -> None:
     """DFedSAM's curves show no Fashion-MNIST; that a surface does is nothing to them."""
-    assert "Fashion" not in EXP.figure("preview", "dfedsam2023_F3").spec["setting"]
+    assert "Fashion" not in EXP.figure("preview", "dfedsam2023_F3").spec.setting

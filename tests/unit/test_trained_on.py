@@ -19,8 +19,8 @@ from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import set_ups
 from flatfed.figures import KINDS
 from flatfed.runs.places import Places
+from flatfed.specs.figure import CurvesPanel, Line
 from flatfed.specs.pages import ReportSpec
-from flatfed.specs.table import DatasetSpec
 from flatfed.tables import cells, made_of, report, write
 from flatfed.tables.trained_on import as_read
 
@@ -171,11 +171,9 @@ def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeyp
     spec = made.cell_spec(**{**asked, "rounds": 2, **made.asked(runs)})
     assert cells.make(spec, tmp_path / "cell.json").images == {"cifar10": {"train": 500, "test": 100}}
     drawn = here.figure("paper", "cifar10_cnn").spec
-    del drawn["made_of"]  # of other runs
-    drawn["panels"] = [{"series": [{"runs": runs, "label": "x"}]}, {"bars": [{"runs": [runs]}]}]
-    counted = [record.counted for record in made_of.hold(drawn)]
-    datasets = {name: DatasetSpec(**about) for name, about in drawn["datasets"].items()}
-    assert as_read(drawn["setting"], datasets, counted).startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
+    panel = CurvesPanel(title="p", series=[Line(algorithm="fedavg", label="x", runs=runs)])
+    counted = [record.counted for record in made_of.check(replace(drawn, panels=[panel], made_of=None))]
+    assert as_read(drawn.setting, drawn.datasets, counted).startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
 
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
@@ -221,7 +219,7 @@ def test_tables_figures_and_the_report_say_it(tmp_path: Path, monkeypatch: pytes
         text = " ".join(Path(f"fedsmoo2023_T1.{ending}").read_text().replace("\n% ", " ").split())
         assert all(words in text for words in said) and "{digits" not in text
     drawn = []
-    monkeypatch.setitem(KINDS, "curves", lambda spec: drawn.append(spec["setting"]) or pyplot.figure())
+    monkeypatch.setitem(KINDS, "curves", lambda spec: drawn.append(spec.setting) or pyplot.figure())
     figures.make(exp.figure("preview", "fedsmoo2023_F7").spec, tmp_path)
     assert drawn[0].startswith(said[0])
     report.make(spec, tmp_path / "report.html")

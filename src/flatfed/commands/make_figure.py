@@ -18,7 +18,7 @@ def add(sub: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Draw the figure that the specification describes."""
-    specifications.checked(options.spec, "figure")
+    spec = specifications.checked(options.spec, "figure")
     from flatfed import figures  # with matplotlib, which no refusal needs
 
-    figures.make(options.spec, options.out_dir)
+    figures.make(spec, options.out_dir)

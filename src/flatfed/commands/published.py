@@ -207,12 +207,10 @@ def make_figure(described: Experiment, runs: PublishedRuns, name: str, out: Path
     for path in there:
         identity.check_description(f"{path}/{records.RECORD}", runs.records[path], wanted.runs[path].description)
     # Data sets are counted by the records, whatever data lie on this machine; partitions are not published.
-    datasets = {key: {**dataset, "manifest": None} for key, dataset in wanted.spec["datasets"].items()}
-    spec = {**wanted.spec, "datasets": datasets}
-    if "made_of" in spec:
-        made_of = spec["made_of"]
-        spec["made_of"] = {**made_of, "partitions": [None] * len(made_of["partitions"])}
-    drawing.make(spec, out)
+    datasets = {key: replace(dataset, manifest=None) for key, dataset in wanted.spec.datasets.items()}
+    made_of = wanted.spec.made_of
+    undealt = made_of and {**made_of, "partitions": [None] * len(made_of["partitions"])}
+    drawing.make(replace(wanted.spec, datasets=datasets, made_of=undealt), out)
 
 
 def is_table_complete(described: Experiment, runs: PublishedRuns, name: str) -> bool:

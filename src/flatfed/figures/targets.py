@@ -6,7 +6,6 @@ Not one of the figures of config/figures: what is drawn are runs, finished or no
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,19 @@ from flatfed.figures import save
 from flatfed.figures.palette import rank, style
 from flatfed.figures.style import caption, subplots
 from flatfed.papers.figure_kinds import COLUMNS
+from flatfed.specs.figure import FigureSpec
 from flatfed.tables.own_setting import Outcome, Trained
 
 FOOTNOTE = (
     "Line: the accuracy that targets are of, as it was evaluated, unsmoothed, one line a run; pale where the same row "
     "has a line in float32. Open circle: the printed round; filled: ours, where a run's line first touches the target. "
     "Rounds printed beyond the frame stand beside it."
+)
+
+
+#: The figure as its frame and title know it.
+ABOUT = FigureSpec(
+    figure="results", kind="curves", scale="paper", title="The papers' own setting, run for real", panels=[]
 )
 
 
@@ -41,7 +47,7 @@ def draw(panels: list[Panel]) -> Figure:
     figure, axes = subplots(len(panels), min(2, len(panels)), 3.4, 0.4)
     for axis, panel in zip(axes, panels, strict=True):
         _panel(axis, panel)
-    caption(figure, {"title": "The papers' own setting, run for real", "scale": "paper"}, FOOTNOTE)
+    caption(figure, ABOUT, FOOTNOTE)
     return figure
 
 

@@ -12,7 +12,7 @@ from flatfed.forms import Named, Some, Whole, form_of
 from flatfed.papers.figure_kinds import KINDS
 from flatfed.runs import wanted
 from flatfed.specs.cell import Scale
-from flatfed.specs.pages import MadeOf
+from flatfed.specs.pages import MADE_OF
 from flatfed.specs.table import DatasetSpec
 
 
@@ -197,7 +197,7 @@ class FigureSpec:
     datasets: dict[str, DatasetSpec] = field(default_factory=dict)
     tuning: list[str] = field(default_factory=list)
     unstated: list[str] = field(default_factory=list)
-    made_of: MadeOf | None = None
+    made_of: Annotated[dict[str, Any] | None, (MADE_OF, None)] = None
     metric: str | None = None
     smooth: Annotated[int, Whole(0)] = 0
     across: Annotated[str, Named("axis", ("rounds", "communications"))] = "rounds"

@@ -9,7 +9,7 @@ from flatfed.specs.cell import Scale
 from flatfed.specs.table import DatasetSpec, TableSpec
 
 #: Which runs some folders are to hold, as :func:`flatfed.runs.wanted.pack` writes it and ``unpack`` of it reads it.
-MadeOf = Annotated[dict[str, Any], {"partitions": [(str, None)], "runs": [list]}]
+MADE_OF = {"partitions": [(str, None)], "runs": [list]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,6 @@ class ReportSpec:
     tables: list[TableSpec]
     figures: list[Picture]
     runs: list[str]
-    made_of: MadeOf
+    made_of: Annotated[dict[str, Any], MADE_OF]
     configuration: dict[str, Any]
     left_out: list[str] = field(default_factory=list)
