@@ -128,7 +128,7 @@ def test_wherever_a_round_is_stopped_its_clients_are_as_before(tmp_path, monkeyp
         monkeypatch.setattr(interruption, "check", stop)
         if name == "dispfl":
             run.mix(around(run)[1])
-            run.mixed = True
+            run.mixed, run.halfway = True, False
             before = {key: values.clone() for key, values in run.state.store.items()}
         with pytest.raises(Stopped):
             run._round()

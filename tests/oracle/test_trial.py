@@ -25,7 +25,7 @@ def test_a_trial_changes_nothing_of_the_run(tmp_path, name):
     found = trial(tried)
     assert set(found["seconds"]) == set(ON["cpu"]) and not found["failed"]
     assert found["picked"] == min(found["seconds"], key=found["seconds"].get) == tried.executor.name
-    trials.use(plain, found["picked"])
+    trials.set_executor(plain, found["picked"])
     for _ in range(3):
         assert tried.advance() and plain.advance()
     assert torch.equal(tried.server["w"], plain.server["w"])
@@ -45,7 +45,7 @@ def test_it_is_written_to_run_json_and_kept_when_the_run_goes_on(tmp_path, monke
     spec = description("scaffold", executor=AUTO)
     first = simulation(tmp_path, spec, "sequential")
     first.trial = {**trial(first), "picked": "stacked"}
-    trials.use(first, "stacked")
+    trials.set_executor(first, "stacked")
     first.advance()
     identity = {}
 

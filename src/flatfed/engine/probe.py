@@ -73,17 +73,25 @@ class Probe:
         """Return whether to look before the coming round: the first, and every so many after it."""
         return self.run.round % self.every == 0
 
-    def __call__(self, order: np.ndarray, rate: Tensor) -> dict[str, Any]:
+    def look(self, order: np.ndarray | None = None, rate: Tensor | None = None) -> None:
+        """Add to the run's ``probes`` what is measured now, unless that was done before a stop.
+
+        ``order`` (n,) the clients of the coming round, None after the last; ``rate`` its learning rate.
+        """
+        if not (self.run.probes and self.run.probes[-1]["round"] == self.run.round):
+            self.run.probes.append(self.measured(order, rate))
+
+    def measured(self, order: np.ndarray | None = None, rate: Tensor | None = None) -> dict[str, Any]:
         """Return round (finished ones), the three measures, what they are of and the seconds that they took.
 
-        ``order`` (n,) the clients of the coming round, none after the last; ``rate`` its learning rate.
+        Arguments are those of :meth:`look`.
         """
         began = time.monotonic()
         w = self.run.server["w"]
         sharp = self.sharpness(w, self.images)
         parts = self.images.split(self.m)
         mean = sum(len(part) * self.sharpness(w, part) for part in parts) / len(self.images)
-        drift = self.drift(order, rate) if len(order) and self.drifts else None
+        drift = self.drift(order, rate) if order is not None and self.drifts else None
         seconds = round(time.monotonic() - began, 3)
         return {
             "format": PROBE_FORMAT,

@@ -52,7 +52,7 @@ def simulation(
     kind = PeerSimulation if algorithm.decentralised else ServerSimulation
     parts = description, dataset, partition, device, algorithm, weights
     run = kind(*parts, executors.kind(executor), lambda size: home.of(size, device), pause)
-    fastest.use(run, executor)
+    fastest.set_executor(run, executor)
     hooks.check_evaluated(algorithm, run.server)
     shortage.halve_batches(run.evaluate)
     return run

@@ -25,7 +25,7 @@ STALE = f"{FOLDER}.stale"
 NAME = f"{FOLDER}/{journal.MANIFEST}"
 
 #: What of a simulation is stored beside vectors and counts.
-PROGRESS = ("round", "mixed", "pending", "probes", "seconds", "rows", "trial")
+PROGRESS = ("round", "mixed", "pending", "probes", "rows", "trial")
 
 #: What has not been written yet may take so many seconds to write: Slurm gives 30 from SIGTERM to SIGKILL, of which a
 #: local step, or a round's own clients, take some.
@@ -99,6 +99,7 @@ class Checkpoint:
                 received.snapshots = {r: get(f"received/{r}").to(received.place) for r in wanted}
         for name in PROGRESS:
             setattr(simulation, name, about["simulation"][name])
+        simulation.clock.seconds = dict(about["simulation"]["seconds"])
         simulation.evaluate.batch_size = about["simulation"]["images"]
         simulation.cost.counts = dict(about["counts"])
         return about["progress"]
@@ -132,6 +133,7 @@ class Checkpoint:
             "received": received.rounds.tolist() if received is not None else None,
             "simulation": {
                 **{name: getattr(simulation, name) for name in PROGRESS},
+                "seconds": simulation.clock.seconds,
                 "images": simulation.evaluate.batch_size,
             },
             "counts": simulation.cost.counts,

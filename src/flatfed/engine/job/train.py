@@ -134,7 +134,7 @@ class Job:
                     return False
                 outputs.write(self.saved.out, run, self.lines, self.saved.identity, self.sessions, diverged)
                 if diverged is None:
-                    print(f"{self.label}: {spent(run.seconds)}", file=sys.stderr)
+                    print(f"{self.label}: {spent(run.clock.seconds)}", file=sys.stderr)
             except (interruption.Stopped, Shortage) as stopped:
                 self._stop(stopped)
                 raise
@@ -210,7 +210,7 @@ class Job:
 
     def _stop(self, reason: Exception) -> None:
         """Write what was done, and say so, unless the state is of no one moment."""
-        if not self.simulation.whole:
+        if self.simulation.halfway:
             return
         began = time.monotonic()
         size = self._write_state()

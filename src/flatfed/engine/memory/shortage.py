@@ -71,7 +71,7 @@ def advance(run: Simulation) -> dict[str, float] | None:
         try:
             return run.advance()
         except (RuntimeError, MemoryError) as error:
-            if not (run.whole and is_shortage(error)):
+            if run.halfway or not is_shortage(error):
                 raise
             more = asked(error)
         # Here and not above: while an error is handled, it holds on to what was computed so far.

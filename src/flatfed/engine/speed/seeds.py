@@ -19,6 +19,7 @@ from torch import Tensor
 from flatfed.engine import batches
 from flatfed.engine.context import Context
 from flatfed.engine.local import LocalTraining, Look
+from flatfed.engine.speed.recording import constants
 from flatfed.engine.transfer import sent
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Joined(LocalTraining):
     """Local training of a run at a ``meeting``; ``alone`` is how it would train by itself."""
 
     def __init__(self, alone: LocalTraining, meeting: Meeting):
-        super().__init__(**alone.constants())
+        super().__init__(**constants(alone))
         self.alone, self.meeting = alone, meeting
 
     def release(self) -> None:
