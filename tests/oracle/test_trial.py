@@ -10,6 +10,7 @@ from harness import description, needs, simulation, write_problem
 
 from flatfed.engine.executors import Stacked
 from flatfed.engine.job.checkpoint import Checkpoint
+from flatfed.engine.job.inputs import Digests
 from flatfed.engine.job.train import train
 from flatfed.engine.speed import fastest as trials
 from flatfed.engine.speed.fastest import ON, trial
@@ -47,17 +48,17 @@ def test_it_is_written_to_run_json_and_kept_when_the_run_goes_on(tmp_path, monke
     first.trial = {**trial(first), "picked": "stacked"}
     trials.set_executor(first, "stacked")
     first.advance()
-    identity = {}
+    made_of = []
 
     def keep(self, *arguments, **keywords):
-        identity.update(self.identity)
+        made_of.append(self.digests)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Checkpoint, "write", keep)
         train(spec, data, dealt, tmp_path / "run", device="cpu")
     (tmp_path / "run").mkdir(exist_ok=True)
-    Checkpoint(tmp_path / "run", identity).write(first, {"lines": [], "sessions": []})
+    Checkpoint(tmp_path / "run", Digests(**made_of[0])).write(first, {"lines": [], "sessions": []})
     monkeypatch.setattr("flatfed.engine.job.train.trial", lambda run: pytest.fail("measured again"))
     train(spec, data, dealt, tmp_path / "run", device="cpu")
     record = json.loads((tmp_path / "run" / "run.json").read_text())

@@ -1,7 +1,6 @@
 """Bars at the foot of a terminal: one for each training under way, the workflow's count, and its log above them."""
 
 import io
-import json
 import logging
 import os
 import sys

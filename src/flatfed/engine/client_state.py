@@ -16,10 +16,10 @@ class ClientState:
     """name -> (clients, size), zero until a client takes part for the first time.
 
     ``sizes`` name -> length of the vector; ``touched`` (clients,) bool. The store lies in its ``home``: ``device``,
-    host ``memory`` or a memory-mapped temporary ``file`` (:func:`flatfed.engine.memory.home.of` says where it fits);
-    copies of its rows that outlive a block of clients lie there, too. Host memory is reserved, not filled: pages of
-    clients that never took part cost nothing. To and from a GPU rows go by way of page-locked memory, which it reads by
-    itself and at full speed; only what is on its way is ever locked.
+    host ``memory`` or a memory-mapped temporary ``file`` (:func:`flatfed.engine.memory.home.choose` says where it
+    fits); copies of its rows that outlive a block of clients lie there, too. Host memory is reserved, not filled: pages
+    of clients that never took part cost nothing. To and from a GPU rows go by way of page-locked memory, which it reads
+    by itself and at full speed; only what is on its way is ever locked.
 
     A round is a transaction: :meth:`keep` what it is about to change, then :meth:`settle` or :meth:`undo`. ``changed``
     (clients,) bool: settled since the last checkpoint; ``active``: how many the last round settled.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import shutil
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -147,9 +146,3 @@ class Journal:
 def _digest(content: dict[str, Any]) -> str:
     """Return the SHA-256 of ``content`` as JSON, the same before it is written and after it is read."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def set_aside(folder: Path, aside: Path) -> None:
-    """Move ``folder`` to ``aside``, in place of what was there."""
-    shutil.rmtree(aside, ignore_errors=True)
-    folder.replace(aside)

@@ -40,7 +40,7 @@ def evaluate(
     record.check_files(run, records.MODEL)
     simulation = assembly.simulation(description, data, dealt, place, "sequential")
     try:
-        weights = load_file(run / "model.safetensors")
+        weights = load_file(run / records.MODEL)
     except (OSError, SafetensorError) as error:
-        raise DataError(f"{run / 'model.safetensors'}: cannot be read as a model ({error})") from error
+        raise DataError(f"{run / records.MODEL}: cannot be read as a model ({error})") from error
     return simulation.evaluate(simulation.weights.row(weights))

@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from flatfed.engine.executors import Batch, Executor, Stacked
+from flatfed.engine.memory import sizes
 from flatfed.engine.memory.sizes import Footprint, Sizes
-from flatfed.engine.memory.sizes import of as sizes_from
 
 if TYPE_CHECKING:
     from flatfed.engine.simulation import Simulation
@@ -50,7 +50,7 @@ class Live(TorchDispatchMode):
             del self._live[key]
 
 
-def of(executor: Executor, shape: tuple[int, int, int], private: int = 0) -> Footprint:
+def measured(executor: Executor, shape: tuple[int, int, int], private: int = 0) -> Footprint:
     """Return the footprint of the ``executor``'s model on images of ``shape`` (C, H, W), in float32.
 
     ``private`` coordinates of a client stand behind its row. What libraries take inside one operation is not seen.
@@ -88,9 +88,9 @@ def of(executor: Executor, shape: tuple[int, int, int], private: int = 0) -> Foo
 
 def sizes_of(run: Simulation) -> Sizes:
     """Return the sizes of ``run`` as it goes on: with so many rows and images at a time."""
-    model = of(run.executor, tuple(run.description["dataset"]["shape"]), run.private)
+    model = measured(run.executor, tuple(run.description["dataset"]["shape"]), run.private)
     limits = [count for count in (run.executor.block, run.rows) if count is not None]
-    return sizes_from(
+    return sizes.computed(
         run.description,
         run.algorithm,
         model,

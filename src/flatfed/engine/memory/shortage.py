@@ -37,8 +37,8 @@ def is_shortage(error: BaseException | None) -> bool:
     """
     if error is None or isinstance(error, torch.OutOfMemoryError | MemoryError):
         return error is not None
-    said = isinstance(error, RuntimeError) and SIGNS.search(str(error)) is not None
-    return said or is_shortage(error.__context__)
+    names_it = isinstance(error, RuntimeError) and SIGNS.search(str(error)) is not None
+    return names_it or is_shortage(error.__context__)
 
 
 def asked(error: BaseException) -> str:
@@ -48,7 +48,7 @@ def asked(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def told(device: torch.device, what: str, helps: str = "") -> Iterator[None]:
+def explained(device: torch.device, what: str, helps: str = "") -> Iterator[None]:
     """Turn an error that says memory ran out during ``what`` into a Shortage.
 
     :raises Shortage: naming the device, and what ``helps``, in a sentence; "" for what helps a training.
@@ -58,7 +58,7 @@ def told(device: torch.device, what: str, helps: str = "") -> Iterator[None]:
     except (RuntimeError, MemoryError) as error:
         if not is_shortage(error):
             raise
-        short = f"{what}: not enough memory on {place(device)}{asked(error)}"
+        short = f"{what}: not enough memory on {name_of(device)}{asked(error)}"
         raise Shortage(f"{short}. {helps or remedies(device)}") from None
 
 
@@ -92,25 +92,26 @@ def spare(run: Simulation, more: str) -> None:
     release()
     rows = run.block(len(run.active()))
     state, row = run.state, run.layout.size * run.dtype.itemsize
+    taken = state.row_bytes() * run.clients
     mixed = run.algorithm.decentralised and rows > 1
-    if state.home == "device" and not mixed and state.row_bytes() * run.clients >= rows * row:
-        state.move_out(sizes.home(state.row_bytes() * run.clients, None, available.available()))
+    if state.home == "device" and not mixed and taken >= rows * row:
+        state.move_out(sizes.home(taken, None, available.available()))
         if run.last_received is not None:
             run.last_received.move_out()
-        now = f"client state ({sizes.said(state.row_bytes() * run.clients)}) goes to the host's {state.home}"
+        now = f"client state ({sizes.in_units(taken)}) goes to the host's {state.home}"
     elif rows > 1:
         run.rows = -(-rows // 2)
         now = f"{run.rows} client(s) at a time now, not {rows}: the same numbers up to rounding"
     else:
         from flatfed.engine.memory import footprint
 
-        found = footprint.sizes_of(run)
-        parts = sizes.listed(found.parts())
+        wanted = footprint.sizes_of(run)
+        parts = sizes.listed(wanted.parts())
         raise Shortage(
-            f"round {run.round + 1}: not enough memory on {place(run.device)} for one client at a time{more}. Wanted: "
-            f"{sizes.said(found.total)} ({parts}). {remedies(run.device)}"
+            f"round {run.round + 1}: not enough memory on {name_of(run.device)} for one client at a time{more}. "
+            f"Wanted: {sizes.in_units(wanted.total)} ({parts}). {remedies(run.device)}"
         )
-    print(f"round {run.round + 1}: not enough memory on {place(run.device)}{more}; {now}", file=sys.stderr)
+    print(f"round {run.round + 1}: not enough memory on {name_of(run.device)}{more}; {now}", file=sys.stderr)
 
 
 def halve_batches(evaluate: Evaluation) -> None:
@@ -126,22 +127,15 @@ def halve_batches(evaluate: Evaluation) -> None:
                     raise
                 more = asked(error)
             # Here and not above: while an error is handled, it holds on to what was computed so far.
-            evaluate.batch_size = fewer(evaluate.batch_size, row.device, more)
+            release()
+            short = f"evaluation: not enough memory on {name_of(row.device)}"
+            before, evaluate.batch_size = evaluate.batch_size, -(-evaluate.batch_size // 2)
+            if before == 1:
+                raise Shortage(f"{short} for one image{more}. {remedies(row.device)}")
+            now = f"{evaluate.batch_size} images are evaluated at a time now, not {before}"
+            print(f"{short}{more}; {now}", file=sys.stderr)
 
     evaluate.hits = hits
-
-
-def fewer(images: int, device: torch.device, more: str) -> int:
-    """Return how many images to evaluate at a time in place of ``images``, and say so.
-
-    :raises Shortage: it was one.
-    """
-    release()
-    if images == 1:
-        raise Shortage(f"evaluation: not enough memory on {place(device)} for one image{more}. {remedies(device)}")
-    now = f"{-(-images // 2)} images are evaluated at a time now, not {images}"
-    print(f"evaluation: not enough memory on {place(device)}{more}; {now}", file=sys.stderr)
-    return -(-images // 2)
 
 
 def release() -> None:
@@ -160,10 +154,10 @@ def remedies(device: torch.device) -> str:
     )
 
 
-def place(device: torch.device) -> str:
+def name_of(device: torch.device) -> str:
     """Return the name of the device, with how much memory it has free."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         name = torch.cuda.get_device_name(device)
-        return f"{name} ({sizes.said(free)} of {sizes.said(total)} free)"
-    return f"{device.type} ({sizes.said(available.available())} free)"
+        return f"{name} ({sizes.in_units(free)} of {sizes.in_units(total)} free)"
+    return f"{device.type} ({sizes.in_units(available.available())} free)"

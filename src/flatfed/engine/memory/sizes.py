@@ -15,14 +15,26 @@ from typing import Any
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._rows import BLOCK
 
-RECORDED = ("graph", "branches")  # executors whose steps are recorded
-LARGEST = "graph"  # the executor that takes most, where a trial is yet to pick one
-ITEM = {"float32": 4, "float64": 8, "bfloat16": 4}  # bytes of a weight, whatever the layers compute in
-LARGE = 3.0  # standard deviations above the mean: the clients of a large round of independent draws
-SPARE = 2  # a client state may take one part in so many of what is free, on the device or in memory
-IMAGE = 3  # a batch of images in so many forms: as gathered, as normalised, in the layout that convolutions want
-PIECES = 3  # rows that a gradient takes at most: its tensors, where it is wanted, and what small layers are made into
-PASSING = 2  # rows that a hook of an algorithm makes on its way, at most
+#: Executors whose steps are recorded, and the one of all that takes most memory: for a trial is yet to pick one.
+RECORDED, LARGEST = ("graph", "branches"), "graph"
+
+#: Bytes of a weight, whatever format the layers compute in.
+ITEM = {"float32": 4, "float64": 8, "bfloat16": 4}
+
+#: Clients that are drawn independently: so many standard deviations above their mean is a large round.
+LARGE = 3.0
+
+#: Client state lies on the device, or in memory, where so many times as much is free there.
+SPARE = 2
+
+#: Forms in which the images of a batch are there at a time: as gathered, normalised, and as convolutions want them.
+IMAGE = 3
+
+#: Rows that a gradient takes at most: tensors of the model, the gradient as it is wanted, what small layers become.
+PIECES = 3
+
+#: Rows that a hook of an algorithm makes for its own use, at most.
+PASSING = 2
 
 
 @dataclass(frozen=True)
@@ -82,7 +94,7 @@ def active(description: dict[str, Any]) -> int:
     return min(clients, math.ceil(clients * fraction + LARGE * math.sqrt(clients * fraction * (1 - fraction))))
 
 
-def of(
+def computed(
     description: dict[str, Any],
     algorithm: Algorithm,
     model: Footprint,
@@ -135,7 +147,7 @@ def home(size: int, on_device: int | None, in_memory: int) -> str:
     return "memory" if size * SPARE <= in_memory else "file"
 
 
-def said(count: float) -> str:
+def in_units(count: float) -> str:
     """Write bytes in a unit of three figures or so."""
     for unit, size in (("GB", 1e9), ("MB", 1e6)):
         if count >= size:
@@ -147,4 +159,4 @@ def listed(parts: Iterable[tuple[str, int]]) -> str:
     """Write the parts of a sum, largest first, those below a hundredth of it left out."""
     ordered = sorted(parts, key=lambda part: -part[1])
     least = sum(size for _, size in ordered) / 100
-    return ", ".join(f"{name} {said(size)}" for name, size in ordered if size > least)
+    return ", ".join(f"{name} {in_units(size)}" for name, size in ordered if size > least)

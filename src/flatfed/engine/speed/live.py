@@ -45,7 +45,7 @@ def weights(
     """
     live = taps.find(model, shape, initial) if vars(type(algorithm)).get("alike") else None
     found = Weights(model, initial, device, dtype) if live is None else LiveWeights(live, initial, device, dtype)
-    found.model = products.of(found.model, shape)
+    found.model = products.with_products(found.model, shape)
     return found
 
 
@@ -53,4 +53,4 @@ def layout_of(model: nn.Module, shape: tuple[int, int, int], alike: bool) -> tup
     """Return the model as it is computed, and the layout of its rows; ``model`` may be on torch's device "meta"."""
     live = taps.cropped(model, shape) if alike else None
     found, layout = (model, Layout.of(model)) if live is None else (live.model, live.layout)
-    return products.of(found, shape), layout
+    return products.with_products(found, shape), layout
