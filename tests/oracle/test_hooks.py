@@ -187,7 +187,7 @@ def test_what_cannot_be_combined_is_refused_by_name(tmp_path):
 @pytest.mark.parametrize("home", ["memory", "file"])
 def test_client_state_is_the_same_wherever_it_lies(tmp_path, monkeypatch, home, name, executor):
     spec = description(name, **needs(name))
-    monkeypatch.setattr(homes, "of", lambda size, device: home)
+    monkeypatch.setattr(homes, "choose", lambda size, device: home)
     run = simulation(tmp_path, spec, executor)
     assert run.state.home == home
     lines = [run.advance(), run.advance()]

@@ -198,7 +198,7 @@ def test_a_run_is_the_same(tmp_path, monkeypatch, name):
     runs = [simulation(tmp_path, spec, executor) for executor in ("sequential", "stacked", "graph", "branches")]
     assert all(any(map(form_of, run.model.modules())) for run in runs)
     with monkeypatch.context() as patch:
-        patch.setattr(products, "of", lambda model, shape: model)
+        patch.setattr(products, "with_products", lambda model, shape: model)
         plain = simulation(tmp_path, spec, "sequential")
     for _ in range(spec["rounds"]):
         line = plain.advance()

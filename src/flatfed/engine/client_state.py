@@ -40,12 +40,12 @@ class ClientState:
                 first = int(clients[0])
                 return {name: values[first : first + 1] for name, values in self.store.items()}
             return {name: values[_index(clients, values)] for name, values in self.store.items()}
-        found = {}
+        rows = {}
         for name, values in self.store.items():
             way = self._locked(len(clients), values)
             torch.index_select(values, 0, _index(clients, values), out=way)
-            found[name] = way.to(self.device, non_blocking=True)
-        return found
+            rows[name] = way.to(self.device, non_blocking=True)
+        return rows
 
     def scatter(self, clients: np.ndarray, rows: dict[str, Tensor]) -> None:
         """Write back the rows that ``gather`` gave and a block of local training changed."""
@@ -125,9 +125,9 @@ class Received:
 
     def gather(self, clients: np.ndarray, w: Tensor) -> tuple[Tensor, Tensor]:
         """Return (n, size) what ``clients`` received last, ``w`` (1, size) where nothing, and (n, 1) if they did."""
-        found = [self.snapshots[r].to(self.device) if r >= 0 else w for r in map(int, self.rounds[clients])]
+        models = [self.snapshots[r].to(self.device) if r >= 0 else w for r in map(int, self.rounds[clients])]
         participated = sent(self.rounds[clients] >= 0, self.device, w.dtype)
-        return torch.cat(found), participated[:, None]
+        return torch.cat(models), participated[:, None]
 
     def record(self, clients: np.ndarray, round_: int, w: Tensor) -> None:
         """Note that ``clients`` received ``w`` (1, size) in ``round_``."""

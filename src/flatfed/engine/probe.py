@@ -110,7 +110,7 @@ class Probe:
 
     def drift(self, order: np.ndarray, rate: Tensor) -> float:
         """Return PD^t of the active clients ``order``."""
-        size = min(self.run.block(len(order)), len(order))
+        size = self.run.block(len(order))
         directions = self._global_directions(size, rate)
         total, steps = torch.zeros((), dtype=torch.float64, device=directions.device), 0
 
@@ -119,8 +119,8 @@ class Probe:
             total.add_((directions[step] - _direction(e)).norm(dim=1).sum())
             steps += len(e)
 
-        for first in range(0, len(order), size):
-            self._train(order[first : first + size], rate, look)
+        for part in np.split(order, range(size, len(order), size)):
+            self._train(part, rate, look)
         return float(total) / (2 * steps)
 
     def _global_directions(self, size: int, rate: Tensor) -> Tensor:
@@ -133,8 +133,8 @@ class Probe:
         def add(step: int, models: Tensor, e: Tensor) -> None:
             path[step] += models.sum(dim=0)
 
-        for first in range(0, run.clients, size):
-            models, length = self._train(everybody[first : first + size], rate, add)
+        for part in np.split(everybody, range(size, run.clients, size)):
+            models, length = self._train(part, rate, add)
             path[length:] += models.sum(dim=0)
         share = getattr(run.algorithm, "server_learning_rate", 1.0)
         for model in path:

@@ -166,9 +166,9 @@ class Checkpoint:
 def _vectors(simulation: Simulation) -> dict[str, Tensor]:
     """Return all vectors of ``simulation`` by name, as they lie in memory."""
     state, received = simulation.state, simulation.last_received
-    found = {f"server/{name}": value for name, value in simulation.server.items()}
+    vectors = {f"server/{name}": value for name, value in simulation.server.items()}
     for client in np.flatnonzero(state.touched):
-        found |= {f"client/{name}/{client}": values[int(client)] for name, values in state.store.items()}
+        vectors |= {f"client/{name}/{client}": values[int(client)] for name, values in state.store.items()}
     if received is not None:
-        found |= {f"received/{round_}": value for round_, value in received.snapshots.items()}
-    return found
+        vectors |= {f"received/{round_}": value for round_, value in received.snapshots.items()}
+    return vectors

@@ -47,10 +47,10 @@ class Journal:
         journal = cls(folder)
         try:
             written = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-            found = written["content"]
-            if written["sha256"] != _digest(found):
+            content = written["content"]
+            if written["sha256"] != _digest(content):
                 raise Damaged(f"{folder / MANIFEST} is not what was written")
-            journal.index, journal.files, journal.about = found["index"], found["files"], found["about"]
+            journal.index, journal.files, journal.about = content["index"], content["files"], content["about"]
             if any((folder / name).stat().st_size != size for name, size in journal.files.items()):
                 raise Damaged(f"files in {folder} are of another length than was written")
         except FileNotFoundError as error:

@@ -65,9 +65,9 @@ def read(folder: Path) -> Progress | None:
 
 def spent(seconds: dict[str, float]) -> str:
     """Return what a finished run has spent its ``seconds`` on, by name, over all of its sessions."""
-    whole = sum(seconds.values())
-    parts = ", ".join(f"{name} {100 * part / whole:.0f} %" for name, part in seconds.items() if whole)
-    return f"done in {duration(whole)}" + (f": {parts}" if parts else "")
+    total = sum(seconds.values())
+    parts = ", ".join(f"{name} {100 * part / total:.0f} %" for name, part in seconds.items() if total)
+    return f"done in {duration(total)}" + (f": {parts}" if parts else "")
 
 
 class Reporter:

@@ -6,8 +6,8 @@ import contextlib
 import gc
 import re
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -15,15 +15,15 @@ from flatfed.engine.memory import available, sizes
 from flatfed.errors import FlatFedError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from torch import Tensor
-
     from flatfed.engine.evaluate import Evaluation
     from flatfed.engine.simulation import Simulation
 
 #: What torch, its libraries and the C++ library say, in errors of no type of their own.
 SIGNS = re.compile(r"out of memory|you tried to allocate|ALLOC_FAILED|bad_alloc", re.IGNORECASE)
 ASKED = re.compile(r"(?:tried|unable) to allocate ([\d.]+ \w+)", re.IGNORECASE)
+
+
+Result = TypeVar("Result")
 
 
 class Shortage(FlatFedError):
@@ -43,8 +43,8 @@ def is_shortage(error: BaseException | None) -> bool:
 
 def asked(error: BaseException) -> str:
     """Return what ``error`` says was asked for, empty where it does not."""
-    found = ASKED.search(str(error))
-    return f"; {found[1]} more were asked for" if found else ""
+    amount = ASKED.search(str(error))
+    return f"; {amount[1]} more were asked for" if amount else ""
 
 
 @contextlib.contextmanager
@@ -62,20 +62,31 @@ def explained(device: torch.device, what: str, helps: str = "") -> Iterator[None
         raise Shortage(f"{short}. {helps or remedies(device)}") from None
 
 
+def retried(
+    attempt: Callable[[], Result], spare: Callable[[str], None], unless: Callable[[], bool] = lambda: False
+) -> Result:
+    """Return what ``attempt`` returns; where memory runs out, have ``spare`` make it take less, and try again.
+
+    ``spare`` is given what :func:`asked` says, and raises Shortage where there is nothing left to take less of.
+    ``unless``: whether an attempt that failed may not be made again.
+    """
+    while True:
+        try:
+            return attempt()
+        except (RuntimeError, MemoryError) as error:
+            if unless() or not is_shortage(error):
+                raise
+            more = asked(error)
+        # Here and not above: while an error is handled, it holds on to what was computed so far.
+        spare(more)
+
+
 def advance(run: Simulation) -> dict[str, float] | None:
     """Have ``run`` advance a round, and return what it returns; begin it again with less where memory runs out.
 
     :raises Shortage: there is nothing left to take less of.
     """
-    while True:
-        try:
-            return run.advance()
-        except (RuntimeError, MemoryError) as error:
-            if run.halfway or not is_shortage(error):
-                raise
-            more = asked(error)
-        # Here and not above: while an error is handled, it holds on to what was computed so far.
-        spare(run, more)
+    return retried(run.advance, lambda more: spare(run, more), unless=lambda: run.halfway)
 
 
 def spare(run: Simulation, more: str) -> None:
@@ -118,24 +129,16 @@ def halve_batches(evaluate: Evaluation) -> None:
     """Have ``evaluate`` take half as many images at a time from where memory does not last on; Shortage at one."""
     plain = evaluate.hits
 
-    def hits(row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:
-        while True:
-            try:
-                return plain(row, index)
-            except (RuntimeError, MemoryError) as error:
-                if not is_shortage(error):
-                    raise
-                more = asked(error)
-            # Here and not above: while an error is handled, it holds on to what was computed so far.
-            release()
-            short = f"evaluation: not enough memory on {name_of(row.device)}"
-            before, evaluate.batch_size = evaluate.batch_size, -(-evaluate.batch_size // 2)
-            if before == 1:
-                raise Shortage(f"{short} for one image{more}. {remedies(row.device)}")
-            now = f"{evaluate.batch_size} images are evaluated at a time now, not {before}"
-            print(f"{short}{more}; {now}", file=sys.stderr)
+    def halve(device: torch.device, more: str) -> None:
+        release()
+        short = f"evaluation: not enough memory on {name_of(device)}"
+        before, evaluate.batch_size = evaluate.batch_size, -(-evaluate.batch_size // 2)
+        if before == 1:
+            raise Shortage(f"{short} for one image{more}. {remedies(device)}")
+        now = f"{evaluate.batch_size} images are evaluated at a time now, not {before}"
+        print(f"{short}{more}; {now}", file=sys.stderr)
 
-    evaluate.hits = hits
+    evaluate.hits = lambda row, index: retried(lambda: plain(row, index), lambda more: halve(row.device, more))
 
 
 def release() -> None:

@@ -15,8 +15,11 @@ from typing import Any
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._rows import BLOCK
 
-#: Executors whose steps are recorded, and the one of all that takes most memory: for a trial is yet to pick one.
-RECORDED, LARGEST = ("graph", "branches"), "graph"
+#: Executors whose steps are recorded.
+RECORDED = ("graph", "branches")
+
+#: The executor that takes most memory, which is assumed where a trial is yet to pick one.
+LARGEST = "graph"
 
 #: Bytes of a weight, whatever format the layers compute in.
 ITEM = {"float32": 4, "float64": 8, "bfloat16": 4}

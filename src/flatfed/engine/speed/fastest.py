@@ -87,8 +87,7 @@ def _once(run: Simulation, order: np.ndarray, rate: torch.Tensor) -> float:
     """Return the seconds of a local step of clients ``order``, in the executor's blocks of rows."""
     size = run.executor.block or len(order)
     total = 0.0
-    for first in range(0, len(order), size):
-        part = order[first : first + size]
+    for part in np.split(order, range(size, len(order), size)):
         plan = run.plan(part)
         plan = replace(plan, steps=np.minimum(plan.steps, STEPS))
         w, ctx = run.open(part, rate, {name: values.clone() for name, values in run.state.gather(part).items()})

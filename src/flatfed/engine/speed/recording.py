@@ -63,7 +63,7 @@ def recorder(device: torch.device) -> Recorder:
     return CudaGraphs(device) if device.type == "cuda" else lambda work: work
 
 
-def constants(local: LocalTraining) -> dict[str, Any]:
+def arguments_of(local: LocalTraining) -> dict[str, Any]:
     """Return what ``local`` training was made of, by name, for another one that wraps it."""
     return {each.name: getattr(local, each.name) for each in fields(LocalTraining)}
 
@@ -72,7 +72,7 @@ class Recorded(LocalTraining):
     """Local training by recorded steps, one for every number of rows, on buffers (capacity, ...) of their own."""
 
     def __init__(self, plain: LocalTraining, record: Recorder):
-        super().__init__(**constants(plain))
+        super().__init__(**arguments_of(plain))
         self.record = record
         self.release()
 
