@@ -1,7 +1,7 @@
 """A federated run in memory: one call of :meth:`Simulation.advance` is one communication round.
 
-What a round is, is said in :mod:`flatfed.engine.server` and, where there is none, in :mod:`flatfed.engine.peers`. What
-makes it faster, what it needs of memory and what makes a process of it lie in folders of their own and wrap this.
+Where clients begin and how their models are joined is in :mod:`flatfed.engine.server` or, without a server, in
+:mod:`flatfed.engine.peers`. What makes a round faster, needs memory or makes a process of it wraps this, in folders.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ from flatfed.engine.weights import Weights
 
 @dataclass
 class Block:
-    """Clients that have trained together: their models ``w`` (n, parameters), what else they ``sent``, by name, and
-    the state of theirs, ``rows``, that is about to be written back; ``first`` the place of the first in the round."""
+    """Clients that have trained together, the first of which is number ``first`` of the round's.
+
+    ``w`` (n, parameters) their models; ``sent`` what else they send, by name; ``rows`` their state, about to be stored.
+    """
 
     first: int
     clients: np.ndarray
@@ -54,8 +56,7 @@ class Simulation(ABC):
     ``server`` name -> (1, parameters); ``round`` finished rounds; ``mixed``: the coming round's mixing is done, where
     algorithms mix first; ``pending`` the line of a finished round that is yet to be evaluated; ``rows``: how many
     clients train at a time at most, None for as many as the executor takes; ``halfway``: a round has begun to change
-    what cannot be undone, and the state is of no one moment; ``trial``: what was measured to pick the executor, if it
-    was picked so.
+    what cannot be undone, and the state is of no one moment; ``trial``: what was measured where that picked the executor.
 
     ``description`` is a run description; ``home`` says where so many bytes of client state are to lie (see
     :class:`~flatfed.engine.client_state.ClientState`); ``pause`` is called wherever the run can stop and lose nothing,

@@ -2,7 +2,7 @@
 
 All numbers are bytes and upper ends of what is to be expected: a store is counted as if every client had taken part, a
 round of independent draws as if it were a large one. What one row and one image take while a gradient is computed
-depends on the model alone and is told (:class:`Footprint`).
+depends on the model alone and is given (:class:`Footprint`).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ LARGEST = "graph"
 #: Bytes of a weight, whatever format the layers compute in.
 ITEM = {"float32": 4, "float64": 8, "bfloat16": 4}
 
-#: Clients that are drawn independently: so many standard deviations above their mean is a large round.
-LARGE = 3.0
+#: A large round of clients that are drawn independently has so many standard deviations more than the mean.
+DEVIATIONS = 3.0
 
 #: Client state lies on the device, or in memory, where so many times as much is free there.
 SPARE = 2
 
 #: Forms in which the images of a batch are there at a time: as gathered, normalised, and as convolutions want them.
-IMAGE = 3
+IMAGE_FORMS = 3
 
 #: Rows that a gradient takes at most: tensors of the model, the gradient as it is wanted, what small layers become.
 PIECES = 3
 
 #: Rows that a hook of an algorithm makes for its own use, at most.
-PASSING = 2
+HOOK_ROWS = 2
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def active(description: dict[str, Any]) -> int:
         return clients
     if sampling["scheme"] == "fixed":
         return max(1, round(fraction * clients))
-    return min(clients, math.ceil(clients * fraction + LARGE * math.sqrt(clients * fraction * (1 - fraction))))
+    return min(clients, math.ceil(clients * fraction + DEVIATIONS * math.sqrt(clients * fraction * (1 - fraction))))
 
 
 def computed(
@@ -121,12 +121,12 @@ def computed(
     sent = 0 if algorithm.decentralised else max(0, round(algorithm.communication[1]) - 1)  # beside the model
     perturbs = type(algorithm).perturbation is not Algorithm.perturbation
     held = 1 + kept + algorithm.remembers + len(algorithm.scratch)
-    at_hand = max(item * model.step + 2 * perturbs * vector, (PASSING + sent) * vector)
-    batch = block * description["batch_size"] * (model.image + IMAGE * pixels)
+    at_hand = max(item * model.step + 2 * perturbs * vector, (HOOK_ROWS + sent) * vector)
+    batch = block * description["batch_size"] * (model.image + IMAGE_FORMS * pixels)
     evaluated = evaluated or description["evaluation"]["batch_size"]
-    shown = evaluated * (model.forward + IMAGE * pixels)
+    shown = evaluated * (model.forward + IMAGE_FORMS * pixels)
     if algorithm.full_passes:
-        batch = max(batch, evaluated * (model.image + IMAGE * pixels))
+        batch = max(batch, evaluated * (model.image + IMAGE_FORMS * pixels))
     others = present * ((1 + sent + kept) * vector + private)
     if algorithm.decentralised:  # nothing is sent, but trained models are copied before columns of them are mixed
         others = max(present * kept * vector, present * vector + item * clients * min(model.row, BLOCK))
