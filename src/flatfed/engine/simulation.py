@@ -1,7 +1,7 @@
 """A federated run in memory: one call of :meth:`Simulation.advance` is one communication round.
 
-Where clients begin and how their models are joined is in :mod:`flatfed.engine.server` or, without a server, in
-:mod:`flatfed.engine.peers`. What makes a round faster, needs memory or makes a process of it wraps this, in folders.
+From which models clients begin, and how what they have learnt is joined, is in :mod:`flatfed.engine.server` or, without
+a server, in :mod:`flatfed.engine.peers`. The folders ``speed``, ``memory``, ``checks`` and ``job`` wrap all this.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Simulation(ABC):
     ``server`` name -> (1, parameters); ``round`` finished rounds; ``mixed``: the coming round's mixing is done, where
     algorithms mix first; ``pending`` the line of a finished round that is yet to be evaluated; ``rows``: how many
     clients train at a time at most, None for as many as the executor takes; ``halfway``: a round has begun to change
-    what cannot be undone, and the state is of no one moment; ``trial``: what was measured where that picked the executor.
+    what cannot be undone, and the state is of no one moment; ``trial``: what was measured to pick the executor, if so.
 
     ``description`` is a run description; ``home`` says where so many bytes of client state are to lie (see
     :class:`~flatfed.engine.client_state.ClientState`); ``pause`` is called wherever the run can stop and lose nothing,
