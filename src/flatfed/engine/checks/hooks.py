@@ -154,9 +154,9 @@ def _lines(trace: TracebackType | None) -> Iterator[tuple[str, str, int]]:
         trace = trace.tb_next
 
 
-def _named(returned: Any) -> bool:
-    """Return whether ``returned`` is a dictionary of tensors by name."""
-    return isinstance(returned, dict) and all(isinstance(k, str) and isinstance(v, Tensor) for k, v in returned.items())
+def _named(value: Any) -> bool:
+    """Return whether ``value`` is a dictionary of tensors by name."""
+    return isinstance(value, dict) and all(isinstance(k, str) and isinstance(v, Tensor) for k, v in value.items())
 
 
 def _form(value: Tensor) -> tuple[torch.Size, torch.dtype, torch.device]:

@@ -23,12 +23,11 @@ def check(
     :raises ConfigError: naming executor, model and reason.
     """
     rows = executor.block or ROWS
-    w = torch.zeros(rows, executor.layout.size + private, dtype=dtype, device=device)
     batch = blank_batch(executor.model, rows, IMAGES, shape, dtype, device)
     what = f"executor {executor.name} cannot run model {type(executor.model).__name__}"
     before = _drawn(device)
     try:
-        executor(w, batch)
+        executor(torch.zeros(rows, executor.layout.size + private, dtype=dtype, device=device), batch)
     except (RuntimeError, ValueError, TypeError, AttributeError) as error:
         if is_shortage(error):
             return
