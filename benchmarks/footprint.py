@@ -30,6 +30,7 @@ from workloads import ALGORITHMS, WORKLOADS, Workload  # noqa: E402
 
 from flatfed.engine.job import assembly  # noqa: E402
 from flatfed.engine.job.checkpoint import Checkpoint  # noqa: E402
+from flatfed.engine.job.inputs import Digests  # noqa: E402
 from flatfed.engine.job.machine import machine, pick_device, set_up  # noqa: E402
 from flatfed.engine.memory import available, footprint  # noqa: E402
 
@@ -48,7 +49,7 @@ def measure(workload: Workload, algorithm: str, device: torch.device, threads: i
     for _ in range(ROUNDS):
         run.advance()
     with tempfile.TemporaryDirectory(dir=".", prefix=".footprint-") as folder:
-        written = Checkpoint(Path(folder), {"run": "footprint"}).write(run, {})
+        written = Checkpoint(Path(folder), Digests(*["footprint"] * 4)).write(run, {})
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     cuda = device.type == "cuda"
     found = footprint.sizes_of(run)

@@ -47,7 +47,7 @@ def measure(options: argparse.Namespace) -> dict:
     model = models.build(options.model, SHAPES[options.model], 10, {}).eval()
     row = models.initial_weights(model, generator)
     model.to(device)
-    ours = products.of(model, SHAPES[options.model])
+    ours = products.with_products(model, SHAPES[options.model])
     for one in (model, ours):
         vector_to_parameters(row.to(device), one.parameters())
     images = torch.randn(options.images, *SHAPES[options.model], generator=generator).to(device)

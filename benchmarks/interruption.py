@@ -20,25 +20,29 @@ import numpy as np
 import torch
 
 from flatfed.engine.client_state import ClientState
-from flatfed.engine.job.checkpoint import FOLDER, Checkpoint
-from flatfed.engine.simulation import Simulation
+from flatfed.engine.job.checkpoint import ATTRIBUTES, FOLDER, Checkpoint
+from flatfed.engine.job.inputs import Digests
+
+MADE_UP = Digests("made up", "made up", "made up", "made up")
 
 
 def made_up(parameters: int, clients: int) -> SimpleNamespace:
     """Return what a checkpoint reads of a FedSMOO simulation; h and mu of every client are one row of noise."""
     cpu = torch.device("cpu")
-    state = ClientState({"h": 1, "mu": 1}, clients, torch.float32, cpu)
+    state = ClientState({"h": 1, "mu": 1}, clients, torch.float32, cpu, "memory")
     noise = torch.randn(parameters, generator=torch.Generator().manual_seed(1))
     state.store = {name: noise.expand(clients, parameters) for name in state.store}
     return SimpleNamespace(
         state=state,
-        received=None,
+        last_received=None,
+        description={},
         server={name: noise[None] for name in ("w", "h", "s")},
         executor=SimpleNamespace(name="sequential"),
         cost=SimpleNamespace(counts={}),
-        PROGRESS=Simulation.PROGRESS,
+        clock=SimpleNamespace(seconds={}),
+        evaluate=SimpleNamespace(batch_size=1),
         clients=clients,
-        **dict.fromkeys(Simulation.PROGRESS),
+        **dict.fromkeys(ATTRIBUTES),
     )
 
 
@@ -69,7 +73,7 @@ def main() -> None:
 
 def measure(folder: Path, parameters: int, clients: int, rounds: int) -> None:
     run = made_up(parameters, clients)
-    saved = Checkpoint(folder, {"run": "made up"})
+    saved = Checkpoint(folder, MADE_UP)
     draw = np.random.default_rng(1)
     print(f"client state {2 * parameters * 4 * clients / 1e9:.1f} GB")
     most, left = 0, 0
@@ -91,7 +95,7 @@ def measure(folder: Path, parameters: int, clients: int, rounds: int) -> None:
     taken = sum(path.stat().st_size for path in (folder / FOLDER).iterdir())
     print(f"brought together in {time.monotonic() - began:.1f} s; on disk {taken / 1e9:.2f} GB")
     began, size = time.monotonic(), 0
-    with Checkpoint(folder, {"run": "made up"}).journal.reader() as get:
+    with Checkpoint(folder, MADE_UP).journal.reader() as get:
         for key in saved.journal.index:
             size += get(key).nbytes
     print(f"read back and checked: {size / 1e9:.2f} GB in {time.monotonic() - began:.1f} s")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
-from harness import DROPOUT, description, needs, simulation, sizes, write_problem
+from harness import DIGESTS, DROPOUT, description, needs, simulation, sizes, write_problem
 
 from flatfed import algorithms
 from flatfed.data import dataset as datasets
@@ -131,9 +131,9 @@ def test_resumed_from_a_checkpoint(tmp_path, name):
     whole = weights(on_gpu(tmp_path, spec, "stacked"), 4)
     first = on_gpu(tmp_path, spec, "stacked")
     weights(first, 2)
-    checkpoint.Checkpoint(tmp_path, {"run": "a"}).write(first, {})
+    checkpoint.Checkpoint(tmp_path, DIGESTS).write(first, {})
     second = on_gpu(tmp_path, spec, "stacked")
-    checkpoint.Checkpoint(tmp_path, {"run": "a"}).restore(second)
+    checkpoint.Checkpoint(tmp_path, DIGESTS).restore(second)
     assert second.state.home == "device" and torch.equal(weights(second, 2), whole)
 
 
@@ -145,10 +145,10 @@ def test_state_on_the_host_changes_no_byte(tmp_path, monkeypatch, name):
     whole = weights(on_gpu(tmp_path, spec, "stacked"), 4)
     moved = on_gpu(tmp_path, spec, "stacked")
     moved.advance()
-    moved.state.move_out()
+    moved.state.move_out("memory")
     if moved.last_received is not None:
         moved.last_received.move_out()
-    monkeypatch.setattr("flatfed.engine.memory.home.of", lambda size, device: "memory")
+    monkeypatch.setattr("flatfed.engine.memory.home.choose", lambda size, device: "memory")
     apart = on_gpu(tmp_path, spec, "stacked")
     assert apart.state.home == moved.state.home == "memory"
     assert all(values.device.type == "cpu" for run in (apart, moved) for values in run.state.store.values())

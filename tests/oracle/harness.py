@@ -20,11 +20,14 @@ from flatfed.data import manifest
 from flatfed.data import partition as partitions
 from flatfed.engine import batches
 from flatfed.engine.job import assembly, interruption
+from flatfed.engine.job.inputs import Digests
 from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_arrays
 
 SIZES = [7, 12, 5, 9, 10, 6]
 DROPOUT = {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}  # a model that has some
+
+DIGESTS = Digests("of its description", "of the code", "of its partition", "of its data")  # of some run
 
 
 def write_problem(folder: Path, sizes: list[int] = SIZES, classes: int = 3, side: int = 8) -> tuple[Path, Path]:

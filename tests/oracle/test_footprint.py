@@ -108,4 +108,4 @@ def test_where_client_state_goes():
 
 def test_sizes_are_said_in_words():
     parts = [("a", 5_000_000), ("b", 2_000_000_000), ("c", 70_000_000)]
-    assert sizes.listed(parts) == "b 2.0 GB, c 70.0 MB" and sizes.said(500) == "0 kB"
+    assert sizes.listed(parts) == "b 2.0 GB, c 70.0 MB" and sizes.in_units(500) == "0 kB"

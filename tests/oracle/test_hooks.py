@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from harness import SIZES, Reference, description, needs, simulation, write_problem
+from harness import DIGESTS, SIZES, Reference, description, needs, simulation, write_problem
 from test_training_job import job
 
 from flatfed import algorithms
@@ -163,8 +163,8 @@ def test_a_decentralised_run_resumes_exactly_when_few_clients_train(tmp_path):
         whole.advance()
     first = simulation(tmp_path, spec, algorithm=Gossip())
     first.advance()
-    checkpoint.Checkpoint(tmp_path, {"run": "a"}).write(first, {"note": [1]})
-    saved = checkpoint.Checkpoint(tmp_path, {"run": "a"})
+    checkpoint.Checkpoint(tmp_path, DIGESTS).write(first, {"note": [1]})
+    saved = checkpoint.Checkpoint(tmp_path, DIGESTS)
     assert saved.executor == "stacked"
     second = simulation(tmp_path, spec, algorithm=Gossip())
     assert saved.restore(second) == {"note": [1]}
@@ -187,7 +187,7 @@ def test_what_cannot_be_combined_is_refused_by_name(tmp_path):
 @pytest.mark.parametrize("home", ["memory", "file"])
 def test_client_state_is_the_same_wherever_it_lies(tmp_path, monkeypatch, home, name, executor):
     spec = description(name, **needs(name))
-    monkeypatch.setattr(homes, "of", lambda size, device: home)
+    monkeypatch.setattr(homes, "choose", lambda size, device: home)
     run = simulation(tmp_path, spec, executor)
     assert run.state.home == home
     lines = [run.advance(), run.advance()]

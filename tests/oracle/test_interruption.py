@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -128,7 +129,7 @@ def test_wherever_a_round_is_stopped_its_clients_are_as_before(tmp_path, monkeyp
         monkeypatch.setattr(interruption, "check", stop)
         if name == "dispfl":
             run.mix(around(run)[1])
-            run.mixed = True
+            run.mixed, run.halfway = True, False
             before = {key: values.clone() for key, values in run.state.store.items()}
         with pytest.raises(Stopped):
             run._round()
@@ -274,7 +275,7 @@ def test_what_is_not_this_runs_whole_checkpoint_is_set_aside(tmp_path, monkeypat
             patch.setattr(
                 Checkpoint,
                 "__init__",
-                lambda self, out, identity, *more: write(self, out, {**identity, **change}, *more),
+                lambda self, out, digests, *more: write(self, out, replace(digests, **change), *more),
             )
         interrupted_job(patch, tmp_path, "fedsmoo", "parts", rounds=5, **other)
     folder = tmp_path / "parts" / checkpoint.FOLDER

@@ -195,7 +195,7 @@ def test_runs_of_one_deal_are_measured_on_the_same_images(tmp_path):
     place = {**needs("centralised_sam"), "probe": spec["probe"]}
     one = simulation(tmp_path, {**description("centralised_sam"), **place})
     several.server["w"].copy_(one.server["w"])
-    found = [run.probe(np.arange(0), torch.zeros(())) for run in (several, one)]
+    found = [run.probe.measured() for run in (several, one)]
     assert found[0]["images_sha256"] == found[1]["images_sha256"] == several.probe.digest
     assert found[0]["sharpness"] == found[1]["sharpness"] and found[0]["format"] == PROBE_FORMAT
     other = simulation(tmp_path, {**description("centralised_sam"), **place, "seed": 4})

@@ -61,7 +61,7 @@ def with_gradients(model, tensors, images):
 def test_a_product_is_the_convolution(kernel, stride, padding, size, form, bias, order):
     torch.manual_seed(0)
     model = One(3, 4, kernel, stride, padding, bias=bias)
-    small = products.of(model, (3, *size))
+    small = products.with_products(model, (3, *size))
     assert form_of(small.layer) is form and form_of(model.layer) is None
     images = torch.randn(6, 3, *size, dtype=torch.float64).contiguous(memory_format=order)
     tensors = dict(model.named_parameters())
@@ -78,7 +78,7 @@ def test_rows_that_train_together(kernel, stride, padding, size, form):
     """Under vmap, with the gradients of the sum, as the stacked executor asks for them."""
     torch.manual_seed(0)
     model = One(3, 4, kernel, stride, padding)
-    small = products.of(model, (3, *size))
+    small = products.with_products(model, (3, *size))
     rows = {name: torch.randn(2, *value.shape, dtype=torch.float64) for name, value in model.named_parameters()}
     images = torch.randn(2, 5, 3, *size, dtype=torch.float64)
     leaves = {name: value.clone().requires_grad_() for name, value in rows.items()}
@@ -95,7 +95,7 @@ def test_rows_that_train_together(kernel, stride, padding, size, form):
 @pytest.mark.parametrize(("kernel", "stride", "padding", "size"), LARGE)
 def test_where_images_are_larger_a_convolution_stays(kernel, stride, padding, size):
     model = One(3, 4, kernel, stride, padding)
-    assert products.of(model, (3, *size)) is model
+    assert products.with_products(model, (3, *size)) is model
 
 
 def test_what_is_not_plain_stays():
@@ -105,8 +105,8 @@ def test_what_is_not_plain_stays():
         {"padding": 2, "padding_mode": "reflect"},
     ):
         model = One(4, 4, 5, **options)
-        assert products.of(model, (4, 3, 3)) is model
-    assert products.of(One(4, 4, 5, padding=2), (4, 3, 3)) is not model
+        assert products.with_products(model, (4, 3, 3)) is model
+    assert products.with_products(One(4, 4, 5, padding=2), (4, 3, 3)) is not model
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_models_give_the_same(name, options, cropped, changed):
     shape = (3, 32, 32)
     model = models.build(name, shape, 10, options)
     model = (taps.cropped(model, shape).model if cropped else model).double()
-    small = products.of(model, shape)
+    small = products.with_products(model, shape)
     assert sum(form_of(layer) is not None for layer in small.modules()) == changed
     torch.manual_seed(0)
     tensors = {key: torch.randn_like(value) / value[0].numel() ** 0.5 for key, value in model.named_parameters()}
@@ -165,7 +165,7 @@ class Hooked(Listed):
 def test_what_a_user_may_build(kind):
     torch.manual_seed(0)
     model = kind().double()
-    small = products.of(model, (4, 2, 2))
+    small = products.with_products(model, (4, 2, 2))
     assert form_of(small.one) is products.dense and form_of(model.one) is None
     assert [name for name, _ in small.named_parameters()] == [name for name, _ in model.named_parameters()]
     images = torch.randn(3, 4, 2, 2, dtype=torch.float64)
@@ -184,7 +184,7 @@ def test_in_bfloat16_as_a_convolution(kernel, stride, padding, size, form):
     model = One(3, 4, kernel, stride, padding).float()
     images = torch.randn(6, 3, *size)
     model, images = model.to(torch.bfloat16), images.to(torch.bfloat16)
-    found, expected = products.of(model, (3, *size))(images), model(images)
+    found, expected = products.with_products(model, (3, *size))(images), model(images)
     assert found.dtype == expected.dtype == torch.bfloat16
     assert (found.float() - expected.float()).abs().max() < 0.02 * expected.float().abs().max()
 
@@ -198,7 +198,7 @@ def test_a_run_is_the_same(tmp_path, monkeypatch, name):
     runs = [simulation(tmp_path, spec, executor) for executor in ("sequential", "stacked", "graph", "branches")]
     assert all(any(map(form_of, run.model.modules())) for run in runs)
     with monkeypatch.context() as patch:
-        patch.setattr(products, "of", lambda model, shape: model)
+        patch.setattr(products, "with_products", lambda model, shape: model)
         plain = simulation(tmp_path, spec, "sequential")
     for _ in range(spec["rounds"]):
         line = plain.advance()
@@ -218,14 +218,14 @@ def test_a_resnet_takes_fewer_operations():
             module(torch.zeros(50, *shape))
         return counter.get_total_flops()
 
-    dense = [layer for layer in products.of(model, shape).modules() if form_of(layer) is products.dense]
+    dense = [layer for layer in products.with_products(model, shape).modules() if form_of(layer) is products.dense]
     assert len(dense) == 3
-    assert operations(products.of(model, shape)) < 0.9 * operations(model)
+    assert operations(products.with_products(model, shape)) < 0.9 * operations(model)
 
 
 def test_a_copy_moves_as_one_module_does():
     model = One(3, 4, 3, 1, 1)
-    small = products.of(model, (3, 2, 2))
+    small = products.with_products(model, (3, 2, 2))
     images = torch.randn(5, 3, 2, 2)
     moved = copy.deepcopy(small).to(torch.float32)
     torch.testing.assert_close(moved(images), model.float()(images), rtol=1e-5, atol=1e-5)

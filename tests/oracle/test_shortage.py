@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from harness import description, needs, simulation, sizes, write_problem
+from harness import DIGESTS, description, needs, simulation, sizes, write_problem
 from test_disk import at_round
 from test_training_job import job, lines
 
@@ -239,7 +239,7 @@ def test_client_state_goes_to_the_host_before_fewer_rows_train(tmp_path, monkeyp
     whole = simulation(tmp_path, spec)
     for _ in range(4):
         whole.advance()
-    monkeypatch.setattr("flatfed.engine.memory.home.of", lambda size, device: "device")
+    monkeypatch.setattr("flatfed.engine.memory.home.choose", lambda size, device: "device")
     run = simulation(tmp_path, spec)
     shortage.advance(run)
     assert run.state.home == "device"
@@ -286,7 +286,7 @@ def test_a_shortage_leaves_the_checkpoint_readable(tmp_path):
     """A checkpoint names the rows; one of a run that never ran out names none."""
     run = simulation(tmp_path, description("fedavg"))
     run.rows, run.evaluate.batch_size = 2, 3
-    checkpoint.Checkpoint(tmp_path, {"run": "a"}).write(run, {})
+    checkpoint.Checkpoint(tmp_path, DIGESTS).write(run, {})
     other = simulation(tmp_path, description("fedavg"))
-    checkpoint.Checkpoint(tmp_path, {"run": "a"}).restore(other)
+    checkpoint.Checkpoint(tmp_path, DIGESTS).restore(other)
     assert (other.rows, other.evaluate.batch_size) == (2, 3)

@@ -10,6 +10,7 @@ from harness import description, needs, simulation, write_problem
 
 from flatfed.engine.executors import Stacked
 from flatfed.engine.job.checkpoint import Checkpoint
+from flatfed.engine.job.inputs import Digests
 from flatfed.engine.job.train import train
 from flatfed.engine.speed import fastest as trials
 from flatfed.engine.speed.fastest import ON, trial
@@ -25,7 +26,7 @@ def test_a_trial_changes_nothing_of_the_run(tmp_path, name):
     found = trial(tried)
     assert set(found["seconds"]) == set(ON["cpu"]) and not found["failed"]
     assert found["picked"] == min(found["seconds"], key=found["seconds"].get) == tried.executor.name
-    trials.use(plain, found["picked"])
+    trials.set_executor(plain, found["picked"])
     for _ in range(3):
         assert tried.advance() and plain.advance()
     assert torch.equal(tried.server["w"], plain.server["w"])
@@ -45,19 +46,19 @@ def test_it_is_written_to_run_json_and_kept_when_the_run_goes_on(tmp_path, monke
     spec = description("scaffold", executor=AUTO)
     first = simulation(tmp_path, spec, "sequential")
     first.trial = {**trial(first), "picked": "stacked"}
-    trials.use(first, "stacked")
+    trials.set_executor(first, "stacked")
     first.advance()
-    identity = {}
+    made_of = []
 
     def keep(self, *arguments, **keywords):
-        identity.update(self.identity)
+        made_of.append(self.digests)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Checkpoint, "write", keep)
         train(spec, data, dealt, tmp_path / "run", device="cpu")
     (tmp_path / "run").mkdir(exist_ok=True)
-    Checkpoint(tmp_path / "run", identity).write(first, {"lines": [], "sessions": []})
+    Checkpoint(tmp_path / "run", Digests(**made_of[0])).write(first, {"lines": [], "sessions": []})
     monkeypatch.setattr("flatfed.engine.job.train.trial", lambda run: pytest.fail("measured again"))
     train(spec, data, dealt, tmp_path / "run", device="cpu")
     record = json.loads((tmp_path / "run" / "run.json").read_text())

@@ -1,7 +1,6 @@
 """Bars at the foot of a terminal: one for each training under way, the workflow's count, and its log above them."""
 
 import io
-import json
 import logging
 import os
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from flatfed.engine.job.progress import Progress
 from flatfed.workflow import progress_bars
 from screen import shown
 
@@ -136,7 +136,4 @@ def test_where_there_is_no_terminal_nothing_is_drawn(monkeypatch, terminal, kind
     [(None, None, "3/20"), (0.5, None, "3/20  test 50.00 %"), (None, 600.0, "3/20  600 s/round  2.8 h left")],
 )
 def test_what_is_not_known_yet_is_not_said(accuracy, pace, text):
-    state = json.loads(
-        json.dumps({"round": 3, "rounds": 20, "unseen": "test", "accuracy": accuracy, "pace": pace, "host": "h"})
-    )
-    assert progress_bars.brief(state) == text
+    assert progress_bars.brief(Progress("run", 3, 20, pace, accuracy, "test", "h")) == text

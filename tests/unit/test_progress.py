@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from flatfed.engine.job import progress
-from flatfed.engine.job.progress import Progress
+from flatfed.engine.job.progress import Reporter
 from screen import shown
 
 METRICS = {"test_accuracy": 0.612, "train_loss": 1.0}
@@ -29,27 +29,27 @@ def rounds(reporter, clock, numbers, seconds):
 
 def test_the_state_is_there_while_a_run_is_trained(tmp_path, clock):
     folder = tmp_path / "run"
-    with Progress("a/b/fedavg/seed1", 20, 4, folder) as reporter:
+    with Reporter("a/b/fedavg/seed1", 20, 4, folder) as reporter:
         first = progress.read(folder)
-        assert (first["run"], first["round"], first["rounds"], first["pace"]) == ("a/b/fedavg/seed1", 4, 20, None)
-        assert first["host"] == socket.gethostname()
+        assert (first.run, first.round, first.rounds, first.pace) == ("a/b/fedavg/seed1", 4, 20, None)
+        assert first.host == socket.gethostname()
         rounds(reporter, clock, range(5, 7), 3.0)
         now = progress.read(folder)
-        assert (now["round"], now["pace"], now["accuracy"], now["unseen"]) == (6, 3.0, 0.612, "test")
+        assert (now.round, now.pace, now.accuracy, now.unseen) == (6, 3.0, 0.612, "test")
         rounds(reporter, clock, [7], 0.5)
-        assert progress.read(folder)["round"] == 6, "not more than once a second"
+        assert progress.read(folder).round == 6, "not more than once a second"
     assert progress.read(folder) is None and list(folder.iterdir()) == []
 
 
 def test_it_goes_however_the_training_ends(tmp_path):
-    with pytest.raises(KeyboardInterrupt), Progress("a", 20, 0, tmp_path):
+    with pytest.raises(KeyboardInterrupt), Reporter("a", 20, 0, tmp_path):
         raise KeyboardInterrupt
     assert progress.read(tmp_path) is None
 
 
 def test_a_disk_that_takes_nothing_ends_no_training(tmp_path, clock, capsys):
     (tmp_path / "file").touch()
-    with Progress("a", 2, 0, tmp_path / "file" / "run") as reporter:
+    with Reporter("a", 2, 0, tmp_path / "file" / "run") as reporter:
         rounds(reporter, clock, [1, 2], 5.0)
     assert "a: round 2/2  test accuracy 61.20 %  5 s a round  0 s left\n" in capsys.readouterr().err
 
@@ -64,7 +64,7 @@ def test_a_disk_that_takes_nothing_ends_no_training(tmp_path, clock, capsys):
     ],
 )
 def test_a_log_grows_slowly(tmp_path, clock, capsys, seconds, number, lines):
-    with Progress("a", number, 0, tmp_path) as reporter:
+    with Reporter("a", number, 0, tmp_path) as reporter:
         rounds(reporter, clock, range(1, number + 1), seconds)
     said = capsys.readouterr().err.splitlines()
     assert len(said) == lines
@@ -73,8 +73,8 @@ def test_a_log_grows_slowly(tmp_path, clock, capsys, seconds, number, lines):
 
 def test_a_terminal_has_one_line_that_rewrites_itself(tmp_path):
     script = (
-        "import sys; from pathlib import Path; from flatfed.engine.job.progress import Progress\n"
-        "with Progress('protocol/split/fedavg/seed1', 3, 0, Path('run')) as reporter:\n"
+        "import sys; from pathlib import Path; from flatfed.engine.job.progress import Reporter\n"
+        "with Reporter('protocol/split/fedavg/seed1', 3, 0, Path('run')) as reporter:\n"
         "    for k in (1, 2, 3): reporter.round(k, {'test_accuracy': k / 10})\n"
         "print('the end', file=sys.stderr)"
     )

@@ -106,12 +106,12 @@ def test_a_run_that_is_made_again_keeps_the_one_before(project):
     table = project.root / "results/preview/tables/fedsmoo2023_T1.csv"
     project.edit(
         "src/flatfed/engine/job/outputs.py",
-        ("    keep(out, identity, sessions)\n", "    keep(out, identity, sessions)\n    raise SystemExit('broken')\n"),
+        ("        self._keep_previous()\n", "        self._keep_previous()\n        raise SystemExit('broken')\n"),
     )
     assert project.snakemake().returncode != 0
     assert (folder / "run.json").read_bytes() == before["run.json"], "a failure leaves what was there"
     assert table.exists()
-    project.edit("src/flatfed/engine/job/outputs.py", ("    raise SystemExit('broken')\n", ""))
+    project.edit("src/flatfed/engine/job/outputs.py", ("        raise SystemExit('broken')\n", ""))
     project.make()
     assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == before
     assert (folder / "run.json").read_bytes() != before["run.json"]

@@ -75,7 +75,7 @@ class Trainings:
             with contextlib.suppress(FileNotFoundError):
                 text = (self.root / f"logs/preview/train/fedsmoo-cifar10/{SPLIT}/{row}/seed1.log").read_text()
                 self.stopped[row] |= set(map(int, re.findall(r"stopped by SIGTERM after round (\d+)", text)))
-        begun = [row for row in ROWS if (state := progress.read(self.root / RUNS / row / "seed1")) and state["pace"]]
+        begun = [row for row in ROWS if (state := progress.read(self.root / RUNS / row / "seed1")) and state.pace]
         active = [job for job in states if states[job] == "RUNNING" and job not in dict(self.hit.values())]
         if self.queued and begun and active and len(self.hit) < len(EVENTS):
             event = list(EVENTS)[len(self.hit)]

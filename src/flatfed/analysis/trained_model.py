@@ -119,7 +119,7 @@ def load(run: str | os.PathLike[str], inputs: Inputs, precision: str | None = No
     dtype = STATE[precision or description["precision"]]
     spec, about = description["model"], description["dataset"]
     shape = tuple(about["shape"])
-    model = products.of(models.build(spec["name"], shape, about["classes"], spec["options"]), shape)
+    model = products.with_products(models.build(spec["name"], shape, about["classes"], spec["options"]), shape)
     model.to(place, dtype).eval().requires_grad_(False)
     layout = Layout.of(model)
     record.check_files(run, records.MODEL)

@@ -153,7 +153,7 @@ class Costs:
         if footprint is None:
             return None
         update = description["update"]
-        return sizes.of(
+        return sizes.computed(
             description,
             algorithms.load(update["name"])(**update["params"]),
             footprint,
@@ -229,4 +229,4 @@ def _built(
 
     with torch.device("meta"):
         module = models.build(name, shape, classes, json.loads(options)).requires_grad_(False)
-    return footprint.of(executors.kind(executor)(*live.layout_of(module, shape, cropped)), shape)
+    return footprint.measured(executors.kind(executor)(*live.layout_of(module, shape, cropped)), shape)

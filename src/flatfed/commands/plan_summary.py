@@ -11,8 +11,7 @@ from typing import Any
 from flatfed.commands import time_run
 from flatfed.commands.plan_costs import Costs
 from flatfed.commands.plan_needs import Need
-from flatfed.engine.memory.sizes import SPARE, Sizes, listed
-from flatfed.engine.memory.sizes import said as in_units
+from flatfed.engine.memory.sizes import SPARE, Sizes, in_units, listed
 
 #: States of runs (:func:`flatfed.commands.plan_needs.state`) that are there and not finished.
 THERE = ("begun", "stale", "damaged")

@@ -157,11 +157,11 @@ def state(run: Run, now: float) -> State:
         written = end.written
         with contextlib.suppress(FileNotFoundError):  # it has just ended
             written = (folder / progress.STATE).stat().st_mtime
-        elsewhere = at["host"] != socket.gethostname()
-        alive = held or (elsewhere and now - written < quiet(at["pace"]))
+        elsewhere = at.host != socket.gethostname()
+        alive = held or (elsewhere and now - written < quiet(at.pace))
         if alive or not ERROR.match(end.line):
-            words, pace = f"{at['run']}: {progress.told(at)}", at["pace"] if alive else None
-            return State("running" if alive else "stopped", words, end.log, at["round"], pace)
+            words, pace = f"{at.run}: {at}", at.pace if alive else None
+            return State("running" if alive else "stopped", words, end.log, at.round, pace)
     if held:
         return State("running", end.line or f"{run.path}: begins", end.log, end.rounds)
     if not end.log or (at is None and ENDED.search(end.line)):  # the log of a run whose results were taken away

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +54,11 @@ class Schedule:
     batch_size: int
     epochs: int
     steps: int | None = None
+
+    @classmethod
+    def of(cls, description: dict[str, Any]) -> Schedule:
+        """Return the schedule of a run ``description``."""
+        return cls(description["batch_size"], description["local_epochs"], description.get("local_steps"))
 
     def batches(self, samples: int) -> int:
         """Return ceil(n / B), the batches of an epoch: the last, smaller one is a step like the others."""

@@ -16,10 +16,10 @@ class ClientState:
     """name -> (clients, size), zero until a client takes part for the first time.
 
     ``sizes`` name -> length of the vector; ``touched`` (clients,) bool. The store lies in its ``home``: ``device``,
-    host ``memory`` or a memory-mapped temporary ``file`` (:func:`flatfed.engine.memory.home.of` says where it fits);
-    copies of its rows that outlive a block of clients lie there, too. Host memory is reserved, not filled: pages of
-    clients that never took part cost nothing. To and from a GPU rows go by way of page-locked memory, which it reads by
-    itself and at full speed; only what is on its way is ever locked.
+    host ``memory`` or a memory-mapped temporary ``file`` (:func:`flatfed.engine.memory.home.choose` says where it
+    fits); copies of its rows that outlive a block of clients lie there, too. Host memory is reserved, not filled: pages
+    of clients that never took part cost nothing. To and from a GPU rows go by way of page-locked memory, which it reads
+    by itself and at full speed; only what is on its way is ever locked.
 
     A round is a transaction: :meth:`keep` what it is about to change, then :meth:`settle` or :meth:`undo`. ``changed``
     (clients,) bool: settled since the last checkpoint; ``active``: how many the last round settled.
@@ -40,12 +40,12 @@ class ClientState:
                 first = int(clients[0])
                 return {name: values[first : first + 1] for name, values in self.store.items()}
             return {name: values[_index(clients, values)] for name, values in self.store.items()}
-        found = {}
+        rows = {}
         for name, values in self.store.items():
             way = self._locked(len(clients), values)
             torch.index_select(values, 0, _index(clients, values), out=way)
-            found[name] = way.to(self.device, non_blocking=True)
-        return found
+            rows[name] = way.to(self.device, non_blocking=True)
+        return rows
 
     def scatter(self, clients: np.ndarray, rows: dict[str, Tensor]) -> None:
         """Write back the rows that ``gather`` gave and a block of local training changed."""
@@ -125,9 +125,9 @@ class Received:
 
     def gather(self, clients: np.ndarray, w: Tensor) -> tuple[Tensor, Tensor]:
         """Return (n, size) what ``clients`` received last, ``w`` (1, size) where nothing, and (n, 1) if they did."""
-        found = [self.snapshots[r].to(self.device) if r >= 0 else w for r in map(int, self.rounds[clients])]
+        models = [self.snapshots[r].to(self.device) if r >= 0 else w for r in map(int, self.rounds[clients])]
         participated = sent(self.rounds[clients] >= 0, self.device, w.dtype)
-        return torch.cat(found), participated[:, None]
+        return torch.cat(models), participated[:, None]
 
     def record(self, clients: np.ndarray, round_: int, w: Tensor) -> None:
         """Note that ``clients`` received ``w`` (1, size) in ``round_``."""

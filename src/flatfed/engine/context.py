@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -67,22 +67,19 @@ class Context:
             return self
         if rows not in self._narrowed:
             uniform = self.uniform
-            self._narrowed[rows] = Context(
-                _first(self.w, rows),
-                {name: _first(value, rows) for name, value in self.server.items()},
-                {name: value[:rows] for name, value in self.client.items()},
-                {name: value[:rows] for name, value in self.scratch.items()},
-                self.lr if self.lr.ndim == 0 else self.lr[:rows],
-                self.steps[:rows],
-                self.nominal_steps[:rows],
-                self.round,
-                self.rounds,
-                self.clients,
-                self.layout,
-                self.full_gradient,
-                None if uniform is None else lambda draw, shape: uniform(draw, shape)[:rows],
-                None if self.previous is None else self.previous[:rows],
-                None if self.participated is None else self.participated[:rows],
+            self._narrowed[rows] = replace(
+                self,
+                w=_first(self.w, rows),
+                server={name: _first(value, rows) for name, value in self.server.items()},
+                client={name: value[:rows] for name, value in self.client.items()},
+                scratch={name: value[:rows] for name, value in self.scratch.items()},
+                lr=self.lr if self.lr.ndim == 0 else self.lr[:rows],
+                steps=self.steps[:rows],
+                nominal_steps=self.nominal_steps[:rows],
+                uniform=None if uniform is None else lambda draw, shape: uniform(draw, shape)[:rows],
+                previous=None if self.previous is None else self.previous[:rows],
+                participated=None if self.participated is None else self.participated[:rows],
+                _narrowed={},
             )
         return self._narrowed[rows]
 

@@ -34,13 +34,13 @@ def masks(keys: Tensor, sites: Sites, width: int, dtype: torch.dtype) -> list[Te
     ``keys`` (rows, sites, 2), int32, on the device that masks are wanted on. Raises ValueError for keys of more or
     fewer sites.
     """
-    found = []
+    scaled = []
     for key, (shape, rate) in zip(keys.unbind(1), sites, strict=True):
         size, dropped = width * math.prod(shape), min(round(rate * DRAW), DRAW - 1)
         draws = _mixed(key, -(-size // 2)).view(torch.int16)[:, :size]
         keep = draws >= dropped - DRAW // 2
-        found.append(keep.view(len(keys), width, *shape).to(dtype).div_(1 - dropped / DRAW))
-    return found
+        scaled.append(keep.view(len(keys), width, *shape).to(dtype).div_(1 - dropped / DRAW))
+    return scaled
 
 
 def _mixed(key: Tensor, count: int) -> Tensor:

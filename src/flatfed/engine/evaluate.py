@@ -47,11 +47,11 @@ class Evaluation:
         self.offsets = partition.offsets
         self.own = np.split(np.arange(len(partition.indices)), partition.offsets[1:-1])
         self.drawn = None
-        each = partition.client_validation if self.unseen == "validation" else partition.client_test
-        if each is not None:
+        of_clients = partition.client_validation if self.unseen == "validation" else partition.client_test
+        if of_clients is not None:
             place = np.full(len(data.labels), -1)
             place[images] = np.arange(len(images))
-            self.drawn = [place[positions] for positions in each]
+            self.drawn = [place[positions] for positions in of_clients]
 
     def __call__(self, row: Tensor) -> dict[str, float]:
         """Return columns of metrics.csv for the flat ``row`` (parameters,): losses in nats, accuracies as fractions.
@@ -59,35 +59,37 @@ class Evaluation:
         ``client_<set>_accuracy`` and ``client_<set>_std`` are mean and population deviation over the clients.
         """
         loss, hits = self.hits(row, self.images)
-        found = {f"{self.unseen}_loss": loss, f"{self.unseen}_accuracy": float(hits.mean())}
+        columns = {f"{self.unseen}_loss": loss, f"{self.unseen}_accuracy": float(hits.mean())}
         over = {self.unseen: (hits, self.drawn)}
         if "train" in self.sets or "clients" in self.sets:
             loss, hits = self.hits(row, self.train)
             over = {"train": (hits, self.own), **over}
             if "train" in self.sets:
-                found |= {"full_train_loss": loss, "train_accuracy": float(hits.mean())}
+                columns |= {"full_train_loss": loss, "train_accuracy": float(hits.mean())}
         if "clients" in self.sets:
             for name, (hits, parts) in over.items():
                 if parts is not None:
                     scores = np.array([hits[part].mean() for part in parts if len(part)])
-                    found |= {
+                    columns |= {
                         f"client_{name}_accuracy": float(scores.mean()),
                         f"client_{name}_std": float(scores.std()),
                     }
-        return found
+        return columns
 
     def nodes(self, clients: np.ndarray, models: Tensor) -> list[dict[str, float]]:
         """Return accuracies of each of ``models`` (n, parameters) on images of its node in ``clients``, by column.
 
         They are its training images and, where the partition has them, the test images drawn to its labels.
         """
-        each = []
+        accuracies = []
         for node, row in zip(map(int, clients), models, strict=True):
             own = {"train": self.train[self.offsets[node] : self.offsets[node + 1]]}
             if self.drawn is not None and len(self.drawn[node]):
                 own[self.unseen] = self.images[torch.from_numpy(self.drawn[node]).to(self.images.device)]
-            each.append({f"node_{name}_accuracy": float(self.hits(row, part)[1].mean()) for name, part in own.items()})
-        return each
+            accuracies.append(
+                {f"node_{name}_accuracy": float(self.hits(row, part)[1].mean()) for name, part in own.items()}
+            )
+        return accuracies
 
     @torch.no_grad()
     def hits(self, row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:

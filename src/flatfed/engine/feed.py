@@ -41,3 +41,14 @@ class Feed:
         index, labels, weight, *draws = dealt
         masks = [] if keys is None else dropout.masks(keys, self.model.dropout, index.shape[1], self.data.dtype)
         return Batch(self.data.batch(index, *draws), labels, weight, masks)
+
+
+def blank_batch(
+    model: nn.Module, rows: int, images: int, shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device
+) -> Batch:
+    """Return ``images`` black images of ``shape`` (C, H, W) a row, with all that a step of ``model`` reads, zero."""
+
+    def zeros(*sizes: int, dtype: torch.dtype = dtype) -> Tensor:
+        return torch.zeros(rows, images, *sizes, dtype=dtype, device=device)
+
+    return Batch(zeros(*shape), zeros(dtype=torch.int64), zeros(), [zeros(*mask) for mask, _ in model.dropout])

@@ -1,8 +1,17 @@
-"""A line of metrics.csv: what stands in it, in which order."""
+"""A line of metrics.csv: what a round's training and its evaluation come to, and in which order it has them."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from flatfed.engine.simulation import Simulation
 
 #: Columns that every run has; ``unseen`` is "test", or "validation" where images are held out to choose by.
 COLUMNS = (
@@ -11,12 +20,49 @@ COLUMNS = (
 )
 
 
+@dataclass
+class Trained:
+    """What the training of a round leaves to be measured.
+
+    ``losses`` (0-d) the sum of each local step's first loss; ``steps`` how many these are; ``models`` the local models,
+    each (parameters,); ``accuracies`` of each node's own model, by column, where these are evaluated.
+    """
+
+    losses: Tensor
+    models: Iterable[Tensor] = ()
+    steps: int = 0
+    accuracies: list[dict[str, float]] = field(default_factory=list)
+
+
 def columns(unseen: str) -> list[str]:
     """Return the names of the columns that every run has."""
     return [name.format(unseen=unseen) for name in COLUMNS]
 
 
-def ordered(values: dict[str, Any], unseen: str) -> dict[str, Any]:
-    """Return the ``values`` of a line, those that every run has first."""
-    first = {name: values[name] for name in columns(unseen)}
-    return first | {name: value for name, value in values.items() if name not in first}
+def before_evaluation(run: Simulation, clients: int, trained: Trained) -> dict[str, float]:
+    """Return what is known of the line of ``run``'s present round when its ``clients`` have ``trained``.
+
+    ``consistency`` is (1/n) sum_i ||w_i - w^{t+1}||^2 over the local models.
+    """
+    gaps = [(row.to(run.device) - run.server["w"][0]).square().sum() for row in trained.models]
+    line = {
+        "round": run.round + 1,
+        "learning_rate": run.learning_rate(),
+        "train_loss": float(trained.losses) / trained.steps,
+        "clients": clients,
+        "consistency": float(torch.stack(gaps).mean()),
+    }
+    for name in dict.fromkeys(name for each in trained.accuracies for name in each):
+        line[name] = float(np.mean([each[name] for each in trained.accuracies if name in each]))
+    return line
+
+
+def evaluated(run: Simulation, line: dict[str, float]) -> dict[str, Any]:
+    """Return ``line`` with losses and accuracies of the model that tables show, in the order of metrics.csv."""
+    with run.clock.counted_as("evaluation"):
+        shown = next(iter(run.algorithm.evaluated(run.server).values()))[0]
+        scores = run.evaluate(shown)
+    sent = {f"{way}_bytes": run.cost.counts[way] for way in ("download", "upload")}
+    values = {**scores, **line, **sent, "seconds": round(run.clock.seconds["training"], 3)}
+    first = {name: values[name] for name in columns(run.evaluate.unseen)}
+    return first | values

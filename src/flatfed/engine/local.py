@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -65,10 +64,6 @@ class LocalTraining:
             batch = self.feed.batch(part, None if keys is None else keys[:rows, step])
             total[:rows] += self.step(w[:rows], batch, ctx.narrow(rows), look)
         return total
-
-    def constants(self) -> dict[str, Any]:
-        """Return what this was made of, by name."""
-        return {each.name: getattr(self, each.name) for each in fields(LocalTraining)}
 
     def release(self) -> None:
         """Give back the memory that is kept from round to round: here none."""

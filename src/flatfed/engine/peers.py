@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,9 @@ import torch
 from torch import Tensor
 
 from flatfed.engine.context import Context, context_of
+from flatfed.engine.lines import Trained
 from flatfed.engine.precision import full_precision
-from flatfed.engine.simulation import Simulation, Trained
+from flatfed.engine.simulation import Simulation
 from flatfed.engine.topology import Topology
 from flatfed.engine.transfer import sent
 
@@ -46,23 +46,23 @@ class PeerSimulation(Simulation):
         first = self.algorithm.mix_first
         if first and not self.mixed:
             self.mix(rate)
-            self.mixed = True
             self.state.settle(np.arange(self.clients))  # a stop in local training goes back to here
-        found = Trained(torch.zeros((), dtype=self.dtype, device=self.device))
-        for block in self.blocks(order, rate, found):
+            self.mixed, self.halfway = True, False
+        trained = Trained(torch.zeros((), dtype=self.dtype, device=self.device))
+        for block in self.blocks(order, rate, trained):
             block.rows["model"].copy_(block.w)
             if wanted and "nodes" in self.evaluate.sets:
-                found.accuracies += self._evaluated_nodes(block.clients, block.w)
+                with self.clock.counted_as("evaluation"):
+                    trained.accuracies += self.evaluate.nodes(block.clients, block.w)
         self.mixed = False
         self.state.settle(np.arange(self.clients))  # mixing moves also the models of nodes that did not train
         if wanted:
             models = self.state.store["model"]
-            found.models = [models[c] if first else self.state.copy("model", c) for c in map(int, order)]
+            trained.models = [models[c] if first else self.state.copy("model", c) for c in map(int, order)]
         if not first:
             self.mix(rate)
         self.server["w"].copy_(self.state.store["model"].mean(dim=0, keepdim=True))
-        self.whole = True
-        return found
+        return trained
 
     def mix(self, rate: Tensor) -> None:
         """Let the algorithm mix all nodes' models; count the links that every gossip step uses."""
@@ -73,19 +73,10 @@ class PeerSimulation(Simulation):
             self.cost.links(int(np.count_nonzero(matrix) - np.count_nonzero(matrix.diagonal())))
             return sent(matrix, models.device, models.dtype)
 
-        self.whole = False
+        self.halfway = True
         with full_precision():
             self.algorithm.mix(models, mixing, context_of(self, everybody, rate, self._state()))
-        self.whole = True
 
     def _state(self) -> dict[str, Any]:
         """Return the state of all clients, name -> (clients, parameters), as it lies in the store."""
         return {name: self.state.store[name] for name in self.algorithm.client_state}
-
-    def _evaluated_nodes(self, nodes: np.ndarray, models: Tensor) -> list[dict[str, float]]:
-        """Return the accuracies of each node's own model, as trained, on its own images; count it as evaluation."""
-        self.wait()
-        began = time.monotonic()
-        found = self.evaluate.nodes(nodes, models)
-        self.seconds["evaluation"] += time.monotonic() - began
-        return found

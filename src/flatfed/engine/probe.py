@@ -73,17 +73,25 @@ class Probe:
         """Return whether to look before the coming round: the first, and every so many after it."""
         return self.run.round % self.every == 0
 
-    def __call__(self, order: np.ndarray, rate: Tensor) -> dict[str, Any]:
+    def look(self, order: np.ndarray | None = None, rate: Tensor | None = None) -> None:
+        """Add to the run's ``probes`` what is measured now, unless that was done before a stop.
+
+        ``order`` (n,) the clients of the coming round, None after the last; ``rate`` its learning rate.
+        """
+        if not (self.run.probes and self.run.probes[-1]["round"] == self.run.round):
+            self.run.probes.append(self.measured(order, rate))
+
+    def measured(self, order: np.ndarray | None = None, rate: Tensor | None = None) -> dict[str, Any]:
         """Return round (finished ones), the three measures, what they are of and the seconds that they took.
 
-        ``order`` (n,) the clients of the coming round, none after the last; ``rate`` its learning rate.
+        Arguments are those of :meth:`look`.
         """
         began = time.monotonic()
         w = self.run.server["w"]
         sharp = self.sharpness(w, self.images)
         parts = self.images.split(self.m)
         mean = sum(len(part) * self.sharpness(w, part) for part in parts) / len(self.images)
-        drift = self.drift(order, rate) if len(order) and self.drifts else None
+        drift = self.drift(order, rate) if order is not None and self.drifts else None
         seconds = round(time.monotonic() - began, 3)
         return {
             "format": PROBE_FORMAT,
@@ -102,7 +110,7 @@ class Probe:
 
     def drift(self, order: np.ndarray, rate: Tensor) -> float:
         """Return PD^t of the active clients ``order``."""
-        size = min(self.run.block(len(order)), len(order))
+        size = self.run.block(len(order))
         directions = self._global_directions(size, rate)
         total, steps = torch.zeros((), dtype=torch.float64, device=directions.device), 0
 
@@ -111,8 +119,8 @@ class Probe:
             total.add_((directions[step] - _direction(e)).norm(dim=1).sum())
             steps += len(e)
 
-        for first in range(0, len(order), size):
-            self._train(order[first : first + size], rate, look)
+        for part in np.split(order, range(size, len(order), size)):
+            self._train(part, rate, look)
         return float(total) / (2 * steps)
 
     def _global_directions(self, size: int, rate: Tensor) -> Tensor:
@@ -125,8 +133,8 @@ class Probe:
         def add(step: int, models: Tensor, e: Tensor) -> None:
             path[step] += models.sum(dim=0)
 
-        for first in range(0, run.clients, size):
-            models, length = self._train(everybody[first : first + size], rate, add)
+        for part in np.split(everybody, range(size, run.clients, size)):
+            models, length = self._train(part, rate, add)
             path[length:] += models.sum(dim=0)
         share = getattr(run.algorithm, "server_learning_rate", 1.0)
         for model in path:

@@ -48,7 +48,7 @@ class Resident:
 
 def placed(images: np.ndarray, device: torch.device) -> Tensor:
     """Return ``images`` on ``device``; on the host, memory-mapped, if they take over half of a GPU's free memory."""
-    found = torch.from_numpy(np.asarray(images))
+    mapped = torch.from_numpy(np.asarray(images))
     if device.type == "cuda" and images.nbytes > torch.cuda.mem_get_info(device)[0] // 2:
-        return found
-    return found.to(device)
+        return mapped
+    return mapped.to(device)

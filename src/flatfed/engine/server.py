@@ -8,8 +8,9 @@ from torch import Tensor
 
 from flatfed.engine.client_state import Received
 from flatfed.engine.context import Context, context_of
+from flatfed.engine.lines import Trained
 from flatfed.engine.precision import full_precision
-from flatfed.engine.simulation import Simulation, Trained
+from flatfed.engine.simulation import Simulation
 
 
 class ServerSimulation(Simulation):
@@ -29,9 +30,9 @@ class ServerSimulation(Simulation):
 
     def train(self, order: np.ndarray, rate: Tensor, wanted: bool) -> Trained:
         """Train the clients ``order`` from the server's model and aggregate: the server's vectors move."""
-        found = Trained(torch.zeros((), dtype=self.dtype, device=self.device))
+        trained = Trained(torch.zeros((), dtype=self.dtype, device=self.device))
         uploads: dict[str, Tensor] = {}
-        for block in self.blocks(order, rate, found):
+        for block in self.blocks(order, rate, trained):
             for name, values in {"w": block.w, **block.sent}.items():
                 if len(values) == len(order):
                     uploads[name] = values
@@ -44,6 +45,5 @@ class ServerSimulation(Simulation):
             self.last_received.record(order, self.round, self.server["w"])
         with full_precision():
             self.algorithm.aggregate(self.server, uploads, context_of(self, order, rate, None))
-        self.whole = True
-        found.models = uploads["w"]
-        return found
+        trained.models = uploads["w"]
+        return trained

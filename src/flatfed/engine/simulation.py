@@ -1,15 +1,14 @@
 """A federated run in memory: one call of :meth:`Simulation.advance` is one communication round.
 
-What a round is, is said in :mod:`flatfed.engine.server` and, where there is none, in :mod:`flatfed.engine.peers`. What
-makes it faster, what it needs of memory and what makes a process of it lie in folders of their own and wrap this.
+From which models clients begin, and how what they have learnt is joined, is in :mod:`flatfed.engine.server` or, without
+a server, in :mod:`flatfed.engine.peers`. The folders ``speed``, ``memory``, ``checks`` and ``job`` wrap all this.
 """
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,15 @@ from torch import Tensor
 from flatfed import algorithms
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
-from flatfed.engine import batches
+from flatfed.engine import batches, lines
 from flatfed.engine.client_state import ClientState, Received
+from flatfed.engine.clock import Clock
 from flatfed.engine.context import Context, context_of
 from flatfed.engine.counts import Cost
 from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.executors import Executor
 from flatfed.engine.feed import Feed
-from flatfed.engine.lines import ordered
+from flatfed.engine.lines import Trained
 from flatfed.engine.local import LocalTraining
 from flatfed.engine.precision import STATE, layers
 from flatfed.engine.probe import Probe
@@ -38,8 +38,10 @@ from flatfed.engine.weights import Weights
 
 @dataclass
 class Block:
-    """Clients that have trained together: their models ``w`` (n, parameters), what else they ``sent``, by name, and
-    the state of theirs, ``rows``, that is about to be written back; ``first`` the place of the first in the round."""
+    """Clients that have trained together, the first of which is number ``first`` of the round's.
+
+    ``w`` (n, parameters) their models; ``sent`` what else they send, by name; ``rows`` their state, about to be stored.
+    """
 
     first: int
     clients: np.ndarray
@@ -48,24 +50,13 @@ class Block:
     rows: dict[str, Tensor]
 
 
-@dataclass
-class Trained:
-    """What there is to say of a round: the local models, the sum of first losses, of steps, and node by node the
-    accuracies of its own model where these are evaluated."""
-
-    losses: Tensor
-    models: Iterable[Tensor] = ()
-    steps: int = 0
-    accuracies: list[dict[str, float]] = field(default_factory=list)
-
-
 class Simulation(ABC):
     """State of a run: the server's vectors, the clients' vectors, the round; everything else is a constant.
 
     ``server`` name -> (1, parameters); ``round`` finished rounds; ``mixed``: the coming round's mixing is done, where
     algorithms mix first; ``pending`` the line of a finished round that is yet to be evaluated; ``rows``: how many
-    clients train at a time at most, None for as many as the executor takes; ``whole``: the state is as of one moment,
-    not half-way through an aggregation or a mixing; ``trial`` what was measured where the executor was picked so.
+    clients train at a time at most, None for as many as the executor takes; ``halfway``: a round has begun to change
+    what cannot be undone, and the state is of no one moment; ``trial``: what was measured to pick the executor, if so.
 
     ``description`` is a run description; ``home`` says where so many bytes of client state are to lie (see
     :class:`~flatfed.engine.client_state.ClientState`); ``pause`` is called wherever the run can stop and lose nothing,
@@ -101,10 +92,9 @@ class Simulation(ABC):
         self.clients, self.sizes = len(self.members), np.diff(partition.offsets)
         sets, together = evaluation["sets"], evaluation["batch_size"]
         self.evaluate = Evaluation(self.model, self.layout, self.data, partition, sets, together, pause)
-        steps = description.get("local_steps")
-        self.schedule = batches.Schedule(description["batch_size"], description["local_epochs"], steps)
+        self.schedule = batches.Schedule.of(description)
         self.private = algorithm.private_size(tuple(about["shape"]))
-        self.use(executor)
+        self.set_executor(executor)
 
         zero = torch.zeros(1, self.layout.size, dtype=self.dtype, device=device)
         self.server: dict[str, Tensor] = {"w": weights.initial[None].clone()}
@@ -112,17 +102,17 @@ class Simulation(ABC):
         sizes = {name: self.layout.size for name in algorithm.client_state} | self.more_state()
         size = sum(sizes.values()) * self.clients * self.dtype.itemsize
         self.state = ClientState(sizes, self.clients, self.dtype, device, home(size))
-        self.round, self.mixed, self.whole = 0, False, True
+        self.round, self.mixed, self.halfway = 0, False, False
         self.rows: int | None = None
         self.pending: dict[str, Any] | None = None
         self.trial: dict[str, Any] | None = None
         self.cost = Cost(algorithm, self.schedule, weights.parameters * self.dtype.itemsize)
-        self.probes: list[dict[str, Any]] = []
-        self.seconds = {"training": 0.0, "evaluation": 0.0}
+        self.clock = Clock(device)
         self.begin()
+        self.probes: list[dict[str, Any]] = []
         self.probe = Probe(description["probe"], self) if "probe" in description else None
 
-    def use(self, executor: type[Executor]) -> None:
+    def set_executor(self, executor: type[Executor]) -> None:
         """Have an executor of this kind compute gradients from now on."""
         transform = self.algorithm.transform if self.private else None
         self.executor = executor(self.model, self.layout, transform, layers(self.description["precision"]))
@@ -135,7 +125,7 @@ class Simulation(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Set what the round needs beside the state, before the first one."""
+        """Set what rounds need beside the state, before the first one."""
 
     @abstractmethod
     def train(self, order: np.ndarray, rate: Tensor, wanted: bool) -> Trained:
@@ -168,52 +158,40 @@ class Simulation(ABC):
         evaluation; the next call goes on from there.
         """
         if self.pending is None:
-            line = self._round()
-            if line["train_loss"] is None:
+            self.pending = self._round()
+            if self.pending is None:
                 return None
-            self.pending = line
-        if self.round == self.description["rounds"]:
-            self._look(np.arange(0), torch.zeros(()))
-        line = self._evaluated(self.pending)
+        if self.probe is not None and self.round == self.description["rounds"]:
+            self.probe.look()
+        line = lines.evaluated(self, self.pending)
         self.pending = None
         return line
 
-    def _round(self) -> dict[str, float | None]:
-        """Train and join; return the line of metrics.csv as far as it is known, its loss if it is wanted."""
+    def _round(self) -> dict[str, float] | None:
+        """Train and join; return what is known of the line of metrics.csv, None where the round is not evaluated."""
         last = self.round + 1 == self.description["rounds"]
         wanted = last or (self.round + 1) % self.description["evaluation"]["every"] == 0
-        order, lr = self.active(), self.learning_rate()
-        rate = torch.full((), lr, dtype=self.dtype, device=self.device)
+        order = self.active()
+        rate = torch.full((), self.learning_rate(), dtype=self.dtype, device=self.device)
         if self.probe is not None and self.probe.due():
-            self._look(order, rate)
-        began, aside = time.monotonic(), self.seconds["evaluation"]
-        try:
-            found = self.train(order, rate, wanted)
-        except BaseException:
-            if self.whole:
-                self.state.undo()
-            raise
-        line = {
-            "round": self.round + 1,
-            "learning_rate": lr,
-            "train_loss": float(found.losses) / found.steps if wanted else None,
-            "clients": len(order),
-        }
-        if wanted:
-            gap = torch.stack([(row.to(self.device) - self.server["w"][0]).square().sum() for row in found.models])
-            line["consistency"] = float(gap.mean())
-        for name in dict.fromkeys(name for each in found.accuracies for name in each):
-            line[name] = float(np.mean([each[name] for each in found.accuracies if name in each]))
-        self.cost.round(self.sizes[order].tolist(), found.steps)
+            self.probe.look(order, rate)
+        with self.clock.counted_as("training"):
+            try:
+                trained = self.train(order, rate, wanted)
+            except BaseException:
+                if not self.halfway:
+                    self.state.undo()
+                raise
+            line = lines.before_evaluation(self, len(order), trained) if wanted else None
+        self.cost.round(self.sizes[order].tolist(), trained.steps)
         self.round += 1
-        self.wait()
-        self.seconds["training"] += time.monotonic() - began - (self.seconds["evaluation"] - aside)
+        self.halfway = False
         return line
 
-    def blocks(self, order: np.ndarray, rate: Tensor, found: Trained) -> Iterator[Block]:
+    def blocks(self, order: np.ndarray, rate: Tensor, trained: Trained) -> Iterator[Block]:
         """Train the clients ``order``, as many at a time as there is room for; write back what they keep.
 
-        Their losses and steps are added to ``found``. What stops the round before all have trained is undone.
+        Their losses and steps are added to ``trained``. What stops the round before all have trained is undone.
         """
         size = self.block(len(order))
         at_once = 1 < size == len(order)  # the rows are a copy, written back when nothing stops the round any more
@@ -222,17 +200,17 @@ class Simulation(ABC):
             plan = self.plan(clients)
             if not at_once:
                 self.state.keep(clients)
-            found.steps += int(plan.steps.sum())
+            trained.steps += int(plan.steps.sum())
             rows = self.state.gather(clients)
             w, ctx = self.open(clients, rate, rows)
-            found.losses += self.local.train(w, plan, ctx).sum()
+            trained.losses += self.local.train(w, plan, ctx).sum()
             sent = self.algorithm.finish(w, ctx)
             if self.private:
                 rows["private"].copy_(w[:, self.layout.size :])
             yield Block(first, clients, w[:, : self.layout.size], sent, rows)
             if first + size >= len(order):
                 self.pause()  # the last time: from here on the round goes to its end
-                self.whole = False
+                self.halfway = True
             self.state.scatter(clients, rows)
 
     def plan(self, clients: np.ndarray) -> batches.RoundPlan:
@@ -247,23 +225,3 @@ class Simulation(ABC):
         w = torch.cat([received, rows["private"]] if self.private else [received], dim=1)
         self.algorithm.start(w, ctx)
         return w, ctx
-
-    def wait(self) -> None:
-        """Wait for the device, so that clocks measure work and not its submission."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
-    def _look(self, order: np.ndarray, rate: Tensor) -> None:
-        """Have the probe look at the model before the round of clients ``order``, once."""
-        if self.probe is not None and not (self.probes and self.probes[-1]["round"] == self.round):
-            self.probes.append(self.probe(order, rate))
-
-    def _evaluated(self, line: dict[str, float]) -> dict[str, float]:
-        """Add losses and accuracies of the model that tables show; return the line in the order of metrics.csv."""
-        began = time.monotonic()
-        shown = next(iter(self.algorithm.evaluated(self.server).values()))[0]
-        found = self.evaluate(shown)
-        self.wait()
-        self.seconds["evaluation"] += time.monotonic() - began
-        counts = {f"{way}_bytes": self.cost.counts[way] for way in ("download", "upload")}
-        return ordered({**found, **line, **counts, "seconds": round(self.seconds["training"], 3)}, self.evaluate.unseen)

@@ -13,9 +13,9 @@ def sent(values: np.ndarray | Tensor, device: torch.device, dtype: torch.dtype |
     To a GPU by way of page-locked memory: from any other a copy waits until all that was asked of the GPU is done. Its
     lines are ordered after what the current stream has to do, and torch keeps the page-locked memory until then.
     """
-    found = torch.as_tensor(values)
+    tensor = torch.as_tensor(values)
     if dtype is not None:
-        found = found.to(dtype)  # here, not on the way, where a conversion makes memory that is not page-locked
+        tensor = tensor.to(dtype)  # here, not on the way, where a conversion makes memory that is not page-locked
     if device.type == "cuda":
-        return found.pin_memory().to(device, non_blocking=True)
-    return found.to(device)
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)

@@ -19,6 +19,7 @@ from tqdm import tqdm
 from tqdm.contrib import DummyTqdmFile
 
 from flatfed.engine.job import progress
+from flatfed.engine.job.progress import Progress
 
 WIDTH = 6  # columns that a bar has at least, before its label is shortened
 LABEL = 12  # columns that a label keeps, whatever the terminal
@@ -35,14 +36,13 @@ def attach(logger: logging.Logger, jobs: int) -> None:
         logger.addHandler(Bars(shown, jobs))
 
 
-def brief(state: dict[str, Any]) -> str:
-    """Return the state of a training in few words, so that three bars are readable on a terminal of 80 columns."""
-    parts = [f"{state['round']}/{state['rounds']}"]
-    if state["accuracy"] is not None:
-        parts.append(f"{state['unseen']} {100 * state['accuracy']:.2f} %")
-    if state["pace"] is not None:
-        left = progress.duration(state["pace"] * (state["rounds"] - state["round"]))
-        parts += [f"{state['pace']:.3g} s/round", f"{left} left"]
+def brief(state: Progress) -> str:
+    """Return how far a training is in few words, so that three bars are readable on a terminal of 80 columns."""
+    parts = [f"{state.round}/{state.rounds}"]
+    if state.accuracy is not None:
+        parts.append(f"{state.unseen} {100 * state.accuracy:.2f} %")
+    if state.pace is not None:
+        parts += [f"{state.pace:.3g} s/round", f"{state.left} left"]
     return "  ".join(parts)
 
 
@@ -144,13 +144,13 @@ class Bars(logging.Handler):
                     if state is None and folder in job.bars:
                         job.bars.pop(folder).close()
                     elif state is not None:
-                        self._bar_of(job, folder, state).show(state["round"], state["rounds"], brief(state))
+                        self._bar_of(job, folder, state).show(state.round, state.rounds, brief(state))
 
-    def _bar_of(self, job: Job, folder: Path, state: dict[str, Any]) -> Bar:
+    def _bar_of(self, job: Job, folder: Path, state: Progress) -> Bar:
         if folder not in job.bars:
             taken = {-bar.pos for other in self.jobs.values() for bar in other.bars.values()}
             line = next(line for line in range(1, len(taken) + 2) if line not in taken)
-            job.bars[folder] = self._bar(state["run"], state["rounds"], line)
+            job.bars[folder] = self._bar(state.run, state.rounds, line)
         return job.bars[folder]
 
     def _bar(self, label: str, total: int, line: int) -> Bar:

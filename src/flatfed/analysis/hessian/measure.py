@@ -95,7 +95,7 @@ def hessian(run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[
     """
     settings.check()
     place = pick_device(inputs.device)
-    with shortage.told(place, f"Hessian of {run}", remedies(place)):
+    with shortage.explained(place, f"Hessian of {run}", remedies(place)):
         trained = trained_model.load(run, inputs, settings.precision)
         index, parts = _images(trained, settings)
         about = _about(trained, len(index), parts, settings)

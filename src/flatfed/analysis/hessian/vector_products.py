@@ -33,7 +33,7 @@ class Limits:
         Raises Shortage where both are one.
         """
         shortage.release()
-        where = f"Hessian: not enough memory on {shortage.place(device)}"
+        where = f"Hessian: not enough memory on {shortage.name_of(device)}"
         if images > 1:
             self.images = -(-images // 2)
             now = f"{self.images} images share a graph now, not {images}"

@@ -101,7 +101,7 @@ def surface(
         )
     if not 0 < settings.range < math.inf:
         raise FlatFedError(f"range: {settings.range}: wanted is a finite number, more than 0")
-    with shortage.told(pick_device(inputs.device), f"surface of {runs[0]}", HELPS):
+    with shortage.explained(pick_device(inputs.device), f"surface of {runs[0]}", HELPS):
         frame = _frame(runs, inputs)
         _make(frame, _planes(frame, settings), settings, out)
 
@@ -136,7 +136,7 @@ def line(
         raise FlatFedError(f"grid: {settings.grid} points: a line has at least its two ends")
     if not 0 <= settings.range < math.inf:
         raise FlatFedError(f"range: {settings.range}: wanted is a finite number, 0 or more")
-    with shortage.told(pick_device(inputs.device), f"line from {runs[0]}", HELPS):
+    with shortage.explained(pick_device(inputs.device), f"line from {runs[0]}", HELPS):
         frame = _frame(runs, inputs)
         _make(frame, _straight(frame, settings), settings, out)
 

@@ -48,7 +48,7 @@ def check_evaluated(algorithm: Algorithm, server: dict[str, Tensor]) -> None:
     algorithm.evaluated(server)
     if not isinstance(algorithm.proximal, int | float):
         where = hook_of(type(algorithm), "proximal")
-        raise FlatFedError(f"{where} {VALUE.format(_said(algorithm.proximal), 'a number')}")
+        raise FlatFedError(f"{where} {VALUE.format(_described(algorithm.proximal), 'a number')}")
 
 
 class FirstCall:
@@ -70,17 +70,17 @@ class FirstCall:
         vectors = [(kind, values, dict(values)) for kind, values in _vectors(given)]
         model = (given[0]._version, given[0][:1].clone()) if self.name == "update" else None
         try:
-            found = self.hook(*given)
+            returned = self.hook(*given)
         except Exception as error:
             self._explain(error)
             raise
-        self._check_value(found, given)
+        self._check_value(returned, given)
         for kind, values, before in vectors:
             self._check_bound(kind, values, before)
         if model is not None and given[0]._version == model[0] and torch.equal(given[0][:1], model[1]):
             self._refuse("left w as it was; wanted: w changed in place, as by w.sub_(...)")
         self._withdraw()
-        return found
+        return returned
 
     def _withdraw(self) -> None:
         self.seen = True
@@ -109,27 +109,27 @@ class FirstCall:
             f"{hook_of(type(self.algorithm), self.name)}{at}: {type(error).__name__}: {reason}"
         ) from error
 
-    def _check_value(self, found: Any, given: tuple[Any, ...]) -> None:
+    def _check_value(self, returned: Any, given: tuple[Any, ...]) -> None:
         """Refuse a returned value that is not what the engine goes on with."""
-        if self.name in ("correct", "transform") or (self.name == "perturbation" and found is not None):
+        if self.name in ("correct", "transform") or (self.name == "perturbation" and returned is not None):
             wanted = given[0]
-            fits = isinstance(found, Tensor) and _form(found) == _form(wanted)
-            text = _said(wanted) + (" or None" if self.name == "perturbation" else "")
+            fits = isinstance(returned, Tensor) and _form(returned) == _form(wanted)
+            text = _described(wanted) + (" or None" if self.name == "perturbation" else "")
         elif self.name == "finish":
             rows = len(given[0])
-            fits = _named(found) and all(v.ndim == 2 and len(v) == rows for v in found.values())
+            fits = _named(returned) and all(v.ndim == 2 and len(v) == rows for v in returned.values())
             text = f"a dict of names and tensors of shape ({rows}, any), {{}} where nothing is sent beside the model"
         elif self.name == "evaluated":
             w = given[0]["w"]
-            fits = _named(found) and len(found) > 0 and all(_form(v) == _form(w) for v in found.values())
-            text = f"a dict of names and models, at least one, each {_said(w)}"
+            fits = _named(returned) and len(returned) > 0 and all(_form(v) == _form(w) for v in returned.values())
+            text = f"a dict of names and models, at least one, each {_described(w)}"
         elif self.name == "private_size":
-            fits = isinstance(found, int) and not isinstance(found, bool) and found >= 0
+            fits = isinstance(returned, int) and not isinstance(returned, bool) and returned >= 0
             text = "a whole number from 0 up"
         else:
-            fits, text = found is None, "nothing, what it changes it changes in place"
+            fits, text = returned is None, "nothing, what it changes it changes in place"
         if not fits:
-            self._refuse(VALUE.format(_said(found), text))
+            self._refuse(VALUE.format(_described(returned), text))
 
     def _check_bound(self, kind: str, values: dict[str, Tensor], before: dict[str, Tensor]) -> None:
         """Refuse vectors that were put in the place of the engine's own, which is what goes on, or beside them."""
@@ -142,7 +142,7 @@ class FirstCall:
 
 def _vectors(given: tuple[Any, ...]) -> list[tuple[str, dict[str, Tensor]]]:
     """Return (kind, vectors by name) of the contexts among a hook's arguments."""
-    contexts = [one for one in given if isinstance(one, Context)]
+    contexts = [argument for argument in given if isinstance(argument, Context)]
     return [(kind, getattr(ctx, kind)) for ctx in contexts for kind in KINDS]
 
 
@@ -154,19 +154,19 @@ def _lines(trace: TracebackType | None) -> Iterator[tuple[str, str, int]]:
         trace = trace.tb_next
 
 
-def _named(found: Any) -> bool:
-    """Return whether ``found`` is a dictionary of tensors by name."""
-    return isinstance(found, dict) and all(isinstance(k, str) and isinstance(v, Tensor) for k, v in found.items())
+def _named(value: Any) -> bool:
+    """Return whether ``value`` is a dictionary of tensors by name."""
+    return isinstance(value, dict) and all(isinstance(k, str) and isinstance(v, Tensor) for k, v in value.items())
 
 
 def _form(value: Tensor) -> tuple[torch.Size, torch.dtype, torch.device]:
     return value.shape, value.dtype, value.device
 
 
-def _said(value: Any) -> str:
+def _described(value: Any) -> str:
     """Describe a value in few words."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}, {str(value.dtype).removeprefix('torch.')} on {value.device}"
     if isinstance(value, dict):
-        return f"a dict ({', '.join(f'{name!r}: {_said(one)}' for name, one in value.items()) or 'empty'})"
+        return f"a dict ({', '.join(f'{name!r}: {_described(each)}' for name, each in value.items()) or 'empty'})"
     return repr(value)[:80] if value is None or isinstance(value, int | float | str) else type(value).__name__

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from flatfed.engine.executors import Batch, Executor
+from flatfed.engine.executors import Executor
+from flatfed.engine.feed import blank_batch
 from flatfed.engine.memory.shortage import is_shortage
 from flatfed.errors import ConfigError
 
@@ -22,22 +23,19 @@ def check(
     :raises ConfigError: naming executor, model and reason.
     """
     rows = executor.block or ROWS
-
-    def zeros(*sizes: int) -> torch.Tensor:
-        return torch.zeros(rows, *sizes, dtype=dtype, device=device)
-
-    masks = [zeros(IMAGES, *mask) for mask, _ in executor.model.dropout]
-    labels = torch.zeros(rows, IMAGES, dtype=torch.int64, device=device)
-    batch = Batch(zeros(IMAGES, *shape), labels, zeros(IMAGES), masks)
+    batch = blank_batch(executor.model, rows, IMAGES, shape, dtype, device)
     what = f"executor {executor.name} cannot run model {type(executor.model).__name__}"
     before = _drawn(device)
     try:
-        executor(zeros(executor.layout.size + private), batch)
+        executor(torch.zeros(rows, executor.layout.size + private, dtype=dtype, device=device), batch)
     except (RuntimeError, ValueError, TypeError, AttributeError) as error:
         if is_shortage(error):
             return
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ConfigError(f"{what}: {reason}. {_instead(executor)}") from error
+        instead = "`executor: sequential`, in the protocol, asks less of a model"
+        if executor.block == 1:
+            instead = "No other executor asks less of a model"
+        raise ConfigError(f"{what}: {reason}. {instead}") from error
     if not torch.equal(before, _drawn(device)):
         raise ConfigError(
             f"{what}: it draws random numbers from torch's own generator, which depend on what was drawn before; "
@@ -48,10 +46,3 @@ def check(
 def _drawn(device: torch.device) -> torch.Tensor:
     """Return the state of torch's own generator."""
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-
-
-def _instead(executor: Executor) -> str:
-    """Return what else there is."""
-    if executor.block == 1:
-        return "No other executor asks less of a model"
-    return "`executor: sequential`, in the protocol, asks less of a model"

@@ -51,8 +51,8 @@ def simulation(
         hooks.check_transform(algorithm, weights.initial, shape, private)
     kind = PeerSimulation if algorithm.decentralised else ServerSimulation
     parts = description, dataset, partition, device, algorithm, weights
-    run = kind(*parts, executors.kind(executor), lambda size: home.of(size, device), pause)
-    fastest.use(run, executor)
+    run = kind(*parts, executors.kind(executor), lambda size: home.choose(size, device), pause)
+    fastest.set_executor(run, executor)
     hooks.check_evaluated(algorithm, run.server)
     shortage.halve_batches(run.evaluate)
     return run

@@ -15,26 +15,30 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from flatfed.engine.job import interruption, journal
-from flatfed.engine.job.journal import Damaged, Journal
+from flatfed import forms
+from flatfed.engine.job import interruption
+from flatfed.engine.job.inputs import Digests
+from flatfed.engine.job.journal import MANIFEST, Damaged, Journal
 from flatfed.engine.simulation import Simulation
 from flatfed.runs.identity import in_words
 
 FOLDER = ".checkpoint"
 STALE = f"{FOLDER}.stale"
-NAME = f"{FOLDER}/{journal.MANIFEST}"
+NAME = f"{FOLDER}/{MANIFEST}"
 
-#: What of a simulation is stored beside vectors and counts.
-PROGRESS = ("round", "mixed", "pending", "probes", "seconds", "rows", "trial")
+#: Attributes of a simulation that are stored as they are.
+ATTRIBUTES = ("round", "mixed", "pending", "probes", "rows", "trial")
 
-#: What has not been written yet may take so many seconds to write: Slurm gives 30 from SIGTERM to SIGKILL, of which a
-#: local step, or a round's own clients, take some.
+#: Seconds that may be needed to write what is not written yet. Slurm gives 30 from SIGTERM to SIGKILL, of which the
+#: local step that is under way takes some, and so do the rows of the clients of the round that is stopped.
 GRACE = 10.0
-SPEED = 200e6  # bytes a second that a disk takes, until it has been measured
+
+#: Bytes a second that the disk is taken to write, until a checkpoint has measured it.
+SPEED = 200e6
 
 
 class Checkpoint:
-    """The checkpoint of a run in folder ``out``; ``identity``: the digests of all that the run is made of.
+    """The checkpoint of a run in folder ``out``; ``digests`` of all that the run is made of.
 
     ``executor`` that it was made with, None if there is none of this run: one of another run (other parameters, code,
     data) or a damaged one is set aside as ``.checkpoint.stale``, and so is one in bfloat16 of a CPU with other
@@ -44,23 +48,23 @@ class Checkpoint:
     def __init__(
         self,
         out: Path,
-        identity: dict[str, str],
+        digests: Digests,
         description: dict[str, Any] | None = None,
         units: list[str] | None = None,
     ):
-        self.out, self.identity, self.units = out, identity, units
+        self.out, self.digests, self.units = out, forms.plain(digests), units
         self.speed = SPEED
         try:
             self.journal = Journal.read(out / FOLDER)
-            if other := self._other(self.journal.about, description or {}):
-                raise Damaged(f"it is of another run: {other}")
+            if differences := self._differences(self.journal.about, description or {}):
+                raise Damaged(f"it is of another run: {differences}")
         except Damaged as reason:
             self.set_aside(reason)
 
-    def _other(self, about: dict[str, Any], description: dict[str, Any]) -> str:
-        """Return in what the run of ``about`` is another than this one, "" where it is not."""
-        theirs = about.get("identity", self.identity)
-        different = {key for key in {**theirs, **self.identity} if theirs.get(key) != self.identity.get(key)}
+    def _differences(self, about: dict[str, Any], description: dict[str, Any]) -> str:
+        """Return in what the run of the checkpoint ``about`` is another than this one, "" where it is not."""
+        theirs = about.get("identity", self.digests)
+        different = {key for key in {**theirs, **self.digests} if theirs.get(key) != self.digests.get(key)}
         words = []
         if "description" in different and "description" in about:
             words = in_words(about["description"], description)
@@ -78,7 +82,8 @@ class Checkpoint:
     def set_aside(self, reason: Damaged) -> None:
         """Begin anew, and keep what is there under another name."""
         print(f"{self.out / FOLDER} is set aside as {STALE}: {reason}", file=sys.stderr)
-        journal.set_aside(self.out / FOLDER, self.out / STALE)
+        shutil.rmtree(self.out / STALE, ignore_errors=True)
+        (self.out / FOLDER).replace(self.out / STALE)
         self.journal = Journal(self.out / FOLDER)
 
     def restore(self, simulation: Simulation) -> dict[str, Any]:
@@ -97,8 +102,9 @@ class Checkpoint:
                 received.rounds[:] = about["received"]
                 wanted = sorted(set(about["received"]) - {-1})
                 received.snapshots = {r: get(f"received/{r}").to(received.place) for r in wanted}
-        for name in PROGRESS:
+        for name in ATTRIBUTES:
             setattr(simulation, name, about["simulation"][name])
+        simulation.clock.seconds = dict(about["simulation"]["seconds"])
         simulation.evaluate.batch_size = about["simulation"]["images"]
         simulation.cost.counts = dict(about["counts"])
         return about["progress"]
@@ -124,14 +130,15 @@ class Checkpoint:
             if key in changed or key not in self.journal.index or key.startswith("server/")
         }
         about = {
-            "identity": self.identity,
+            "identity": self.digests,
             "description": simulation.description,
             **({} if self.units is None else {"units": self.units}),
             "executor": simulation.executor.name,
             "clients": np.flatnonzero(state.touched).tolist(),
             "received": received.rounds.tolist() if received is not None else None,
             "simulation": {
-                **{name: getattr(simulation, name) for name in PROGRESS},
+                **{name: getattr(simulation, name) for name in ATTRIBUTES},
+                "seconds": simulation.clock.seconds,
                 "images": simulation.evaluate.batch_size,
             },
             "counts": simulation.cost.counts,
@@ -159,9 +166,9 @@ class Checkpoint:
 def _vectors(simulation: Simulation) -> dict[str, Tensor]:
     """Return all vectors of ``simulation`` by name, as they lie in memory."""
     state, received = simulation.state, simulation.last_received
-    found = {f"server/{name}": value for name, value in simulation.server.items()}
+    vectors = {f"server/{name}": value for name, value in simulation.server.items()}
     for client in np.flatnonzero(state.touched):
-        found |= {f"client/{name}/{client}": values[int(client)] for name, values in state.store.items()}
+        vectors |= {f"client/{name}/{client}": values[int(client)] for name, values in state.store.items()}
     if received is not None:
-        found |= {f"received/{round_}": value for round_, value in received.snapshots.items()}
-    return found
+        vectors |= {f"received/{round_}": value for round_, value in received.snapshots.items()}
+    return vectors

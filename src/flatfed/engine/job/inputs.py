@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from flatfed.data import dataset as datasets
@@ -10,6 +11,17 @@ from flatfed.errors import DataError
 from flatfed.runs.identity import check_partition
 
 HASHED = 4 << 30  # datasets up to this size are hashed before every run; larger ones take minutes
+
+
+@dataclass(frozen=True)
+class Digests:
+    """SHA-256 of all that a run is made of; ``weights``: those it begins with, None where they are drawn."""
+
+    description: str
+    code: str
+    partition: str
+    dataset: str
+    weights: str | None = None
 
 
 def load_data(

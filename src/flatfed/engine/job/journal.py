@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import shutil
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -48,10 +47,10 @@ class Journal:
         journal = cls(folder)
         try:
             written = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-            found = written["content"]
-            if written["sha256"] != _digest(found):
+            content = written["content"]
+            if written["sha256"] != _digest(content):
                 raise Damaged(f"{folder / MANIFEST} is not what was written")
-            journal.index, journal.files, journal.about = found["index"], found["files"], found["about"]
+            journal.index, journal.files, journal.about = content["index"], content["files"], content["about"]
             if any((folder / name).stat().st_size != size for name, size in journal.files.items()):
                 raise Damaged(f"files in {folder} are of another length than was written")
         except FileNotFoundError as error:
@@ -147,9 +146,3 @@ class Journal:
 def _digest(content: dict[str, Any]) -> str:
     """Return the SHA-256 of ``content`` as JSON, the same before it is written and after it is read."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def set_aside(folder: Path, aside: Path) -> None:
-    """Move ``folder`` to ``aside``, in place of what was there."""
-    shutil.rmtree(aside, ignore_errors=True)
-    folder.replace(aside)

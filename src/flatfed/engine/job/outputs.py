@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
+from flatfed import forms
+from flatfed.engine.job.inputs import Digests
 from flatfed.engine.lines import columns
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError
@@ -24,102 +26,127 @@ from flatfed.runs.record import FILES, LINES_SO_FAR, METRICS, MODEL, RECORD, REC
 PREVIOUS = ".previous"  # folder in a run's, of the finished run that it replaced
 
 
-def write(
-    out: Path,
-    simulation: Simulation,
-    lines: list[dict[str, Any]],
-    identity: dict[str, str],
-    sessions: list[dict[str, Any]],
-    diverged: int | None,
-) -> None:
-    """Write metrics.csv, model.safetensors and, last, run.json; a run that they replace is kept in ``.previous``."""
-    keep(out, identity, sessions)
-    for name in (*FILES, LINES_SO_FAR, RECORD_SO_FAR):
-        remove_parts(out / name)
-    _write_lines(out / METRICS, simulation, lines)
-    models = simulation.algorithm.evaluated(simulation.server)
-    weights = simulation.weights.tensors(next(iter(models.values()))[0])
-    with write_whole(out / MODEL) as file:
-        file.write(save({name: value.cpu().contiguous() for name, value in weights.items()}))
-    also = {}
-    for name in list(models)[1:] if diverged is None else ():
-        also[name] = simulation.evaluate(models[name][0])
-    record = _record(simulation, lines, identity, sessions, diverged)
-    records.write(out / RECORD, replace(record, also=also, finished=now()), (out / METRICS, out / MODEL))
-    forget_so_far(out)
+class Outputs:
+    """The files of a run in its folder ``out``, and what they are written from beside its simulation.
 
-
-def forget_so_far(out: Path) -> None:
-    """Remove what :func:`write_so_far` left: the run is finished, or another begins."""
-    for name in (RECORD_SO_FAR, LINES_SO_FAR):
-        (out / name).unlink(missing_ok=True)
-
-
-def write_so_far(
-    out: Path,
-    simulation: Simulation,
-    lines: list[dict[str, Any]],
-    identity: dict[str, str],
-    sessions: list[dict[str, Any]],
-) -> None:
-    """Write what the run has come to, for whoever looks on: no finished run's files, and no part of its checkpoint.
-
-    Lines may be ahead of the checkpoint: a run that is killed makes those rounds again, and writes them again.
+    ``digests`` of all that the run is made of; ``lines`` of metrics.csv so far; ``sessions`` in which the run was
+    trained, as run.json has them.
     """
-    _write_lines(out / LINES_SO_FAR, simulation, lines)
-    record = _record(simulation, lines, identity, sessions, None)
-    records.write(out / RECORD_SO_FAR, replace(record, written=now()), (out / LINES_SO_FAR,))
 
+    def __init__(self, out: Path, digests: Digests):
+        self.out, self.digests = out, digests
+        self.lines: list[dict[str, Any]] = []
+        self.sessions: list[dict[str, Any]] = []
 
-def _write_lines(path: Path, simulation: Simulation, lines: list[dict[str, Any]]) -> None:
-    with write_whole(path, "w") as file:
-        names = list(lines[0]) if lines else columns(simulation.evaluate.unseen)
-        writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    def write(self, run: Simulation, diverged: int | None) -> None:
+        """Write metrics.csv, model.safetensors and, last, run.json; a run that they replace is kept in ``.previous``.
 
+        ``diverged``: the round whose numbers were not finite, None where all are.
+        """
+        self._keep_previous()
+        for name in (*FILES, LINES_SO_FAR, RECORD_SO_FAR):
+            remove_parts(self.out / name)
+        self._write_lines(METRICS, run)
+        models = run.algorithm.evaluated(run.server)
+        shown, *others = models
+        weights = run.weights.tensors(models[shown][0])
+        with write_whole(self.out / MODEL) as file:
+            file.write(save({name: value.cpu().contiguous() for name, value in weights.items()}))
+        also = {name: run.evaluate(models[name][0]) for name in others} if diverged is None else {}
+        record = replace(self._record(run, diverged), also=also, finished=now())
+        records.write(self.out / RECORD, record, (self.out / METRICS, self.out / MODEL))
+        self.forget_so_far()
 
-def _record(
-    simulation: Simulation,
-    lines: list[dict[str, Any]],
-    identity: dict[str, str],
-    sessions: list[dict[str, Any]],
-    diverged: int | None,
-) -> RunRecord:
-    """Return what made the run, and what it took, as far as it is."""
-    description, place = simulation.description, simulation.device
-    cuda = place.type == "cuda"
-    return RunRecord(
-        description=description,
-        description_digest=identity["description"],
-        partition_digest=identity["partition"],
-        dataset_digest=identity["dataset"],
-        images=simulation.counted,
-        code_digest=identity["code"],
-        weights_digest=identity.get("weights"),
-        rounds_done=lines[-1]["round"] if lines else 0,
-        diverged_at=diverged,
-        probes=simulation.probes,
-        executor=simulation.executor.name,
-        rows=simulation.rows,
-        evaluated_together=simulation.evaluate.batch_size,
-        row=simulation.layout.size,
-        executor_trial=simulation.trial,
-        precision=description["precision"],
-        parameters=simulation.weights.parameters,
-        local_steps=simulation.cost.counts["local_steps"],
-        gradient_evaluations=simulation.cost.counts["gradient_evaluations"],
-        stored_vectors=simulation.algorithm.stored_vectors(),
-        spectral_gap=simulation.topology.spectral_gap() if simulation.topology else None,
-        seconds=round(sum(simulation.seconds.values()), 3),
-        seconds_training=round(simulation.seconds["training"], 3),
-        seconds_evaluation=round(simulation.seconds["evaluation"], 3),
-        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        peak_device_memory_bytes=torch.cuda.max_memory_allocated(place) if cuda else None,
-        client_state=simulation.state.home,
-        **{key: value for key, value in sessions[-1].items() if key not in ("from_round", "began")},
-        sessions=sessions,
-    )
+    def write_so_far(self, run: Simulation) -> None:
+        """Write what the run has come to, for whoever looks on: no finished run's files, and no part of its checkpoint.
+
+        Lines may be ahead of the checkpoint: a run that is killed makes those rounds again, and writes them again.
+        """
+        self._write_lines(LINES_SO_FAR, run)
+        record = replace(self._record(run, None), written=now())
+        records.write(self.out / RECORD_SO_FAR, record, (self.out / LINES_SO_FAR,))
+
+    def forget_so_far(self) -> None:
+        """Remove what :meth:`write_so_far` left: the run is finished, or another begins."""
+        for name in (RECORD_SO_FAR, LINES_SO_FAR):
+            (self.out / name).unlink(missing_ok=True)
+
+    def finished(self) -> bool:
+        """Return whether the finished run of these very digests is there."""
+        try:
+            there = records.read(self.out / RECORD)
+            there.check_files(self.out, METRICS, MODEL)
+        except (OSError, DataError):  # none, or damaged: what lies beside it may still be of use
+            return False
+        complete = all((self.out / name).exists() for name in FILES)
+        ours = forms.plain(self.digests)
+        return complete and all(getattr(there, f"{name}_digest") == digest for name, digest in ours.items())
+
+    def touch(self) -> None:
+        """Make the files of the finished run as new as if it was trained now."""
+        for name in FILES:
+            os.utime(self.out / name)
+
+    def _keep_previous(self) -> None:
+        """Have ``.previous`` hold the finished run that is there, if there is one, without moving it away.
+
+        One of the same digests that began when this one did is this very run, ended after its last file and before its
+        checkpoint was removed. One that was forced to be made again began later: it may differ, and is kept.
+        """
+        if not (self.out / RECORD).exists():
+            return
+        if self.finished() and _began(records.read(self.out / RECORD).sessions) == _began(self.sessions):
+            return
+        staged, kept = self.out / f"{PREVIOUS}.part", self.out / PREVIOUS
+        shutil.rmtree(staged, ignore_errors=True)
+        staged.mkdir()
+        for name in FILES:
+            if (self.out / name).exists():
+                try:
+                    os.link(self.out / name, staged / name)
+                except OSError:  # a file system without links
+                    shutil.copy2(self.out / name, staged / name)
+        shutil.rmtree(kept, ignore_errors=True)
+        staged.rename(kept)
+
+    def _write_lines(self, name: str, run: Simulation) -> None:
+        with write_whole(self.out / name, "w") as file:
+            names = list(self.lines[0]) if self.lines else columns(run.evaluate.unseen)
+            writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(self.lines)
+
+    def _record(self, run: Simulation, diverged: int | None) -> RunRecord:
+        """Return what made the run, and what it took, as far as it is."""
+        seconds, counts = run.clock.seconds, run.cost.counts
+        session = {key: value for key, value in self.sessions[-1].items() if key not in ("from_round", "began")}
+        return RunRecord(
+            description=run.description,
+            **{f"{name}_digest": digest for name, digest in vars(self.digests).items()},
+            images=run.counted,
+            rounds_done=self.lines[-1]["round"] if self.lines else 0,
+            diverged_at=diverged,
+            probes=run.probes,
+            executor=run.executor.name,
+            rows=run.rows,
+            evaluated_together=run.evaluate.batch_size,
+            row=run.layout.size,
+            executor_trial=run.trial,
+            precision=run.description["precision"],
+            parameters=run.weights.parameters,
+            local_steps=counts["local_steps"],
+            gradient_evaluations=counts["gradient_evaluations"],
+            stored_vectors=run.algorithm.stored_vectors(),
+            spectral_gap=run.topology.spectral_gap() if run.topology else None,
+            seconds=round(sum(seconds.values()), 3),
+            seconds_training=round(seconds["training"], 3),
+            seconds_evaluation=round(seconds["evaluation"], 3),
+            peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            peak_device_memory_bytes=torch.cuda.max_memory_allocated(run.device) if run.device.type == "cuda" else None,
+            client_state=run.state.home,
+            **session,
+            sessions=self.sessions,
+        )
 
 
 def now(timespec: str = "seconds") -> str:
@@ -127,46 +154,6 @@ def now(timespec: str = "seconds") -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec=timespec)
 
 
-def finished(out: Path, identity: dict[str, str]) -> bool:
-    """Return whether folder ``out`` holds the finished run of this very ``identity``."""
-    try:
-        there = records.read(out / RECORD)
-        there.check_files(out, METRICS, MODEL)
-    except (OSError, DataError):  # none, or damaged: what lies beside it may still be of use
-        return False
-    whole = all((out / name).exists() for name in FILES)
-    return whole and all(getattr(there, f"{key}_digest") == value for key, value in identity.items())
-
-
-def touch(out: Path) -> None:
-    """Make the finished run in folder ``out`` as new as one that was trained now."""
-    for name in FILES:
-        os.utime(out / name)
-
-
 def _began(sessions: list[dict[str, Any]]) -> str | None:
     """Return when a run began, None of one that an earlier version began."""
     return sessions[0].get("began")
-
-
-def keep(out: Path, identity: dict[str, str], sessions: list[dict[str, Any]]) -> None:
-    """Have ``.previous`` hold the finished run in folder ``out``, if there is one, without moving it away.
-
-    One of the same ``identity`` that began when ``sessions`` did is this very run, ended after its last file and before
-    its checkpoint was removed. One that was forced to be made again began later: it may differ, and is kept.
-    """
-    if not (out / RECORD).exists():
-        return
-    if finished(out, identity) and _began(records.read(out / RECORD).sessions) == _began(sessions):
-        return
-    staged, kept = out / f"{PREVIOUS}.part", out / PREVIOUS
-    shutil.rmtree(staged, ignore_errors=True)
-    staged.mkdir()
-    for name in FILES:
-        if (out / name).exists():
-            try:
-                os.link(out / name, staged / name)
-            except OSError:  # a file system without links
-                shutil.copy2(out / name, staged / name)
-    shutil.rmtree(kept, ignore_errors=True)
-    staged.rename(kept)

@@ -34,13 +34,13 @@ def evaluate(
     description = identity.updated(record.description)
     place = pick_device(device)
     data, dealt = load_data(description, dataset, partition)
-    for key, found in ("dataset_digest", data.digest), ("partition_digest", dealt.digest):
-        if (its := getattr(record, key)) != found:
-            raise DataError(f"{run / records.RECORD}: {key} is {its[:12]}, but the one given has {found[:12]}")
+    for key, given in ("dataset_digest", data.digest), ("partition_digest", dealt.digest):
+        if (recorded := getattr(record, key)) != given:
+            raise DataError(f"{run / records.RECORD}: {key} is {recorded[:12]}, but the one given has {given[:12]}")
     record.check_files(run, records.MODEL)
     simulation = assembly.simulation(description, data, dealt, place, "sequential")
     try:
-        weights = load_file(run / "model.safetensors")
+        weights = load_file(run / records.MODEL)
     except (OSError, SafetensorError) as error:
-        raise DataError(f"{run / 'model.safetensors'}: cannot be read as a model ({error})") from error
+        raise DataError(f"{run / records.MODEL}: cannot be read as a model ({error})") from error
     return simulation.evaluate(simulation.weights.row(weights))

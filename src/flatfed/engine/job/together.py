@@ -37,7 +37,7 @@ def train_together(
     def work(description: dict[str, Any], *files: str | os.PathLike[str]) -> Callable[[Meeting], None]:
         return lambda meeting: train(description, dataset, *files, meeting=meeting, **common)
 
-    side_by_side([work(*one) for one in zip(descriptions, partitions, outs, strict=True)])
+    side_by_side([work(*run) for run in zip(descriptions, partitions, outs, strict=True)])
 
 
 def side_by_side(works: Sequence[Callable[[Meeting], None]]) -> None:
@@ -49,7 +49,7 @@ def side_by_side(works: Sequence[Callable[[Meeting], None]]) -> None:
     meeting = Meeting(len(works))
     errors: list[BaseException] = []
 
-    def one(work: Callable[[Meeting], None]) -> None:
+    def attend(work: Callable[[Meeting], None]) -> None:
         with meeting.turn:
             try:
                 work(meeting)
@@ -59,7 +59,7 @@ def side_by_side(works: Sequence[Callable[[Meeting], None]]) -> None:
             finally:
                 meeting.leave()
 
-    threads = [threading.Thread(target=one, args=(work,)) for work in works]
+    threads = [threading.Thread(target=attend, args=(work,)) for work in works]
     with interruption.heeded():
         for thread in threads:
             thread.start()

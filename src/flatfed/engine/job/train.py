@@ -18,14 +18,15 @@ from typing import Any
 import torch
 
 from flatfed.engine import precision
-from flatfed.engine.job import assembly, interruption, outputs
+from flatfed.engine.job import assembly, interruption
 from flatfed.engine.job.checkpoint import Checkpoint, Damaged
-from flatfed.engine.job.inputs import load_data
+from flatfed.engine.job.inputs import Digests, load_data
 from flatfed.engine.job.machine import machine, pick_device, set_up
-from flatfed.engine.job.progress import Progress, spent
+from flatfed.engine.job.outputs import Outputs, now
+from flatfed.engine.job.progress import Reporter, spent
 from flatfed.engine.memory import shortage
 from flatfed.engine.memory.shortage import Shortage
-from flatfed.engine.memory.sizes import said
+from flatfed.engine.memory.sizes import in_units
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed.fastest import AUTO, trial
 from flatfed.engine.speed.seeds import Meeting
@@ -34,7 +35,7 @@ from flatfed.files import digest_json
 from flatfed.models import pretrained
 from flatfed.runs.record import run_name
 
-PULSE = 30.0  # seconds between two states of a run's lines so far, at least, but for those of a checkpoint
+PULSE = 30.0  # seconds, at least, from one writing of the lines so far to the next that no checkpoint asks for
 
 
 def train(
@@ -78,139 +79,138 @@ def train(
     set_up(threads)
     precision.check_units(description, place)
     data, dealt = load_data(description, dataset, partition)
-    made_of = {
-        "description": digest_json(description),
-        "code": code_digest,
-        "partition": dealt.digest,
-        "dataset": data.digest,
-    }
-    if weights is not None:
-        made_of["weights"] = pretrained.digest(weights)
-    if meeting is not None and outputs.finished(Path(out), made_of):
+    digests = Digests(
+        description=digest_json(description),
+        code=code_digest,
+        partition=dealt.digest,
+        dataset=data.digest,
+        weights=None if weights is None else pretrained.digest(weights),
+    )
+    outputs = Outputs(Path(out), digests)
+    if meeting is not None and outputs.finished():
         print(f"{run_name(description)}: is there already", file=sys.stderr)
-        outputs.touch(Path(out))
+        outputs.touch()
         return True
-    saved = Checkpoint(Path(out), made_of, description, precision.units(description, place))
+    checkpoint = Checkpoint(Path(out), digests, description, precision.units(description, place))
 
-    def begun(executor: str) -> Simulation:
+    def assembled(executor: str) -> Simulation:
         more = {"pretrained_file": weights, "pause": interruption.check}
         return assembly.simulation(description, data, dealt, place, executor, **more)
 
-    return Job(description, place, saved, begun, meeting).run(machine(place, threads), stop_after)
+    return Job(description, place, outputs, checkpoint, assembled, meeting).run(machine(place, threads), stop_after)
 
 
 class Job:
-    """One run in the making: its simulation, the lines of metrics.csv so far, the sessions that it was trained in."""
+    """One run in the making: its simulation, which ``assembled`` makes for an executor, and what it leaves on disk."""
 
     def __init__(
         self,
         description: dict[str, Any],
         place: torch.device,
-        saved: Checkpoint,
-        begun: Callable[[str], Simulation],
+        outputs: Outputs,
+        checkpoint: Checkpoint,
+        assembled: Callable[[str], Simulation],
         meeting: Meeting | None,
     ):
-        self.description, self.place, self.saved, self.begun, self.meeting = description, place, saved, begun, meeting
+        self.description, self.place, self.outputs, self.checkpoint = description, place, outputs, checkpoint
+        self.assembled, self.meeting = assembled, meeting
         self.label = run_name(description)
-        self.lines: list[dict[str, Any]] = []
-        self.sessions: list[dict[str, Any]] = []
         self.simulation, resumed = self._first_state()
         self.start = f"from round {self.simulation.round} of its checkpoint" if resumed else "from the start"
 
     def run(self, session: dict[str, Any], stop_after: int | None) -> bool:
         """Train to the end, or until as many rounds are done; return whether the run is finished."""
-        run, rounds = self.simulation, self.description["rounds"]
-        self.sessions.append({"from_round": run.round, "began": outputs.now("microseconds"), **session})
+        run, rounds, sessions = self.simulation, self.description["rounds"], self.outputs.sessions
+        sessions.append({"from_round": run.round, "began": now("microseconds"), **session})
         if self.meeting is not None:
-            self.meeting.join(run, self.sessions[-1])
+            self.meeting.join(run, sessions[-1])
         goal = min(rounds, stop_after or rounds)
         print(f"{self.label}: {goal} rounds on {self._where()}", file=sys.stderr)
         with interruption.heeded():
             try:
-                with Progress(self.label, goal, run.round, self.saved.out) as progress:
-                    diverged = self._rounds(progress, goal)
+                with Reporter(self.label, goal, run.round, self.outputs.out) as reporter:
+                    diverged = self._rounds(reporter, goal)
                 if diverged is None and run.round < rounds:
                     self._write_state()
                     return False
-                outputs.write(self.saved.out, run, self.lines, self.saved.identity, self.sessions, diverged)
+                self.outputs.write(run, diverged)
                 if diverged is None:
-                    print(f"{self.label}: {spent(run.seconds)}", file=sys.stderr)
+                    print(f"{self.label}: {spent(run.clock.seconds)}", file=sys.stderr)
             except (interruption.Stopped, Shortage) as stopped:
                 self._stop(stopped)
                 raise
-        self.saved.discard()
+        self.checkpoint.discard()
         return True
 
     def _first_state(self) -> tuple[Simulation, bool]:
-        """Return the simulation as the checkpoint has it, or before its first round, and which of both."""
+        """Return the simulation and True as the checkpoint has it, or False before its first round."""
         simulation = self._begin()
-        if self.saved.executor is not None:
+        if self.checkpoint.executor is not None:
             try:
-                found = self.saved.restore(simulation)
-                self.lines, self.sessions = found["lines"], found["sessions"]
+                progress = self.checkpoint.restore(simulation)
+                self.outputs.lines, self.outputs.sessions = progress["lines"], progress["sessions"]
                 return simulation, True
             except Damaged as reason:
-                self.saved.set_aside(reason)
+                self.checkpoint.set_aside(reason)
                 simulation = self._begin()
-        outputs.forget_so_far(self.saved.out)
+        self.outputs.forget_so_far()
         return simulation, False
 
     def _begin(self) -> Simulation:
         """Return the simulation before its first round, with the checkpoint's executor, the description's or, if that
         is ``auto``, the fastest."""
-        wanted = self.saved.executor or self.description["executor"][self.place.type]
-        with shortage.told(self.place, "before the first round"):
-            made = self.begun("sequential" if wanted == AUTO else wanted)
+        wanted = self.checkpoint.executor or self.description["executor"][self.place.type]
+        with shortage.explained(self.place, "before the first round"):
+            simulation = self.assembled("sequential" if wanted == AUTO else wanted)
             if wanted == AUTO:
-                made.trial = trial(made, self.meeting.trial if self.meeting is not None else None)
+                simulation.trial = trial(simulation, self.meeting.trial if self.meeting is not None else None)
                 if self.meeting is not None:
-                    self.meeting.trial = made.trial
-        return made
+                    self.meeting.trial = simulation.trial
+        return simulation
 
     def _where(self) -> str:
         """Say on what it trains, by which executor, from which round on."""
-        run, session = self.simulation, self.sessions[-1]
-        said_ = f"{session['host']['gpu'] or 'cpu'}, {session['threads']} thread(s), {run.executor.name}, {self.start}"
+        run, session = self.simulation, self.outputs.sessions[-1]
+        device = session["host"]["gpu"] or "cpu"
+        where = f"{device}, {session['threads']} thread(s), {run.executor.name}, {self.start}"
         if run.state.home == "file":
-            size = said(run.state.row_bytes() * run.clients)
-            said_ += f"; {size} of client state lie in a file in {tempfile.gettempdir()}, memory has too little free"
-        return said_
+            size = in_units(run.state.row_bytes() * run.clients)
+            where += f"; {size} of client state lie in a file in {tempfile.gettempdir()}, memory has too little free"
+        return where
 
-    def _rounds(self, progress: Progress, goal: int) -> int | None:
+    def _rounds(self, reporter: Reporter, goal: int) -> int | None:
         """Train to the end of round ``goal``, adding to the lines; return the round that diverged, or None."""
         run, every = self.simulation, self.description["checkpoint_every"]
         watched = ("train_loss", f"{run.evaluate.unseen}_loss", "consistency")
-        shown = time.monotonic()
+        written = time.monotonic()
         while run.round < goal or run.pending is not None:
-            with shortage.told(self.place, f"round {run.round + 1}"):
+            with shortage.explained(self.place, f"round {run.round + 1}"):
                 line = shortage.advance(run)
             if line is not None and not all(math.isfinite(line[key]) for key in watched):
                 print(f"{self.label}: diverged at round {run.round}: {line}", file=sys.stderr)
                 return run.round
             if line is not None:
-                self.lines.append(line)
-            if run.round < goal and (run.round % every == 0 or self.saved.overdue(run)):
-                self.saved.write(run, self._progress())
-                self.saved.compact(run)
-                shown = float("-inf")
-            if run.round < goal and time.monotonic() - shown >= PULSE:
-                outputs.write_so_far(self.saved.out, run, self.lines, self.saved.identity, self.sessions)
-                shown = time.monotonic()
-            progress.round(run.round, line)
+                self.outputs.lines.append(line)
+            if run.round < goal and (run.round % every == 0 or self.checkpoint.overdue(run)):
+                self._write_state()
+                self.checkpoint.compact(run)
+                written = time.monotonic()
+            elif run.round < goal and time.monotonic() - written >= PULSE:
+                self.outputs.write_so_far(run)
+                written = time.monotonic()
+            reporter.round(run.round, line)
         return None
-
-    def _progress(self) -> dict[str, Any]:
-        return {"lines": self.lines, "sessions": self.sessions}
 
     def _write_state(self) -> int:
         """Write a checkpoint and the lines so far; return the checkpoint's bytes."""
-        size = self.saved.write(self.simulation, self._progress())
-        outputs.write_so_far(self.saved.out, self.simulation, self.lines, self.saved.identity, self.sessions)
+        progress = {"lines": self.outputs.lines, "sessions": self.outputs.sessions}
+        size = self.checkpoint.write(self.simulation, progress)
+        self.outputs.write_so_far(self.simulation)
         return size
 
     def _stop(self, reason: Exception) -> None:
         """Write what was done, and say so, unless the state is of no one moment."""
-        if not self.simulation.whole:
+        if self.simulation.halfway:
             return
         began = time.monotonic()
         size = self._write_state()

@@ -39,8 +39,8 @@ def available(root: Path = Path("/")) -> int:
     """
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
     with contextlib.suppress(OSError, AttributeError):
-        found = re.search(r"^MemAvailable: +(\d+) kB", (root / "proc/meminfo").read_text(), re.MULTILINE)
-        free = int(found[1]) * 1024
+        line = re.search(r"^MemAvailable: +(\d+) kB", (root / "proc/meminfo").read_text(), re.MULTILINE)
+        free = int(line[1]) * 1024
     return min([free, *_left(root)])
 
 

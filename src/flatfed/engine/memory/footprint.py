@@ -11,9 +11,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from flatfed.engine.executors import Batch, Executor, Stacked
+from flatfed.engine.executors import Executor, Stacked
+from flatfed.engine.feed import blank_batch
+from flatfed.engine.memory import sizes
 from flatfed.engine.memory.sizes import Footprint, Sizes
-from flatfed.engine.memory.sizes import of as sizes_from
 
 if TYPE_CHECKING:
     from flatfed.engine.simulation import Simulation
@@ -35,7 +36,7 @@ class Live(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        self._drop()
+        self._live = {key: each for key, each in self._live.items() if not each[0].expired()}
         for tensor in tree_leaves(out):
             if isinstance(tensor, Tensor):
                 storage = tensor.untyped_storage()
@@ -45,34 +46,26 @@ class Live(TorchDispatchMode):
         self.peak = max(self.peak, sum(size for _, size in self._live.values()))
         return out
 
-    def _drop(self) -> None:
-        for key in [key for key, (reference, _) in self._live.items() if reference.expired()]:
-            del self._live[key]
 
-
-def of(executor: Executor, shape: tuple[int, int, int], private: int = 0) -> Footprint:
+def measured(executor: Executor, shape: tuple[int, int, int], private: int = 0) -> Footprint:
     """Return the footprint of the ``executor``'s model on images of ``shape`` (C, H, W), in float32.
 
     ``private`` coordinates of a client stand behind its row. What libraries take inside one operation is not seen.
     """
     rows = ROWS if isinstance(executor, Stacked) else 1
-    w = torch.empty(rows, executor.layout.size + private, device="meta")
+    meta = torch.device("meta")
+    w = torch.empty(rows, executor.layout.size + private, device=meta)
 
     def gradient(images: int) -> int:
-        batch = Batch(
-            torch.empty(rows, images, *shape, device="meta"),
-            torch.empty(rows, images, dtype=torch.int64, device="meta"),
-            torch.empty(rows, images, device="meta"),
-            [torch.empty(rows, images, *mask, device="meta") for mask, _ in executor.model.dropout],
-        )
+        batch = blank_batch(executor.model, rows, images, shape, w.dtype, meta)
         with Live((w, batch.images, batch.labels, batch.weights, *batch.masks)) as live:
             executor(w, batch)
         return live.peak
 
     def forward(images: int) -> int:
-        taken = torch.empty(images, *shape, device="meta")
-        with torch.no_grad(), Live((w, taken)) as live:
-            functional_call(executor.model, executor.layout.views(w[0, : executor.layout.size]), (taken,))
+        batch = torch.empty(images, *shape, device=meta)
+        with torch.no_grad(), Live((w, batch)) as live:
+            functional_call(executor.model, executor.layout.views(w[0, : executor.layout.size]), (batch,))
         return live.peak
 
     item, more = w.itemsize, MANY - FEW
@@ -88,9 +81,9 @@ def of(executor: Executor, shape: tuple[int, int, int], private: int = 0) -> Foo
 
 def sizes_of(run: Simulation) -> Sizes:
     """Return the sizes of ``run`` as it goes on: with so many rows and images at a time."""
-    model = of(run.executor, tuple(run.description["dataset"]["shape"]), run.private)
+    model = measured(run.executor, tuple(run.description["dataset"]["shape"]), run.private)
     limits = [count for count in (run.executor.block, run.rows) if count is not None]
-    return sizes_from(
+    return sizes.computed(
         run.description,
         run.algorithm,
         model,

@@ -11,7 +11,7 @@ from flatfed.engine.memory import available, sizes
 from flatfed.engine.memory.shortage import Shortage
 
 
-def of(size: int, device: torch.device) -> str:
+def choose(size: int, device: torch.device) -> str:
     """Return where ``size`` bytes of client state go: ``device``, ``memory`` or (memory-mapped) ``file``.
 
     On the device while they take at most half of its free memory, else in host memory while at most half of that.
@@ -20,11 +20,11 @@ def of(size: int, device: torch.device) -> str:
         process without a word.
     """
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None
-    found = sizes.home(size, free, available.available())
+    home = sizes.home(size, free, available.available())
     folder = tempfile.gettempdir()
-    if found == "file" and size > (free := shutil.disk_usage(folder).free):
+    if home == "file" and size > (room := shutil.disk_usage(folder).free):
         raise Shortage(
-            f"client state: {sizes.said(size)} are more than half of what memory has free, and more than {folder} has "
-            f"({sizes.said(free)}). What helps: TMPDIR set to a folder on a larger disk, or more memory"
+            f"client state: {sizes.in_units(size)} are more than half of what memory has free, and more than {folder} "
+            f"has ({sizes.in_units(room)}). What helps: TMPDIR set to a folder on a larger disk, or more memory"
         )
-    return found
+    return home

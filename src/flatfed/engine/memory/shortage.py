@@ -6,8 +6,8 @@ import contextlib
 import gc
 import re
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -15,15 +15,15 @@ from flatfed.engine.memory import available, sizes
 from flatfed.errors import FlatFedError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from torch import Tensor
-
     from flatfed.engine.evaluate import Evaluation
     from flatfed.engine.simulation import Simulation
 
 #: What torch, its libraries and the C++ library say, in errors of no type of their own.
 SIGNS = re.compile(r"out of memory|you tried to allocate|ALLOC_FAILED|bad_alloc", re.IGNORECASE)
 ASKED = re.compile(r"(?:tried|unable) to allocate ([\d.]+ \w+)", re.IGNORECASE)
+
+
+Result = TypeVar("Result")
 
 
 class Shortage(FlatFedError):
@@ -37,18 +37,18 @@ def is_shortage(error: BaseException | None) -> bool:
     """
     if error is None or isinstance(error, torch.OutOfMemoryError | MemoryError):
         return error is not None
-    said = isinstance(error, RuntimeError) and SIGNS.search(str(error)) is not None
-    return said or is_shortage(error.__context__)
+    names_it = isinstance(error, RuntimeError) and SIGNS.search(str(error)) is not None
+    return names_it or is_shortage(error.__context__)
 
 
 def asked(error: BaseException) -> str:
     """Return what ``error`` says was asked for, empty where it does not."""
-    found = ASKED.search(str(error))
-    return f"; {found[1]} more were asked for" if found else ""
+    amount = ASKED.search(str(error))
+    return f"; {amount[1]} more were asked for" if amount else ""
 
 
 @contextlib.contextmanager
-def told(device: torch.device, what: str, helps: str = "") -> Iterator[None]:
+def explained(device: torch.device, what: str, helps: str = "") -> Iterator[None]:
     """Turn an error that says memory ran out during ``what`` into a Shortage.
 
     :raises Shortage: naming the device, and what ``helps``, in a sentence; "" for what helps a training.
@@ -58,8 +58,27 @@ def told(device: torch.device, what: str, helps: str = "") -> Iterator[None]:
     except (RuntimeError, MemoryError) as error:
         if not is_shortage(error):
             raise
-        short = f"{what}: not enough memory on {place(device)}{asked(error)}"
+        short = f"{what}: not enough memory on {name_of(device)}{asked(error)}"
         raise Shortage(f"{short}. {helps or remedies(device)}") from None
+
+
+def retried(
+    attempt: Callable[[], Result], spare: Callable[[str], None], unless: Callable[[], bool] = lambda: False
+) -> Result:
+    """Return what ``attempt`` returns; where memory runs out, have ``spare`` make it take less, and try again.
+
+    ``spare`` is given what :func:`asked` says, and raises Shortage where there is nothing left to take less of.
+    ``unless``: whether an attempt that failed may not be made again.
+    """
+    while True:
+        try:
+            return attempt()
+        except (RuntimeError, MemoryError) as error:
+            if unless() or not is_shortage(error):
+                raise
+            more = asked(error)
+        # Here and not above: while an error is handled, it holds on to what was computed so far.
+        spare(more)
 
 
 def advance(run: Simulation) -> dict[str, float] | None:
@@ -67,15 +86,7 @@ def advance(run: Simulation) -> dict[str, float] | None:
 
     :raises Shortage: there is nothing left to take less of.
     """
-    while True:
-        try:
-            return run.advance()
-        except (RuntimeError, MemoryError) as error:
-            if not (run.whole and is_shortage(error)):
-                raise
-            more = asked(error)
-        # Here and not above: while an error is handled, it holds on to what was computed so far.
-        spare(run, more)
+    return retried(run.advance, lambda more: spare(run, more), unless=lambda: run.halfway)
 
 
 def spare(run: Simulation, more: str) -> None:
@@ -92,56 +103,42 @@ def spare(run: Simulation, more: str) -> None:
     release()
     rows = run.block(len(run.active()))
     state, row = run.state, run.layout.size * run.dtype.itemsize
+    taken = state.row_bytes() * run.clients
     mixed = run.algorithm.decentralised and rows > 1
-    if state.home == "device" and not mixed and state.row_bytes() * run.clients >= rows * row:
-        state.move_out(sizes.home(state.row_bytes() * run.clients, None, available.available()))
+    if state.home == "device" and not mixed and taken >= rows * row:
+        state.move_out(sizes.home(taken, None, available.available()))
         if run.last_received is not None:
             run.last_received.move_out()
-        now = f"client state ({sizes.said(state.row_bytes() * run.clients)}) goes to the host's {state.home}"
+        now = f"client state ({sizes.in_units(taken)}) goes to the host's {state.home}"
     elif rows > 1:
         run.rows = -(-rows // 2)
         now = f"{run.rows} client(s) at a time now, not {rows}: the same numbers up to rounding"
     else:
         from flatfed.engine.memory import footprint
 
-        found = footprint.sizes_of(run)
-        parts = sizes.listed(found.parts())
+        wanted = footprint.sizes_of(run)
+        parts = sizes.listed(wanted.parts())
         raise Shortage(
-            f"round {run.round + 1}: not enough memory on {place(run.device)} for one client at a time{more}. Wanted: "
-            f"{sizes.said(found.total)} ({parts}). {remedies(run.device)}"
+            f"round {run.round + 1}: not enough memory on {name_of(run.device)} for one client at a time{more}. "
+            f"Wanted: {sizes.in_units(wanted.total)} ({parts}). {remedies(run.device)}"
         )
-    print(f"round {run.round + 1}: not enough memory on {place(run.device)}{more}; {now}", file=sys.stderr)
+    print(f"round {run.round + 1}: not enough memory on {name_of(run.device)}{more}; {now}", file=sys.stderr)
 
 
 def halve_batches(evaluate: Evaluation) -> None:
     """Have ``evaluate`` take half as many images at a time from where memory does not last on; Shortage at one."""
     plain = evaluate.hits
 
-    def hits(row: Tensor, index: Tensor) -> tuple[float, np.ndarray]:
-        while True:
-            try:
-                return plain(row, index)
-            except (RuntimeError, MemoryError) as error:
-                if not is_shortage(error):
-                    raise
-                more = asked(error)
-            # Here and not above: while an error is handled, it holds on to what was computed so far.
-            evaluate.batch_size = fewer(evaluate.batch_size, row.device, more)
+    def halve(device: torch.device, more: str) -> None:
+        release()
+        short = f"evaluation: not enough memory on {name_of(device)}"
+        before, evaluate.batch_size = evaluate.batch_size, -(-evaluate.batch_size // 2)
+        if before == 1:
+            raise Shortage(f"{short} for one image{more}. {remedies(device)}")
+        now = f"{evaluate.batch_size} images are evaluated at a time now, not {before}"
+        print(f"{short}{more}; {now}", file=sys.stderr)
 
-    evaluate.hits = hits
-
-
-def fewer(images: int, device: torch.device, more: str) -> int:
-    """Return how many images to evaluate at a time in place of ``images``, and say so.
-
-    :raises Shortage: it was one.
-    """
-    release()
-    if images == 1:
-        raise Shortage(f"evaluation: not enough memory on {place(device)} for one image{more}. {remedies(device)}")
-    now = f"{-(-images // 2)} images are evaluated at a time now, not {images}"
-    print(f"evaluation: not enough memory on {place(device)}{more}; {now}", file=sys.stderr)
-    return -(-images // 2)
+    evaluate.hits = lambda row, index: retried(lambda: plain(row, index), lambda more: halve(row.device, more))
 
 
 def release() -> None:
@@ -160,10 +157,10 @@ def remedies(device: torch.device) -> str:
     )
 
 
-def place(device: torch.device) -> str:
+def name_of(device: torch.device) -> str:
     """Return the name of the device, with how much memory it has free."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         name = torch.cuda.get_device_name(device)
-        return f"{name} ({sizes.said(free)} of {sizes.said(total)} free)"
-    return f"{device.type} ({sizes.said(available.available())} free)"
+        return f"{name} ({sizes.in_units(free)} of {sizes.in_units(total)} free)"
+    return f"{device.type} ({sizes.in_units(available.available())} free)"

@@ -2,7 +2,7 @@
 
 All numbers are bytes and upper ends of what is to be expected: a store is counted as if every client had taken part, a
 round of independent draws as if it were a large one. What one row and one image take while a gradient is computed
-depends on the model alone and is told (:class:`Footprint`).
+depends on the model alone and is given (:class:`Footprint`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,29 @@ from typing import Any
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._rows import BLOCK
 
-RECORDED = ("graph", "branches")  # executors whose steps are recorded
-LARGEST = "graph"  # the executor that takes most, where a trial is yet to pick one
-ITEM = {"float32": 4, "float64": 8, "bfloat16": 4}  # bytes of a weight, whatever the layers compute in
-LARGE = 3.0  # standard deviations above the mean: the clients of a large round of independent draws
-SPARE = 2  # a client state may take one part in so many of what is free, on the device or in memory
-IMAGE = 3  # a batch of images in so many forms: as gathered, as normalised, in the layout that convolutions want
-PIECES = 3  # rows that a gradient takes at most: its tensors, where it is wanted, and what small layers are made into
-PASSING = 2  # rows that a hook of an algorithm makes on its way, at most
+#: Executors whose steps are recorded.
+RECORDED = ("graph", "branches")
+
+#: The executor that takes most memory, which is assumed where a trial is yet to pick one.
+LARGEST = "graph"
+
+#: Bytes of a weight, whatever format the layers compute in.
+ITEM = {"float32": 4, "float64": 8, "bfloat16": 4}
+
+#: A large round of clients that are drawn independently has so many standard deviations more than the mean.
+DEVIATIONS = 3.0
+
+#: Client state lies on the device, or in memory, where so many times as much is free there.
+SPARE = 2
+
+#: Forms in which the images of a batch are there at a time: as gathered, normalised, and as convolutions want them.
+IMAGE_FORMS = 3
+
+#: Rows that a gradient takes at most: tensors of the model, the gradient as it is wanted, what small layers become.
+PIECES = 3
+
+#: Rows that a hook of an algorithm makes for its own use, at most.
+HOOK_ROWS = 2
 
 
 @dataclass(frozen=True)
@@ -79,10 +94,10 @@ def active(description: dict[str, Any]) -> int:
         return clients
     if sampling["scheme"] == "fixed":
         return max(1, round(fraction * clients))
-    return min(clients, math.ceil(clients * fraction + LARGE * math.sqrt(clients * fraction * (1 - fraction))))
+    return min(clients, math.ceil(clients * fraction + DEVIATIONS * math.sqrt(clients * fraction * (1 - fraction))))
 
 
-def of(
+def computed(
     description: dict[str, Any],
     algorithm: Algorithm,
     model: Footprint,
@@ -106,12 +121,12 @@ def of(
     sent = 0 if algorithm.decentralised else max(0, round(algorithm.communication[1]) - 1)  # beside the model
     perturbs = type(algorithm).perturbation is not Algorithm.perturbation
     held = 1 + kept + algorithm.remembers + len(algorithm.scratch)
-    at_hand = max(item * model.step + 2 * perturbs * vector, (PASSING + sent) * vector)
-    batch = block * description["batch_size"] * (model.image + IMAGE * pixels)
+    at_hand = max(item * model.step + 2 * perturbs * vector, (HOOK_ROWS + sent) * vector)
+    batch = block * description["batch_size"] * (model.image + IMAGE_FORMS * pixels)
     evaluated = evaluated or description["evaluation"]["batch_size"]
-    shown = evaluated * (model.forward + IMAGE * pixels)
+    shown = evaluated * (model.forward + IMAGE_FORMS * pixels)
     if algorithm.full_passes:
-        batch = max(batch, evaluated * (model.image + IMAGE * pixels))
+        batch = max(batch, evaluated * (model.image + IMAGE_FORMS * pixels))
     others = present * ((1 + sent + kept) * vector + private)
     if algorithm.decentralised:  # nothing is sent, but trained models are copied before columns of them are mixed
         others = max(present * kept * vector, present * vector + item * clients * min(model.row, BLOCK))
@@ -135,7 +150,7 @@ def home(size: int, on_device: int | None, in_memory: int) -> str:
     return "memory" if size * SPARE <= in_memory else "file"
 
 
-def said(count: float) -> str:
+def in_units(count: float) -> str:
     """Write bytes in a unit of three figures or so."""
     for unit, size in (("GB", 1e9), ("MB", 1e6)):
         if count >= size:
@@ -147,4 +162,4 @@ def listed(parts: Iterable[tuple[str, int]]) -> str:
     """Write the parts of a sum, largest first, those below a hundredth of it left out."""
     ordered = sorted(parts, key=lambda part: -part[1])
     least = sum(size for _, size in ordered) / 100
-    return ", ".join(f"{name} {said(size)}" for name, size in ordered if size > least)
+    return ", ".join(f"{name} {in_units(size)}" for name, size in ordered if size > least)

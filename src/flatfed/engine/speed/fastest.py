@@ -28,12 +28,12 @@ TIMES = 3  # measurements, of which the median counts
 ENOUGH = 3.0  # seconds after which an executor is not measured again
 
 
-def use(run: Simulation, name: str) -> None:
+def set_executor(run: Simulation, name: str) -> None:
     """Have the executor called ``name`` compute the gradients of ``run``.
 
     :raises ConfigError: there is none, or it cannot run this model here.
     """
-    run.use(executors.kind(name))
+    run.set_executor(executors.kind(name))
     if run.executor.recorded and run.data.images.device.type != run.device.type:
         gigabytes = run.data.images.nbytes / 1e9
         raise ConfigError(
@@ -55,12 +55,12 @@ def trial(run: Simulation, known: dict[str, Any] | None = None) -> dict[str, Any
     the first round's rows are trained. Raises ConfigError if no executor can.
     """
     if known is not None:
-        use(run, known["picked"])
+        set_executor(run, known["picked"])
         return known
     order, seconds, failed = run.active(), {}, {}
     for name in ON[run.device.type]:
         try:
-            use(run, name)
+            set_executor(run, name)
             seconds[name] = _measured(run, order)
         except (ConfigError, RuntimeError) as error:
             failed[name] = str(error).splitlines()[0]
@@ -69,7 +69,7 @@ def trial(run: Simulation, known: dict[str, Any] | None = None) -> dict[str, Any
         names = ", ".join(ON[run.device.type])
         raise ConfigError(f"executor: auto: none of {names} can run this model here ({reasons})")
     picked = min(seconds, key=seconds.__getitem__)
-    use(run, picked)
+    set_executor(run, picked)
     return {"rows": len(order), "seconds": seconds, "failed": failed, "picked": picked}
 
 
@@ -87,14 +87,13 @@ def _once(run: Simulation, order: np.ndarray, rate: torch.Tensor) -> float:
     """Return the seconds of a local step of clients ``order``, in the executor's blocks of rows."""
     size = run.executor.block or len(order)
     total = 0.0
-    for first in range(0, len(order), size):
-        part = order[first : first + size]
+    for part in np.split(order, range(size, len(order), size)):
         plan = run.plan(part)
         plan = replace(plan, steps=np.minimum(plan.steps, STEPS))
         w, ctx = run.open(part, rate, {name: values.clone() for name, values in run.state.gather(part).items()})
-        run.wait()
+        run.clock.wait()
         began = time.monotonic()
         run.local.train(w, plan, ctx)
-        run.wait()
+        run.clock.wait()
         total += (time.monotonic() - began) / plan.length
     return total

@@ -27,8 +27,8 @@ class LiveWeights(Weights):
 
     def row(self, tensors: dict[str, Tensor]) -> Tensor:
         """Return the row (size,) of a full model's ``tensors``, on the device."""
-        whole = torch.cat([tensors[name].reshape(-1) for name in self.taps.full.names]).to(self.initial)
-        return self.taps.reduce(whole)
+        full = torch.cat([tensors[name].reshape(-1) for name in self.taps.full.names]).to(self.initial)
+        return self.taps.reduce(full)
 
 
 def weights(
@@ -44,13 +44,13 @@ def weights(
     Dead taps are left out where ``algorithm`` treats all weights alike.
     """
     live = taps.find(model, shape, initial) if vars(type(algorithm)).get("alike") else None
-    found = Weights(model, initial, device, dtype) if live is None else LiveWeights(live, initial, device, dtype)
-    found.model = products.of(found.model, shape)
-    return found
+    made = Weights(model, initial, device, dtype) if live is None else LiveWeights(live, initial, device, dtype)
+    made.model = products.with_products(made.model, shape)
+    return made
 
 
 def layout_of(model: nn.Module, shape: tuple[int, int, int], alike: bool) -> tuple[nn.Module, Layout]:
     """Return the model as it is computed, and the layout of its rows; ``model`` may be on torch's device "meta"."""
     live = taps.cropped(model, shape) if alike else None
-    found, layout = (model, Layout.of(model)) if live is None else (live.model, live.layout)
-    return products.of(found, shape), layout
+    computed, layout = (model, Layout.of(model)) if live is None else (live.model, live.layout)
+    return products.with_products(computed, shape), layout

@@ -54,7 +54,7 @@ def dense(layer: nn.Conv2d, images: Tensor) -> Tensor:
 Form = Callable[[nn.Conv2d, Tensor], Tensor]
 
 
-def of(model: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
+def with_products(model: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
     """Return a copy of ``model`` for images of ``shape`` (C, H, W) that computes small convolutions as products.
 
     ``model`` itself where it has none. Needs no content: the model may be on torch's device "meta".

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -63,11 +63,16 @@ def recorder(device: torch.device) -> Recorder:
     return CudaGraphs(device) if device.type == "cuda" else lambda work: work
 
 
+def arguments_of(local: LocalTraining) -> dict[str, Any]:
+    """Return what ``local`` training was made of, by name, for another one that wraps it."""
+    return {each.name: getattr(local, each.name) for each in fields(LocalTraining)}
+
+
 class Recorded(LocalTraining):
     """Local training by recorded steps, one for every number of rows, on buffers (capacity, ...) of their own."""
 
     def __init__(self, plain: LocalTraining, record: Recorder):
-        super().__init__(**plain.constants())
+        super().__init__(**arguments_of(plain))
         self.record = record
         self.release()
 

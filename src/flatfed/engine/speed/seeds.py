@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor
 from flatfed.engine import batches
 from flatfed.engine.context import Context
 from flatfed.engine.local import LocalTraining, Look
+from flatfed.engine.speed.recording import CONSTANTS, arguments_of
 from flatfed.engine.transfer import sent
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ class Meeting:
         if run.executor.name == self.local.executor.name:
             run.local = Joined(alone, self)
             self.sessions.append({} if session is None else session)
-            for one in self.sessions:
-                one["together"] = len(self.sessions)
+            for known in self.sessions:
+                known["together"] = len(self.sessions)
 
     def train(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
         """Do what :meth:`flatfed.engine.local.LocalTraining.train` does, together with the runs that still go on."""
@@ -96,18 +97,18 @@ class Meeting:
         try:
             losses = merged(self.local, present)
         except BaseException as error:  # every run answers to it by itself, as to one of its own; none waits for ever
-            for one in present:
-                one.error = error
+            for waiting in present:
+                waiting.error = error
         else:
-            for one, own in zip(present, losses, strict=True):
-                one.losses = own
+            for waiting, own in zip(present, losses, strict=True):
+                waiting.losses = own
 
 
 class Joined(LocalTraining):
     """Local training of a run at a ``meeting``; ``alone`` is how it would train by itself."""
 
     def __init__(self, alone: LocalTraining, meeting: Meeting):
-        super().__init__(**alone.constants())
+        super().__init__(**arguments_of(alone))
         self.alone, self.meeting = alone, meeting
 
     def release(self) -> None:
@@ -122,25 +123,25 @@ class Joined(LocalTraining):
 def merged(local: LocalTraining, present: Sequence[Waiting]) -> list[Tensor]:
     """Train the rows of all that are ``present`` as one block; return each one's sums of losses."""
     if len(present) == 1:
-        (one,) = present
-        return [local.train(one.w, one.plan, one.ctx)]
-    counts = [len(one.w) for one in present]
-    plan, order = batches.merged([one.plan for one in present])
+        (alone,) = present
+        return [local.train(alone.w, alone.plan, alone.ctx)]
+    counts = [len(waiting.w) for waiting in present]
+    plan, order = batches.merged([waiting.plan for waiting in present])
     places = sent(order, present[0].w.device)
-    ctx, w = context(present, places), torch.cat([one.w for one in present])[places]
+    ctx, w = context(present, places), torch.cat([waiting.w for waiting in present])[places]
     losses = local.train(w, plan, ctx)
     back = places.argsort()
-    for one, own in zip(present, back.split(counts), strict=True):
-        one.w.copy_(w[own])
+    for waiting, own in zip(present, back.split(counts), strict=True):
+        waiting.w.copy_(w[own])
         for kind in ("client", "scratch"):
-            for name, values in getattr(one.ctx, kind).items():
+            for name, values in getattr(waiting.ctx, kind).items():
                 values.copy_(getattr(ctx, kind)[name][own])
     return [losses[own] for own in back.split(counts)]
 
 
 def context(present: Sequence[Waiting], order: Tensor) -> Context:
     """Return the context of all rows of ``present``, in ``order`` (rows,): every vector has a row for each."""
-    contexts = [one.ctx for one in present]
+    contexts = [waiting.ctx for waiting in present]
     first = contexts[0]
 
     def rows(values: Callable[[Context], Tensor | None]) -> Tensor | None:
@@ -155,19 +156,15 @@ def context(present: Sequence[Waiting], order: Tensor) -> Context:
         return torch.cat([ctx.uniform(draw, shape) for ctx in contexts])[order]
 
     server = named("server")
-    return Context(
+    return replace(
+        first,
         w=server["w"] if first.w is first.server["w"] else rows(lambda ctx: ctx.w),
         server=server,
         client=named("client"),
         scratch=named("scratch"),
         lr=rows(lambda ctx: ctx.lr.view(1, 1)),
-        steps=rows(lambda ctx: ctx.steps),
-        nominal_steps=rows(lambda ctx: ctx.nominal_steps),
-        round=first.round,
-        rounds=first.rounds,
-        clients=first.clients,
-        layout=first.layout,
+        **{name: rows(lambda ctx, name=name: getattr(ctx, name)) for name in CONSTANTS},
+        full_gradient=None,  # which no step may ask for
         uniform=uniform,
-        previous=rows(lambda ctx: ctx.previous),
-        participated=rows(lambda ctx: ctx.participated),
+        _narrowed={},
     )

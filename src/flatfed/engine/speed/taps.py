@@ -74,18 +74,23 @@ class LiveTaps:
         parts = []
         for name, value in self.full.views(row).items():
             parts.append((value[(..., *self.windows[name])] if name in self.windows else value).reshape(-1))
-        norm = self.dead.double().norm().clamp(min=torch.finfo(torch.float64).tiny)
-        along = (row[self._mask(row.device)].double() @ self.dead.to(row.device).double() / norm.to(row.device)).to(row)
+        dead, norm = self._dead(row.device)
+        along = (row[self._mask(row.device)].double() @ dead / norm).to(row)
         return torch.cat([*parts, along[None]])
 
     def expand(self, row: Tensor) -> Tensor:
         """Return the full row (parameters,) of a reduced ``row`` (live + 1,)."""
-        norm = self.dead.double().norm().clamp(min=torch.finfo(torch.float64).tiny)
-        whole = torch.empty(self.full.size, dtype=row.dtype, device=row.device)
+        dead, norm = self._dead(row.device)
+        full = torch.empty(self.full.size, dtype=row.dtype, device=row.device)
         mask = self._mask(row.device)
-        whole[~mask] = row[:-1]
-        whole[mask] = (self.dead.to(row.device).double() * (row[-1].double() / norm.to(row.device))).to(row)
-        return whole
+        full[~mask] = row[:-1]
+        full[mask] = (dead * (row[-1].double() / norm)).to(row)
+        return full
+
+    def _dead(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return the dead weights' initial values (n,) and their norm, in float64."""
+        norm = self.dead.double().norm().clamp(min=torch.finfo(torch.float64).tiny)
+        return self.dead.to(device).double(), norm.to(device)
 
     def _mask(self, device: torch.device) -> Tensor:
         """Return (parameters,) True where a weight is dead."""
@@ -164,7 +169,7 @@ def sizes(model: nn.Module, shape: tuple[int, int, int]) -> dict[str, tuple[int,
         model(torch.zeros(1, *shape, dtype=reference.dtype, device=reference.device))
     for handle in handles:
         handle.remove()
-    return {name: found.pop() for name, found in seen.items() if len(found) == 1}
+    return {name: shapes.pop() for name, shapes in seen.items() if len(shapes) == 1}
 
 
 def _window(layer: nn.Conv2d, size: tuple[int, int]) -> tuple[slice, slice]:
