@@ -80,7 +80,7 @@ def made(target: str) -> bool:
     """Return whether a file under results is named for a table, figure, protocol or split that there is."""
     parts = re.sub(r"\{[^}]*\}|<[^>]*>|\*", "", target).split("/")
     place, name = parts[2] if len(parts) > 2 else "", parts[3].partition(".")[0] if len(parts) > 3 else ""
-    known = {"tables": EXP.tables, "figures": EXP.figures, "cells": EXP.tables, "runs": EXP.protocols}
+    known = {"tables": EXP.tables, "figures": EXP.figures, "cells": EXP.tables, "runs": EXP.catalog.protocols}
     return place not in known or not name or name in known[place] or name in ("photos", "mine_T1")
 
 

@@ -315,7 +315,7 @@ def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> No
 
 
 def test_models_take_the_images_they_are_given(exp: experiment.Experiment) -> None:
-    for protocol in exp.protocols:
+    for protocol in exp.catalog.protocols:
         for scale in experiment.SCALES:
             model = exp.catalog.protocols[protocol].scales[scale]["model"]["name"]
             shape = exp.catalog.datasets[exp.dataset_of(scale, protocol)]["shape"]

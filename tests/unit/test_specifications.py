@@ -183,7 +183,7 @@ def test_a_file_for_a_folder_and_a_folder_for_a_file(here, capsys, digits):
 
 def test_what_the_configuration_asks_for_is_whole():
     """Every dataset and every partition of every protocol and split that fit each other, at both scales."""
-    for name in EXP.datasets:
+    for name in EXP.catalog.datasets:
         keys.check_dataset(EXP.dataset_spec(name))
     schemes = set()
     for table in EXP.tables:

@@ -25,10 +25,10 @@ def run(options: argparse.Namespace) -> None:
     experiment = configuration.load(options.config)
     scale = experiment.scale
     declared = {
-        "datasets": experiment.datasets,
-        "protocols": experiment.protocols,
-        "splits": experiment.splits,
-        "algorithms": experiment.algorithms,
+        "datasets": experiment.catalog.datasets,
+        "protocols": experiment.catalog.protocols,
+        "splits": experiment.catalog.splits,
+        "algorithms": experiment.catalog.algorithms,
         "tables": experiment.tables,
         "figures": experiment.figures,
     }

@@ -73,7 +73,7 @@ class Experiment:
         for protocol in self.catalog.protocols.values():
             tuning.check(protocol, self.catalog)
         #: Images of the datasets as they are declared, which all tables fit.
-        self.whole = {name: entry["train"] + entry["test"] for name, entry in self.catalog.datasets.items()}
+        self.declared_images = {name: entry["train"] + entry["test"] for name, entry in self.catalog.datasets.items()}
         # From here on those of this machine: a part of a dataset need only do for what is asked for.
         self.catalog = selection.counted(config, self.catalog)
         self.tune: bool = config.get("tune", False)
@@ -83,26 +83,6 @@ class Experiment:
         self._selected_figures = selection.figures(config, self.figures)
         self._runs: dict[tuple[str, str, str, str, int], Run] = {}
         self._choices: dict[str, dict[str, float]] = {}
-
-    @cached_property
-    def protocols(self) -> list[str]:
-        """Ids of the protocols, labelled variants included."""
-        return list(self.catalog.protocols)
-
-    @cached_property
-    def splits(self) -> list[str]:
-        """Ids of the splits."""
-        return list(self.catalog.splits)
-
-    @cached_property
-    def algorithms(self) -> list[str]:
-        """Ids of the algorithms, labelled variants included."""
-        return list(self.catalog.algorithms)
-
-    @cached_property
-    def datasets(self) -> list[str]:
-        """Ids of the datasets."""
-        return list(self.catalog.datasets)
 
     @cached_property
     def errata(self) -> Errata:

@@ -98,7 +98,7 @@ def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -
         name: DatasetSpec(
             manifest=experiment.places.manifest(name),
             images=entry["train"] + entry["test"],
-            of=experiment.whole[name],
+            of=experiment.declared_images[name],
             shape=list(entry["shape"]),
         )
         for name, entry in declared.items()
