@@ -174,7 +174,7 @@ def test_what_the_configuration_says_reaches_the_deal():
             )
             assert plain["assignment"] == "different_classes"
             assert other == {**plain, "assignment": "permutation"}
-    others = {EXP.catalog.splits[split]["scheme"] for split in EXP.splits} - {"shards"}
+    others = {EXP.catalog.splits[split]["scheme"] for split in EXP.catalog.splits} - {"shards"}
     for split in ("dir0.6-100", "path3-100", "iid-100-norep", "central-dir0.6-100"):
         others.discard(EXP.catalog.splits[split]["scheme"])
         assert "assignment" not in EXP.partition_spec("preview", "fedsmoo-cifar10", split, 1)
