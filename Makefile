@@ -3,7 +3,7 @@
 
 SHELL := bash
 .DEFAULT_GOAL := quickstart
-.PHONY: quickstart test lint mutants same-bytes figures-page report-page results-page
+.PHONY: quickstart test test-all lint mutants same-bytes figures-page report-page results-page
 
 CORES ?= all
 CANDIDATES := $(or $(PYTHON),python3.12 python3.11 python3 python)
@@ -19,6 +19,9 @@ quickstart: $(INSTALLED)
 # As many at a time as there are cores, at most four: each takes up to 3 GB.
 test: $(INSTALLED)
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+
+# All that can be tried: the tests, and whether they notice mistakes in the source. Half an hour on two cores.
+test-all: test mutants
 
 # Some 230 mistakes, each made in a copy of the source: do that algorithm's tests notice it? Minutes on two cores.
 # `make mutants ALGORITHMS="fedsmoo feddyn"` tries those of two algorithms.

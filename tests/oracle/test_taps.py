@@ -56,7 +56,7 @@ def both(folder, monkeypatch, name, rounds, executor, **changes):
 def test_every_algorithm_gives_what_it_gives_on_full_rows(tmp_path, monkeypatch, deep, name, executor):
     write_problem(tmp_path, sizes(name))
     short, full, (lines, others) = both(tmp_path, monkeypatch, name, 5, executor)
-    if vars(algorithms.load(name)).get("alike"):
+    if vars(algorithms.load(name)).get("whole_rows"):
         assert short.layout.size == full.layout.size - 12 * 3 - 16 * 7 - 20 * 8 + 1
     else:
         assert name in ("fedadam", "dispfl") and short.layout.size == full.layout.size
@@ -79,7 +79,7 @@ def test_dead_weights_move(tmp_path, monkeypatch, deep):
 
 def test_an_algorithm_that_does_not_say_so_keeps_all_taps(tmp_path, deep):
     class Median(algorithms.load("fedavg")):
-        """Coordinate by coordinate; inherits from an algorithm that treats weights alike."""
+        """Coordinate by coordinate; inherits from an algorithm that treats whole rows only."""
 
     assert not isinstance(simulation(tmp_path, description("fedavg"), algorithm=Median()).weights, LiveWeights)
 

@@ -77,9 +77,10 @@ SLIPS = {
         ["FedBad.proximal is read, not called; wanted: a value, or a function under @property"],
     ),
     "a declaration as a function": (
-        "def alike(self):\n        return False",
-        ["FedBad.alike is read, not called"],
+        "def whole_rows(self):\n        return False",
+        ["FedBad.whole_rows is read, not called"],
     ),
+    "a declaration's name of earlier versions": ("alike = True", ["FedBad.alike is called 'whole_rows' now"]),
 }
 
 

@@ -91,5 +91,5 @@ def test_runs_of_different_values_in_one_point_are_refused(tmp_path):
 def test_what_the_figures_sweep_is_searched_for_once(tmp_path):
     """A level's or point's own choice is the row's: nothing more is tuned for the variants."""
     plain = load()
-    found = tuning.wanted(plain, "preview", [], ["fedsam2022_F3"])
+    found = tuning.searches_for(plain, "preview", [], ["fedsam2022_F3"])
     assert sorted(one.row for one in found) == sorted(plain.figures["fedsam2022_F3"].settings["rows"])

@@ -40,7 +40,7 @@ def record(exp: experiment.Experiment, ids: tuple, chosen: dict) -> Path:
     """Record a choice as ``flatfed choose`` does, without its runs."""
     found = tuning.search(exp, *ids)
     path = Path(tuning.choice_path(exp, found))
-    write_json(path, forms.plain(replace(tuning.asked(exp, found), chosen=chosen)))
+    write_json(path, forms.plain(replace(tuning.choice_spec(exp, found), chosen=chosen)))
     return path
 
 
@@ -68,11 +68,11 @@ def test_fedsam_chooses_for_each_dataset_and_fedlesam_for_each_domain_held_out(e
 
 
 def test_what_everything_needs_is_found_once(exp):
-    found = tuning.wanted(exp, "paper", [(name, None) for name in exp.tables], exp.figures)
+    found = tuning.searches_for(exp, "paper", [(name, None) for name in exp.tables], exp.figures)
     folders = [one.folder(DEFAULT) for one in found]
     assert len(set(folders)) == len(folders) == 3 * 7 + 20 * 7
     assert sum(len(one.points()) for one in found) == 3 * (4 * 4 + 3 * 20) + 140 * 5
-    assert tuning.wanted(exp, "paper", [("fedsmoo2023_T1", None)], ["fedsmoo2023_F7"]) == []
+    assert tuning.searches_for(exp, "paper", [("fedsmoo2023_T1", None)], ["fedsmoo2023_F7"]) == []
 
 
 @pytest.mark.parametrize("scale", ["paper", "preview"])
@@ -138,7 +138,8 @@ def test_a_run_without_its_choice_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"snakemake --cores all tuning --config scale=paper makes"):
         mine.run("paper", CIFAR10, SPLIT, "fedsam", 1)
     assert mine.run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedsam", 1), "nothing of this one is tuned"
-    assert tuning.wanted(mine, "preview", [("fedsam2022_T1", None)], []), "what to choose is known without choices"
+    needed = tuning.searches_for(mine, "preview", [("fedsam2022_T1", None)], [])
+    assert needed, "what to choose is known without choices"
 
 
 def test_a_choice_reads_the_accuracy_that_the_protocol_names(exp):
@@ -147,7 +148,7 @@ def test_a_choice_reads_the_accuracy_that_the_protocol_names(exp):
         (OFFICE, ART, "fedsam", ["validation"], "validation_accuracy"),
     ):
         found = tuning.search(exp, "preview", protocol, split, row)
-        assert tuning.asked(exp, found).accuracy == accuracy
+        assert tuning.choice_spec(exp, found).accuracy == accuracy
         point = next(iter(found.points()))
         assert tuning.run(exp, found, point).description["evaluation"]["sets"] == sets
 
@@ -220,7 +221,7 @@ def test_a_share_too_small_for_a_split_of_its_own_is_refused_before_the_first_jo
     root = edited(tmp_path, OFFICE, lambda protocol: protocol["tune"].update(validation=0.001))
     exp = load(root)
     with pytest.raises(ConfigError, match=r"tune\.validation: 0\.001 of the \d+ images .* 'domain-art-10'"):
-        tuning.wanted(exp, "preview", [("fedlesam2024_T3", ["officehome-domain-art-10"])], [])
+        tuning.searches_for(exp, "preview", [("fedlesam2024_T3", ["officehome-domain-art-10"])], [])
 
 
 def test_what_is_not_tuned_has_no_choice(exp):
@@ -234,7 +235,7 @@ def test_what_is_not_tuned_has_no_choice(exp):
         (("fedsam-cifar1", SPLIT, "fedsam"), "unknown protocol 'fedsam-cifar1'"),
     ):
         with pytest.raises(ConfigError, match=words):
-            tuning.named(exp, "preview", *ids)
+            tuning.search_at(exp, "preview", *ids)
 
 
 def test_tables_say_what_was_tuned_and_what_was_not(exp, tmp_path):
@@ -259,7 +260,7 @@ def test_tables_say_what_was_tuned_and_what_was_not(exp, tmp_path):
 def test_choices_of_several_splits_are_told_apart(tmp_path):
     mine = load(results=tmp_path, tune=True)
     columns = ["officehome-domain-art-1", "officehome-domain-clipart-1"]
-    for row in tuning.wanted(mine, "preview", [("fedlesam2024_T3", columns)], []):
+    for row in tuning.searches_for(mine, "preview", [("fedlesam2024_T3", columns)], []):
         record(mine, ("preview", OFFICE, row.split, row.row), {"rho": 0.05 if row.split == ART else 0.01})
     (line,) = [one for one in mine.table_spec("preview", "fedlesam2024_T3", columns).notes if one.startswith("Tuned")]
     assert "rho out of 0.05, 0.01, 0.005: FedSAM 0.05 (domain-art-1), 0.01 (domain-clipart-1); MoFedSAM" in line
@@ -271,7 +272,7 @@ def test_what_was_chosen_is_not_also_said_to_be_ours(exp, tmp_path):
     ours = "Not stated by the paper, rho: 0.01 for every row"
     assert [line for line in exp.table_spec(*ids).notes if line.startswith(ours)]
     mine = load(results=tmp_path, tune=True, scale="paper")
-    for found in tuning.wanted(mine, "paper", [ids[1:]], []):
+    for found in tuning.searches_for(mine, "paper", [ids[1:]], []):
         record(mine, ("paper", OFFICE, ART, found.row), {"rho": 0.05})
     after = mine.table_spec(*ids).notes
     assert not [line for line in after if line.startswith(ours)]

@@ -108,7 +108,7 @@ def columns_of(table):
     """The columns of a table to make: config.yaml's choice, but all where `everything` is asked for."""
     if any(target.endswith("everything") for target in workflow.dag_settings.targets):
         return None
-    return selection.named(EXPERIMENT, [table])[0][1]
+    return selection.with_columns(EXPERIMENT, [table])[0][1]
 
 
 @told

@@ -41,7 +41,7 @@ def partition_labels(wildcards):
 
 def search_of(wildcards):
     ids = (wildcards.scale, wildcards.protocol, wildcards.split, wildcards.algorithm)
-    return tuning.named(EXPERIMENT, *ids)
+    return tuning.search_at(EXPERIMENT, *ids)
 
 
 @told
@@ -128,7 +128,7 @@ def run_code(wildcards):
 
 @told
 def choice_spec(wildcards):
-    return as_json(forms.plain(tuning.asked(EXPERIMENT, search_of(wildcards))))
+    return as_json(forms.plain(tuning.choice_spec(EXPERIMENT, search_of(wildcards))))
 
 
 @told
@@ -140,13 +140,13 @@ def choice_inputs(wildcards):
 
 @told
 def tuning_choices(wildcards):
-    found = tuning.wanted(EXPERIMENT, EXPERIMENT.scale, EXPERIMENT.selected(), EXPERIMENT.selected_figures())
+    found = tuning.searches_for(EXPERIMENT, EXPERIMENT.scale, EXPERIMENT.selected(), EXPERIMENT.selected_figures())
     return [tuning.choice_path(EXPERIMENT, search) for search in found]
 
 
 @told
 def every_tuning_choice(wildcards):
-    found = tuning.wanted(EXPERIMENT, EXPERIMENT.scale, *scales.every(EXPERIMENT, EXPERIMENT.scale))
+    found = tuning.searches_for(EXPERIMENT, EXPERIMENT.scale, *scales.every(EXPERIMENT, EXPERIMENT.scale))
     return [tuning.choice_path(EXPERIMENT, search) for search in found]
 
 

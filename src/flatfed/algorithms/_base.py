@@ -61,10 +61,10 @@ class Algorithm:
     ``gradients_per_step``: gradient evaluations of one local step; ``full_passes``: gradients on all of a client's data
     that it takes in a round beside them. ``central``: trains on one client that has all data, in a split of scheme
     central, and nowhere else. ``decentralised``: no server; every client keeps a model of its own and mixes it with its
-    neighbours' after local training, or before it where ``mix_first``; ``gossip_steps`` mixes a round. ``alike``: all
-    weights are treated alike, by sums, scalings, norms and inner products of whole rows, none coordinate by coordinate.
-    Only what the class itself says counts, never a base: a wrong "yes" would be silent. ``claims``: what the contract
-    test holds it to.
+    neighbours' after local training, or before it where ``mix_first``; ``gossip_steps`` mixes a round.
+    ``whole_rows``: weights are treated by sums, scalings, norms and inner products of whole rows only, none coordinate
+    by coordinate. Only what the class itself says counts, never a base: a wrong "yes" would be silent. ``claims``: what
+    the contract test holds it to.
     """
 
     client_state: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Algorithm:
     decentralised: bool = False
     gossip_steps: Whole | int = 1
     mix_first: bool = False
-    alike: bool = False
+    whole_rows: bool = False
     claims: Claims = Claims()
 
     def __init_subclass__(cls, **options: Any):

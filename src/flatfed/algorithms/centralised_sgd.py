@@ -17,5 +17,5 @@ class CentralisedSGD(Algorithm):
 
     central = True
     communication = (0, 0)
-    alike = True
+    whole_rows = True
     claims = Claims((Reduction({}, "fedavg", when={"partition": {"clients": 1}}),), ends_at="fixed point")

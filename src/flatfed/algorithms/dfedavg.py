@@ -17,5 +17,5 @@ class DFedAvg(Algorithm):
     """Local SGD and gossip."""
 
     decentralised = True
-    alike = True
+    whole_rows = True
     claims = Claims((Reduction({}, "fedavg", when=FULL),), ends_at="fixed point")

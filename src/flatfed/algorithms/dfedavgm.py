@@ -24,7 +24,7 @@ class DFedAvgM(DFedAvg):
 
     momentum = Number(0.9, "theta: heavy-ball momentum; 0 is DFedAvg", minimum=0, exclusive_maximum=1)
     scratch = ("velocity",)
-    alike = True
+    whole_rows = True
     claims = Claims((Reduction({"momentum": 0.0}, "dfedavg"),), ends_at="fixed point")
 
     def update(self, w: Tensor, d: Tensor, ctx: Context) -> None:

@@ -26,7 +26,7 @@ class DFedSAMMGS(DFedSAM):
     """Local SAM and several gossip steps."""
 
     gossip_steps = Whole(4, "Q: gossip steps a round; 1 is DFedSAM", minimum=1)
-    alike = True
+    whole_rows = True
     claims = Claims(
         (Reduction({"gossip_steps": 1, "rho": 0.3}, "dfedsam", {"rho": 0.3}),), ends_at="fixed point", per_rho=4.0
     )

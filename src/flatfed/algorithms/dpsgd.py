@@ -33,7 +33,7 @@ class DPSGD(Algorithm):
     )
     decentralised = True
     client_state = ("step",)
-    alike = True
+    whole_rows = True
     claims = Claims(
         (Reduction({}, "fedavg", when={"topology": {"graph": "full"}, "sampling": {"scheme": "all"}, "rounds": 1}),),
         ends_at="fixed point",

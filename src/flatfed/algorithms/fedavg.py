@@ -23,7 +23,7 @@ class FedAvg(Algorithm):
     """Local SGD and averaging."""
 
     server_learning_rate = Number(1.0, "eta_g: share of the mean update that the server takes", exclusive_minimum=0)
-    alike = True
+    whole_rows = True
     claims = Claims(one_client="centralised_sgd", ends_at="fixed point")
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:

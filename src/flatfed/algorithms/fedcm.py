@@ -37,7 +37,7 @@ class FedCM(DividesBySteps, FedAvg):
     )
     server_state = ("direction",)
     communication = (2, 1)
-    alike = True
+    whole_rows = True
     claims = Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point")
 
     def correct(self, g: Tensor, ctx: Context) -> Tensor:

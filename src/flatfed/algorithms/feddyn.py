@@ -29,7 +29,7 @@ class FedDyn(Algorithm):
     client_state = ("h",)
     server_state = ("h",)
     scratch = ("dual",)
-    alike = True
+    whole_rows = True
     claims = Claims(ends_at="optimum")
 
     @property

@@ -17,7 +17,7 @@ class FedGAMMA(SharpnessAware, Scaffold):
     """SCAFFOLD on SAM's gradient."""
 
     rho = Number(0.1, "radius of the perturbation; 0 is SCAFFOLD", minimum=0)
-    alike = True
+    whole_rows = True
     claims = Claims(
         (Reduction({"rho": 0.0}, "scaffold"),), one_client="centralised_sam", ends_at="optimum", per_rho=4.0
     )

@@ -19,5 +19,5 @@ class FedLESAMD(LocallyEstimated, FedDyn):
 
     rho = Number(0.1, "radius of the perturbation; 0 is FedDyn", minimum=0)
     counted = 2  # Tables 5, 7 and 9
-    alike = True
+    whole_rows = True
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)

@@ -34,7 +34,7 @@ class FedLESAMS(LocallyEstimated, Scaffold):
         "factor of c - c_i in a step: 1, or the official 0.1",
         "with 0.1, c_i no longer estimates the client's gradient",
     )
-    alike = True
+    whole_rows = True
     claims = Claims((Reduction({"rho": 0.0}, "scaffold"),), ends_at="optimum", per_rho=4.0)
 
     def start(self, w: Tensor, ctx: Context) -> None:

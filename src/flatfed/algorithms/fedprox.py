@@ -24,7 +24,7 @@ class FedProx(FedAvg):
     """Local SGD with a proximal term."""
 
     mu = Number(0.1, "strength of the proximal term; 0 is FedAvg", minimum=0)
-    alike = True
+    whole_rows = True
     claims = Claims((Reduction({"mu": 0.0}, "fedavg"),), ends_at="fixed point")
 
     @property

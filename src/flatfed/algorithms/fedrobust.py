@@ -29,7 +29,7 @@ class FedRobust(FedAvg):
     ascent = Number(1.0, "eta_2 / eta: rate of the shift's ascent; 0 is FedAvg", minimum=0)
     scale_penalty = Number(1.0, "lambda_a: weight of ||a||^2", minimum=0)
     shift_penalty = Number(1.0, "lambda_b: weight of ||b||^2", minimum=0)
-    alike = True
+    whole_rows = True
     claims = Claims(
         (Reduction({"ascent": 0.0}, "fedavg"),),
         reason="a minimax game: the shifted losses' stationary point has no closed form; with ascent 0 it is FedAvg",

@@ -16,7 +16,7 @@ from flatfed.algorithms.fedavg import FedAvg
 class FedSAM(SharpnessAware, FedAvg):
     """FedAvg on SAM's gradient."""
 
-    alike = True
+    whole_rows = True
     claims = Claims(
         (Reduction({"rho": 0.0}, "fedavg"),), one_client="centralised_sam", ends_at="fixed point", per_rho=4.0
     )

@@ -41,7 +41,7 @@ class FedSMOO(FedDyn):
     scratch = ("e",)
     communication = (2, 2)
     gradients_per_step = 2
-    alike = True
+    whole_rows = True
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:

@@ -35,7 +35,7 @@ class FedSpeed(SharpnessAware, FedDyn):
         "FedSMOO's Table 8 then ablates one code",
         retired={"paper": "active_clients"},
     )
-    alike = True
+    whole_rows = True
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:

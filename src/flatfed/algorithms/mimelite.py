@@ -32,7 +32,7 @@ class MimeLite(FedAvg):
     server_state = ("momentum",)
     communication = (2, 2)
     full_passes = 1
-    alike = True
+    whole_rows = True
     claims = Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point")
 
     def correct(self, g: Tensor, ctx: Context) -> Tensor:

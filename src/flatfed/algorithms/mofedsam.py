@@ -16,7 +16,7 @@ from flatfed.algorithms.fedcm import FedCM
 class MoFedSAM(SharpnessAware, FedCM):
     """FedCM on SAM's gradient."""
 
-    alike = True
+    whole_rows = True
     claims = Claims(
         (
             Reduction({"rho": 0.0, "alpha": 0.3}, "fedcm", {"alpha": 0.3}),

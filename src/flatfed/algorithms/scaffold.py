@@ -32,7 +32,7 @@ class Scaffold(DividesBySteps, FedAvg):
     server_state = ("c",)
     scratch = ("correction",)
     communication = (2, 2)
-    alike = True
+    whole_rows = True
     claims = Claims(
         (Reduction({}, "fedavg", when={"sampling": {"scheme": "all"}, "local_epochs": 1, "batch_size": 1000, **IDLE}),),
         one_client="centralised_sgd",

@@ -60,7 +60,7 @@ def run_of(experiment: Experiment, folder: str) -> Run:
         raise DataError(unknown("scale", ids["scale"], SCALES, folder))
     row = ids.group("scale", "protocol", "split", "algorithm")
     if ids.re is places.POINT_FOLDER:
-        return tuning.run(experiment, tuning.named(experiment, *row), ids["point"])
+        return tuning.run(experiment, tuning.search_at(experiment, *row), ids["point"])
     return experiment.run(*row, int(ids["seed"]))
 
 

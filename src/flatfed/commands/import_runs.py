@@ -187,7 +187,7 @@ def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
     ids = [theirs[key] for key in ("scale", "protocol", "split", "algorithm")]
     if "validation" not in theirs:
         return experiment.run(*ids, int(theirs["seed"]))
-    search = tuning.named(experiment, *ids)
+    search = tuning.search_at(experiment, *ids)
     runs = [tuning.run(experiment, search, point) for point in search.points()]
     return min(runs, key=lambda run: len(list(identity.differences(theirs, run.description))))
 

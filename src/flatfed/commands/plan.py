@@ -128,5 +128,5 @@ def asked_for(
         return experiment.selected(scale), experiment.selected_figures(scale)
     if not names:
         return scales.every(experiment, scale)
-    tables = selection.named(experiment, [name for name in dict.fromkeys(names) if name in experiment.tables])
+    tables = selection.with_columns(experiment, [name for name in dict.fromkeys(names) if name in experiment.tables])
     return tables, [name for name in dict.fromkeys(names) if name in experiment.figures]

@@ -57,12 +57,12 @@ def needs_of(
     needs = {name: Need() for name in [*(name for name, _ in tables), *figures]}
     for name, columns in tables:
         if tuned:
-            needs[name].add_searches(tuning.wanted(experiment, scale, [(name, columns)], []), experiment)
+            needs[name].add_searches(tuning.searches_for(experiment, scale, [(name, columns)], []), experiment)
         else:
             needs[name].add_cells(experiment.cells(scale, name, columns))
     for name in figures:
         if tuned:
-            needs[name].add_searches(tuning.wanted(experiment, scale, [], [name]), experiment)
+            needs[name].add_searches(tuning.searches_for(experiment, scale, [], [name]), experiment)
         else:
             needs[name].add_figure(experiment.figure(scale, name))
     return needs

@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> None:
 
     experiment = configuration.load(options.config)
     scale = options.scale or selection.scale_of(experiment, options.tables)
-    asked = selection.named(experiment, options.tables) or experiment.selected(scale)
+    asked = selection.with_columns(experiment, options.tables) or experiment.selected(scale)
     for line in [] if options.tables else experiment.left_out(scale):
         print(line, file=sys.stderr)
     tables = {name: experiment.cells(scale, name, columns) for name, columns in asked}

@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     """
     experiment, tables = configuration.load(options.config), options.tables
     scale = options.scale or selection.scale_of(experiment, tables)
-    asked = selection.named(experiment, tables) or experiment.selected(scale)
+    asked = selection.with_columns(experiment, tables) or experiment.selected(scale)
     results = []
     for name, columns in asked:
         specs = [cell.spec for cell in experiment.cells(scale, name, columns)]

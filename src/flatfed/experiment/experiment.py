@@ -141,7 +141,7 @@ class Experiment:
             self._runs[key] = self.resolved(*key, chosen)
         return self._runs[key]
 
-    def asked(self) -> list[tuple[str, str, str, str, int]]:
+    def runs_asked_for(self) -> list[tuple[str, str, str, str, int]]:
         """Return scale, protocol, split, algorithm and seed of all runs that were asked for so far."""
         return list(self._runs)
 

@@ -38,7 +38,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
     trained = kind.reads != "partitions"
     here = [
         set_ups.in_brief(experiment, scale, list(dict.fromkeys(pairs)), trained=trained),
-        set_ups.alike(experiment, scale, found, drawn),
+        set_ups.same_data(experiment, scale, found, drawn),
     ]
     rows = dict.fromkeys(run.algorithm for run in runs.values())
     measured = measures.defined(experiment, scale, document)

@@ -50,13 +50,13 @@ def left_out(experiment: Experiment, scale: str, asked: Iterable[Asked], shown: 
     asked, shown = list(asked), list(shown)
     there = {name for name, _ in tables(experiment, scale, asked)}
     lines = [
-        _said(experiment, f"tables/{name}.md", of_table(experiment.tables[name], columns), scale)
+        _explanation(experiment, f"tables/{name}.md", of_table(experiment.tables[name], columns), scale)
         for name, columns in asked
         if name not in there
     ]
     there = set(figures(experiment, scale, shown))
     lines += [
-        _said(experiment, f"figures/{name}.png", of_figure(experiment.figures[name]), scale)
+        _explanation(experiment, f"figures/{name}.png", of_figure(experiment.figures[name]), scale)
         for name in shown
         if name not in there
     ]
@@ -66,14 +66,14 @@ def left_out(experiment: Experiment, scale: str, asked: Iterable[Asked], shown: 
 def refuse(experiment: Experiment, scale: str, protocols: Iterable[str], target: str) -> None:
     """Raise a ConfigError where one of ``protocols`` has no ``scale``; ``target`` is the path under it asked for."""
     if scale in SCALES and _without(experiment, scale, protocols):
-        raise ConfigError(_said(experiment, target, protocols, scale))
+        raise ConfigError(_explanation(experiment, target, protocols, scale))
 
 
 def _without(experiment: Experiment, scale: str, protocols: Iterable[str]) -> list[str]:
     return [name for name in protocols if scale not in experiment.catalog.protocols[name].scales]
 
 
-def _said(experiment: Experiment, target: str, protocols: Iterable[str], scale: str) -> str:
+def _explanation(experiment: Experiment, target: str, protocols: Iterable[str], scale: str) -> str:
     """Say why ``target`` is not to be had at ``scale``, and what to ask for in its place."""
     names = _without(experiment, scale, protocols)
     where = " and ".join(f"{name} ({experiment.catalog.protocols[name].file})" for name in names)

@@ -63,7 +63,7 @@ def tables(config: dict[str, Any], known: dict[str, Table]) -> list[tuple[str, l
     return list(chosen.items())
 
 
-def named(experiment: Experiment, names: Iterable[str]) -> list[tuple[str, list[str] | None]]:
+def with_columns(experiment: Experiment, names: Iterable[str]) -> list[tuple[str, list[str] | None]]:
     """Return tables that are asked for by name, with the columns that config.yaml names of them; None: all."""
     chosen = dict(experiment.selected("paper"))
     return [(name, chosen.get(name)) for name in names]

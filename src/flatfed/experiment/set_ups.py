@@ -105,7 +105,7 @@ def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -
     }
 
 
-def alike(experiment: Experiment, scale: str, found: Figure, panels: list[Any]) -> str:
+def same_data(experiment: Experiment, scale: str, found: Figure, panels: list[Any]) -> str:
     """Say which data sets of the paper are the same at ``scale``, and which ``panels`` of a figure therefore; or "".
 
     Those of the figure itself, and of others of its kind, beside which it lies in the paper.

@@ -132,7 +132,7 @@ def open_keys(experiment: Experiment, found: Search, protocol: str, row: str) ->
     return [key for key in found.grid if key not in own and before[key] == after[key]]
 
 
-def wanted(
+def searches_for(
     experiment: Experiment, scale: str, tables: Iterable[tuple[str, list[str] | None]], figures: Iterable[str]
 ) -> list[Search]:
     """Return the searches whose choices the runs of ``tables`` (with their columns) and ``figures`` take, each once."""
@@ -144,14 +144,14 @@ def wanted(
     for name in figures:
         plain.figure(scale, name)
     found = {}
-    for protocol, split, row in dict.fromkeys([*timed, *(ids[1:4] for ids in plain.asked())]):
+    for protocol, split, row in dict.fromkeys([*timed, *(ids[1:4] for ids in plain.runs_asked_for())]):
         one = search(plain, scale, protocol, split, row)
         if one is not None and open_keys(plain, one, protocol, row):
             found[one.folder(plain.places)] = one
     return list(found.values())
 
 
-def named(experiment: Experiment, scale: str, protocol: str, split: str, row: str) -> Search:
+def search_at(experiment: Experiment, scale: str, protocol: str, split: str, row: str) -> Search:
     """Return the search in ``results/<scale>/tuning/<protocol>/<split>/<row>``.
 
     :raises ConfigError: nothing is tuned there.
@@ -187,7 +187,7 @@ def run(experiment: Experiment, found: Search, point: str) -> Run:
     return replace(plain, path=f"{found.folder(experiment.places)}/{point}", description=description)
 
 
-def asked(experiment: Experiment, found: Search) -> Choice:
+def choice_spec(experiment: Experiment, found: Search) -> Choice:
     """Return what ``flatfed choose`` takes: what is searched, and for every point its run and that run's digest."""
     runs = {point: run(experiment, found, point) for point in found.points()}
     values = experiment.catalog.protocols[found.protocol].scales[found.scale]
@@ -220,14 +220,14 @@ def choice(experiment: Experiment, found: Search) -> dict[str, float]:
         ) from None
     except DataError as error:
         raise ConfigError(str(error)) from error
-    wanted_ = asked(experiment, found)
+    wanted = choice_spec(experiment, found)
     again = f"make it again: snakemake --cores all {path}"
     for key in ("grid", "seed", "validation", "window", "accuracy"):
-        had, now = getattr(recorded, key), getattr(wanted_, key)
+        had, now = getattr(recorded, key), getattr(wanted, key)
         if had != now:
             said = f"was chosen with {key} {json.dumps(had)}, but the configuration has {json.dumps(now)}"
             raise ConfigError(f"{path}: {said}; {again}")
-    if [point.description_digest for point in recorded.points] != [each.description_digest for each in wanted_.points]:
+    if [point.description_digest for point in recorded.points] != [each.description_digest for each in wanted.points]:
         raise ConfigError(f"{path}: was chosen in another set-up than {found.protocol} now has; {again}")
     if recorded.chosen not in found.points().values():
         raise ConfigError(f"{path}: chosen is {json.dumps(recorded.chosen)}, no point of the grid; {again}")

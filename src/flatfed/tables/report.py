@@ -39,7 +39,7 @@ def make(spec: ReportSpec, out: str | Path) -> None:
     # Of nobody's papers are tables alone that no printed numbers stand beside.
     papers = bool(spec.figures) or not tables or any(table.printed for table in tables)
     groups = {group.id: group for group in runs.groups(made)}
-    days, machines = runs.made(made)
+    days, machines = runs.days_and_machines(made)
     settings, commit = runs.settings(made), provenance.commit()
 
     def way(path: str | Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections import defaultdict
@@ -10,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from flatfed.runs import record as records
 from flatfed.runs.record import RunRecord
@@ -93,34 +94,31 @@ SHOWN = ("test_accuracy", "client_test_accuracy", "validation_accuracy", "train_
 
 def curve(runs: list[Run]) -> Curve | None:
     """Return the curve of some runs; None where no two evaluations of one are there."""
-    every = {run.seed: _evaluated(Path(run.folder, records.METRICS)) for run in runs if run.about}
-    name = next((name for name in SHOWN if any(name in lines[0] for lines in every.values() if lines)), None)
-    points = {
-        seed: [(int(line["round"]), float(line[name])) for line in lines if name and line.get(name)]
-        for seed, lines in every.items()
-    }
-    points = {seed: [one for one in found if math.isfinite(one[1])] for seed, found in points.items()}
-    points = {seed: found for seed, found in points.items() if len(found) > 1}
-    if name is None or not points:
+    lines = {run.seed: _evaluated(Path(run.folder, records.METRICS)) for run in runs if run.about}
+    column = next((name for name in SHOWN if any(name in each for each in lines.values())), None)
+    seeds = {seed: each[column].dropna() for seed, each in lines.items() if column in each}
+    seeds = {seed: accuracies for seed, accuracies in seeds.items() if len(accuracies) > 1}
+    if not seeds:
         return None
-    values = [value for found in points.values() for _, value in found]
-    rounds, low, high = max(found[-1][0] for found in points.values()), min(values), max(values)
-    lines = {}
-    for seed, found in points.items():
-        few = [*found[: -1 : 1 + len(found) // MOST], found[-1]]
-        at = ((WIDE * turn / rounds, HIGH * (1 - (value - low) / ((high - low) or 1))) for turn, value in few)
-        lines[seed] = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
-    return Curve(
-        name.replace("_", " "), low, high, rounds, lines, {seed: found[-1][1] for seed, found in points.items()}
-    )
+    every = pd.concat(seeds.values())
+    rounds, low, high = int(every.index.max()), every.min(), every.max()
+    drawn = {}
+    for seed, accuracies in seeds.items():
+        few = [*accuracies.iloc[: -1 : 1 + len(accuracies) // MOST].items(), *accuracies.iloc[-1:].items()]
+        places = ((WIDE * turn / rounds, HIGH * (1 - (value - low) / ((high - low) or 1))) for turn, value in few)
+        drawn[seed] = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    ends = {seed: accuracies.iloc[-1] for seed, accuracies in seeds.items()}
+    return Curve(column.replace("_", " "), low, high, rounds, drawn, ends)
 
 
-def _evaluated(path: Path) -> list[dict[str, str]]:
-    """Return the lines of a metrics.csv, [] where there is none: its record was held against it (:func:`read`)."""
-    if not path.is_file():
-        return []
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+def _evaluated(path: Path) -> pd.DataFrame:
+    """Return the finite numbers of a metrics.csv by round, none where there is no line.
+
+    The record of the run was held against the file (:func:`read`).
+    """
+    if not path.is_file() or not path.stat().st_size:
+        return pd.DataFrame()
+    return pd.read_csv(path, index_col="round").replace([math.inf, -math.inf], math.nan)
 
 
 def read(asked: Iterable[Wanted]) -> list[Run]:
@@ -160,7 +158,7 @@ def environments(runs: list[Run]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-def made(runs: Iterable[Run]) -> tuple[str, str]:
+def days_and_machines(runs: Iterable[Run]) -> tuple[str, str]:
     """Return the days on which runs were finished, "2026-11-21 to 2026-11-22", and what they were computed on."""
     done = [run.about for run in runs if run.about]
     days = sorted({about.finished[:10] for about in done if about.finished})

@@ -32,7 +32,7 @@ def make(asked: Choice, out: str | os.PathLike[str]) -> None:
     finished = [point for point in points if point.accuracy is not None]
     for point in points:
         end = f"diverged in round {point.diverged_at}"
-        print(f"{_said(point)}: {end if point.accuracy is None else format(point.accuracy, '.4f')}")
+        print(f"{_in_words(point)}: {end if point.accuracy is None else format(point.accuracy, '.4f')}")
     if not finished:
         raise DataError(
             f"{asked.row} in {asked.protocol} on {asked.split}: all {len(points)} points of the grid diverged; "
@@ -41,10 +41,10 @@ def make(asked: Choice, out: str | os.PathLike[str]) -> None:
     best = max(finished, key=lambda point: point.accuracy)
     choices.write(out, replace(asked, points=points, chosen=best.values))
     place = f"{asked.row} on {asked.split} of {asked.protocol}"
-    print(f"Chosen for {place}: {_said(best)}, validation accuracy {100 * best.accuracy:.2f} %")
+    print(f"Chosen for {place}: {_in_words(best)}, validation accuracy {100 * best.accuracy:.2f} %")
 
 
-def _said(point: Point) -> str:
+def _in_words(point: Point) -> str:
     return ", ".join(f"{key} {value:g}" for key, value in point.values.items())
 
 

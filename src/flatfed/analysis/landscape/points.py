@@ -93,10 +93,10 @@ class Points:
     @torch.no_grad()
     def __call__(self, rows: Tensor) -> np.ndarray:
         """Return (2, rows): mean cross-entropy in nats and accuracy of ``rows`` (rows, parameters), in float64."""
-        sums = self._stacked(rows) if self.way == "stacked" else torch.stack([self._one(row) for row in rows], dim=1)
+        sums = self._stacked(rows) if self.way == "stacked" else torch.stack([self._alone(row) for row in rows], dim=1)
         return (sums / self.count).cpu().numpy()
 
-    def _one(self, row: Tensor) -> Tensor:
+    def _alone(self, row: Tensor) -> Tensor:
         """Return (2,): the sums of losses and of right answers of one ``row`` (parameters,)."""
         for parameter, view in zip(self.model.parameters(), self.trained.layout.views(row).values(), strict=True):
             parameter.data = view

@@ -41,16 +41,16 @@ def weights(
 ) -> Weights:
     """Return the ``initial`` weights (parameters,) of ``model`` for images of ``shape`` (C, H, W).
 
-    Dead taps are left out where ``algorithm`` treats all weights alike.
+    Dead taps are left out where ``algorithm`` says that it treats whole rows only.
     """
-    live = taps.find(model, shape, initial) if vars(type(algorithm)).get("alike") else None
+    live = taps.find(model, shape, initial) if vars(type(algorithm)).get("whole_rows") else None
     made = Weights(model, initial, device, dtype) if live is None else LiveWeights(live, initial, device, dtype)
     made.model = products.with_products(made.model, shape)
     return made
 
 
-def layout_of(model: nn.Module, shape: tuple[int, int, int], alike: bool) -> tuple[nn.Module, Layout]:
+def layout_of(model: nn.Module, shape: tuple[int, int, int], whole_rows: bool) -> tuple[nn.Module, Layout]:
     """Return the model as it is computed, and the layout of its rows; ``model`` may be on torch's device "meta"."""
-    live = taps.cropped(model, shape) if alike else None
+    live = taps.cropped(model, shape) if whole_rows else None
     computed, layout = (model, Layout.of(model)) if live is None else (live.model, live.layout)
     return products.with_products(computed, shape), layout

@@ -51,7 +51,7 @@ def setting(line: Line, *also: str) -> tuple[float | str, ...]:
     return tuple(comparable(getattr(line, name)) for name in (*SETTING, *also))
 
 
-def named(line: Line, *also: str) -> str:
+def subject(line: Line, *also: str) -> str:
     """Return in words what a line is of: algorithm, dataset, partition, clients, and its fields ``also``."""
     partition = " ".join(text for text in (line.partition, line.partition_param) if text)
     clients = f"{line.clients} clients at {float(line.participation):.0%}" if line.participation else ""

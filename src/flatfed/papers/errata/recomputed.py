@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from flatfed import algorithms as registry
-from flatfed.papers.errata.numbers import Numbers, named, printed, setting
+from flatfed.papers.errata.numbers import Numbers, printed, setting, subject
 from flatfed.papers.metrics import METRICS, Reading
 from flatfed.papers.reference import Line, comparable
 
@@ -65,7 +65,7 @@ def two_tables(numbers: Numbers, first: str, second: str, where: dict[str, Any] 
     finding = Finding(second)
     for line in numbers.lines(first, **(where or {})):
         if other := others.get(setting(line, *also)):
-            finding.compare(_same_number(line, other), named(line, "metric"), printed(line), printed(other))
+            finding.compare(_same_number(line, other), subject(line, "metric"), printed(line), printed(other))
     return finding
 
 
@@ -78,7 +78,7 @@ def train_minus_test(numbers: Numbers, table: str) -> Finding:
         same = {name: getattr(line, name) for name in names}
         train, test = (numbers.number(table, metric=f"{kind}_accuracy", **same) for kind in ("train", "test"))
         fits = abs(train - test - line.number) <= 0.005
-        finding.compare(fits, named(line), line.value, f"{train:.2f} − {test:.2f} = {train - test:.2f}")
+        finding.compare(fits, subject(line), line.value, f"{train:.2f} − {test:.2f} = {train - test:.2f}")
     return finding
 
 
@@ -96,7 +96,7 @@ def final_against_target(numbers: Numbers, rounds: list[str], reached: bool, acc
                 above = final.number >= float(line.target)
                 fits = bool(line.value) != reached or above == reached
                 shown = f"round {line.value}" if reached else "not reached"
-                finding.compare(fits, f"{table}: {named(line)}", shown, f"final {printed(final)}")
+                finding.compare(fits, f"{table}: {subject(line)}", shown, f"final {printed(final)}")
     return finding
 
 
@@ -108,7 +108,7 @@ def mean_of_settings(numbers: Numbers, table: str, sources: list[str]) -> Findin
         same = {"dataset": line.dataset, "algorithm": line.algorithm, "metric": "test_accuracy"}
         values = [other.number for source in sources for other in numbers.lines(source, **same)]
         mean = fmean(values)
-        finding.compare(abs(mean - line.number) <= ROUNDED, named(line), line.value, f"{mean:.4f} (of {len(values)})")
+        finding.compare(abs(mean - line.number) <= ROUNDED, subject(line), line.value, f"{mean:.4f} (of {len(values)})")
     return finding
 
 
@@ -121,7 +121,7 @@ def gains(numbers: Numbers, table: str, bases: dict[str, str]) -> Finding:
             numbers.number(table, metric="mean_test_accuracy", dataset=line.dataset, algorithm=name)
             for name in (line.algorithm, bases[line.algorithm])
         )
-        finding.compare(abs(own - base - line.number) <= ROUNDED, named(line), line.value, f"{own - base:.2f}")
+        finding.compare(abs(own - base - line.number) <= ROUNDED, subject(line), line.value, f"{own - base:.2f}")
     return finding
 
 
@@ -135,7 +135,7 @@ def cost_of_rounds(numbers: Numbers, table: str, base: str) -> Finding:
         if line.value:
             sizes = max(registry.load(line.algorithm).communication)
             cost = sizes * numbers.number(table, algorithm=line.algorithm, **same) / cost_of_base
-            finding.compare(_rounds_to(cost, line), named(line), line.value, f"{cost:.3f}")
+            finding.compare(_rounds_to(cost, line), subject(line), line.value, f"{cost:.3f}")
     return finding
 
 
@@ -151,7 +151,7 @@ def ratios(numbers: Numbers, table: str) -> Finding:
             for name in (line.algorithm, base)
         )
         ratio = of_base / own
-        finding.compare(_rounds_to(ratio, line), named(line, "metric"), line.value, f"{ratio:.4f}")
+        finding.compare(_rounds_to(ratio, line), subject(line, "metric"), line.value, f"{ratio:.4f}")
     return finding
 
 
@@ -164,7 +164,7 @@ def products(numbers: Numbers, table: str) -> Finding:
             own = {"algorithm": line.algorithm}
             each = numbers.number(table, metric="seconds_per_round", unit="s", **own)
             total = each * numbers.number(table, metric="rounds_to_target", unit="rounds", **own)
-            finding.compare(_rounds_to(total, line), named(line), line.value, f"{total:.2f}")
+            finding.compare(_rounds_to(total, line), subject(line), line.value, f"{total:.2f}")
     return finding
 
 
@@ -195,7 +195,7 @@ def compute_in_wall_clock(
                 continue
             expected = constant + computing * line.number / _relative_rounds(numbers, table, line, base)
             fits = abs(expected - seconds[name]) <= within
-            finding.compare(fits, f"{table}: {named(line)}", f"{seconds[name]:.2f}", f"{expected:.2f}")
+            finding.compare(fits, f"{table}: {subject(line)}", f"{seconds[name]:.2f}", f"{expected:.2f}")
     return finding
 
 
@@ -215,7 +215,7 @@ def counts_for_ratios(numbers: Numbers, table: str, base: str) -> Finding:
     for line in numbers.lines(table, metric="rounds_to_target", unit="rounds"):
         if line.algorithm != base:
             ratio = _relative_rounds(numbers, table, line, base)
-            finding.compare(False, named(line), line.value, f"{ratio:.2f}x")
+            finding.compare(False, subject(line), line.value, f"{ratio:.2f}x")
     return finding
 
 
@@ -226,7 +226,7 @@ def declared_costs(numbers: Numbers, table: str, base: str) -> Finding:
     for line in numbers.lines(table):
         metric = METRICS[line.metric].function
         own, of_base = (metric(Reading(algorithm=registry.load(name)())) for name in (line.algorithm, base))
-        finding.compare(own / of_base == line.number, named(line, "metric"), line.value, f"{own / of_base:g}")
+        finding.compare(own / of_base == line.number, subject(line, "metric"), line.value, f"{own / of_base:g}")
     return finding
 
 
@@ -239,7 +239,7 @@ def repeated_part(numbers: Numbers, table: str, algorithms: list[str] | None = N
         other = seen.setdefault((line.dataset, line.partition_param, line.algorithm), line)
         if other is not line:
             against = f"{other.clients} clients: {printed(other)}"
-            finding.compare(not _same_number(line, other), named(line), printed(line), against)
+            finding.compare(not _same_number(line, other), subject(line), printed(line), against)
     return finding
 
 
@@ -251,7 +251,7 @@ def second_place(numbers: Numbers, table: str, columns: list[dict[str, Any]]) ->
         fields = {name: value for name, value in column.items() if name != "underlined"}
         second = sorted(numbers.lines(table, **fields), key=lambda line: -line.number)[1]
         marked = numbers.line(table, **fields, algorithm=column["underlined"])
-        finding.compare(marked is second, named(marked), marked.value, f"{second.algorithm} {second.value}")
+        finding.compare(marked is second, subject(marked), marked.value, f"{second.algorithm} {second.value}")
     return finding
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from flatfed.papers.errata.numbers import Numbers, named
+from flatfed.papers.errata.numbers import Numbers, subject
 from flatfed.papers.errata.recomputed import CHECKS, Finding, check
 
 __all__ = ["CHECKS"]  # those of this file are entered beside those of recomputed.py
@@ -36,7 +36,7 @@ def slower_than(numbers: Numbers, tables: list[str], partition: str, than: dict[
             other = numbers.line(table, metric="rounds_to_target", algorithm=line.algorithm, **than)
             if line.value and other.value:
                 against = f"{other.value} ({other.partition})"
-                finding.compare(line.number <= other.number, f"{table}: {named(line)}", line.value, against)
+                finding.compare(line.number <= other.number, f"{table}: {subject(line)}", line.value, against)
     return finding
 
 
