@@ -10,9 +10,9 @@ import json
 import math
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from flatfed.errors import DataError, absent, unknown
@@ -79,6 +79,11 @@ def read(kind: type[Kind], value: Any, where: str) -> Kind:
     """
     check(value, form_of(kind), where)
     return _made(kind, value)
+
+
+def reader(kind: type[Kind]) -> Callable[[Any, str], Kind]:
+    """Return :func:`read` of the dataclass ``kind``."""
+    return partial(read, kind)
 
 
 def plain(value: Any) -> Any:

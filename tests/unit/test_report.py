@@ -209,7 +209,7 @@ def test_damaged_runs_and_absent_keys_are_named(tmp_path):
     with pytest.raises(DataError, match=r"run\.json: not the record of a run"):
         report.make(specify(tmp_path, [str(folder)]), tmp_path / "report.html")
     with pytest.raises(DataError, match="--spec: key 'runs' is missing"):
-        specifications.checked({"scale": "paper", "tables": [], "figures": []}, "report")
+        specifications.checked({"scale": "paper", "tables": [], "figures": []}, "report", forms.reader(ReportSpec))
     assert not (tmp_path / "report.html").exists()
 
 

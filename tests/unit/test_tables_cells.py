@@ -187,7 +187,7 @@ def test_absent_keys_are_named(two):
     spec = forms.plain(specify(two))
     del spec["metric"]
     with pytest.raises(DataError, match="--spec: key 'metric' is missing"):
-        specifications.checked(spec, "cell")
+        specifications.checked(spec, "cell", forms.reader(CellSpec))
 
 
 def test_a_cell_takes_the_standard_library_alone(two, tmp_path):

@@ -317,7 +317,7 @@ def test_absent_keys_of_a_table_are_named(tmp_path):
     spec = forms.plain(specify(tmp_path))
     del spec["rows"]
     with pytest.raises(DataError, match="--spec: key 'rows' is missing"):
-        specifications.checked(spec, "table")
+        specifications.checked(spec, "table", forms.reader(TableSpec))
 
 
 def test_best_and_second_are_marked(tmp_path):

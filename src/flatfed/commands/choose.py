@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from flatfed import forms
 from flatfed.commands import arguments, specifications
+from flatfed.runs.choice import Choice
 from flatfed.tables import search
 
 DETAIL = """\
@@ -21,4 +23,4 @@ def add(sub: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Make the choice that the specification describes."""
-    search.make(specifications.checked(options.spec, "choose"), options.out)
+    search.make(specifications.checked(options.spec, "choose", forms.reader(Choice)), options.out)

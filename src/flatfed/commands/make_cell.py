@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from flatfed import forms
 from flatfed.commands import arguments, specifications
+from flatfed.specs.cell import CellSpec
 from flatfed.tables import cells
 
 DETAIL = arguments.FROM_SNAKEMAKE.format("cell")
@@ -19,4 +21,4 @@ def add(sub: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Compute the cell that the specification describes."""
-    cells.make(specifications.checked(options.spec, "cell"), options.out)
+    cells.make(specifications.checked(options.spec, "cell", forms.reader(CellSpec)), options.out)

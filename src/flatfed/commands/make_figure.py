@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import arguments, specifications
+from flatfed.specs import figure
 
 DETAIL = arguments.FROM_SNAKEMAKE.format("figure")
 EXAMPLE = "python -m flatfed figure --spec figure.json --out-dir out"
@@ -18,7 +19,7 @@ def add(sub: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Draw the figure that the specification describes."""
-    spec = specifications.checked(options.spec, "figure")
+    spec = specifications.checked(options.spec, "figure", figure.read)
     from flatfed import figures  # with matplotlib, which no refusal needs
 
     figures.make(spec, options.out_dir)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from flatfed import forms
 from flatfed.commands import arguments, specifications
+from flatfed.specs.pages import ReportSpec
 
 DETAIL = arguments.FROM_SNAKEMAKE.format("report")
 EXAMPLE = "python -m flatfed report --spec report.json --out report.out"
@@ -18,7 +20,7 @@ def add(sub: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Bind the report that the specification describes."""
-    spec = specifications.checked(options.spec, "report")
+    spec = specifications.checked(options.spec, "report", forms.reader(ReportSpec))
     from flatfed.tables import report
 
     report.make(spec, options.out)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from flatfed import forms
 from flatfed.commands import arguments, specifications
+from flatfed.specs.table import TableSpec
 from flatfed.tables import write
 
 DETAIL = arguments.FROM_SNAKEMAKE.format("table")
@@ -19,4 +21,4 @@ def add(sub: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the table that the specification describes."""
-    write.make(specifications.checked(options.spec, "table"), options.out_dir)
+    write.make(specifications.checked(options.spec, "table", forms.reader(TableSpec)), options.out_dir)
