@@ -35,11 +35,7 @@ def commands(page: Path) -> list[list[str]]:
         words = shlex.split(" ".join(said.split()), posix=True) if said.count("'") % 2 == 0 else []
         while words and re.match(r"[A-Z_]+=", words[0]):
             words = words[1:]
-        if (
-            len(words) > 1
-            and words[1] != "..."
-            and Path(words[0]).name in ("pytest", "make", "flatfed", "python", "bash")
-        ):
+        if len(words) > 1 and words[1] != "..." and Path(words[0]).name in PROGRAMS:
             found.append(words)
     return found
 
