@@ -1,4 +1,4 @@
-"""The identities of papers/algorithms.md that hold exactly: float64, 1e-12, with an active clip, weight decay, partial
+"""The identities of update rules that hold exactly: float64, 1e-12, with an active clip, weight decay, partial
 participation, ragged batches and clients of unequal size unless a case needs otherwise."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Identities of papers/algorithms.md: control variates and perturbations. Float64, with an active clip, weight decay,
+"""Identities of the update rules: control variates and perturbations. Float64, with an active clip, weight decay,
 partial participation, ragged batches and unequal clients unless an identity needs otherwise."""
 
 from __future__ import annotations

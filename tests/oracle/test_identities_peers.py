@@ -1,4 +1,4 @@
-"""Identities of papers/algorithms.md: decentralised training. Float64, 1e-12, with an active clip, weight decay, ragged
+"""Identities of the update rules: decentralised training. Float64, 1e-12, with an active clip, weight decay, ragged
 batches and unequal clients unless an identity needs otherwise."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Identities of papers/algorithms.md that are no reductions: algorithms with a server. Float64, 1e-12, with an active
+"""Identities of the update rules that are no reductions: algorithms with a server. Float64, 1e-12, with an active
 clip, weight decay, partial participation, ragged batches and unequal clients unless an identity needs otherwise."""
 
 from __future__ import annotations

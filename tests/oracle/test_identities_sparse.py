@@ -1,4 +1,4 @@
-"""What holds of DisPFL's masks, models and mixing (papers/algorithms.md, 1.20) whatever the data."""
+"""What holds of DisPFL's masks, models and mixing whatever the data."""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ FILLED = 0.84
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "bars" (see ``flatfed.figures``); the axis begins at zero.
+    """Return the figure of a specification of kind "bars" (:class:`flatfed.specs.figure.BarsPanel`).
+
+    The axis begins at zero.
 
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """

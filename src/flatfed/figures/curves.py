@@ -66,7 +66,7 @@ class Foot:
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "curves" (see ``flatfed.figures``).
+    """Return the figure of a specification of kind "curves" (:class:`flatfed.specs.figure.CurvesPanel`).
 
     A run that is absent is left out and counted in the foot; an algorithm with none keeps its place in the
     legend.

@@ -29,7 +29,7 @@ COLOURS = ListedColormap(seaborn.color_palette("mako_r", 256).as_hex()[20:225])
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "partition" (see ``flatfed.figures``).
+    """Return the figure of a specification of kind "partition" (:class:`flatfed.specs.figure.PartitionPanel`).
 
     All panels share one colour scale, so that their colours can be compared; a count of zero is left white.
 

@@ -19,7 +19,7 @@ OUTLINES = (("#117733", "-"), ("#cc6677", (0, (4, 1.5))), ("#332288", (0, (1.2, 
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "histogram" (see ``flatfed.figures``).
+    """Return the figure of a specification of kind "histogram" (:class:`flatfed.specs.figure.HistogramPanel`).
 
     :raises DataError: a partition file is absent, damaged, or lacks ``class_counts``.
     """

@@ -1,6 +1,6 @@
 """The loss surfaces that a figure is drawn from: read, checked against each other, and put into words.
 
-For the specification see ``surface_3d`` in this folder.
+What is drawn of them: ``surface_3d`` and :class:`flatfed.specs.figure.SurfacePanel`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from flatfed.specs.figure import FigureSpec, Series
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "sweep" (see ``flatfed.figures``).
+    """Return the figure of a specification of kind "sweep" (:class:`flatfed.specs.figure.SweepPanel`).
 
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """

@@ -1,6 +1,6 @@
-"""From runs to the printed page: cells, tables, figures and the report.
- ``cells`` turns the runs of one cell into one number (standard library only: there are thousands of cells
-and each is a process of its own). ``write`` sets a table in four formats, ``figures`` draws, ``report``
-binds everything into one page. Each takes a specification, plain JSON, whose keys its module's docstring
-lists; none of them reads the configuration.
+"""From runs to the printed page: cells, tables, comparisons with the papers, and the report.
+
+``cells`` turns the runs of one cell into one number (standard library only: there are thousands of cells, and each is a
+process of its own). ``write`` sets a table in four formats, ``report`` binds tables and figures into one page. Their
+specifications are the dataclasses of :mod:`flatfed.specs`; none of them reads the configuration.
 """

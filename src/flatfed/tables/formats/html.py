@@ -32,7 +32,7 @@ def fragment(
     """Return the table as a ``<figure>``, without style.
 
     ``links`` gives the ids of the places on the page that tell of a number's runs, none of a number that has none, and
-    ``beside`` are (name, address) of the table's other files: of a page that has them.
+    ``files`` are (name, address) of the table's other files, for a page that has them.
     """
     return Markup(environment().get_template("table.html.j2").render(table=table, links=links, files=files))
 
