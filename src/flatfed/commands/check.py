@@ -44,4 +44,4 @@ def run(options: argparse.Namespace) -> None:
     for line in experiment.left_out():
         print(line)
     print(f"all of these: {len(runs)} runs, each trained once")
-    print(f"report: results/{scale}/report.html")
+    print(f"report: {experiment.places.report(scale)}")

@@ -31,14 +31,14 @@ NUMBERS = {
 }
 
 
-def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
-    """Return one line on data, clients and, where something is ``trained``, model and rounds of (protocol, split)s.
+def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -> str:
+    """Return one line on data, clients, model and rounds of (protocol, split)s.
 
     At preview scale, the paper's data sets that each set-up stands for are named first where there are several.
     """
     stands_for: dict[str, dict[str, None]] = {}
     for protocol, split in pairs:
-        (parts,) = _set_ups(experiment, scale, [(protocol, split)], trained)
+        (parts,) = _set_ups(experiment, scale, [(protocol, split)], trained=True)
         stands_for.setdefault(_joined(parts), {})[_dataset(experiment, "paper", protocol)] = None
     several = scale != "paper" and len({name for names in stands_for.values() for name in names}) > 1
     return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in stands_for.items())
@@ -69,7 +69,7 @@ def _numbers(experiment: Experiment, scale: str, protocol: str, split: str) -> d
     return {"active": active, **{key: str(deal[key]) for key in NUMBERS if key in deal}}
 
 
-def in_brief(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool = True) -> str:
+def in_brief(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool) -> str:
     """Return :func:`setting` for a figure's foot: what all set-ups share once, then the values of what differs.
 
     Parts of which one determines the other vary together ("30 clients, 20% active / 3 clients, 100% active"), others by

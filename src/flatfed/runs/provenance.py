@@ -50,8 +50,9 @@ def _run_digest(src: Path, same_bytes: Path, algorithm: str, model: str) -> str:
     return _digest({**{module: digest for module, digest in own.items() if module not in shared}, **first})
 
 
-def commit(root: Path = SRC.parent) -> str | None:
-    """Return the commit of the copy of FlatFed in ``root``, with a mark if it was changed; None outside of git."""
+def commit() -> str | None:
+    """Return the commit of this copy of FlatFed, with a mark if it was changed; None outside of git."""
+    root = SRC.parent
     if not (root / ".git").exists():
         return None
     asked = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from flatfed.papers.metrics import METRICS
 from flatfed.specs.cell import Cell
 
-#: Default tolerances of ``agreement``: a percentage point for fractions, a tenth of the printed number for the rest.
+#: Tolerances of ``agreement``: by default a percentage point for fractions; a tenth of the printed number for the rest.
 POINT, PART = 0.01, 0.1
 
 #: What a published claim comes to here, best first.
@@ -98,15 +98,15 @@ def marks(cells: Mapping[str, Cell | None]) -> dict[str, str]:
     return found
 
 
-def tolerance(cell: Cell, point: float = POINT, part: float = PART) -> float:
-    """Return how far ours may be from the paper's: max(a point, 2 sqrt(s_ours^2 / n + s_paper^2)), stored units.
+def tolerance(cell: Cell, point: float) -> float:
+    """Return how far ours may be from the paper's: max(``point``, 2 sqrt(s_ours^2 / n + s_paper^2)), stored units.
 
     The paper's spread counts only where it is over repeats (``std_kind=repeats``). A number that is no accuracy has a
     tenth of the printed one in place of the point; one that no seed has a part in is exact.
     """
     if cell.n is None:
         return 1e-9
-    floor = point if cell.unit == "fraction" else part * abs(cell.paper_value)
+    floor = point if cell.unit == "fraction" else PART * abs(cell.paper_value)
     theirs = cell.paper_spread if repeats(cell) else None
     spread = math.sqrt((cell.spread or 0.0) ** 2 / max(1, cell.n) + (theirs or 0.0) ** 2)
     return max(floor, 2 * spread)
@@ -127,7 +127,7 @@ def not_reached(cell: Cell) -> bool:
     return cell.paper_value is None and "not reached" in cell.paper_note
 
 
-def agreement(cell: Cell | None, point: float = POINT, part: float = PART) -> str:
+def agreement(cell: Cell | None, point: float = POINT) -> str:
     """Return "agrees", "differs", "missing", or "" where the paper prints nothing or values are not compared."""
     if cell is None or cell.status == "missing":
         return "missing"
@@ -139,7 +139,7 @@ def agreement(cell: Cell | None, point: float = POINT, part: float = PART) -> st
         return ""
     if cell.status != "ok" or cell.difference is None:
         return "differs"
-    return "agrees" if abs(cell.difference) <= tolerance(cell, point, part) + 1e-12 else "differs"
+    return "agrees" if abs(cell.difference) <= tolerance(cell, point) + 1e-12 else "differs"
 
 
 def rank_correlation(cells: Mapping[str, Cell | None]) -> float | None:

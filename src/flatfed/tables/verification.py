@@ -81,16 +81,11 @@ class TableResult:
         return {**asdict(self), "stands": self.stands}
 
 
-def table(
-    spec: TableSpec,
-    printed: set[tuple[str, str]],
-    point: float = compare.POINT,
-    part: float = compare.PART,
-) -> TableResult:
+def table(spec: TableSpec, printed: set[tuple[str, str]], point: float = compare.POINT) -> TableResult:
     """Compare the cells of a table specification with the printed numbers.
 
     ``printed`` are the (column, row) of which the paper prints something, "-" included: a cell that is absent cannot
-    say. ``point`` (a fraction) and ``part`` are the tolerances of ``compare.tolerance``.
+    say. ``point``: the tolerance of accuracies, a fraction (``compare.tolerance``).
 
     :raises DataError: a cell is damaged or of another scale.
     """
@@ -104,23 +99,20 @@ def table(
                 {row.id: cell_of(spec, column.id, row.id) for row in spec.rows},
                 {row.id for row in spec.rows if (column.id, row.id) in printed},
                 point,
-                part,
             )
             for column in spec.columns
         ),
     )
 
 
-def _column(name: str, cells: dict[str, Cell | None], printed: set[str], point: float, part: float) -> ColumnResult:
+def _column(name: str, cells: dict[str, Cell | None], printed: set[str], point: float) -> ColumnResult:
     """Compare the cells of a column by row; ``printed`` are the rows of which the paper prints something."""
-    states = {row: compare.agreement(cell, point, part) for row, cell in cells.items() if row in printed}
+    states = {row: compare.agreement(cell, point) for row, cell in cells.items() if row in printed}
     return ColumnResult(
         name,
         agree=list(states.values()).count("agrees"),
         cells=tuple(
-            _cell(row, cells[row], state, point, part)
-            for row, state in states.items()
-            if state in ("differs", "missing")
+            _cell(row, cells[row], state, point) for row, state in states.items() if state in ("differs", "missing")
         ),
         correlation=compare.rank_correlation(cells),
         claims=tuple(
@@ -130,7 +122,7 @@ def _column(name: str, cells: dict[str, Cell | None], printed: set[str], point: 
     )
 
 
-def _cell(row: str, cell: Cell | None, state: str, point: float, part: float) -> CellResult:
+def _cell(row: str, cell: Cell | None, state: str, point: float) -> CellResult:
     """Put a cell that does not agree into words."""
     if cell is None:
         return CellResult(row, state, "", "", "its cell has not been made")
@@ -141,6 +133,6 @@ def _cell(row: str, cell: Cell | None, state: str, point: float, part: float) ->
         return CellResult(row, state, "", paper, cell.problems[0] if cell.problems else "no run")
     if cell.difference is None:
         return CellResult(row, state, ours, paper, "one has a number and the other none")
-    allowed = written(compare.tolerance(cell, point, part), None, unit)
+    allowed = written(compare.tolerance(cell, point), None, unit)
     seeds = "" if cell.n is None else f" (n = {cell.n})"
     return CellResult(row, state, ours + seeds, paper, f"{signed(cell.difference, unit, decimals)}, allowed {allowed}")
