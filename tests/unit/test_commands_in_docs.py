@@ -54,10 +54,10 @@ def wrong(words: list[str]) -> str:
     if program == "make":
         absent = [word for word in rest if re.fullmatch(r"[a-z-]+", word) and word not in TARGETS]
     elif program == "flatfed":
-        sub = parsers().get(rest[0])
+        sub = cli.parser() if rest[0].startswith("--") else parsers().get(rest[0])
         if sub is None:
             return rest[0]
-        options = {word.partition("=")[0] for word in rest[1:] if word.startswith("--") and len(word) > 2}
+        options = {word.partition("=")[0] for word in rest if word.startswith("--") and len(word) > 2}
         absent = sorted(options - set(sub._option_string_actions))
     elif program == "snakemake":
         absent = [word for word in rest if word.startswith("results/") and not made(word)]
@@ -90,6 +90,8 @@ def test_wrong_commands_are_noticed():
         ("make quickstrat", "quickstrat"),
         ("python -m flatfed verfy", "verfy"),
         ("flatfed plan --scales paper", "--scales"),
+        ("flatfed --hepl", "--hepl"),
+        ("flatfed --help", ""),
         ("pytest tests/unit/none.py::test_x -k model", "tests/unit/none.py"),
         ("python benchmarks/none.py --device cpu", "benchmarks/none.py"),
         ("snakemake --cores all results/paper/tables/fedsmoo2023_T77.md", "results/paper/tables/fedsmoo2023_T77.md"),
