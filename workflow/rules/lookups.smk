@@ -140,7 +140,9 @@ def choice_inputs(wildcards):
 
 @told
 def tuning_choices(wildcards):
-    found = tuning.searches_for(EXPERIMENT, EXPERIMENT.scale, EXPERIMENT.selected(), EXPERIMENT.selected_figures())
+    found = tuning.searches_for(
+        EXPERIMENT, EXPERIMENT.scale, EXPERIMENT.selected(), EXPERIMENT.selected_figures()
+    )
     return [tuning.choice_path(EXPERIMENT, search) for search in found]
 
 
