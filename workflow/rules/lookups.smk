@@ -134,8 +134,7 @@ def choice_spec(wildcards):
 @told
 def choice_inputs(wildcards):
     found = search_of(wildcards)
-    folders = [f"{found.folder(PLACES)}/{point}" for point in found.points()]
-    return [f"{folder}/{name}" for folder in folders for name in ("metrics.csv", "run.json")]
+    return [file for point in found.points() for file in tuning.run(EXPERIMENT, found, point).files]
 
 
 @told
