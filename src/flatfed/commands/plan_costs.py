@@ -207,7 +207,7 @@ def _row(description: dict[str, Any]) -> tuple[str, str]:
 
 def _is_cropped(description: dict[str, Any]) -> bool:
     """Return whether a run's rows leave out the dead taps of its model (:mod:`flatfed.engine.speed.taps`)."""
-    return bool(vars(algorithms.load(description["update"]["name"])).get("alike"))
+    return bool(vars(algorithms.load(description["update"]["name"])).get("whole_rows"))
 
 
 @cache
