@@ -325,7 +325,7 @@ class Lacking:
 
     def __init__(self, monkeypatch, most: int, error: Exception):
         self.taken = []
-        for name in ("_one", "_stacked"):
+        for name in ("_alone", "_stacked"):
             monkeypatch.setattr(Points, name, self.limited(getattr(Points, name), most, error))
 
     def limited(self, call, most: int, error: Exception):
