@@ -1,7 +1,7 @@
 """Ours against the paper's, and rows against each other: agreement, ordering, paired intervals.
 
-Numbers of one row are paired with another's seed by seed: all algorithms
-of a seed see the same clients and batches, so that the difference is known better than either number.
+Numbers of one row are paired with another's seed by seed: all algorithms of a seed see the same clients and batches, so
+that the difference is known better than either number.
 """
 
 from __future__ import annotations
@@ -82,16 +82,16 @@ def marks(cells: Mapping[str, Cell | None]) -> dict[str, str]:
     A mark says that the row's lead over the next one is no chance of the seeds: the paired interval excludes zero. The
     second is marked only where the best is. Seconds are never marked: see :func:`timed`.
     """
-    able = {row: cell for row, cell in cells.items() if cell and cell.status == "ok" and cell.n}
-    if not one_quantity(able) or any(timed(cell) for cell in able.values()):
+    ranked = {row: cell for row, cell in cells.items() if cell and cell.status == "ok" and cell.n}
+    if not one_quantity(ranked) or any(timed(cell) for cell in ranked.values()):
         return {}
-    if higher(next(iter(able.values()))) is None:
+    if higher(next(iter(ranked.values()))) is None:
         return {}
-    sign = 1 if higher(next(iter(able.values()))) else -1
-    order = sorted(able, key=lambda row: -sign * able[row].value)
+    sign = 1 if higher(next(iter(ranked.values()))) else -1
+    order = sorted(ranked, key=lambda row: -sign * ranked[row].value)
     found: dict[str, str] = {}
     for mark, row, following in zip(("best", "second"), order, order[1:], strict=False):
-        a, b = able[row], able[following]
+        a, b = ranked[row], ranked[following]
         if a.seeds != b.seeds or not paired(a.values, b.values).excludes_zero:
             break
         found[row] = mark

@@ -22,7 +22,6 @@ from torch import Tensor
 
 from flatfed.analysis.hessian.estimates import FEWEST, Mean, mean
 from flatfed.analysis.hessian.vector_products import Products
-from flatfed.analysis.short_memory import attempt
 from flatfed.data.streams import torch_seed
 from flatfed.engine.memory import shortage
 from flatfed.errors import FlatFedError
@@ -90,15 +89,15 @@ def _within_memory(products: Products, compute: Callable[[], Any]) -> Any:
 
     Raises Unfit where it does for one.
     """
-    device = products.parameters[0].device
-    while True:
-        found, lacking = attempt(compute)
-        if lacking is None:
-            return found
+
+    def halve(lacking: str) -> None:
+        images = max(len(inputs) for inputs, _ in products.batches)
         try:
-            products.limits.halve(max(len(inputs) for inputs, _ in products.batches), 1, device, lacking)
+            products.limits.halve(images, 1, products.parameters[0].device, lacking)
         except shortage.Shortage as short:
             raise Unfit(str(short)) from None
+
+    return shortage.retried(compute, halve)
 
 
 def _idle(products: Products) -> str | None:

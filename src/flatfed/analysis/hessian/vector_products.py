@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from flatfed.analysis.short_memory import attempt
 from flatfed.engine.memory import available, shortage
 from flatfed.errors import FlatFedError
 
@@ -127,14 +126,17 @@ class Products:
         """
         scaled = vectors if self.scale is None else vectors * self.scale
         found, start, images = torch.empty_like(vectors), 0, 0
+
+        def block() -> Tensor:
+            return scaled[start : start + min(self.block, self.limits.vectors or self.block)]
+
         while start < len(vectors):
-            block = scaled[start : start + min(self.block, self.limits.vectors or self.block)]
-            result, lacking = attempt(self._graphs, batches, block)
-            if lacking is None:
-                found[start : start + len(block)], images = result
-                start += len(block)
-            else:
-                self.limits.halve(self._images, len(block), vectors.device, lacking)
+            products, images = shortage.retried(
+                lambda: self._graphs(batches, block()),
+                lambda lacking: self.limits.halve(self._images, len(block()), vectors.device, lacking),
+            )
+            found[start : start + len(products)] = products
+            start += len(products)
         if self.scale is not None:
             found *= self.scale
         if not found.isfinite().all():

@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 from torch.nn.functional import cross_entropy
 
-from flatfed.analysis.short_memory import attempt
 from flatfed.analysis.trained_model import Trained
 from flatfed.engine.memory import shortage
 from flatfed.errors import ConfigError, unknown
@@ -60,14 +59,14 @@ class Points:
         """
         values = np.empty((2, len(points)))
         done = 0
+
+        def evaluate() -> np.ndarray:
+            return self(weights(points[done : done + self.together]))
+
         while done < len(points):
-            part = slice(done, done + self.together)
-            found, lacking = attempt(lambda block: self(weights(block)), points[part])
-            if lacking is None:
-                values[:, part] = found
-                done += self.together
-            else:
-                self._take_less(lacking, label)
+            found = shortage.retried(evaluate, lambda lacking: self._take_less(lacking, label))
+            values[:, done : done + found.shape[1]] = found
+            done += found.shape[1]
         return values
 
     def _take_less(self, lacking: str, label: str) -> None:
@@ -147,12 +146,16 @@ def fastest(trained: Trained, index: Tensor) -> str:
     """
     seconds = {}
     for way in WAYS:
-        taken, lacking = attempt(_seconds, trained, index, way)
-        if lacking is None:
-            seconds[way] = taken
-        else:
-            shortage.release()
-            print(f"{trained.name}: no memory to evaluate points {way}{lacking}", file=sys.stderr)
+        try:
+            seconds[way] = _seconds(trained, index, way)
+            continue
+        except (RuntimeError, MemoryError) as error:
+            if not shortage.is_shortage(error):
+                raise
+            lacking = shortage.asked(error)
+        # Here and not above: while an error is handled, it holds on to what was computed so far.
+        shortage.release()
+        print(f"{trained.name}: no memory to evaluate points {way}{lacking}", file=sys.stderr)
     return min(seconds, key=seconds.__getitem__, default="sequential")
 
 
