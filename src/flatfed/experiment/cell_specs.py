@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flatfed.experiment import settings, table_facts, tables
@@ -22,6 +21,20 @@ def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: 
     name = tables.metric_of(column, row)
     metric = METRICS[name]
     base = column.base_of(row.id) if column.relative else None
+    runs: dict[str, list[Run]] = {}
+    known: dict[str, Any] = {}
+    if metric.needs_runs:
+        known["accuracy"] = experiment.accuracy(scale, column.protocol)
+    if metric.source == "given":
+        known["sources"] = Sources(given=table_facts.given(experiment, scale, column, row))
+    elif column.relative is None or base is not None:
+        for whose, entry in {"sources": row, **({"base_sources": table.entries[base]} if base else {})}.items():
+            runs[whose] = _runs(experiment, scale, table, column, entry) if metric.source != "declared" else []
+            known[whose] = _sources(experiment, scale, column, entry, metric, runs[whose])
+        if metric.needs_runs or metric.source == "analysis":
+            values = experiment.catalog.protocols[column.protocol].scales[scale]
+            known |= {"window": values["evaluation"]["window"], "rounds": values["rounds"]}
+            known["seeds"] = list(dict.fromkeys(run.seed for run in runs["sources"]))
     spec = CellSpec(
         table=table.id,
         column=column.id,
@@ -34,20 +47,8 @@ def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: 
         base=base,
         paper=printed(experiment, table, column, row, name),
         compare=table.settings.get("compare", "values"),
+        **known,
     )
-    runs: dict[str, list[Run]] = {"sources": [], "base_sources": []}
-    if metric.needs_runs:
-        spec = replace(spec, accuracy=experiment.accuracy(scale, column.protocol))
-    if metric.source == "given":
-        spec = replace(spec, sources=Sources(given=table_facts.given(experiment, scale, column, row)))
-    elif column.relative is None or base is not None:
-        for whose, entry in {"sources": row, **({"base_sources": table.entries[base]} if base else {})}.items():
-            runs[whose] = _runs(experiment, scale, table, column, entry) if metric.source != "declared" else []
-            spec = replace(spec, **{whose: _sources(experiment, scale, column, entry, metric, runs[whose])})
-        if metric.needs_runs or metric.source == "analysis":
-            values = experiment.catalog.protocols[column.protocol].scales[scale]
-            seeds = experiment.seeds(scale, column.protocol, table.settings.get("seeds"))
-            spec = replace(spec, seeds=seeds, window=values["evaluation"]["window"], rounds=values["rounds"])
     timed = [each[0] for each in runs.values() if each and metric.source == "timing"]
     read = [run for each in runs.values() for run in each] if spec.sources.runs else []
     ids = table.id, column.id, row.id
