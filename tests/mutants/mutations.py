@@ -87,8 +87,8 @@ STEPS_SWAPPED = (
 
 DUAL_SIGN = (
     "algorithms/feddyn.py",
-    'self.penalty * (ctx.client["h"] - ctx.w)',
-    'self.penalty * (-ctx.client["h"] - ctx.w)',
+    'else ctx.client["h"] - ctx.w',
+    'else -ctx.client["h"] - ctx.w',
     "the dual has the wrong sign (FedLESAM's Alg. 4)",
 )
 DUAL_NONE = ("algorithms/feddyn.py", 'return g.add_(ctx.scratch["dual"])', "return g", "the dual is dropped")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from harness import description, needs, sizes, weights, write_problem
 from second import implementation
+from second_shipped import CASES as SHIPPED
+from second_shipped import Shipped
 
 from flatfed import algorithms
 
@@ -56,6 +58,26 @@ CASES = [
     ("dfedsam_mgs", {"rho": 0.3, "gossip_steps": 3}),
 ]
 
+SCALARS, HEADS, DISTANCE = "FedLESAM@d6663cc", "FL-SAM@2c16149", "FL-SAM@2c16149"
+STEP = {**LESAM, "direction": "server_step"}
+
+#: What public code does otherwise than its paper: a case of second_shipped, and the choices that are it.
+AS_SHIPPED = [
+    ("fedsmoo/FL-Simulator@653ebb5", {"rho": 0.3, "penalty": 0.2, "unpacking": "FL-Simulator@653ebb5"}),
+    ("fedlesam/FedLESAM@d6663cc", {**STEP, "unpacking": SCALARS, "server_learning_rate": 0.7}),
+    ("fedlesam_s/FedLESAM@d6663cc", {**STEP, "unpacking": SCALARS, "correction": "official_code"}),
+    ("fedlesam_d/FedLESAM@d6663cc", {**STEP, "unpacking": SCALARS, "penalty": 0.2}),
+    ("mofedsam/FedLESAM@d6663cc", {"rho": 0.3, "alpha": 0.3, "fresh": "FedLESAM@d6663cc"}),
+    ("fedlesam/FedScar@d347eeb", {**STEP, "unpacking": HEADS, "server_learning_rate": 0.7}),
+    ("fedlesam_s/FedScar@d347eeb", {**STEP, "unpacking": HEADS}),
+    ("fedlesam_d/FedScar@d347eeb", {**STEP, "unpacking": HEADS, "penalty": 0.2}),
+    ("feddyn/FL-SAM@2c16149", {"penalty": 0.2, "regulariser": DISTANCE}),
+    ("fedspeed/FL-SAM@2c16149", {"rho": 0.3, "penalty": 0.2, "regulariser": DISTANCE}),
+    ("fedsmoo/FL-SAM@2c16149", {"rho": 0.3, "penalty": 0.2, "regulariser": DISTANCE}),
+    ("fedsmoo/FL-SAM@2c16149", {"rho": 0.3, "penalty": 0.2, "regulariser": DISTANCE, "s": "paper"}),
+    ("fedlesam_d/FL-SAM@2c16149", {**LESAM, "penalty": 0.2, "regulariser": DISTANCE}),
+]
+
 #: Graphs on six nodes that decentralised algorithms are also tried on: time-varying, symmetric or not, few nodes.
 GRAPHS = [
     {"graph": "clique", "neighbours": 2},
@@ -67,13 +89,15 @@ PEERS = [case for case in CASES if algorithms.load(case[0]).decentralised]
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
 
 
-def check(folder, name, params, executor, **changes):
+def check(folder, case, params, executor, **changes):
+    """Compare ``case``, an algorithm's name or one of second_shipped, with ``params`` after five rounds."""
+    name = case.partition("/")[0]
     write_problem(folder, sizes(name))
     spec = description(name, params, **{**needs(name), "rounds": 5, **changes})
     declared = {key: value.default for key, value in algorithms.load(name).parameters().items()}
-    reference = implementation(name)(folder, spec)
+    reference = (Shipped if case in SHIPPED else implementation(name))(folder, spec)
     start = reference.w.clone()
-    expected = reference.run(name, {**declared, **params}, 5)
+    expected = reference.run(case, {**declared, **params}, 5)
     found = weights(folder, spec, executor)
     assert (found - expected).abs().max() < 1e-12
     assert (found - start).abs().max() > 1e-3, "the model must have moved"
@@ -84,7 +108,8 @@ def test_every_algorithm_and_every_choice_has_a_case():
     for name in algorithms.names():
         for key, declared in algorithms.load(name).parameters().items():
             if isinstance(declared, algorithms.Choice):
-                tried = {params.get(key, declared.default) for one, params in CASES if one == name}
+                cases = [params for one, params in [*CASES, *AS_SHIPPED] if one.partition("/")[0] == name]
+                tried = {params.get(key, declared.default) for params in cases}
                 assert tried == set(declared.options), (name, key)
 
 
@@ -92,6 +117,21 @@ def test_every_algorithm_and_every_choice_has_a_case():
 @pytest.mark.parametrize(("name", "params"), CASES)
 def test_equals_the_second_implementation(tmp_path, name, params, executor):
     check(tmp_path, name, params, executor)
+
+
+@EXECUTORS
+@pytest.mark.parametrize(("case", "params"), AS_SHIPPED)
+def test_what_public_code_does_equals_an_implementation_by_a_reader_of_that_code(tmp_path, case, params, executor):
+    check(tmp_path, case, params, executor)
+
+
+def test_every_case_of_public_code_is_compared():
+    assert {case for case, _ in AS_SHIPPED} == set(SHIPPED)
+
+
+@pytest.mark.parametrize(("case", "params"), AS_SHIPPED)
+def test_public_code_where_everybody_takes_part_and_nothing_is_clipped(tmp_path, case, params):
+    check(tmp_path, case, params, "stacked", sampling={"scheme": "all"}, clip_norm=None)
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph["graph"])

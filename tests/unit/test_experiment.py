@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from flatfed import algorithms, experiment, forms, models
+from flatfed.experiment import scales
 from flatfed.runs.places import Places
 from flatfed.specs.cell import CellSpec
 
@@ -27,8 +28,9 @@ def exp() -> experiment.Experiment:
 
 def test_loading_imports_no_torch() -> None:
     code = (
-        "import sys; from flatfed import experiment, forms; found = experiment.load(sys.argv[1]);"
-        "[found.table_spec(scale, table) for scale in ('preview', 'paper') for table in found.tables];"
+        "import sys; from flatfed import experiment, forms; from flatfed.experiment import scales;"
+        "found = experiment.load(sys.argv[1]);"
+        "[found.table_spec(at, table) for at in ('preview', 'paper') for table, _ in scales.every(found, at)[0]];"
         "print('torch' in sys.modules, 'snakemake' in sys.modules)"
     )
     environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": ""}
@@ -112,7 +114,8 @@ def test_a_run_is_fully_described(exp: experiment.Experiment) -> None:
     assert run.partition == "results/paper/partitions/fedsmoo-cifar10/path3-100/seed2.npz"
     description = run.description
     assert json.loads(json.dumps(description)) == description
-    assert description["update"] == {"name": "fedsmoo", "params": {"penalty": 0.1, "rho": 0.1, "s": "official_code"}}
+    own = {"penalty": 0.1, "regulariser": "paper", "rho": 0.1, "s": "official_code", "unpacking": "paper"}
+    assert description["update"] == {"name": "fedsmoo", "params": own}
     assert description["learning_rate_decay"] == 0.9995
     assert description["sampling"] == {"scheme": "bernoulli", "fraction": 0.1, "sampler": "keyed"}
     assert description["partition"]["clients"] == 100
@@ -124,7 +127,7 @@ def test_a_run_is_fully_described(exp: experiment.Experiment) -> None:
 def test_all_runs_of_all_tables_are_json_and_lie_apart(exp: experiment.Experiment) -> None:
     seen: dict[str, str] = {}
     for scale in experiment.SCALES:
-        for table in exp.tables:
+        for table, _ in scales.every(exp, scale)[0]:
             for run in exp.table_runs(scale, table):
                 text = json.dumps(run.description, sort_keys=True, allow_nan=False)
                 assert json.loads(text) == run.description

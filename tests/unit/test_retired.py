@@ -62,7 +62,8 @@ def test_a_record_is_read_in_the_names_of_today():
     old = described({"name": "fedlesam", "params": {"rho": 0.1, "direction": "official_code", "first": "paper"}})
     kept = json.loads(json.dumps(old))
     params = algorithms.today(old)["update"]["params"]
-    assert params == {"rho": 0.1, "direction": "server_step", "first": "paper", "server_learning_rate": 1.0}
+    named = {"rho": 0.1, "direction": "server_step", "first": "paper"}
+    assert params == {**named, "unpacking": "paper", "server_learning_rate": 1.0}
     assert old == kept, "the record's own is as it was"
     other = described({"name": "fedsmoo", "params": {"s": "official_code", "unheard_of": "paper", "rho": 1}})
     assert other["update"]["params"].items() <= algorithms.today(other)["update"]["params"].items()
@@ -93,7 +94,7 @@ def test_import_writes_the_new_name_and_says_which_it_was(here):
     import_runs.move(arrival)
     record = json.loads(Path(here.path, "run.json").read_text())
     assert record["description"] == here.description and record["renamed"] == {"first": "official_code"}
-    assert record["completed"] == []
+    assert record["completed"] == ["regulariser", "unpacking"], "parameters that there were not when it was made"
 
 
 def test_a_run_with_an_old_name_can_be_made_again():

@@ -13,7 +13,7 @@ import functools
 import importlib
 import importlib.util
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ __all__ = [
     "known",
     "load",
     "look_in",
+    "made",
     "names",
     "today",
 ]
@@ -117,6 +118,14 @@ def _load(name: str, folders: tuple[str, ...]) -> type[Algorithm]:
         f"{module.__file__}: defines no subclass of flatfed.algorithms.Algorithm called {wanted!r}, capitals aside; a "
         f"file that is no algorithm has a name that begins with an underscore"
     )
+
+
+def made(name: str, params: Mapping[str, Any]) -> Algorithm:
+    """Return the algorithm ``name`` with the hyper-parameters ``params``, as ``update`` of a run description has them.
+
+    :raises ConfigError: there is no such algorithm, no such parameter, or a value that it cannot have.
+    """
+    return load(name)(**params)
 
 
 def today(description: dict[str, Any]) -> dict[str, Any]:

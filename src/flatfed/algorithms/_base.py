@@ -107,6 +107,12 @@ class Algorithm:
             )
         return found
 
+    def keeps_rows_whole(self) -> bool:
+        """Return whether rows are treated as wholes: the class itself says so, and no option chosen is by place."""
+        options = {name: each for name, each in self.parameters().items() if isinstance(each, Choice)}
+        by_place = any(getattr(self, name) in each.by_place for name, each in options.items())
+        return bool(vars(type(self)).get("whole_rows")) and not by_place
+
     def stored_vectors(self) -> int:
         """Return how many vectors of the model's size a client holds: the model, its state, what comes beside it."""
         return round(1 + len(self.client_state) + self.remembers + max(0, self.communication[0] - 1))

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from flatfed.algorithms._base import Algorithm
 from flatfed.algorithms._parameters import Choice, Number
-from flatfed.algorithms._rows import along
+from flatfed.algorithms._rows import EPSILON, along
+from flatfed.algorithms._shipped import heads, scalars
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from flatfed.engine.context import Context, Gradient
+
+
+SCALARS, HEADS = "FedLESAM@d6663cc", "FL-SAM@2c16149"
 
 
 class LocallyEstimated(Algorithm):
@@ -20,10 +24,14 @@ class LocallyEstimated(Algorithm):
         e_i = rho (w_i^old - w^t) / ||w_i^old - w^t||,  constant over the round; w_i^old: what i received last
 
     ``direction``: ``server_step`` is one direction for all clients, w^{t-1} - w^t, which section 4.1 rules out; the two
-    agree under full participation. It is the vector that the official code sends, not the perturbation that it makes of
-    it: there the flat vector is indexed by tensor, so that every tensor is shifted by one scalar, which is never
-    reproduced. ``first``: before a client has taken part, Alg. 1's w_i^old = 0 makes e_i a pure shrinking of w^t; the
-    default does not perturb then. (Nor does the official code in the first round; later it perturbs newcomers, too.)
+    agree under full participation. It is the vector that the official code sends. ``first``: before a client has taken
+    part, Alg. 1's w_i^old = 0 makes e_i a pure shrinking of w^t; the default does not perturb then. (Nor does the
+    official code in the first round; later it perturbs newcomers, too.)
+
+    ``unpacking``: what public code, which perturbs along the server's step d, makes of it. FedLESAM@d6663cc indexes the
+    flat vector by tensor: all of tensor k moves by the scalar rho d_k / sum_j |d_j|, j up to the number of tensors, so
+    that ||e|| is some sixty times rho on a ResNet-18. FL-SAM@2c16149 (for FedLESAM-D; FedScar@d347eeb for all three)
+    unpacks it without moving on: every tensor of n coordinates gets the first n, then all are scaled to rho.
     """
 
     rho = Number(0.01, "radius of the perturbation; 0 takes the plain gradient", minimum=0)
@@ -40,6 +48,12 @@ class LocallyEstimated(Algorithm):
         "first participation: no perturbation, or w_old = 0",
         "w_old = 0 would only shrink the model",
         retired={"official_code": "unperturbed"},
+    )
+    unpacking = Choice(
+        "paper",
+        ("paper", SCALARS, HEADS),
+        "e_i by the tensors' own places, or as that code unpacks it",
+        by_place=(SCALARS, HEADS),
     )
     server_state = ("step",)
     scratch = ("e",)
@@ -60,7 +74,14 @@ class LocallyEstimated(Algorithm):
             away = ctx.previous * ctx.participated - ctx.w
         else:
             away = ctx.previous - ctx.w
-        ctx.scratch["e"].copy_(along(away, self.rho))
+        ctx.scratch["e"].copy_(self._unpacked(away, ctx))
+
+    def _unpacked(self, away: Tensor, ctx: Context) -> Tensor:
+        """Return e_i of the vector w_i^old - w^t, in the order of the row."""
+        if self.unpacking == SCALARS:
+            numbers, total = scalars(away, ctx.layout)
+            return numbers * (self.rho / (total + EPSILON))
+        return along(heads(away, ctx.layout) if self.unpacking == HEADS else away, self.rho)
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
         """Return e_i."""

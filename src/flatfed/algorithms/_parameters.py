@@ -59,6 +59,8 @@ class Choice:
     """A hyper-parameter with few values: ``s = Choice("official_code", ("official_code", "paper"), "...", "...")``.
 
     ``reason``: why the default is what it is; tables print it where there is a choice against a paper or its code.
+    An option that is what some other public code does is called by its repository and commit: "FL-SAM@2c16149".
+    ``by_place``: options with which rows are treated coordinate by coordinate, whatever the algorithm says of itself.
     ``retired``: option that is not called so any more -> what the same rule is called now. Such a name is never given
     to another rule: finished runs have it in their records, where :meth:`today` reads it.
 
@@ -69,6 +71,7 @@ class Choice:
     options: tuple[str, ...] | tuple[int, ...]
     doc: str
     reason: str = ""
+    by_place: tuple[str, ...] = ()
     retired: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -82,6 +85,11 @@ class Choice:
     def parts(self) -> bool:
         """Whether the choice is for or against a paper, or its official code."""
         return not {"paper", "official_code"}.isdisjoint(self.options)
+
+    @property
+    def shipped(self) -> tuple[str, ...]:
+        """The options that are what some public code does, each named by its repository and commit."""
+        return tuple(option for option in self.options if "@" in str(option))
 
     def today(self, value: Any) -> Any:
         """Return what ``value``, of a record, is called now; anything else than a retired name as it is."""

@@ -17,6 +17,12 @@ def along(rows: Tensor, length: float) -> Tensor:
     return rows / ((rows.norm(dim=1, keepdim=True) + EPSILON) / length)
 
 
+def unit(rows: Tensor) -> Tensor:
+    """Return v / ||v|| of every row, 0 for 0: what torch gives as the gradient of ||v||."""
+    norms = rows.norm(dim=1, keepdim=True)
+    return rows / norms.masked_fill(norms == 0, 1)
+
+
 def mean_step(uploads: Tensor, received: Tensor, steps: Tensor) -> Tensor:
     """Return (1/n) sum_i (w_i - w^t) / K_i, shape (1, parameters), without a second (n, parameters) matrix.
 

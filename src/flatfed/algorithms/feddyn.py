@@ -6,6 +6,9 @@
 h_i = -lambda_i / lambda of the paper's dual. The clip sees the linear half lambda (h_i - w^t), not the quadratic one.
 lambda = 0 is not FedAvg: the server still adds the mean h. Official FedSMOO code; Acar et al. evaluate mean_S w_i, kept
 here as a second model, evaluated after the last round (``also`` in run.json).
+
+FL-SAM@2c16149 has (lambda/2) ||w - w^t|| in the loss, not squared: a pull (lambda/2) (w - w^t) / ||w - w^t|| of one
+length, 0 at the start, inside the clip. So do its FedSpeed, FedSMOO and FedLESAM-D: ``regulariser``.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from flatfed.algorithms._base import Algorithm
 from flatfed.algorithms._claims import Claims
-from flatfed.algorithms._parameters import Number
+from flatfed.algorithms._parameters import Choice, Number
+from flatfed.algorithms._rows import unit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,10 +26,18 @@ if TYPE_CHECKING:
     from flatfed.engine.context import Context
 
 
+NOT_SQUARED = "FL-SAM@2c16149"
+
+
 class FedDyn(Algorithm):
     """Local SGD with dynamic regularisation."""
 
     penalty = Number(0.1, "lambda = 1/beta: strength of the proximal term", minimum=0)
+    regulariser = Choice(
+        "paper",
+        ("paper", NOT_SQUARED),
+        "the proximal term: squared, or the distance itself",
+    )
     client_state = ("h",)
     server_state = ("h",)
     scratch = ("dual",)
@@ -35,15 +47,18 @@ class FedDyn(Algorithm):
     @property
     def proximal(self) -> float:
         """lambda w, the quadratic half of the proximal term."""
-        return self.penalty
+        return 0.0 if self.regulariser == NOT_SQUARED else self.penalty
 
     def start(self, w: Tensor, ctx: Context) -> None:
         """The linear half lambda (h_i - w^t) is constant over the round."""
         super().start(w, ctx)
-        ctx.scratch["dual"].copy_(self.penalty * (ctx.client["h"] - ctx.w))
+        dual = ctx.client["h"] if self.regulariser == NOT_SQUARED else ctx.client["h"] - ctx.w
+        ctx.scratch["dual"].copy_(self.penalty * dual)
 
     def correct(self, g: Tensor, ctx: Context) -> Tensor:
         """G = g + lambda (h_i - w^t)."""
+        if self.regulariser == NOT_SQUARED:
+            g.add_(unit(ctx.local - ctx.w), alpha=self.penalty / 2)
         return g.add_(ctx.scratch["dual"])
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:

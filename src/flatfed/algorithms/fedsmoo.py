@@ -7,8 +7,8 @@
 mbar = mean_S mu_i in the official code (the authors call the dropped term small), mean_S (mu_i - e_{i,K}) in Alg. 1,
 lines 13 and 17: parameter ``s``, by default what public code runs, as repaired in FL-Simulator's commit 502bec6. That
 code appeared eight months after the paper, and until the repair handed every tensor the first coordinates of mu_i and s
-(erratum B14). mu_i persists over rounds. The signs are those of paper and code; a concave augmented Lagrangian would
-flip mu. rho = 0 is FedDyn exactly.
+at the start of a client's round (erratum B14): ``unpacking: FL-Simulator@653ebb5``. mu_i persists over rounds. The
+signs are those of paper and code; a concave augmented Lagrangian would flip mu. rho = 0 is FedDyn exactly.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from typing import TYPE_CHECKING
 from flatfed.algorithms._claims import Claims, Reduction
 from flatfed.algorithms._parameters import Choice, Number
 from flatfed.algorithms._rows import along
+from flatfed.algorithms._shipped import heads
 from flatfed.algorithms.feddyn import FedDyn
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from flatfed.engine.context import Context, Gradient
+
+
+UNREPAIRED = "FL-Simulator@653ebb5"
 
 
 class FedSMOO(FedDyn):
@@ -35,6 +39,12 @@ class FedSMOO(FedDyn):
         ("official_code", "paper"),
         "the global perturbation from mu_i alone, or from mu_i minus the last perturbation",
         "what public code runs, as repaired in 502bec6",
+    )
+    unpacking = Choice(
+        "paper",
+        ("paper", UNREPAIRED),
+        "mu_i and s by the tensors' own places, or as that code unpacks them",
+        by_place=(UNREPAIRED,),
     )
     client_state = ("mu",)
     server_state = ("s",)
@@ -56,9 +66,13 @@ class FedSMOO(FedDyn):
         """Upload mu_i (official code) or mu_i - e_{i,K} (paper)."""
         super().finish(w, ctx)
         last = ctx.scratch["e"] if self.s == "paper" else 0
-        return {"mu": ctx.client["mu"] - last}
+        sent = ctx.client["mu"] - last
+        if self.unpacking == UNREPAIRED:  # as it will be read in the client's next round
+            ctx.client["mu"].copy_(heads(ctx.client["mu"], ctx.layout))
+        return {"mu": sent}
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
         """FedDyn's server, and the global perturbation s of length rho."""
         super().aggregate(server, uploads, ctx)
-        server["s"].copy_(along(uploads["mu"].mean(dim=0, keepdim=True), self.rho))
+        s = along(uploads["mu"].mean(dim=0, keepdim=True), self.rho)
+        server["s"].copy_(heads(s, ctx.layout) if self.unpacking == UNREPAIRED else s)

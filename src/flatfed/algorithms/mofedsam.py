@@ -4,18 +4,30 @@
 
 alpha is Qu et al.'s beta: the weight of the fresh gradient. The server averages, as FedCM; Alg. 2's
 w <- w - eta_g Delta equals that only where eta K = 1, and appendix D.1 prints Delta with the opposite sign.
+FedLESAM@d6663cc passes alpha to a step that does not use it: g(w + e) + (1 - alpha) Delta, ``fresh``.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flatfed.algorithms._claims import Claims, Reduction
+from flatfed.algorithms._parameters import Choice
 from flatfed.algorithms._sam import SharpnessAware
 from flatfed.algorithms.fedcm import FedCM
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from flatfed.engine.context import Context
+
+WHOLE = "FedLESAM@d6663cc"
 
 
 class MoFedSAM(SharpnessAware, FedCM):
     """FedCM on SAM's gradient."""
 
+    fresh = Choice("paper", ("paper", WHOLE), "weight of the fresh gradient: alpha, or 1")
     whole_rows = True
     claims = Claims(
         (
@@ -25,3 +37,9 @@ class MoFedSAM(SharpnessAware, FedCM):
         ends_at="fixed point",
         per_rho=4.0,
     )
+
+    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+        """G = alpha g(w + e) + (1 - alpha) Delta, or with the fresh gradient whole."""
+        if self.fresh == WHOLE:
+            return g.add_(ctx.server["direction"], alpha=1 - self.alpha)
+        return super().correct(g, ctx)

@@ -155,7 +155,7 @@ class Costs:
         update = description["update"]
         return sizes.computed(
             description,
-            algorithms.load(update["name"])(**update["params"]),
+            algorithms.made(**update),
             footprint,
             images=self.training[description["dataset"]["name"]],
             together=1 if executor == "sequential" else None,
@@ -207,7 +207,7 @@ def _row(description: dict[str, Any]) -> tuple[str, str]:
 
 def _is_cropped(description: dict[str, Any]) -> bool:
     """Return whether a run's rows leave out the dead taps of its model (:mod:`flatfed.engine.speed.taps`)."""
-    return bool(vars(algorithms.load(description["update"]["name"])).get("whole_rows"))
+    return algorithms.made(**description["update"]).keeps_rows_whole()
 
 
 @cache

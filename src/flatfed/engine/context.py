@@ -41,7 +41,7 @@ class Context:
     their client's data, unaugmented; ``uniform(draw, shape)`` keyed draws in [0, 1), shape (rows, *shape), the same
     whatever rows train beside them. For an algorithm that remembers: ``previous`` (rows, parameters) the model that
     each client received when it last took part, w^t where it never has; ``participated`` (rows, 1) 1 where it has, else
-    0.
+    0. ``local`` (rows, parameters), within a step: the models as they stand, to be read only.
     """
 
     w: Tensor
@@ -59,6 +59,7 @@ class Context:
     uniform: Callable[[int, tuple[int, ...]], Tensor] | None = None
     previous: Tensor | None = None
     participated: Tensor | None = None
+    local: Tensor | None = None
     _narrowed: dict[int, Context] = field(default_factory=dict, repr=False)
 
     def narrow(self, rows: int) -> Context:

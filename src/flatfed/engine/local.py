@@ -70,7 +70,7 @@ class LocalTraining:
 
     def step(self, w: Tensor, batch: Batch, ctx: Context, look: Look | None = None) -> Tensor:
         """One local step of all rows, in the official order; return the first losses (rows,)."""
-        gradient = StepGradient(self.executor, batch)
+        ctx.local, gradient = w, StepGradient(self.executor, batch)
         e = self.algorithm.perturbation(w, gradient, ctx)
         if look is not None:
             look(e)

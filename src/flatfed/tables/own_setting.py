@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from flatfed import algorithms
 from flatfed.files import digest_json
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import TEST, Metric, Reading
@@ -22,7 +23,7 @@ from flatfed.runs import identity
 from flatfed.runs.places import RunIds, without_label
 from flatfed.runs.record import RunRecord
 from flatfed.specs.cell import Cell, CellSpec
-from flatfed.tables import compare, readings
+from flatfed.tables import compare
 
 #: Keys of a description in which a run may differ from the one that a cell asks for.
 FREE = ("protocol", "precision")
@@ -214,7 +215,7 @@ def _bounds(spec: CellSpec, metric: Metric, run: Trained) -> Bounds:
         return UNKNOWN  # not measured in this run
     if not metric.needs_target and (run.diverged or not run.record.ended):
         return UNKNOWN
-    declared = readings.declared(**run.description["update"]) if metric.declares else None
+    declared = algorithms.made(**run.description["update"]) if metric.declares else None
     reading = Reading(spec.window, spec.target, spec.accuracy, run.history, algorithm=declared)
     number = metric.function(reading)
     if number is not None:

@@ -31,6 +31,7 @@ class RunReading:
     ``warning`` is what the maker of the numbers warns of, or "". ``without_sums``: its record cannot tell whether its
     files are what was written (:mod:`flatfed.runs.record`). ``made_on``: where seconds were measured, ``executor``: by
     which one. ``images``: how many its data set had, as :attr:`flatfed.runs.record.RunRecord.counted` has them.
+    ``trained_on``: its split, and the digests of its data set and partition.
     """
 
     reading: Reading | None
@@ -41,6 +42,7 @@ class RunReading:
     made_on: str = ""
     executor: str = ""
     images: dict[str, dict[str, int]] = field(default_factory=dict)
+    trained_on: tuple[str, str, str] | None = None
 
 
 def read_sources(metric: Metric, spec: CellSpec, sources: Sources) -> list[RunReading]:
@@ -50,7 +52,7 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources) -> list[RunRe
     """
     common = {"window": spec.window, "target": spec.target, "accuracy": spec.accuracy}
     if metric.source == "declared":
-        return [RunReading(Reading(algorithm=declared(sources.update.name, sources.update.params)))]
+        return [RunReading(Reading(algorithm=algorithms.made(sources.update.name, sources.update.params)))]
     if metric.source == "given":
         return [RunReading(Reading(given=sources.given))]
     descriptions = identity.unpack(sources.descriptions)
@@ -68,15 +70,10 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources) -> list[RunRe
     timed = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
     for run in wanted:
         of_run = read_run(run, spec.rounds, metric.columns, spec.accuracy)
-        algorithm = declared(**run.description["update"]) if metric.declares else None
+        algorithm = algorithms.made(**run.description["update"]) if metric.declares else None
         more = {**common, "timing": timing.reading.timing, "algorithm": algorithm}
         result.append(replace(of_run, reading=of_run.reading and replace(of_run.reading, **more), **timed))
     return result
-
-
-def declared(name: str, params: dict[str, Any]) -> algorithms.Algorithm:
-    """Return the algorithm ``name`` with these parameters, for what it declares of itself."""
-    return algorithms.load(name)(**params)
 
 
 def _timing(path: Path, description: dict[str, Any]) -> RunReading:
@@ -123,6 +120,7 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str =
     if not (folder / runs.METRICS).is_file():
         return RunReading(None, problem=f"{folder} has no {runs.METRICS}")
     common = {"without_sums": bool(record.check_files(folder, runs.METRICS)), "images": record.counted}
+    common["trained_on"] = (str(record.description.get("split")), record.dataset_digest, record.partition_digest)
     done, diverged_at = record.rounds_done, record.diverged_at
     if diverged_at is not None and not done:  # before any line: nor has it the columns that its lines would have had
         none = {name: [] for name in ("round", accuracy, *columns)}

@@ -41,7 +41,7 @@ def simulation(
     :raises FlatFedError: a hook of the algorithm does not do what it promises.
     """
     update, shape = description["update"], tuple(description["dataset"]["shape"])
-    algorithm = algorithm or algorithms.load(update["name"])(**update["params"])
+    algorithm = algorithm or algorithms.made(**update)
     hooks.watch(algorithm)
     dtype = STATE[description["precision"]]
     weights = live.weights(*drawn(description, pretrained_file), algorithm, shape, device, dtype)

@@ -43,7 +43,7 @@ def weights(
 
     Dead taps are left out where ``algorithm`` says that it treats whole rows only.
     """
-    live = taps.find(model, shape, initial) if vars(type(algorithm)).get("whole_rows") else None
+    live = taps.find(model, shape, initial) if algorithm.keeps_rows_whole() else None
     made = Weights(model, initial, device, dtype) if live is None else LiveWeights(live, initial, device, dtype)
     made.model = products.with_products(made.model, shape)
     return made
