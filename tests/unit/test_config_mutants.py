@@ -52,8 +52,11 @@ def answer(root: Path, mutant: Mutant, config: dict | None = None) -> None:
         return
     loaded = experiment.load(root, config)
     name = Path(mutant.file).stem
-    for scale in ("preview", "paper"):
-        for table in [name] if mutant.kind == "tables" else loaded.tables if mutant.kind != "figures" else []:
+    for scale in experiment.SCALES:
+        tables = [name] if mutant.kind == "tables" else loaded.tables if mutant.kind != "figures" else []
+        for table in (
+            table for table in tables if scale in loaded.tables[table].settings.get("scales", experiment.SCALES)
+        ):
             loaded.cells(scale, table)
             loaded.table_spec(scale, table)
         for figure in [name] if mutant.kind == "figures" else loaded.figures if mutant.kind != "tables" else []:

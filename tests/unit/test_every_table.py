@@ -32,7 +32,7 @@ def here(experiment, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_command_answers_for_every_table(here, experiment, capsys, table):
-    for scale in SCALES:
+    for scale in experiment.tables[table].settings.get("scales", SCALES):
         cells = experiment.cells(scale, table)
         runs = experiment.table_runs(scale, table)
         where = [table, "--scale", scale]

@@ -11,7 +11,7 @@ from flatfed import cli, experiment
 from flatfed.commands import fetch_dataset
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
-from flatfed.experiment import needs
+from flatfed.experiment import needs, scales
 
 ROOT = Path(__file__).parents[2]
 EXP = experiment.load(ROOT)
@@ -186,8 +186,8 @@ def test_what_the_configuration_asks_for_is_whole():
     for name in EXP.catalog.datasets:
         keys.check_dataset(EXP.dataset_spec(name))
     schemes = set()
-    for table in EXP.tables:
-        for scale in experiment.SCALES:
+    for scale in experiment.SCALES:
+        for table, _ in scales.every(EXP, scale)[0]:
             for run in EXP.table_runs(scale, table):
                 keys.check_partition({"seed": run.seed, **run.description["partition"]})
                 schemes.add(run.description["partition"]["scheme"])

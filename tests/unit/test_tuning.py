@@ -11,7 +11,7 @@ import pytest
 import made
 from flatfed import experiment, forms
 from flatfed.errors import ConfigError
-from flatfed.experiment import tuning
+from flatfed.experiment import scales, tuning
 from flatfed.files import sealed, write_json
 from flatfed.runs.choice import OWN
 from flatfed.runs.places import DEFAULT, Places
@@ -68,7 +68,7 @@ def test_fedsam_chooses_for_each_dataset_and_fedlesam_for_each_domain_held_out(e
 
 
 def test_what_everything_needs_is_found_once(exp):
-    found = tuning.searches_for(exp, "paper", [(name, None) for name in exp.tables], exp.figures)
+    found = tuning.searches_for(exp, "paper", *scales.every(exp, "paper"))
     folders = [one.folder(DEFAULT) for one in found]
     assert len(set(folders)) == len(folders) == 3 * 7 + 20 * 7
     assert sum(len(one.points()) for one in found) == 3 * (4 * 4 + 3 * 20) + 140 * 5

@@ -31,8 +31,11 @@ PROTOCOL: dict[str, Any] = {
     "seeds": [1, 2],
 }
 
-#: What the numbers of a table are where neither it nor a group of its columns names a metric.
-NUMBERS = {"metric": "test_accuracy", "unit": "percent"}
+#: Kind of table -> what its numbers are where neither it nor a group of its columns names a metric.
+NUMBERS = {
+    "results": {"metric": "test_accuracy", "unit": "percent"},
+    "effects": {"metric": "test_accuracy", "unit": "pp"},
+}
 
 #: Mean and standard deviation of every channel, of pixels scaled to 0..1: what is between black and white is -2..2.
 MEAN, DEVIATION = 0.5, 0.25
@@ -93,5 +96,5 @@ def table(document: dict[str, Any]) -> dict[str, Any]:
     """Return a table's ``document`` with what its numbers are, and that nothing is printed, where it does not say."""
     named = any(key in document for key in ("metric", "metrics"))
     everywhere = all(any(key in group for key in ("metric", "metrics")) for group in document["columns"])
-    of = {} if named or everywhere or document.get("kind", "results") != "results" else NUMBERS
+    of = {} if named or everywhere else NUMBERS.get(document.get("kind", "results"), {})
     return {"reference": "none", **of, **document}

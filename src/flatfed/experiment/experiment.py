@@ -255,7 +255,7 @@ class Experiment:
     def _columns(self, scale: str, table: str, columns: list[str] | None) -> tuple[Table, list[Column]]:
         found = self._table(table)
         chosen = [_get(found.columns, column, "column", f"table {table}") for column in columns or found.columns]
-        scales.refuse(self, scale, scales.of_table(found, columns), f"tables/{table}.md")
+        scales.refuse_table(self, scale, table, columns)
         return found, chosen
 
     def _table(self, table: str) -> Table:

@@ -83,7 +83,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: ``settings`` is its ``file``, validated; ``reference`` the name of the printed numbers, or None."""
+    """A table: ``settings`` is its ``file``, validated; ``reference`` the name of the printed numbers, or None.
+
+    ``bases`` are rows that others are taken against and that are not shown.
+    """
 
     id: str
     file: str
@@ -91,6 +94,11 @@ class Table:
     columns: dict[str, Column]
     reference: str | None
     settings: dict[str, Any]
+    bases: Mapping[str, Row] = field(default_factory=dict)
+
+    def row(self, name: str) -> Row:
+        """Return the row ``name``, shown or not."""
+        return self.entries[name] if name in self.entries else self.bases[name]
 
     @property
     def rows(self) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ TABLES = {
     "results": (("protocol",), ()),
     "datasets": ((), ("protocol",)),
     "search": (("protocol", "algorithm", "id", "reference"), ("key", "metric")),
+    "effects": (("protocol", "splits"), ("against",)),
 }
 
 

@@ -1,4 +1,7 @@
-"""What there is at a scale: a protocol without ``preview:`` has the paper scale alone, and so has all that shows it."""
+"""What there is at a scale.
+
+A protocol without ``preview:`` has the paper scale alone, and so has all that shows it; a table may name its own.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING
 from flatfed.errors import ConfigError
 from flatfed.experiment import figures as drawn
 from flatfed.experiment.model import SCALES, Figure, Table
+from flatfed.papers import significance
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
@@ -31,7 +35,7 @@ def of_figure(figure: Figure) -> list[str]:
 
 def tables(experiment: Experiment, scale: str, asked: Iterable[Asked]) -> list[Asked]:
     """Return those of the tables ``asked`` for that there are at ``scale``."""
-    return [each for each in asked if not _without(experiment, scale, of_table(experiment.tables[each[0]], each[1]))]
+    return [each for each in asked if not _lacking(experiment, scale, *each)]
 
 
 def figures(experiment: Experiment, scale: str, asked: Iterable[str]) -> list[str]:
@@ -49,11 +53,7 @@ def left_out(experiment: Experiment, scale: str, asked: Iterable[Asked], shown: 
     """Return a line for each of the tables ``asked`` for and figures ``shown`` that is not there at ``scale``."""
     asked, shown = list(asked), list(shown)
     there = {name for name, _ in tables(experiment, scale, asked)}
-    lines = [
-        _explanation(experiment, f"tables/{name}.md", of_table(experiment.tables[name], columns), scale)
-        for name, columns in asked
-        if name not in there
-    ]
+    lines = [_lacking(experiment, scale, name, columns) for name, columns in asked if name not in there]
     there = set(figures(experiment, scale, shown))
     lines += [
         _explanation(experiment, f"figures/{name}.png", of_figure(experiment.figures[name]), scale)
@@ -63,10 +63,44 @@ def left_out(experiment: Experiment, scale: str, asked: Iterable[Asked], shown: 
     return [f"Left out: {line}" for line in lines]
 
 
+def refuse_table(experiment: Experiment, scale: str, table: str, columns: list[str] | None) -> None:
+    """Raise a ConfigError where there is no ``table`` at ``scale``, or not these of its columns."""
+    if scale in SCALES and (said := _lacking(experiment, scale, table, columns)):
+        raise ConfigError(said)
+
+
 def refuse(experiment: Experiment, scale: str, protocols: Iterable[str], target: str) -> None:
     """Raise a ConfigError where one of ``protocols`` has no ``scale``; ``target`` is the path under it asked for."""
     if scale in SCALES and _without(experiment, scale, protocols):
         raise ConfigError(_explanation(experiment, target, protocols, scale))
+
+
+def _lacking(experiment: Experiment, scale: str, name: str, columns: list[str] | None) -> str:
+    """Return why table ``name``, or some of its columns, is not to be had at ``scale``; "" where it is."""
+    table, target = experiment.tables[name], f"tables/{name}.md"
+    only = table.settings.get("scales", SCALES)
+    if scale not in only:
+        results = experiment.places.results
+        return (
+            f"{results}/{scale}/{target}: {table.file} has `scales: [{', '.join(only)}]`, so that there is none; ask "
+            f"for {results}/{only[0]}/{target}"
+        )
+    protocols = of_table(table, columns)
+    if _without(experiment, scale, protocols):
+        return _explanation(experiment, target, protocols, scale)
+    return _too_few_seeds(experiment, scale, table, protocols) if table.settings.get("kind") == "effects" else ""
+
+
+def _too_few_seeds(experiment: Experiment, scale: str, table: Table, protocols: Iterable[str]) -> str:
+    """Return why the seeds are too few for the tests of a table of effects, "" where they are enough."""
+    seeds = min(len(experiment.seeds(scale, protocol, table.settings.get("seeds"))) for protocol in protocols)
+    tests, least = len(table.entries), significance.least_seeds(len(table.entries))
+    if seeds >= least:
+        return ""
+    return (
+        f"{experiment.places.results}/{scale}/tables/{table.id}.md: {table.file}: with {seeds} seeds none of {tests} "
+        f"choices could be told from chance at {100 * significance.LEVEL:g} %; wanted: at least {least} (`seeds`)"
+    )
 
 
 def _without(experiment: Experiment, scale: str, protocols: Iterable[str]) -> list[str]:

@@ -18,7 +18,10 @@ KINDS = {
     "results": (("protocol", "splits", "decentralised", "mean", "id"), ()),
     "datasets": (("fact", "label", "split", "id"), ("protocol",)),
     "search": (("protocol", "algorithm", "id"), ("key", "metric", "reciprocal")),
+    "effects": (("protocol", "splits", "id"), ("against",)),
 }
+#: Kinds whose rows are algorithms that are trained.
+TRAINED = ("results", "effects")
 EVERYWHERE = ("part", "header", "reference")
 ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
 
@@ -37,6 +40,10 @@ def table(name: str, document: dict[str, Any], catalog: Catalog, references: dic
         if row.id in rows:
             raise ConfigError(f"{where}: rows: {row.id!r} is given twice")
         rows[row.id] = row
+    bases = {}
+    for row in rows.values() if kind == "effects" else ():
+        if (base := row.settings["against"]) not in rows:
+            bases[base] = Row(base, catalog.algorithms[base]["label"], base)
     reference = None if document["reference"] == "none" else document["reference"]
     if reference is not None and reference not in references:
         raise ConfigError(unknown("reference", reference, ["none", *references], f"{where}: reference"))
@@ -54,8 +61,8 @@ def table(name: str, document: dict[str, Any], catalog: Catalog, references: dic
             if column.id in columns:
                 raise ConfigError(f"{at}: column {column.id!r} is there twice")
             columns[column.id] = column
-    _check_bases(columns.values(), rows, where)
-    found = Table(name, where, rows, columns, reference, document)
+    _check_bases(columns.values(), {**rows, **bases}, where)
+    found = Table(name, where, rows, columns, reference, document, bases)
     _check_pairs(found, catalog, where)
     return found
 
@@ -69,9 +76,12 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
         if key not in ("row", "label", "reference", *KINDS[kind][1]):
             raise ConfigError(unknown("key", key, ("row", "label", "reference", *KINDS[kind][1]), where))
     _check_reference(entry.get("reference", {}), where)
-    if kind == "results":
-        if id_ not in catalog.algorithms:
-            raise registry.unknown_algorithm(id_, catalog.algorithms, where)
+    if kind in TRAINED:
+        for name in (id_, entry.get("against", id_)):
+            if name not in catalog.algorithms:
+                raise registry.unknown_algorithm(name, catalog.algorithms, where)
+        if entry.get("against") == id_:
+            raise ConfigError(f"{where}: against: {id_!r} is the row itself; wanted: what it differs from")
         label = entry.get("label", catalog.algorithms[id_]["label"])
         return Row(id_, label, id_, entry.get("reference", {}), entry)
     if kind == "datasets":
@@ -230,7 +240,14 @@ def _check_evaluated(names: list[str], protocol: settings.Protocol, where: str) 
                     )
 
 
-_BUILDERS = {"results": _results, "datasets": described.datasets, "search": described.search}
+def _effects(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
+    """Return the columns of one group of a table of effects: numbers of rows minus those of what they are against."""
+    against = {row["row"]: row["against"] for row in document["rows"]}
+    one = {"metric": document["metric"], "unit": document["unit"], "relative": "difference", "base": against}
+    return _results(document, {**group, **one}, catalog, where)
+
+
+_BUILDERS = {"results": _results, "datasets": described.datasets, "search": described.search, "effects": _effects}
 
 
 def _check_bases(columns: Any, rows: dict[str, Row], where: str) -> None:
@@ -259,12 +276,12 @@ def metric_of(column: Column, row: Row) -> str:
 
 def _check_pairs(found: Table, catalog: Catalog, where: str) -> None:
     """Refuse a row that cannot be trained on a split it stands under."""
-    if found.settings.get("kind", "results") != "results":
+    if found.settings.get("kind", "results") not in TRAINED:
         return
     seen = set()
     for column in found.columns.values():
         for split in column.splits:
-            for row in found.entries.values():
+            for row in (*found.entries.values(), *found.bases.values()):
                 own = split_of(column, split, row, catalog, where)
                 pair = (column.protocol, own, row.algorithm)
                 if pair not in seen:

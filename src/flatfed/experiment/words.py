@@ -50,6 +50,11 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
         cells=experiment.places.cells(scale, found.id),
         notes=notes(experiment, scale, found, chosen),
         flags=experiment.errata.flags(found.reference) if found.reference else {},
+        against={
+            row.id: found.row(row.settings["against"]).label
+            for row in found.entries.values()
+            if document.get("kind") == "effects"
+        },
     )
 
 
@@ -234,11 +239,16 @@ def choices(experiment: Experiment, scale: str, rows: Iterable[str], protocols: 
             entry = experiment.catalog.algorithms[row]
             _, parameters = settings.of_algorithm(values, row, entry)
             for name, declared in registry.load(row.partition("~")[0]).parameters().items():
-                if isinstance(declared, registry.Choice) and declared.parts:
+                if isinstance(declared, registry.Choice) and is_said(declared, parameters[name]):
                     reason = f" ({declared.reason})" if declared.reason and parameters[name] == declared.default else ""
                     line = (name, f"{followed(name, parameters[name], declared)} {declared.doc}{reason}.")
                     made.setdefault(line, {})[entry["label"]] = None
     return [f"{', '.join(labels)}: {text}" for (_, text), labels in made.items()]
+
+
+def is_said(choice: registry.Choice, value: str | int) -> bool:
+    """Return whether tables say that ``value`` is chosen: where a paper and its code part; others' code, if taken."""
+    return choice.parts and (not choice.shipped or value != choice.default)
 
 
 def followed(name: str, value: str | int, choice: registry.Choice) -> str:
@@ -246,4 +256,6 @@ def followed(name: str, value: str | int, choice: registry.Choice) -> str:
     said = str(value).replace("_", " ")
     if value in ("paper", "official_code"):
         return f"the {said} is followed in {name},"
+    if value in choice.shipped:
+        return f"{name} is that of {value}, not the paper's:"
     return f"{name} is {said!r}, not the {'paper' if 'paper' in choice.options else 'official code'}'s:"

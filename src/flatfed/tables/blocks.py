@@ -17,7 +17,7 @@ from flatfed.papers.units import as_printed, each_seed, signed, written
 from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import ColumnSpec, RowSpec, TableSpec
-from flatfed.tables import compare
+from flatfed.tables import compare, effects
 from flatfed.tables.notes import WARNED, beside, by_column, flags, gather, marked, warned, warnings
 from flatfed.tables.trained_on import as_read
 
@@ -86,7 +86,8 @@ class Table:
 
     ``name`` is the paper's title, ``title`` adds the scale; ``cells`` are (column, row, cell or None), row by row;
     ``marked`` are the notes on marks of best and second and on other tools' estimates beside ours, ``warnings`` those
-    of the latter. ``printed``: whether a paper's numbers stand beside ours.
+    of the latter. ``printed``: whether a paper's numbers stand beside ours. ``effects``: what choices come to, over
+    all columns.
     """
 
     id: str
@@ -103,6 +104,7 @@ class Table:
     differences: bool
     printed: bool
     cells: tuple[tuple[ColumnSpec, RowSpec, Cell | None], ...]
+    effects: tuple[effects.Effect, ...] = ()
 
     @property
     def numbers(self) -> int:
@@ -125,6 +127,7 @@ def read(spec: TableSpec) -> Table:
     printed = spec.printed
     scale = "Preview scale" + ", not the paper's data" * printed + ": " if spec.scale == "preview" else ""
     theirs = "In the paper: " if scale and printed else ""
+    pooled = effects.pooled(spec, cells) if spec.against else []
     return Table(
         id=spec.table,
         scale=spec.scale,
@@ -132,17 +135,24 @@ def read(spec: TableSpec) -> Table:
         title=scale + spec.title,
         subtitle=". ".join(f"{word}: {text.rstrip('.')}" for word, text in sources if text),
         row_header=spec.row_header,
-        blocks=tuple(
-            _block(part and theirs + part, columns, spec.rows, cells, usual, differences, printed)
-            for part, columns in split(spec.columns)
+        blocks=(
+            *(
+                _block(part and theirs + part, columns, spec.rows, cells, usual, differences, printed, spec.against)
+                for part, columns in split(spec.columns)
+            ),
+            *([_over_all(spec, pooled)] if spec.against else []),
         ),
-        notes=tuple(gather(spec, list(cells.values()), counts, usual, differences)),
-        marked=(*beside(list(cells.values())), *marked(by_column(spec, list(cells.values())))),
+        notes=tuple(gather(spec, list(cells.values()), counts, usual, differences, pooled)),
+        marked=(
+            *beside(list(cells.values())),
+            *(marked(by_column(spec, list(cells.values()))) if not spec.against else []),
+        ),
         warnings=tuple(warnings(spec, cells)),
         counts={"cells": len(cells), **counts},
         differences=differences,
         printed=printed,
         cells=tuple((column, row, cells[column.id, row.id]) for row in spec.rows for column in spec.columns),
+        effects=tuple(pooled),
     )
 
 
@@ -196,7 +206,25 @@ def merge(columns: list[ColumnSpec]) -> tuple[tuple[Header, ...], ...]:
     return tuple(rows)
 
 
-def _block(part, columns, rows, cells, usual, differences, printed) -> Block:
+def _over_all(spec: TableSpec, pooled: list[effects.Effect]) -> Block:
+    """Set what choices come to over all columns: the difference with its interval, p, p corrected, and the verdict."""
+    texts = {effect.row: effect.texts for effect in pooled}
+    lacking = Entry("", "", "", "missing")
+    rows = tuple(
+        (row.label, tuple(Entry(text, "", "", "ok") for text in texts[row.id]) if row.id in texts else (lacking,) * 4)
+        for row in spec.rows
+    )
+    seeds = f"n = {len(pooled[0].values)}" if pooled else ""
+    return Block(
+        f"Over all {len(spec.columns)} columns",
+        (tuple(Header(text, 1) for text in ("difference", "p", "p, Holm", "verdict")),),
+        ((seeds,), ("sign flips",), (f"of {len(spec.rows)}",), ("",)),
+        rows,
+        ("",) * 4,
+    )
+
+
+def _block(part, columns, rows, cells, usual, differences, printed, against) -> Block:
     """Set one block."""
     under, ranks = [], {}
     for column in columns:
@@ -208,11 +236,14 @@ def _block(part, columns, rows, cells, usual, differences, printed) -> Block:
         else:
             names = [", ".join(filter(None, [ours.strip(), f"n = {usual}" if seeded else ""]))]
         under.append((*names, "diff.") if differences else tuple(names))
-        ranks[column.id] = compare.marks(of_column)
+        ranks[column.id] = {} if against else compare.marks(of_column)
     body = tuple(
         (
             row.label,
-            tuple(entry(cells[column.id, row.id], usual, ranks[column.id].get(row.id, "")) for column in columns),
+            tuple(
+                entry(cells[column.id, row.id], usual, ranks[column.id].get(row.id, ""), bool(against))
+                for column in columns
+            ),
         )
         for row in rows
     )
@@ -236,8 +267,11 @@ def targets(column: ColumnSpec, cells: list[Cell | None]) -> tuple[str, str]:
     return " at " + "/".join(f"{100 * target:g}%" for target in sorted(used)), f" at {100 * printed:g}%"
 
 
-def entry(cell: Cell | None, usual: int | None, rank: str = "") -> Entry:
-    """Write a cell's numbers as text. ``usual`` is the table's usual number of seeds; another one is written out."""
+def entry(cell: Cell | None, usual: int | None, rank: str = "", interval: bool = False) -> Entry:
+    """Write a cell's numbers as text. ``usual`` is the table's usual number of seeds; another one is written out.
+
+    ``interval``: in place of the spread over seeds.
+    """
     if cell is None:
         return Entry("", "", "", "missing")
     unit, decimals = cell.printed_unit, cell.paper_decimals
@@ -248,7 +282,8 @@ def entry(cell: Cell | None, usual: int | None, rank: str = "") -> Entry:
     late = f">{cell.rounds}" if unit == "rounds" else "not reached"
     ours = {"not_reached": late, "diverged": "diverged", "not_applicable": "n/a"}.get(cell.status, "")
     if cell.status == "ok":
-        ours = written(cell.value, cell.spread, unit, decimals)
+        known = effects.interval_text(effects.mean(cell.values), unit) if interval else None
+        ours = known or written(cell.value, cell.spread, unit, decimals)
         ours += "" if cell.n in (usual, None) else f" ({cell.n})"
     elif cell.status == "not_reached" and not cell.reached.startswith("0/"):
         ours += f" ({cell.reached})"

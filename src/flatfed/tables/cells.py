@@ -31,6 +31,7 @@ def make(spec: CellSpec, out: str | Path) -> Cell:
     ours = _by_seed(read_sources(metric, spec, spec.sources), spec) if applicable else []
     bases = _by_seed(read_sources(metric, spec, spec.base_sources), spec) if applicable and relative else []
     every = [run for runs in (*ours, *bases) for run in runs]
+    _check_paired(ours, bases, spec.seeds, where)
     if len(places := sorted({run.made_on for run in every if run.made_on})) > 1:
         raise DataError(f"{where}: seconds of {' and of '.join(places)} are not compared; time both on one machine")
     own = [_number(metric, runs) for runs in ours]
@@ -116,6 +117,23 @@ def _relative_to(bases: list[float | None], own: list[float | None], relative: s
         return [None if None in pair else function(*pair) for pair in zip(own, bases, strict=True)]
     except ZeroDivisionError:
         raise DataError(f"{where}: {relative} divides by 0: values {own}, base row {bases}") from None
+
+
+def _check_paired(ours: list[list[RunReading]], bases: list[list[RunReading]], seeds: list[int], where: str) -> None:
+    """Refuse a run and its base of other data, or of one split dealt otherwise: their difference is of that, too."""
+    for seed, own, base in zip(seeds, ours, bases, strict=False):
+        for run, other in zip(own, base, strict=True):
+            if run.trained_on is None or other.trained_on is None:
+                continue
+            (split, data, deal), (base_split, base_data, base_deal) = run.trained_on, other.trained_on
+            if data != base_data:
+                raise DataError(
+                    f"{where}: seed {seed}: the run and its base row's have different data; make both again"
+                )
+            if split == base_split and deal != base_deal:
+                raise DataError(
+                    f"{where}: seed {seed}: the run and its base row's were dealt otherwise; make both again"
+                )
 
 
 def _status(values: list[float | None], every: list[RunReading]) -> str:

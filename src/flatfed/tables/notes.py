@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from flatfed.papers import significance
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import FLAG
 from flatfed.papers.units import UNITS
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import TableSpec
-from flatfed.tables import compare
+from flatfed.tables import compare, effects
 
 #: Stands behind another tool's estimate that is further from ours than their errors allow.
 WARNED = "⚠"
 
 
 def gather(
-    spec: TableSpec, cells: list[Cell | None], counts: Mapping[str, int], usual: int | None, differences: bool
+    spec: TableSpec,
+    cells: list[Cell | None],
+    counts: Mapping[str, int],
+    usual: int | None,
+    differences: bool,
+    pooled: Sequence[effects.Effect] = (),
 ) -> list[str]:
     """Return the notes of a table in reading order; only what applies to the cells at hand is said."""
     present = [cell for cell in cells if cell]
     columns = by_column(spec, cells)
     notes = [reading(spec, present, usual, differences)]
-    notes += symbols(present)
+    notes += tested(spec, pooled) if spec.against else symbols(present)
     notes += definitions(present)
     notes += timed(present)
     notes += estimated(present)
@@ -33,6 +39,22 @@ def gather(
     notes += spec.notes
     errata = sorted({flag for cell in present for flag in flags(cell)}, key=lambda flag: (flag[0], int(flag[1:])))
     return notes + [f"{flag}: {spec.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata]
+
+
+def tested(spec: TableSpec, pooled: Sequence[effects.Effect]) -> list[str]:
+    """Say what the choices of a table of effects come to, what each is taken against, and how that is decided."""
+    bases: dict[str, list[str]] = {}
+    for row in spec.rows:
+        bases.setdefault(spec.against[row.id], []).append(row.label)
+    region = f"{100 * significance.REGION:g}"
+    return [
+        effects.sentence(spec, pooled),
+        *(f"Against {base}: {'; '.join(rows)}." for base, rows in bases.items()),
+        "Over all columns: each seed's mean difference. p: of the 2^n ways to give n seeds their signs, the share with "
+        "a mean as far from zero, exact and two-sided; Holm: corrected for all choices of the table. A choice differs "
+        f"where that is at most {significance.LEVEL:g}; by less than {region} points, if at all, where its 95 % "
+        "interval lies within them.",
+    ]
 
 
 def by_column(spec: TableSpec, cells: list[Cell | None]) -> list[dict[str, Cell | None]]:
@@ -50,6 +72,9 @@ def reading(spec: TableSpec, cells: list[Cell], usual: int | None, differences: 
         when = ", final round" if windows == {1} else f", mean over the last {max(windows)} evaluated rounds"
     printed = spec.printed
     spread = ""
+    if spec.against:
+        of = "" if usual is None else f", over {usual} seeds"
+        return f"{quantities(spec, cells)}{when}: minus that of what a row is against, seed by seed; 95 % interval{of}."
     if usual is not None:
         text = f"mean ± sample standard deviation over {usual} seeds; another number of seeds is in brackets."
         text = text if usual > 1 else "one seed, so no spread."

@@ -21,6 +21,9 @@ DIGITS = 12
 #: Those of them that are about the paper's numbers: none where none are printed.
 PAPER = ("paper_value", "paper_spread", "difference", "compare", "paper_note")
 
+#: Fields of a choice over all columns: its 95 % interval, p, and p corrected by Holm.
+EFFECT = ("low", "high", "p", "p_holm", "verdict")
+
 #: Fields of another tool's estimate, as columns ``beside_by`` and so on.
 BESIDE = ("by", "value", "spread", "values", "difference", "error", "within")
 
@@ -28,19 +31,37 @@ BESIDE = ("by", "value", "spread", "values", "difference", "error", "within")
 def render(table: Table) -> str:
     """Return the table as CSV: table, scale, row, label, column, headers, part, ``FIELDS``, ``BESIDE``, agreement.
 
-    Where no paper's numbers are printed, what is about them is left out.
+    Where no paper's numbers are printed, what is about them is left out. A table of effects has, in lines of the column
+    "*", every choice over all columns: value, values and ``EFFECT``.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     own = [field for field in FIELDS if table.printed or field not in PAPER]
     head = ["table", "scale", "row", "label", "column", "headers", "part"]
-    writer.writerow([*head, *own, *(f"beside_{name}" for name in BESIDE), *["agreement"] * table.printed])
+    more = [*(f"beside_{name}" for name in BESIDE), *["agreement"] * table.printed, *(EFFECT if table.effects else ())]
+    writer.writerow([*head, *own, *more])
     for column, row, cell in table.cells:
         name = [table.id, table.scale, row.id, row.label, column.id, " / ".join(column.headers), column.part or ""]
         absent = {"status": "missing"}
         fields = [_field(getattr(cell, field) if cell else absent.get(field)) for field in own]
         fields += [_field(cell.beside[field] if cell and cell.beside else None) for field in BESIDE]
-        writer.writerow([*name, *fields, *[agreement(cell)] * table.printed])
+        writer.writerow(
+            [*name, *fields, *[agreement(cell)] * table.printed, *[""] * (len(EFFECT) * bool(table.effects))]
+        )
+    for effect in table.effects:
+        name = [table.id, table.scale, effect.row, effect.label, "*", "all columns", ""]
+        known = {
+            "relative": "difference",
+            "base": effect.against,
+            "printed_unit": effect.unit,
+            "status": "ok",
+            "value": effect.interval.mean,
+            "n": len(effect.values),
+            "values": list(effect.values),
+        }
+        found = (effect.interval.low, effect.interval.high, effect.p, effect.corrected, effect.verdict)
+        fields = [_field(known.get(field)) for field in own]
+        writer.writerow([*name, *fields, *[""] * (len(more) - len(EFFECT)), *map(_field, found)])
     return out.getvalue()
 
 
