@@ -59,11 +59,38 @@ def features(run: Run) -> set[str]:
     return {f"{key} {json.dumps(value, sort_keys=True)}" for key, value in parts.items()}
 
 
-def chosen(known: Experiment) -> list[Run]:
-    """Return runs of the tables and figures that together cover what all of them do, few of them."""
+def parameters(src: Path) -> dict[str, list[str]]:
+    """Return the hyper-parameters of every algorithm as the code under ``src`` has them."""
+    code = "import json; from flatfed import algorithms as a; "
+    code += "print(json.dumps({name: list(a.load(name).parameters()) for name in a.names()}))"
+    environment = {**os.environ, "PYTHONPATH": str(src)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def as_then(description: dict[str, Any], had: dict[str, list[str]]) -> dict[str, Any] | None:
+    """Return ``description`` for code whose algorithms ``had`` these parameters; None where it sets one that is new.
+
+    A new parameter's default is what the code did that had no such parameter (:func:`flatfed.algorithms.today`).
+    """
+    update = description["update"]
+    declared = algorithms.load(update["name"]).parameters()
+    new = {key: value for key, value in update["params"].items() if key not in had.get(update["name"], [])}
+    if any(value != declared[key].default for key, value in new.items()):
+        return None
+    kept = {key: value for key, value in update["params"].items() if key not in new}
+    return {**description, "update": {**update, "params": kept}}
+
+
+def chosen(known: Experiment, had: dict[str, list[str]]) -> list[Run]:
+    """Return runs of the tables and figures that together cover what all of them do, few of them.
+
+    Those are left out that code whose algorithms ``had`` these parameters cannot train.
+    """
     every = {run.path: run for table in known.tables for run in known.table_runs("preview", table)}
     for name in known.figures:
         every |= known.figure("preview", name).runs
+    every = {path: run for path, run in every.items() if as_then(run.description, had)}
     wanted = {path: features(run) for path, run in every.items() if run.seed == 1}
     left, found = set().union(*wanted.values()), []
     while left:
@@ -91,10 +118,10 @@ def differing(was: Path, now: Path, folder: Path) -> tuple[int, list[str]]:
     """Return how many runs were trained by the code under ``was`` and ``now``, and those that differ."""
     from flatfed.data import partition, sources
 
-    known = experiment.load(ROOT)
+    known, had = experiment.load(ROOT), parameters(was)
     work = []
     own = known.run("preview", *HOME, "fedsmoo", 1)
-    every = [(run, {}) for run in chosen(known)] + [(own, change) for change in CHANGES]
+    every = [(run, {}) for run in chosen(known, had)] + [(own, change) for change in CHANGES]
     for place, (run, change) in enumerate(every):
         data, dealt = folder / run.dataset, folder / f"{place}.npz"
         if not data.exists():
@@ -113,7 +140,8 @@ def differing(was: Path, now: Path, folder: Path) -> tuple[int, list[str]]:
 
     def same(item: tuple[str, dict[str, Any], tuple[Path, Path], Path]) -> str:
         name, description, files, out = item
-        equal = trained(was, description, files, out / "was") == trained(now, description, files, out / "now")
+        then = trained(was, as_then(description, had), files, out / "was")
+        equal = then == trained(now, description, files, out / "now")
         print(f"{'same' if equal else 'DIFFERS':8} {name}", flush=True)
         return "" if equal else name
 
