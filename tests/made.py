@@ -1,6 +1,7 @@
 """Folders of runs for tests, as the trainer leaves them: the record is written by the code that writes records."""
 
 import json
+import math
 import shutil
 from dataclasses import fields, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from flatfed.runs.record import RunRecord
 from flatfed.runs.uncertainty import agreement
 from flatfed.runs.wanted import Digests
 from flatfed.specs import figure
-from flatfed.specs.cell import CellSpec, Sources
+from flatfed.specs.cell import Cell, CellSpec, Sources
 
 DIGEST = "0" * 64
 ROOT = Path(__file__).resolve().parents[1]
@@ -231,3 +232,29 @@ def so_far(folder, columns, *, description, **record):
     whole = {"description": description, "dataset_digest": DIGEST, "partition_digest": DIGEST, **about}
     records.write(path / records.RECORD_SO_FAR, RunRecord(**whole), (lines,))
     return str(path)
+
+
+def cell(values, paper=None, spread=None, note="", **changes):
+    """A cell of test accuracies by seed; ``paper`` as a fraction."""
+    there = [value for value in values if value is not None]
+    value = sum(there) / len(there) if len(there) == len(values) else None
+    own = (
+        math.sqrt(sum((v - value) ** 2 for v in there) / (len(there) - 1))
+        if value is not None and len(there) > 1
+        else None
+    )
+    found = {
+        "table": "t", "column": "c", "row": "r", "runs": [], "target": None, "reached": None,
+        "metric": "test_accuracy", "unit": "fraction", "printed_unit": "percent", "relative": None, "scale": "paper",
+        "status": "ok" if value is not None else "not_reached", "value": value, "values": values, "n": len(values),
+        "spread": own, "seeds": list(range(1, len(values) + 1)), "paper_value": paper, "paper_spread": spread,
+        "paper_decimals": None, "paper_note": note, "compare": "values",
+        "difference": None if value is None or paper is None else value - paper,
+    }  # fmt: skip
+    return Cell(**{**found, **changes})
+
+
+def rounds_cell(values, paper=None, note="", **changes):
+    """A cell of rounds to a target by seed, None where it was not reached."""
+    unit = {"metric": "rounds_to_target", "unit": "rounds", "printed_unit": "rounds"}
+    return cell(values, paper, note=note, **{**unit, **changes})

@@ -18,7 +18,7 @@ from flatfed.errors import DataError
 from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import CellSpec, Sources
 from flatfed.specs.table import ColumnSpec, TableSpec
-from flatfed.tables import blocks, cells, write
+from flatfed.tables import blocks, cells, headers, write
 from flatfed.tables.formats import latex, markdown
 
 
@@ -101,12 +101,12 @@ def test_a_part_too_wide_for_a_page_is_cut_between_metrics_and_only_there():
     """FedLESAM, Table 5: one split, six metrics at two targets each, are three blocks of four; six domains are one."""
     names = [(metric, how) for metric in ("rounds", "cost", "time") for how in (None, "ratio")]
     many = [ColumnSpec(id=str(how), metric=metric, headers=["C"]) for metric, how in names for _ in range(2)]
-    cut = [[column.metric for column in columns] for _, columns in blocks.split(many)]
+    cut = [[column.metric for column in columns] for _, columns in headers.split(many)]
     assert cut == [4 * ["rounds"], 4 * ["cost"], 4 * ["time"]]
     domains = [ColumnSpec(id="", metric="test_accuracy", headers=["DomainNet", str(n)]) for n in range(6)]
-    assert [len(columns) for _, columns in blocks.split(domains)] == [6]
+    assert [len(columns) for _, columns in headers.split(domains)] == [6]
     five = [ColumnSpec(id="", metric=str(number), headers=["C"]) for number in range(5)]
-    assert [len(columns) for _, columns in blocks.split(five)] == [5]
+    assert [len(columns) for _, columns in headers.split(five)] == [5]
 
 
 def test_notes_say_how_far_times_can_be_trusted(tmp_path):
@@ -280,7 +280,7 @@ def test_rounds_not_reached_are_shown_as_more_than_the_rounds(tmp_path, reached,
 
 def test_headers_merge_only_under_the_same_parent():
     columns = [ColumnSpec(id="", headers=headers) for headers in (["A", "x"], ["A", "y"], ["B", "y"], ["B"])]
-    rows = blocks.merge(columns)
+    rows = headers.merge(columns)
     assert [[(header.text, header.span) for header in row] for row in rows] == [
         [("A", 2), ("B", 2)],
         [("x", 1), ("y", 1), ("y", 1), ("", 1)],
@@ -289,13 +289,13 @@ def test_headers_merge_only_under_the_same_parent():
 
 def test_wide_parts_are_cut_at_the_first_header_level():
     columns = [ColumnSpec(id=f"{d}{i}", headers=[d, str(i)], part=p) for p in "UV" for d in "AB" for i in range(4)]
-    cut = blocks.split(columns)
+    cut = headers.split(columns)
     assert [(part, [column.id for column in few]) for part, few in cut[:2]] == [
         ("U", ["A0", "A1", "A2", "A3"]),
         ("U", ["B0", "B1", "B2", "B3"]),
     ]
     assert [part for part, _ in cut] == ["U", "U", "V", "V"]
-    assert len(blocks.split(columns[:3])) == 1
+    assert len(headers.split(columns[:3])) == 1
 
 
 def test_escaping_of_every_special_character():
@@ -321,18 +321,19 @@ def test_absent_keys_of_a_table_are_named(tmp_path):
 
 
 def test_best_and_second_are_marked(tmp_path):
-    """Three rows over three seeds, each half a point below the one above it in every seed."""
+    """Three rows over six seeds, each half a point below the one above it in every seed."""
     rows = [{"id": name, "label": name} for name in ("a", "b", "c")]
     for place, row in enumerate(rows):
-        values = [0.8 - 0.005 * place + wobble for wobble in (0.0, 0.03, 0.01)]
-        make_cell(tmp_path / "cells", "x", row["id"], values=values, value=sum(values) / 3, n=3, seeds=[1, 2, 3])
+        values = [0.8 - 0.005 * place + wobble for wobble in (0.0, 0.03, 0.01) * 2]
+        seeds = list(range(1, 7))
+        make_cell(tmp_path / "cells", "x", row["id"], values=values, value=sum(values) / 6, n=6, seeds=seeds)
     columns = [{"id": "x", "headers": ["X"], "part": None}]
     write.make(specify(tmp_path / "cells", rows=rows, columns=columns), tmp_path / "tables")
     made = {path.suffix[1:]: path.read_text() for path in (tmp_path / "tables").iterdir()}
     assert "**81.33 ± 0.12**" in made["md"] and "*80.83 ± 0.12* |" in made["md"] and "**80.83" not in made["md"]
     shown = dict(re.findall(r'<td class="ours ok (\w+)"[^>]*>([\d.]+)', made["html"]))
     assert shown == {"best": "81.33", "second": "80.83"}
-    assert 'title="seed 1: 80.00, seed 2: 83.00, seed 3: 81.00">81.33' in made["html"]
+    assert 'title="seed 1: 80.00, seed 2: 83.00, seed 3: 81.00, seed 4: 80.00' in made["html"]
     assert r" & \textbf{81.33 $\pm$ 0.12} & " in made["tex"] and r" & \underline{80.83 $\pm$ 0.12} & " in made["tex"]
     assert all("Bold: best" in made[kind] for kind in ("md", "html", "tex"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ def experiment():
 
 @pytest.fixture
 def write(tmp_path, monkeypatch, experiment):
-    """Return write(column, scale, {row: values}): cells of two seeds beside the printed numbers."""
+    """Return write(column, scale, {row: values}): cells of so many seeds beside the printed numbers."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.yaml").write_text(
         "scale: paper\ntables:\n  - {table: fedsmoo2023_T1, columns: [" + ", ".join(UPPER) + "]}\nfigures: []\n"
@@ -31,13 +32,14 @@ def write(tmp_path, monkeypatch, experiment):
     def write_column(column: str, scale: str, values: dict[str, list[float]]) -> None:
         for row, each in values.items():
             cell = experiment.cell(scale, "fedsmoo2023_T1", column, row)
-            value, paper = sum(each) / 2, cell.spec.paper
+            value, paper = sum(each) / len(each), cell.spec.paper
             content = {
                 **{key: getattr(cell.spec, key) for key in ("table", "column", "row", "scale", "metric", "target")},
                 "unit": "fraction", "printed_unit": "percent", "relative": None, "base": None, "compare": "values",
-                "status": "ok", "value": value, "spread": abs(each[0] - each[1]) / 2**0.5, "n": 2, "values": each,
-                "seeds": [1, 2], "paper_value": paper.value / 100, "paper_spread": paper.spread / 100,
-                "paper_decimals": None, "runs": [], "paper_note": paper.note, "reached": None, "rounds": 800,
+                "status": "ok", "value": value, "spread": statistics.stdev(each), "n": len(each), "values": each,
+                "seeds": list(range(1, len(each) + 1)), "paper_value": paper.value / 100,
+                "paper_spread": paper.spread / 100, "paper_decimals": None, "runs": [], "paper_note": paper.note,
+                "reached": None, "rounds": 800,
                 "difference": round(value - paper.value / 100, 10) if scale == "paper" else None,
             }  # fmt: skip
             Path(cell.path).parent.mkdir(parents=True, exist_ok=True)
@@ -47,9 +49,10 @@ def write(tmp_path, monkeypatch, experiment):
 
 
 #: The paper's Dirichlet 0.6 column (79.52, 77.08, 81.81, 82.97, 83.22, 80.10, 84.13, 84.55), each within half a point,
-#: seeds a tenth apart and alike for all rows.
+#: twelve seeds a tenth apart and alike for all rows.
+WOBBLE = [0.003, 0.004] * 6
 CLOSE = {
-    row: [number + 0.003, number + 0.004]
+    row: [number + each for each in WOBBLE]
     for row, number in zip(
         ("fedavg", "fedadam", "scaffold", "fedcm", "feddyn", "fedsam", "mofedsam", "fedsmoo"),
         (0.7952, 0.7708, 0.8181, 0.8297, 0.8322, 0.8010, 0.8413, 0.8455),
@@ -67,28 +70,28 @@ def test_a_column_that_agrees_and_one_that_is_missing(write, capsys):
     assert verify() == 0
     said = capsys.readouterr().out
     assert "fedsmoo2023_T1, paper scale: 8 of 8 cells agree, 0 differ, 8 missing" in said
-    assert (
-        f"  {UPPER[0]}: 8 of 8 agree; rank correlation 1.00; 27 of 27 claims held (chance gives 13.5; 27 clearly)"
-        in said
-    )
+    assert f"  {UPPER[0]}: 8 of 8 agree; rank correlation 1.00\n" in said
+    assert "order: mean rank correlation 1.00; 27 of 27 claims held (chance gives 13.5; 27 clearly)" in said
     assert "missing  fedavg, fedadam, scaffold, fedcm, feddyn, fedsam, mofedsam, fedsmoo: its cell has not" in said
     assert verify("--strict") == 1, "a missing cell does not stand"
 
 
 def test_a_cell_that_differs_and_a_claim_that_is_reversed(write, capsys):
-    """FedSMOO two points low: below FedDyn and MoFedSAM in both seeds, by the same in each, so clearly."""
-    values = {**CLOSE, "fedsmoo": [0.8255 + 0.003, 0.8255 + 0.004]}
+    """FedSMOO two points low in one of two columns: in the mean of both below MoFedSAM, by the same in every seed."""
+    values = {**CLOSE, "fedsmoo": [0.8255 + each for each in WOBBLE]}
     for column in UPPER:
         write(column, "paper", CLOSE)
     write(UPPER[0], "paper", values)
     assert verify("--json", "out.json") == 0
     said = capsys.readouterr().out
-    line = "differs  fedsmoo: ours 82.90 ± 0.07 (n = 2), paper 84.55 ± 0.14: −1.65, allowed 1.00"
+    line = "differs  fedsmoo: ours 82.90 ± 0.05 (n = 12), paper 84.55 ± 0.14: −1.65, allowed 1.00"
     assert line in said
-    assert "reversed clearly fedsmoo > mofedsam" in said and "reversed clearly fedsmoo > fedcm" in said
+    assert "reversed clearly fedsmoo > mofedsam (2 columns, p = " in said and "fedsmoo > feddyn" not in said
     (written,) = json.loads(Path("out.json").read_text())
     assert written["columns"][0]["agree"] == 7 and not written["stands"]
-    assert {"better": "fedsmoo", "worse": "feddyn", "outcome": "reversed clearly"} in written["columns"][0]["claims"]
+    (turned,) = [one for one in written["claims"] if one["outcome"] == "reversed clearly"]
+    assert (turned["better"], turned["worse"], turned["columns"]) == ("fedsmoo", "mofedsam", 2)
+    assert turned["lead"] == pytest.approx((0.8255 - 0.8413 + 0.8455 - 0.8413) / 2) and turned["p"] < 0.05
     assert verify("--strict", "--point", "2") == 1, "two points allow the value, not the order"
 
 

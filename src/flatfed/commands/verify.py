@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Iterator
 
 from flatfed.commands import arguments, configuration, kinds
 from flatfed.experiment import selection
 from flatfed.files import write_json
-from flatfed.tables import verification
+from flatfed.tables import claims, verification
 from flatfed.tables.verification import ColumnResult, TableResult
 
 #: Exit status where --strict finds a table that does not stand.
@@ -22,8 +21,9 @@ Reads the cells that `snakemake` has made and says, column by column:
             number in place of the point; declared costs and facts: exactly)
   differs   it does not; missing: a run or cell is not there
   claims    a printed number ahead of another by more than their printed spreads is a claim that one row
-            beats the other. Held: ours is ahead too, seed against seed; clearly: the 95 % interval of the
-            paired differences excludes zero (it takes two seeds at least)
+            beats the other. Held: ours is ahead too, in the mean over all columns that print it; clearly:
+            by the exact sign-flip test over seeds, corrected for all claims of the table (Holm), no chance
+            (with few seeds nothing is: it takes six for a single claim, fourteen for two hundred)
   order     Spearman's rank correlation of the rows, ours against the paper's
 At preview scale, and where a table's set-up is not the paper's, the order alone is compared."""
 EXAMPLE = "python -m flatfed verify fedsmoo2023_T1 --scale paper --strict"
@@ -81,7 +81,7 @@ def lines(result: TableResult, all_claims: bool) -> Iterator[str]:
     counts = {state: result.count(state) for state in ("agrees", "differs", "missing")}
     compared = counts["agrees"] + counts["differs"]
     values = f"{counts['agrees']} of {compared} cells agree, {counts['differs']} differ"
-    ordered = any(column.correlation is not None or column.claims for column in result.columns)
+    ordered = bool(result.claims) or any(column.correlation is not None for column in result.columns)
     if not compared and counts["missing"] < result.printed:
         order = ", the order of the rows is" if ordered else ""
         values = f"values are not compared (not the paper's set-up){order}"
@@ -95,14 +95,14 @@ def lines(result: TableResult, all_claims: bool) -> Iterator[str]:
         for cell in column.cells:
             if cell.state == "differs":
                 yield f"    differs  {cell.row}: ours {cell.ours}, paper {cell.paper}: {cell.why}"
-        for claim in column.claims:
-            if all_claims or claim.outcome in ("not held", "reversed clearly"):
-                yield f"    {claim.outcome:16} {claim.better} > {claim.worse}"
-    correlation, outcomes = result.correlation(), result.outcomes()
-    if correlation is None and not outcomes:
+    correlation = result.correlation()
+    if correlation is None and not result.claims:
         return
     mean = "no rank correlation" if correlation is None else f"mean rank correlation {correlation:.2f}"
-    yield f"  order: {mean}; {_claims(outcomes)}"
+    yield f"  order: {mean}; {claims.counted(result.claims)}"
+    for claim in result.claims:
+        if all_claims or claim.outcome in ("not held", "reversed clearly"):
+            yield f"    {claim.outcome:16} {claim.better} > {claim.worse}{_details(claim)}"
 
 
 def _column(column: ColumnResult) -> str:
@@ -110,15 +110,10 @@ def _column(column: ColumnResult) -> str:
     parts = [f"{column.count('agrees')} of {compared} agree"] if compared else []
     if column.correlation is not None:
         parts.append(f"rank correlation {column.correlation:.2f}")
-    parts.append(_claims(Counter(claim.outcome for claim in column.claims)))
-    return "; ".join(parts)
+    return "; ".join(parts) or "nothing to compare"
 
 
-def _claims(outcomes: Counter[str]) -> str:
-    """Return how many printed claims "A beats B" hold, beside how many would if the rows were ordered by chance."""
-    tested = outcomes.total() - outcomes["untested"]
-    if not tested:
-        return f"none of {outcomes.total()} claims tested" if outcomes.total() else "no claims"
-    held, clear, reversed_ = outcomes["held"], outcomes["held clearly"], outcomes["reversed clearly"]
-    text = f"{held + clear} of {tested} claims held (chance gives {tested / 2:g}; {clear} clearly)"
-    return text + (f", {reversed_} clearly reversed" if reversed_ else "")
+def _details(claim: claims.Answer) -> str:
+    """Return in how many columns a claim is printed, and its p, where there is one."""
+    of = f"{claim.columns} column{'s' * (claim.columns > 1)}"
+    return f" ({of}{'' if claim.p is None else f', p = {claim.p:.2g}'})"

@@ -51,7 +51,7 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
         notes=notes(experiment, scale, found, chosen),
         flags=experiment.errata.flags(found.reference) if found.reference else {},
         against={
-            row.id: found.row(row.settings["against"]).label
+            row.id: experiment.catalog.algorithms[row.settings["against"]]["label"]
             for row in found.entries.values()
             if document.get("kind") == "effects"
         },

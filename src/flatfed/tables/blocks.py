@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 from flatfed.errors import DataError
@@ -17,13 +16,10 @@ from flatfed.papers.units import as_printed, each_seed, signed, written
 from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import ColumnSpec, RowSpec, TableSpec
-from flatfed.tables import compare, effects
+from flatfed.tables import claims, compare, effects
+from flatfed.tables.headers import Header, merge, split
 from flatfed.tables.notes import WARNED, beside, by_column, flags, gather, marked, warned, warnings
 from flatfed.tables.trained_on import as_read
-
-#: A block with more columns than this is cut at the paper's first header level: three numbers a column fill
-#: a page. What is then still wider than the second is cut between metrics.
-COLUMNS_ACROSS, MOST_ACROSS = 4, 5
 
 
 @dataclass(frozen=True)
@@ -46,14 +42,6 @@ class Entry:
     warned: bool = False
     seeds: str = ""
     runs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Header:
-    """A merged header: its text and how many of the paper's columns it spans."""
-
-    text: str
-    span: int
 
 
 @dataclass(frozen=True)
@@ -128,6 +116,9 @@ def read(spec: TableSpec) -> Table:
     scale = "Preview scale" + ", not the paper's data" * printed + ": " if spec.scale == "preview" else ""
     theirs = "In the paper: " if scale and printed else ""
     pooled = effects.pooled(spec, cells) if spec.against else []
+    columns = by_column(spec, list(cells.values()))
+    marks = [{} for _ in columns] if spec.against else claims.marks(columns)
+    ranks = {column.id: of_column for column, of_column in zip(spec.columns, marks, strict=True)}
     return Table(
         id=spec.table,
         scale=spec.scale,
@@ -137,15 +128,25 @@ def read(spec: TableSpec) -> Table:
         row_header=spec.row_header,
         blocks=(
             *(
-                _block(part and theirs + part, columns, spec.rows, cells, usual, differences, printed, spec.against)
-                for part, columns in split(spec.columns)
+                _block(
+                    part and theirs + part,
+                    few,
+                    spec.rows,
+                    cells,
+                    usual,
+                    differences,
+                    printed,
+                    ranks,
+                    bool(spec.against),
+                )
+                for part, few in split(spec.columns)
             ),
             *([_over_all(spec, pooled)] if spec.against else []),
         ),
         notes=tuple(gather(spec, list(cells.values()), counts, usual, differences, pooled)),
         marked=(
             *beside(list(cells.values())),
-            *(marked(by_column(spec, list(cells.values()))) if not spec.against else []),
+            *([] if spec.against else marked(columns, any(marks))),
         ),
         warnings=tuple(warnings(spec, cells)),
         counts={"cells": len(cells), **counts},
@@ -169,43 +170,6 @@ def cell_of(spec: TableSpec, column: str, row: str) -> Cell | None:
     return cell
 
 
-def split(columns: list[ColumnSpec]) -> list[tuple[str | None, list[ColumnSpec]]]:
-    """Cut columns into blocks: by part; where one is too wide for a page, at the first header level and by metric."""
-    blocks: list[tuple[str | None, list[ColumnSpec]]] = []
-    for part, group in groupby(columns, key=lambda column: column.part):
-        wide = list(group)
-        if len(wide) <= COLUMNS_ACROSS:
-            blocks.append((part, wide))
-        else:
-            for _, few in groupby(wide, key=lambda column: column.headers[:1]):
-                blocks += [(part, near) for near in _by_metric(list(few))]
-    return blocks
-
-
-def _by_metric(columns: list[ColumnSpec]) -> list[list[ColumnSpec]]:
-    """Cut columns under one header, where there are too many, between metrics; those of one metric stay together."""
-    if len(columns) <= MOST_ACROSS:
-        return [columns]
-    blocks: list[list[ColumnSpec]] = [[]]
-    for _, group in groupby(columns, key=lambda column: column.metric):
-        few = list(group)
-        if blocks[-1] and len(blocks[-1]) + len(few) > COLUMNS_ACROSS:
-            blocks.append([])
-        blocks[-1] += few
-    return blocks
-
-
-def merge(columns: list[ColumnSpec]) -> tuple[tuple[Header, ...], ...]:
-    """Return the header rows of columns: equal neighbours become one where all levels above agree too."""
-    depth = max(len(column.headers) for column in columns)
-    levels = [[*column.headers, *[""] * (depth - len(column.headers))] for column in columns]
-    rows = []
-    for level in range(depth):
-        groups = [list(group) for _, group in groupby(levels, key=lambda names: names[: level + 1])]
-        rows.append(tuple(Header(group[0][level], len(group)) for group in groups))
-    return tuple(rows)
-
-
 def _over_all(spec: TableSpec, pooled: list[effects.Effect]) -> Block:
     """Set what choices come to over all columns: the difference with its interval, p, p corrected, and the verdict."""
     texts = {effect.row: effect.texts for effect in pooled}
@@ -224,9 +188,9 @@ def _over_all(spec: TableSpec, pooled: list[effects.Effect]) -> Block:
     )
 
 
-def _block(part, columns, rows, cells, usual, differences, printed, against) -> Block:
-    """Set one block."""
-    under, ranks = [], {}
+def _block(part, columns, rows, cells, usual, differences, printed, ranks, interval) -> Block:
+    """Set one block; ``ranks`` are the marks of its columns' rows, by the columns' ids."""
+    under = []
     for column in columns:
         of_column = {row.id: cells[column.id, row.id] for row in rows}
         ours, paper = targets(column, list(of_column.values()))
@@ -236,13 +200,11 @@ def _block(part, columns, rows, cells, usual, differences, printed, against) -> 
         else:
             names = [", ".join(filter(None, [ours.strip(), f"n = {usual}" if seeded else ""]))]
         under.append((*names, "diff.") if differences else tuple(names))
-        ranks[column.id] = {} if against else compare.marks(of_column)
     body = tuple(
         (
             row.label,
             tuple(
-                entry(cells[column.id, row.id], usual, ranks[column.id].get(row.id, ""), bool(against))
-                for column in columns
+                entry(cells[column.id, row.id], usual, ranks[column.id].get(row.id, ""), interval) for column in columns
             ),
         )
         for row in rows

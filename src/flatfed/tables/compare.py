@@ -1,8 +1,4 @@
-"""Ours against the paper's, and rows against each other: agreement, ordering, paired intervals.
-
-Numbers of one row are paired with another's seed by seed: all algorithms of a seed see the same clients and batches, so
-that the difference is known better than either number.
-"""
+"""Ours against the paper's: agreement, the order of rows, and the interval of a paired difference."""
 
 from __future__ import annotations
 
@@ -16,9 +12,6 @@ from flatfed.specs.cell import Cell
 
 #: Tolerances of ``agreement``: by default a percentage point for fractions; a tenth of the printed number for the rest.
 POINT, PART = 0.01, 0.1
-
-#: What a published claim comes to here, best first.
-OUTCOMES = ("held clearly", "held", "not held", "reversed clearly", "untested")
 
 
 @dataclass(frozen=True)
@@ -76,28 +69,6 @@ def timed(cell: Cell) -> bool:
     return METRICS[cell.metric].source == "timing"
 
 
-def marks(cells: Mapping[str, Cell | None]) -> dict[str, str]:
-    """Return {row: "best"}, and "second", of one column's cells by row.
-
-    A mark says that the row's lead over the next one is no chance of the seeds: the paired interval excludes zero. The
-    second is marked only where the best is. Seconds are never marked: see :func:`timed`.
-    """
-    ranked = {row: cell for row, cell in cells.items() if cell and cell.status == "ok" and cell.n}
-    if not one_quantity(ranked) or any(timed(cell) for cell in ranked.values()):
-        return {}
-    if higher(next(iter(ranked.values()))) is None:
-        return {}
-    sign = 1 if higher(next(iter(ranked.values()))) else -1
-    order = sorted(ranked, key=lambda row: -sign * ranked[row].value)
-    found: dict[str, str] = {}
-    for mark, row, following in zip(("best", "second"), order, order[1:], strict=False):
-        a, b = ranked[row], ranked[following]
-        if a.seeds != b.seeds or not paired(a.values, b.values).excludes_zero:
-            break
-        found[row] = mark
-    return found
-
-
 def tolerance(cell: Cell, point: float) -> float:
     """Return how far ours may be from the paper's: max(``point``, 2 sqrt(s_ours^2 / n + s_paper^2)), stored units.
 
@@ -150,7 +121,7 @@ def rank_correlation(cells: Mapping[str, Cell | None]) -> float | None:
     """
     if not one_printed(cells) or all(cell is None or higher(cell) is None for cell in cells.values()):
         return None
-    pairs = [(_place(cell), _printed_place(cell)) for cell in cells.values() if cell]
+    pairs = [(_place(cell), printed_place(cell)) for cell in cells.values() if cell]
     pairs = [pair for pair in pairs if None not in pair]
     if len(pairs) < 3:
         return None
@@ -167,55 +138,6 @@ def _place(cell: Cell) -> float | None:
     return math.inf if cell.status == "not_reached" else cell.value
 
 
-def _printed_place(cell: Cell) -> float | None:
+def printed_place(cell: Cell) -> float | None:
+    """Return the printed number, infinity for a target not reached, None where nothing is printed."""
     return math.inf if not_reached(cell) else cell.paper_value
-
-
-def claims(cells: Mapping[str, Cell | None]) -> list[tuple[str, str]]:
-    """Return the published claims (A, B), "A beats B", of one column: printed numbers apart by more than their spreads.
-
-    A spread over clients says nothing about a mean and counts as none; where a number is printed without one, any
-    printed difference is a claim.
-    """
-    known = {row: cell for row, cell in cells.items() if cell and _printed_place(cell) is not None}
-    found = []
-    if not one_printed(cells):
-        return found
-    for a, first in known.items():
-        for b, second in known.items():
-            direction = higher(first)
-            if a == b or direction is None:
-                continue
-            x, y = _printed_place(first), _printed_place(second)
-            lead = 0.0 if x == y else (x - y) * (1 if direction else -1)
-            if lead > _own_spread(first) + _own_spread(second) + 1e-12:
-                found.append((a, b))
-    return found
-
-
-def _own_spread(cell: Cell) -> float:
-    return 0.0 if over_clients(cell) else cell.paper_spread or 0.0
-
-
-def outcome(a: Cell | None, b: Cell | None) -> str:
-    """Return what the claim "a beats b" comes to here, paired over seeds: one of ``OUTCOMES``.
-
-    "clearly": the paired interval excludes zero, but never that of seconds (:func:`timed`); a target reached by every
-    seed of one row and by none of the other's counts too.
-    """
-    if not a or not b or not {a.status, b.status} <= {"ok", "not_reached"}:
-        return "untested"
-    if len(a.values) != len(b.values) or a.seeds != b.seeds:
-        return "untested"
-    sign = 1 if higher(a) else -1
-    if a.status == b.status == "ok":
-        gap = paired(a.values, b.values)
-        lead, clear = sign * gap.mean, (gap.excludes_zero and not timed(a)) or a.n is None
-    else:
-        lead = sum(v is not None for v in a.values) - sum(v is not None for v in b.values)
-        clear = abs(lead) == len(a.values) > 1
-        if lead == 0:
-            return "untested"
-    if lead > 0:
-        return "held clearly" if clear else "held"
-    return "reversed clearly" if clear and lead < 0 else "not held"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from flatfed.papers import significance
 from flatfed.papers.units import signed
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import TableSpec
+from flatfed.tables.claims import means
 from flatfed.tables.compare import Interval, paired
 
 #: What is said of a choice, by what its difference comes to.
@@ -72,11 +72,6 @@ def pooled(spec: TableSpec, cells: Mapping[tuple[str, str], Cell | None]) -> lis
         for row in spec.rows
         if row.id in values
     ]
-
-
-def means(columns: Sequence[Sequence[float]]) -> list[float]:
-    """Return the mean over ``columns`` of the values of each seed."""
-    return [statistics.fmean(of_seed) for of_seed in zip(*columns, strict=True)]
 
 
 def mean(differences: Sequence[float]) -> Interval:

@@ -11,7 +11,7 @@ from flatfed.papers.reference import FLAG
 from flatfed.papers.units import UNITS
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import TableSpec
-from flatfed.tables import compare, effects
+from flatfed.tables import claims, compare, effects
 
 #: Stands behind another tool's estimate that is further from ours than their errors allow.
 WARNED = "⚠"
@@ -157,13 +157,24 @@ def timed(cells: list[Cell]) -> list[str]:
     return notes
 
 
-def marked(columns: list[dict[str, Cell | None]]) -> list[str]:
-    """Explain the marks of best and second where there are any; ``columns`` hold the cells by row."""
-    if any(compare.marks(column) for column in columns):
-        text = "Bold: best of its column; underlined or italic: second. Marked only where the lead over the next row, "
-        return [text + "paired seed by seed, has a 95 % interval (Student) that excludes zero."]
+def marked(columns: list[dict[str, Cell | None]], are_there: bool) -> list[str]:
+    """Explain the marks of best and second where there are any, else why there are none; ``columns`` by row."""
+    level = f"{100 * significance.LEVEL:g} %"
+    if few := claims.too_few_seeds(columns):
+        return [
+            f"No best row is marked: with {few} seed{'s' * (few > 1)} nothing in this table can be significant at "
+            f"{level}; that takes {significance.least_seeds()} (exact sign flips, paired by seed)."
+        ]
+    if are_there:
+        return [
+            "Bold: best of its column; underlined or italic: second. Marked only where the lead over the next row is "
+            f"no chance of the seeds: exact sign flips, paired by seed, corrected for all columns (Holm), {level}."
+        ]
     if any(cell and cell.n and cell.n > 1 for column in columns for cell in column.values()):
-        return ["No best row is marked: no lead has a 95 % interval, paired over seeds, that excludes zero."]
+        return [
+            "No best row is marked: no lead over the next one can be told from chance at "
+            f"{level} (exact sign flips, paired by seed, corrected for all columns)."
+        ]
     return []
 
 
@@ -235,13 +246,12 @@ def compared(columns: list[dict[str, Cell | None]]) -> list[str]:
     total = found.count("agrees") + found.count("differs")
     if total:
         said.append(f"{found.count('agrees')} of {total} cells agree with the paper's within the tolerance")
-    outcomes = [compare.outcome(column[a], column[b]) for column in columns for a, b in compare.claims(column)]
-    tested = [one for one in outcomes if one != "untested"]
+    tested = [answer.outcome for answer in claims.answers(columns) if answer.outcome != "untested"]
     if tested and any(cell and cell.scale == "paper" for cell in cells):
         held = sum(one.startswith("held") for one in tested)
-        chance = f"{len(tested) / 2:g}"
-        claims = "printed claims that one row beats another hold"
-        said.append(f"{held} of {len(tested)} {claims}, where chance gives {chance}")
+        clear = tested.count("held clearly")
+        words = "printed claims that one row beats another hold over the columns that print them"
+        said.append(f"{held} of {len(tested)} {words}, where chance gives {len(tested) / 2:g}; {clear} of them clearly")
     return [f"{'; '.join(said)} (flatfed verify)."] if said else []
 
 

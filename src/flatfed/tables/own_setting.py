@@ -23,7 +23,7 @@ from flatfed.runs import identity
 from flatfed.runs.places import RunIds, without_label
 from flatfed.runs.record import RunRecord
 from flatfed.specs.cell import Cell, CellSpec
-from flatfed.tables import compare
+from flatfed.tables import claims, compare
 
 #: Keys of a description in which a run may differ from the one that a cell asks for.
 FREE = ("protocol", "precision")
@@ -259,7 +259,7 @@ class Order:
 def order(found: list[Outcome]) -> Order:
     """Return how the printed order of rows comes out, in each column of each table, among runs of one precision.
 
-    The pairs are :func:`flatfed.tables.compare.claims`; what several tables print of the same two runs counts once. One
+    The pairs are :func:`flatfed.tables.claims.claimed`; what several tables print of the same two runs counts once. One
     can be told where both have the same seeds and the bounds of their means do not meet.
     """
     columns: dict[tuple[str, str, str], dict[str, Outcome]] = {}
@@ -268,7 +268,7 @@ def order(found: list[Outcome]) -> Order:
         columns.setdefault(place, {})[outcome.cell.row] = outcome
     pairs: dict[tuple[Any, ...], tuple[Outcome, Outcome]] = {}
     for rows in columns.values():
-        for ahead, behind in compare.claims({row: outcome.cell for row, outcome in rows.items()}):
+        for ahead, behind in claims.claimed({row: outcome.cell for row, outcome in rows.items()}):
             pairs[rows[ahead].quantity, rows[behind].quantity] = rows[ahead], rows[behind]
     held = told = 0
     for ahead, behind in pairs.values():

@@ -41,8 +41,8 @@ class SmallerSetting:
         total, held, reversed_ = self.outcomes.total(), self.outcomes["held clearly"], self.outcomes["reversed clearly"]
         untold = total - self.outcomes["untested"] - held - reversed_
         return (
-            f"Of {_many(total, 'printed pair')} of rows of which one is ahead, {held} stand clearly here (the paired "
-            f"95 % interval excludes zero), {reversed_} are clearly reversed, and {untold} cannot be told."
+            f"Of {_many(total, 'printed pair')} of rows of which one is ahead, {held} stand clearly here (exact sign "
+            f"flips over seeds, corrected for all pairs), {reversed_} are clearly reversed, {untold} cannot be told."
         )
 
 

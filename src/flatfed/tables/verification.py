@@ -12,6 +12,7 @@ from flatfed.specs.cell import Cell
 from flatfed.specs.table import TableSpec
 from flatfed.tables import compare
 from flatfed.tables.blocks import cell_of
+from flatfed.tables.claims import Answer, answers
 
 
 @dataclass(frozen=True)
@@ -26,15 +27,6 @@ class CellResult:
 
 
 @dataclass(frozen=True)
-class ClaimResult:
-    """A published claim "``better`` beats ``worse``" and what it comes to here, one of ``compare.OUTCOMES``."""
-
-    better: str
-    worse: str
-    outcome: str
-
-
-@dataclass(frozen=True)
 class ColumnResult:
     """One column: how many of its printed numbers agree, the cells that do not, the order of its rows."""
 
@@ -42,7 +34,6 @@ class ColumnResult:
     agree: int
     cells: tuple[CellResult, ...]
     correlation: float | None
-    claims: tuple[ClaimResult, ...]
 
     def count(self, state: str) -> int:
         """Return how many cells are in ``state``: agrees, differs or missing."""
@@ -51,12 +42,16 @@ class ColumnResult:
 
 @dataclass(frozen=True)
 class TableResult:
-    """All columns of a table at one scale; ``printed`` is how many of its numbers the paper prints."""
+    """All columns of a table at one scale; ``printed`` is how many of its numbers the paper prints.
+
+    ``claims`` are the printed ones that a row beats another, each over all columns that print it.
+    """
 
     table: str
     scale: str
     printed: int
     columns: tuple[ColumnResult, ...]
+    claims: tuple[Answer, ...]
 
     def count(self, state: str) -> int:
         """Return how many cells are in ``state``, as :meth:`ColumnResult.count`."""
@@ -64,7 +59,7 @@ class TableResult:
 
     def outcomes(self) -> Counter[str]:
         """Return how many claims came to what."""
-        return Counter(claim.outcome for column in self.columns for claim in column.claims)
+        return Counter(claim.outcome for claim in self.claims)
 
     def correlation(self) -> float | None:
         """Return the mean over the columns of the rank correlation, None where no column has one."""
@@ -89,20 +84,12 @@ def table(spec: TableSpec, printed: set[tuple[str, str]], point: float = compare
 
     :raises DataError: a cell is damaged or of another scale.
     """
-    return TableResult(
-        spec.table,
-        spec.scale,
-        len(printed),
-        tuple(
-            _column(
-                column.id,
-                {row.id: cell_of(spec, column.id, row.id) for row in spec.rows},
-                {row.id for row in spec.rows if (column.id, row.id) in printed},
-                point,
-            )
-            for column in spec.columns
-        ),
+    cells = {column.id: {row.id: cell_of(spec, column.id, row.id) for row in spec.rows} for column in spec.columns}
+    columns = tuple(
+        _column(name, of_column, {row for row in of_column if (name, row) in printed}, point)
+        for name, of_column in cells.items()
     )
+    return TableResult(spec.table, spec.scale, len(printed), columns, tuple(answers(list(cells.values()))))
 
 
 def _column(name: str, cells: dict[str, Cell | None], printed: set[str], point: float) -> ColumnResult:
@@ -115,10 +102,6 @@ def _column(name: str, cells: dict[str, Cell | None], printed: set[str], point: 
             _cell(row, cells[row], state, point) for row, state in states.items() if state in ("differs", "missing")
         ),
         correlation=compare.rank_correlation(cells),
-        claims=tuple(
-            ClaimResult(better, worse, compare.outcome(cells[better], cells[worse]))
-            for better, worse in compare.claims(cells)
-        ),
     )
 
 

@@ -1,0 +1,201 @@
+"""Rows against each other: what a paper claims, and what the seeds of a whole table can tell from chance.
+
+A table asks many questions, so that each answer is corrected for all of them: one false claim in a table is as rare as
+in a single test (:mod:`flatfed.papers.significance`).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from flatfed.papers.metrics import METRICS
+from flatfed.papers.significance import LEVEL, holm, least_seeds, sign_flip
+from flatfed.specs.cell import Cell
+from flatfed.tables import compare
+
+#: The cells of a column by row, None where one has not been made.
+ByRow = Mapping[str, Cell | None]
+
+#: What a published claim comes to here, best first.
+OUTCOMES = ("held clearly", "held", "not held", "reversed clearly", "untested")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the published claim "``better`` beats ``worse``" comes to, over all its ``columns``: one of ``OUTCOMES``.
+
+    ``lead`` is the mean lead of ``better`` over columns and seeds, in the unit in which cells store, positive where it
+    is ahead; None where targets were not reached, so that only the order is known. ``p`` is of the exact sign flips of
+    each seed's mean lead, corrected for all claims of the table; None where seeds cannot tell.
+    """
+
+    better: str
+    worse: str
+    outcome: str
+    columns: int
+    lead: float | None = None
+    p: float | None = None
+
+
+def answers(columns: Sequence[ByRow]) -> list[Answer]:
+    """Return what the claims of a table come to, each pair of rows once: pooled over the columns that print it."""
+    printed: dict[tuple[str, ...], list[tuple[Cell | None, Cell | None]]] = {}
+    for column in columns:
+        for better, worse in claimed(column):
+            cell = column[better]
+            quantity = METRICS[cell.metric].printed_as, cell.relative or ""
+            printed.setdefault((better, worse, *quantity), []).append((column[better], column[worse]))
+    leads = {pair: Leads.of(cells) for pair, cells in printed.items()}
+    ps = {pair: of_pair.p for pair, of_pair in leads.items() if of_pair.p is not None}
+    corrected = dict(zip(ps, holm(list(ps.values())), strict=True))
+    return [_answer(*pair[:2], len(printed[pair]), leads[pair], corrected.get(pair)) for pair in printed]
+
+
+def claimed(cells: ByRow) -> list[tuple[str, str]]:
+    """Return the published claims (A, B), "A beats B", of one column: printed numbers apart by more than their spreads.
+
+    A spread over clients says nothing about a mean and counts as none; where a number is printed without one, any
+    printed difference is a claim.
+    """
+    known = {row: cell for row, cell in cells.items() if cell and compare.printed_place(cell) is not None}
+    found = []
+    if not compare.one_printed(cells):
+        return found
+    for a, first in known.items():
+        for b, second in known.items():
+            direction = compare.higher(first)
+            if a == b or direction is None:
+                continue
+            x, y = compare.printed_place(first), compare.printed_place(second)
+            lead = 0.0 if x == y else (x - y) * (1 if direction else -1)
+            if lead > _own_spread(first) + _own_spread(second) + 1e-12:
+                found.append((a, b))
+    return found
+
+
+def marks(columns: Sequence[ByRow]) -> list[dict[str, str]]:
+    """Return for each column {row: "best"}, and "second", of its cells by row.
+
+    A mark says that the row's lead over the next one is no chance of the seeds, corrected for all columns. The second
+    is marked only where the best is. Seconds are never marked: see :func:`flatfed.tables.compare.timed`.
+    """
+    orders = [_order(column) for column in columns]
+    found: list[dict[str, str]] = [{} for _ in columns]
+    for place, mark in enumerate(("best", "second")):
+        ps = {}
+        for number, (column, order) in enumerate(zip(columns, orders, strict=True)):
+            if len(order) < place + 2 or len(found[number]) < place:
+                continue
+            ahead, behind = column[order[place]], column[order[place + 1]]
+            if ahead.seeds == behind.seeds and len(ahead.values) >= least_seeds():
+                ps[number] = float(sign_flip([a - b for a, b in zip(ahead.values, behind.values, strict=True)]))
+        for number, p in zip(ps, holm(list(ps.values())), strict=True):
+            if p <= LEVEL:
+                found[number][orders[number][place]] = mark
+    return found
+
+
+def too_few_seeds(columns: Sequence[ByRow]) -> int | None:
+    """Return the largest number of seeds of rows that could be ordered, where it is too small for any test."""
+    seeds = [column[row].n for column in columns for row in _order(column)]
+    return max(seeds) if seeds and max(seeds) < least_seeds() else None
+
+
+def _order(cells: ByRow) -> list[str]:
+    """Return the rows that have a number of seeds, best first; none where there is no better."""
+    ranked = {row: cell for row, cell in cells.items() if cell and cell.status == "ok" and cell.n}
+    if not compare.one_quantity(ranked) or any(compare.timed(cell) for cell in ranked.values()):
+        return []
+    direction = compare.higher(next(iter(ranked.values())))
+    if direction is None:
+        return []
+    return sorted(ranked, key=lambda row: ranked[row].value, reverse=direction)
+
+
+@dataclass(frozen=True)
+class Leads:
+    """How far one row is ahead of another: of each ``columns`` that can be compared, seed by seed.
+
+    Where a target was not reached in any of them, only the order is known, and all are +1, 0 or -1: not ``whole``.
+    ``exact``: declared facts, which no seed has a part in. ``seeds``: whether seeds can tell a lead from chance: not of
+    facts, nor of a clock that was read once.
+    """
+
+    columns: list[list[float]]
+    whole: bool
+    exact: bool
+    seeds: bool
+
+    @classmethod
+    def of(cls, cells: Sequence[tuple[Cell | None, Cell | None]]) -> Leads:
+        """Return the leads of the first cell of each pair over the second."""
+        usable = [(a, b) for a, b in cells if _comparable(a, b)]
+        usable = [(a, b) for a, b in usable if a.seeds == usable[0][0].seeds]
+        whole = all(None not in (*a.values, *b.values) for a, b in usable)
+        columns = [
+            [_lead(x, y, bool(compare.higher(a)), whole) for x, y in zip(a.values, b.values, strict=True)]
+            for a, b in usable
+        ]
+        exact = any(one.n is None for pair in usable for one in pair)
+        return cls(columns, whole, exact, not exact and not any(compare.timed(a) for a, _ in usable))
+
+    @property
+    def p(self) -> float | None:
+        """The p of each seed's mean lead, None where seeds cannot tell."""
+        return float(sign_flip(means(self.columns))) if self.columns and self.seeds else None
+
+
+def _comparable(a: Cell | None, b: Cell | None) -> bool:
+    """Return whether two cells have the same seeds, and a number or a target that was reached by one."""
+    if not a or not b or not {a.status, b.status} <= {"ok", "not_reached"}:
+        return False
+    same = len(a.values) == len(b.values) and a.seeds == b.seeds
+    return same and any(value is not None for value in (*a.values, *b.values))
+
+
+def _lead(a: float | None, b: float | None, higher: bool, whole: bool) -> float:
+    """Return how far a is ahead of b; where numbers are not ``whole``, only whether: None is behind every number."""
+    if whole:
+        return a - b if higher else b - a
+    if a is None or b is None:
+        return float((a is not None) - (b is not None))
+    return float((a > b) - (a < b)) * (1 if higher else -1)
+
+
+def means(columns: Sequence[Sequence[float]]) -> list[float]:
+    """Return the mean over ``columns`` of the values of each seed."""
+    return [statistics.fmean(of_seed) for of_seed in zip(*columns, strict=True)]
+
+
+def _answer(better: str, worse: str, printed: int, leads: Leads, p: float | None) -> Answer:
+    """Return what one claim, printed in so many columns, comes to."""
+    if not leads.columns:
+        return Answer(better, worse, "untested", printed)
+    each = [lead for column in leads.columns for lead in column]
+    mean = statistics.fmean(each)
+    clear = p is not None and p <= LEVEL
+    if leads.exact:
+        clear = min(each) > 0 or max(each) < 0
+    if mean > 0:
+        outcome = "held clearly" if clear else "held"
+    else:
+        outcome = "reversed clearly" if clear and mean < 0 else "not held"
+    return Answer(better, worse, outcome, len(leads.columns), mean if leads.whole else None, p)
+
+
+def _own_spread(cell: Cell) -> float:
+    return 0.0 if compare.over_clients(cell) else cell.paper_spread or 0.0
+
+
+def counted(found: Sequence[Answer]) -> str:
+    """Return how many claims hold, beside how many would if the rows were ordered by chance."""
+    tested = [answer for answer in found if answer.outcome != "untested"]
+    if not tested:
+        return f"none of {len(found)} claims tested" if found else "no claims"
+    held = sum(answer.outcome.startswith("held") for answer in tested)
+    clear = sum(answer.outcome == "held clearly" for answer in tested)
+    turned = sum(answer.outcome == "reversed clearly" for answer in tested)
+    text = f"{held} of {len(tested)} claims held (chance gives {len(tested) / 2:g}; {clear} clearly"
+    return text + (f", {turned} clearly reversed)" if turned else ")")

@@ -1,0 +1,197 @@
+"""What the seeds of a whole table can tell: published claims pooled over columns, marks of best and second."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from flatfed.papers import significance
+from flatfed.tables import claims, notes
+from flatfed.tables.claims import Answer
+from made import cell
+from made import rounds_cell as rounds
+
+SIX = np.array([0.5, 0.7, 0.6, 0.55, 0.65, 0.58])
+
+
+def of(values, *paper, **changes):
+    """A cell of seeds with these values, and what the paper prints."""
+    return cell(list(map(float, values)), *paper, **changes)
+
+
+def answer(column_of_a, column_of_b):
+    """Return what "a beats b" comes to over columns that print it; each is a pair of cells."""
+    found = claims.answers([{"a": a, "b": b} for a, b in zip(column_of_a, column_of_b, strict=True)])
+    (one,) = [each for each in found if (each.better, each.worse) == ("a", "b")]
+    return one
+
+
+def test_claims_are_printed_leads_beyond_the_printed_spreads():
+    column = {
+        "a": cell([0.5], 0.80, 0.01), "b": cell([0.5], 0.77, 0.01), "c": cell([0.5], 0.755, 0.01),
+        "none": cell([0.5]),
+    }  # fmt: skip
+    assert set(claims.claimed(column)) == {("a", "b"), ("a", "c")}, "b and c overlap"
+    clients = {row: replace(each, paper_note="std_kind=clients") for row, each in column.items()}
+    assert ("b", "c") in claims.claimed(clients), "a deviation over clients bounds no mean"
+    late = {"a": rounds([1], 700), "b": rounds([1], None, "not reached")}
+    assert claims.claimed(late) == [("a", "b")]
+
+
+def test_a_claim_over_two_columns_by_hand():
+    """Six seeds lead by 0.01 in one column and 0.03 in the other: 2 of 2^6 patterns are as extreme as 0.02."""
+    one, two = (of(SIX + 0.01, 0.9), of(SIX, 0.8)), (of(SIX + 0.03, 0.7), of(SIX, 0.6))
+    found = answer(*zip(one, two, strict=True))
+    assert (found.outcome, found.columns, found.p) == ("held clearly", 2, 2 / 64)
+    assert found.lead == pytest.approx(0.02)
+    turned = answer(*zip((of(SIX, 0.9), of(SIX + 0.01, 0.8)), (of(SIX, 0.7), of(SIX + 0.03, 0.6)), strict=True))
+    assert turned.outcome == "reversed clearly" and turned.lead == pytest.approx(-0.02)
+
+
+def test_a_claim_counts_only_where_it_is_printed():
+    """In the second column the paper has b ahead: a claim of its own, over that column alone."""
+    columns = [{"a": of(SIX + 0.1, 0.9), "b": of(SIX, 0.8)}, {"a": of(SIX + 0.1, 0.7), "b": of(SIX, 0.8)}]
+    found = {(each.better, each.worse): each for each in claims.answers(columns)}
+    assert found["a", "b"].columns == found["b", "a"].columns == 1
+    assert (found["a", "b"].outcome, found["b", "a"].outcome) == ("held", "not held"), "of two claims, 4/64 is no news"
+    assert found["a", "b"].p == found["b", "a"].p == 4 / 64
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ([0.6, 0.5], [0.5, 0.55], "held"),
+        ([0.5, 0.55], [0.6, 0.5], "not held"),
+        ([0.51, 0.71, 0.61, 0.5, 0.5], [0.5, 0.7, 0.6, 0.49, 0.49], "held"),  # five seeds can tell nothing
+        ([0.6], [0.1], "held"),
+        ([0.5, 0.5], [0.5, 0.5], "not held"),
+    ],
+)
+def test_what_few_seeds_say(a, b, expected):
+    assert answer([cell(a, 0.9)], [cell(b, 0.8)]).outcome == expected in claims.OUTCOMES
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (rounds([100] * 6, 700), rounds([None] * 6, 800), "held clearly"),
+        (rounds([100, None], 700), rounds([None, None], 800), "held"),
+        (rounds([None, None], 700), rounds([None, None], 800), "untested"),
+        (rounds([None] * 6, 700), rounds([100] * 6, 800), "reversed clearly"),
+        (cell([0.5], 0.9, status="missing"), cell([0.5], 0.8), "untested"),
+        (cell([0.5, 0.5], 0.9), cell([0.5], 0.8), "untested"),
+        (cell([0.5, 0.5], 0.9), cell([0.5, 0.4], 0.8, seeds=[1, 3]), "untested"),
+    ],
+)
+def test_targets_not_reached_and_cells_that_do_not_pair(a, b, expected):
+    found = answer([a], [b])
+    assert found.outcome == expected and found.lead is None
+
+
+def test_where_a_target_is_not_reached_the_order_alone_is_pooled():
+    """Reached by all seeds in one column, by one row alone in the other: +1 everywhere, whatever the rounds."""
+    reached = rounds([100] * 6, 700), rounds([900] * 6, 800)
+    late = rounds([100] * 6, 700), rounds([None] * 6, 800)
+    found = answer(*zip(reached, late, strict=True))
+    assert (found.outcome, found.lead, found.p) == ("held clearly", None, 2 / 64)
+
+
+def test_seconds_are_measured_once_so_that_seeds_bear_no_lead_out():
+    """The same lead in all seeds says something of rounds, nothing of a clock that was read once for all."""
+    for metric, expected in (("rounds_to_target", "held clearly"), ("total_seconds", "held")):
+        column = {"a": rounds([40] * 6, 50, metric=metric), "b": rounds([50] * 6, 60, metric=metric)}
+        (found,) = claims.answers([column])
+        assert found.outcome == expected and (found.p is None) == (metric == "total_seconds")
+        assert claims.marks([column]) == [{"a": "best"} if metric == "rounds_to_target" else {}]
+
+
+def test_declared_facts_hold_or_do_not():
+    exact = {"metric": "stored_memory", "unit": "ratio", "n": None}
+    column = {"a": cell([1.0], 1.0, **exact), "b": cell([2.0], 2.0, **exact)}
+    assert claims.answers([column]) == [Answer("a", "b", "held clearly", 1, 1.0, None)]
+
+
+def test_of_many_claims_each_has_to_be_stronger():
+    """Six rows, each 0.01 ahead of the next: 15 claims of which none can be told by eight seeds, all by ten."""
+    for seeds, expected in ((8, "held"), (10, "held clearly")):
+        level = np.linspace(0.5, 0.6, seeds)
+        column = {f"r{place}": of(level - 0.01 * place, 0.9 - 0.05 * place) for place in range(6)}
+        found = claims.answers([column])
+        assert len(found) == 15 and {each.outcome for each in found} == {expected}, seeds
+        assert {each.p for each in found} == {15 * 2.0 ** (1 - seeds)}
+
+
+def test_marks_need_a_lead_that_the_seeds_bear_out():
+    """Paired differences of a and b are 0.01 in each seed although the seeds are 0.2 apart; c is level with b."""
+    a, b, c = of(SIX), of(SIX - 0.01), of(SIX + np.array([0.0, -0.03, -0.01, 0.01, -0.02, -0.02]))
+    d = of(SIX - 0.1)
+    assert claims.marks([{"c": c, "a": a, "b": b}]) == [{"a": "best"}]
+    assert claims.marks([{"a": a, "b": b, "d": d}]) == [{"a": "best", "b": "second"}]
+    assert claims.marks([{"b": b, "c": c, "d": d}]) == [{}], "no second without a best"
+    other = replace(b, seeds=[1, 2, 3, 4, 5, 7])
+    assert claims.marks([{"a": a, "b": other}]) == [{}], "other seeds are not paired"
+    assert claims.marks([{"a": a, "b": b}, {"a": a, "b": b}]) == [{}, {}], "of two columns, 2/64 is no news"
+    ten = np.linspace(0.5, 0.7, 10)
+    twice = {"a": of(ten), "b": of(ten - 0.01), "d": of(ten - 0.1)}
+    assert claims.marks([twice, twice, {}]) == [{"a": "best", "b": "second"}] * 2 + [{}]
+
+
+def test_fewer_rounds_are_better_and_a_speedup_turns_that_around():
+    few, many = rounds([10, 12, 14, 10, 12, 14]), rounds([100, 102, 104, 100, 102, 104])
+    assert claims.marks([{"a": many, "b": few}]) == [{"b": "best"}]
+    fast, slow = (replace(each, relative="speedup") for each in (many, few))
+    assert claims.marks([{"a": fast, "b": slow}]) == [{"a": "best"}]
+    facts = {row: cell([n] * 6, metric="classes") for row, n in (("a", 1.0), ("b", 2.0))}
+    assert claims.marks([facts]) == [{}], "a number of classes is neither better nor worse"
+
+
+@pytest.mark.parametrize(
+    ("seeds", "marked", "said"),
+    [
+        (1, False, "with 1 seed nothing in this table can be significant at 5 %; that takes 6"),
+        (5, False, "with 5 seeds nothing in this table can be significant at 5 %; that takes 6"),
+        (
+            6,
+            True,
+            "Bold: best of its column; underlined or italic: second. Marked only where the lead over the next",
+        ),
+        (6, False, "No best row is marked: no lead over the next one can be told from chance at 5 %"),
+    ],
+)
+def test_one_line_says_why_a_row_is_marked_or_none(seeds, marked, said):
+    columns = [{"a": of(SIX[:seeds]), "b": of(SIX[:seeds] - 0.01)}]
+    (line,) = notes.marked(columns, marked)
+    assert said in line
+    exact = {"metric": "stored_memory", "unit": "ratio", "n": None}
+    assert notes.marked([{"a": cell([1.0], **exact), "b": cell([2.0], **exact)}], False) == []
+
+
+def test_no_table_without_a_difference_has_a_false_claim_more_often_than_six_in_a_hundred():
+    """2,000 tables of five rows in four columns that go together, ten seeds, and what a paper claims: all in order."""
+    random, rows = np.random.default_rng(4), "abcde"
+    printed = {row: 0.9 - 0.05 * place for place, row in enumerate(rows)}
+    claimed = marked = 0
+    for _ in range(2000):
+        values = 0.6 + random.normal(0, 0.01, (5, 1, 10)) + random.normal(0, 0.01, (5, 4, 10))
+        columns = [{row: of(values[i, j], printed[row]) for i, row in enumerate(rows)} for j in range(4)]
+        claimed += any(each.outcome.endswith("clearly") for each in claims.answers(columns))
+        marked += any(claims.marks(columns))
+    assert claimed / 2000 <= 0.06 and marked / 2000 <= 0.06
+    assert claimed > 10, "the test is not blind"
+
+
+def test_a_true_lead_is_found_as_often_as_the_plan_says():
+    """One row is ahead of the other by twice the spread of their difference."""
+    random, found = np.random.default_rng(9), 0
+    for _ in range(500):
+        column = {"a": of(0.6 + random.normal(0.02, 0.01, 8), 0.9), "b": of([0.6] * 8, 0.8)}
+        found += claims.answers([column])[0].outcome == "held clearly"
+    assert found / 500 == pytest.approx(significance.power(8, 2.0), abs=0.05)
+
+
+def test_claims_are_counted_beside_chance():
+    found = [Answer("a", "b", outcome, 1) for outcome in claims.OUTCOMES]
+    assert claims.counted(found) == "2 of 4 claims held (chance gives 2; 1 clearly, 1 clearly reversed)"
+    assert claims.counted(found[-1:]) == "none of 1 claims tested" and claims.counted([]) == "no claims"
