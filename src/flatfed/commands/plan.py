@@ -11,7 +11,7 @@ from flatfed.commands import arguments, configuration, kinds
 from flatfed.commands.plan_costs import Costs, known_costs
 from flatfed.commands.plan_needs import Need, needs_of, state
 from flatfed.commands.plan_summary import explained, lines, summarise
-from flatfed.errors import ConfigError, unknown
+from flatfed.errors import ConfigError, DataError, unknown
 from flatfed.experiment import Experiment, Run, scales, selection
 from flatfed.files import write_json
 
@@ -44,6 +44,14 @@ def add(sub: argparse.ArgumentParser) -> None:
         choices=("all", "needed"),
         help="count the disk of all models, or of those that an analysis reads (default: keep_models of config.yaml)",
     )
+    sub.add_argument(
+        "--power",
+        type=kinds.points,
+        metavar="POINTS",
+        help="say how many seeds tell a difference of so many percentage\npoints from chance, instead; by the spread "
+        "of the tables' cells",
+    )
+    sub.add_argument("--spread", type=kinds.points, metavar="POINTS", help="with --power: this spread in its place")
     sub.add_argument("--json", type=kinds.file, metavar="FILE", help="write the numbers as JSON, too")
     arguments.add_config(sub)
 
@@ -58,6 +66,9 @@ def run(options: argparse.Namespace) -> None:
     experiment = configuration.load(options.config)
     scale = options.scale or selection.scale_of(experiment, options.tables)
     tables, figures = asked_for(experiment, scale, options.tables, options.all)
+    if options.power is not None or options.spread is not None:
+        print_power(experiment, scale, tables, options)
+        return
     if options.cells:
         print_cells(experiment, scale, tables)
         return
@@ -86,6 +97,23 @@ def run(options: argparse.Namespace) -> None:
         about = {"scale": scale, "device": costs.device, "machines": costs.machines()}
         plan = {name: summary.plain() for name, summary in {**parts, "total": whole}.items()}
         write_json(options.json, {**about, "requests": requests(total.runs.values(), costs), "plan": plan})
+
+
+def print_power(
+    experiment: Experiment, scale: str, tables: list[tuple[str, list[str] | None]], options: argparse.Namespace
+) -> None:
+    """Print how many seeds tell a difference of ``options.power`` points.
+
+    :raises DataError: no difference is given, or no spread is known.
+    """
+    from flatfed.commands import plan_power
+
+    if not options.power or options.spread == 0:
+        raise DataError("--power POINTS is wanted, and --spread POINTS beside it if at all; both above 0")
+    specs = {f"{name}, {scale} scale": experiment.table_spec(scale, name, columns) for name, columns in tables}
+    known = {} if options.spread else {title: plan_power.measured(spec) for title, spec in specs.items()}
+    found = {title: spreads for title, spreads in known.items() if spreads}
+    print("\n".join(plan_power.lines(options.power, found, options.spread)))
 
 
 def print_cells(experiment: Experiment, scale: str, tables: list[tuple[str, list[str] | None]]) -> None:
