@@ -19,7 +19,7 @@ import yaml
 
 #: Kind of file -> its files under config/.
 KINDS = {
-    **{name: f"{name}.yaml" for name in ("config", "datasets", "splits", "algorithms", "errata")},
+    **{name: f"{name}.yaml" for name in ("config", "datasets", "splits", "algorithms", "errata", "sources")},
     **{name: f"{name}/*.yaml" for name in ("protocols", "tables", "figures")},
 }
 
@@ -34,7 +34,7 @@ EACH = 10
 #: Keys whose texts are prose, which may hold anything that can be printed.
 PROSE = (
     *("label", "title", "paper", "caption", "part", "header", "row_header", "quantity", "says", "notes", "reason"),
-    *("unstated", "obtain", "what", "path", "algorithm_folders"),
+    *("unstated", "obtain", "what", "path", "algorithm_folders", "where"),
 )
 
 

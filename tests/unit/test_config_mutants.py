@@ -19,6 +19,7 @@ from snakemake.cli import parse_config
 from flatfed import experiment, strict_yaml
 from flatfed.errors import ConfigError
 from flatfed.experiment.own import SECTIONS
+from flatfed.papers import printed_sources, reference
 from flatfed.papers.errata import Errata
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +35,7 @@ ACCEPTED = [
     ),
     ({"out of range"}, r"errata.yaml: \w+/check/sentences/\d+/said", "a text may say any number: the page compares it"),
     ({"wrong type"}, r"errata.yaml: \w+/check/.*", "a list of values stands for any one of them"),
+    ({"misspelt key"}, r"sources.yaml: \w+", "a source is called as one likes"),
 ]
 
 
@@ -47,6 +49,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def answer(root: Path, mutant: Mutant, config: dict | None = None) -> None:
     """Load ``root`` and ask what Snakemake asks of the mutated file before the first job."""
+    if mutant.kind == "sources":
+        printed_sources.read(root, reference.read_all(root))
+        return
     if mutant.kind == "errata":
         _ = Errata(root).entries
         return

@@ -18,6 +18,7 @@ from flatfed.runs import provenance
 from flatfed.runs.places import Places, RunIds
 from flatfed.workflow import closing, requested, requests, warm
 
+PUBLISHED = ROOT / "results/published"
 PLACES = Places(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "resources", "logs")))
 
 
@@ -140,7 +141,7 @@ def selected_outputs(wildcards):
     scale = EXPERIMENT.scale
     tables = [file for table, _ in EXPERIMENT.selected() for file in PLACES.table(scale, table)]
     figures = [file for figure in EXPERIMENT.selected_figures() for file in PLACES.figure(scale, figure)]
-    return [*tables, *figures, PLACES.report(scale), PLACES.errata]
+    return [*tables, *figures, PLACES.report(scale), PLACES.errata, PLACES.disputed]
 
 
 def every_output(wildcards):
@@ -149,4 +150,4 @@ def every_output(wildcards):
     found, drawn = scales.every(EXPERIMENT, scale)
     tables = [file for table, _ in found for file in PLACES.table(scale, table)]
     figures = [file for figure in drawn for file in PLACES.figure(scale, figure)]
-    return [*tables, *figures, PLACES.errata]
+    return [*tables, *figures, PLACES.errata, PLACES.disputed]

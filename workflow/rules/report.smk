@@ -22,6 +22,7 @@ rule report:
     input:
         report_inputs,
         errata="<results>/errata.html",
+        disputed="<results>/disputed.html",
         spec="<results>/{scale}/report.json",
     output:
         report(
@@ -58,3 +59,22 @@ rule errata:
         "Where the papers contradict themselves"
     shell:
         "python -m flatfed errata --out {output:q} > {log:q} 2>&1"
+
+
+rule disputed:
+    output:
+        report(
+            "<results>/disputed.html", category="Errata", labels={"page": "Cells that several sources print"}
+        ),
+    log:
+        "<logs>/disputed.log",
+    conda:
+        "../../environment.yml"
+    params:
+        content=disputed_digest,
+        code=code("flatfed.tables.disputed_page"),
+        runs=[str(PUBLISHED)] if PUBLISHED.is_dir() else [],
+    message:
+        "Cells that several sources print"
+    shell:
+        "python -m flatfed disputed {params.runs:q} --out {output:q} > {log:q} 2>&1"

@@ -80,8 +80,9 @@ def lines(points: float, found: dict[str, Spreads], given: float | None) -> Iter
     for title, spreads in found.items() if given is None else ():
         of = sorted(100 * each for each in spreads.of)
         middle = statistics.median(of)
+        columns = f"{spreads.columns} column{'s' * (spreads.columns > 1)}"
         yield (
-            f"{title}: paired differences, mean over {spreads.columns} column{'s' * (spreads.columns > 1)}, spread over {spreads.seeds} seeds by "
+            f"{title}: paired differences, mean over {columns}, spread over {spreads.seeds} seeds by "
             f"{middle:.2f} points (median of {len(of)}; {of[0]:.2f} to {of[-1]:.2f})"
         )
         if spreads.seeds < significance.least_seeds():

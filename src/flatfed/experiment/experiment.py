@@ -25,8 +25,9 @@ from flatfed.experiment import (
 )
 from flatfed.experiment.model import Cell, Column, Drawing, Figure, Run, Table
 from flatfed.models import pretrained
-from flatfed.papers import reference
+from flatfed.papers import printed_sources, reference
 from flatfed.papers.errata import Errata
+from flatfed.papers.printed_sources import Source
 from flatfed.runs.places import DEFAULT, Places, RunIds
 from flatfed.specs.pages import ReportSpec
 from flatfed.specs.table import TableSpec
@@ -88,6 +89,11 @@ class Experiment:
     def errata(self) -> Errata:
         """The papers' contradictions: config/errata.yaml."""
         return Errata(self.root)
+
+    @cached_property
+    def printed_by(self) -> list[Source]:
+        """Who printed numbers of the same cells: config/sources.yaml."""
+        return printed_sources.read(self.root, self.references)
 
     def selected(self, scale: str | None = None) -> list[tuple[str, list[str]]]:
         """Return the tables that config.yaml asks for and that are there at ``scale``, with ids of their columns."""

@@ -93,6 +93,11 @@ class Trained:
         return _setting(self.description)
 
 
+def is_described(run: Trained, description: dict[str, Any]) -> bool:
+    """Return whether ``run`` is at the setting of ``description``, its precision aside."""
+    return run.setting == _setting(description)
+
+
 def _plain_ids(description: dict[str, Any]) -> RunIds:
     ids = RunIds.of(description)
     return replace(ids, protocol=without_label(ids.protocol))
@@ -160,7 +165,7 @@ def outcomes(cells: Iterable[tuple[CellSpec, tuple[str, ...]]], runs: list[Train
         by_precision: dict[str, list[Trained]] = {}
         for asked in identity.unpack(spec.sources.descriptions):
             for run in by_ids.get(_plain_ids(asked), ()):
-                if run.setting == _setting(asked):
+                if is_described(run, asked):
                     by_precision.setdefault(run.precision, []).append(run)
         for same_precision in by_precision.values():
             yield _outcome(spec, metric, titles, same_precision)

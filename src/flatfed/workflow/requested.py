@@ -28,7 +28,7 @@ SLIP = 0.8
 def files(experiment: Experiment) -> list[str]:
     """Return the files of both scales that a person asks for: tables, figures and reports."""
     places = experiment.places
-    found = [places.errata]
+    found = [places.errata, places.disputed]
     for scale in SCALES:
         tables, drawn = scales.every(experiment, scale)
         found.append(places.report(scale))

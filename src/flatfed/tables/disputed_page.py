@@ -1,0 +1,165 @@
+"""The page of cells that several sources print: their numbers side by side, and ours where there is one."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from markupsafe import Markup
+
+from flatfed.papers import printed_sources
+from flatfed.papers.printed_sources import Disputed, Place, Ranking, Source
+from flatfed.tables.formats import html
+from flatfed.tables.formats.markdown import escape
+from flatfed.tables.own_setting import Trained
+
+TITLE = "Disputed cells"
+ABOUT = (
+    "Cells of the same data, model, split, clients and algorithm that two sources or more print. The sources read them "
+    "after different numbers of rounds and with other defaults, so that their levels need not agree; the order of the "
+    "algorithms in a column is what a reader takes from a table. Numbers are as printed, in percent."
+)
+
+#: Points from which on a cell is listed with what differs between the set-ups.
+FAR = 5.0
+
+Runs = Mapping[tuple[Place, str], Sequence[Trained]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: its title, sentences, and a table, of texts."""
+
+    title: str
+    says: tuple[str, ...]
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def sections(known: Sequence[Source], labels: Mapping[str, str], runs: Runs) -> list[Section]:
+    """Return the parts of the page; ``labels`` are what algorithms are called, ``runs`` ours at papers' settings."""
+    cells = printed_sources.disputed(known)
+    found = [_of_sources(known), _of_rankings(known, printed_sources.rankings(cells))]
+    for place, of_place in groupby(sorted(cells, key=lambda cell: _order(cells, cell)), key=lambda cell: cell.place):
+        found.append(_of_place(known, place, list(of_place), labels, runs))
+    return found
+
+
+def sentence(known: Sequence[Source]) -> str:
+    """Say how many cells are disputed, and by how much."""
+    cells = printed_sources.disputed(known)
+    spreads = [cell.spread for cell in cells]
+    far, further = sum(spread > FAR for spread in spreads), sum(spread > 2 * FAR for spread in spreads)
+    return (
+        f"{len(cells)} cells are printed by two sources or more: their numbers are {statistics.median(spreads):.1f} "
+        f"points apart in the median, more than {FAR:g} in {far} cells and more than {2 * FAR:g} in {further}."
+    )
+
+
+def _order(cells: Sequence[Disputed], cell: Disputed) -> int:
+    return next(number for number, one in enumerate(cells) if one.place == cell.place)
+
+
+def _of_sources(known: Sequence[Source]) -> Section:
+    """Return who prints what, read how."""
+    rows = tuple((source.label, source.where, source.read, str(len(source.cells))) for source in known)
+    return Section("Sources", (sentence(known),), ("source", "where", "read after", "accuracies"), rows)
+
+
+def _of_rankings(known: Sequence[Source], found: Sequence[Ranking]) -> Section:
+    """Return how the sources rank the same algorithms."""
+    label = {source.id: source.label for source in known}
+    pairs: dict[tuple[str, str], list[Ranking]] = {}
+    for one in found:
+        pairs.setdefault(one.sources, []).append(one)
+    said = [
+        f"{label[a]} against {label[b]}: mean tau {statistics.fmean(one.tau for one in of):.2f} over {len(of)} "
+        f"column{'s' * (len(of) > 1)}, the best row the same in {sum(one.same_best for one in of)}."
+        for (a, b), of in pairs.items()
+    ]
+    rows = tuple(
+        (
+            printed_sources.in_words(one.place),
+            f"{label[one.sources[0]]}, {label[one.sources[1]]}",
+            str(one.rows),
+            f"{one.tau:.2f}",
+            f"{one.interval[0]:.2f} to {one.interval[1]:.2f}",
+            "yes" if one.same_best else "no",
+        )
+        for one in found
+    )
+    about = (
+        "Kendall's tau of the rows that two sources print in a column, 1 for the same order, 0 for none, with its 95 % "
+        "interval (Fieller, Hartley and Pearson 1957), which the few rows of a column leave wide."
+    )
+    head = ("column", "sources", "rows", "tau", "95 % interval", "same best row")
+    return Section("Do they rank alike?", (about, *said), head, rows)
+
+
+def _of_place(
+    known: Sequence[Source], place: Place, cells: list[Disputed], labels: Mapping[str, str], runs: Runs
+) -> Section:
+    """Return one column of the sources' tables, a row an algorithm."""
+    there = [source for source in known if any(source.id in cell.numbers for cell in cells)]
+    rows, said = [], []
+    for cell in sorted(cells, key=lambda cell: -cell.spread):
+        label = labels.get(cell.row) or f"{labels[cell.row.partition('_')[0]]}, best of its variants"
+        numbers = [f"{cell.numbers[s.id]:.2f}" if s.id in cell.numbers else "" for s in there]
+        own = [_ours(source, runs.get((place, cell.row), ())) for source in there]
+        rows.append((label, *numbers, f"{cell.spread:.2f}", _joined(own)))
+        if cell.spread > FAR:
+            said.append(f"{label}, {cell.spread:.1f} points: {'. '.join(printed_sources.differences(known, cell))}.")
+    head = ("algorithm", *(source.label for source in there), "apart", "ours")
+    return Section(printed_sources.in_words(place), tuple(said), head, tuple(rows))
+
+
+def _ours(source: Source, runs: Sequence[Trained]) -> str:
+    """Return our number read as ``source`` reads its own: "74.1 (500 rounds)", "" where no run is that long."""
+    numbers = [number for run in runs if (number := read_as(source, run)) is not None]
+    if not numbers:
+        return ""
+    seeds = f", n = {len(numbers)}"
+    return f"{100 * statistics.fmean(numbers):.2f} ({source.rounds} rounds{seeds})"
+
+
+def read_as(source: Source, run: Trained) -> float | None:
+    """Return a run's test accuracy, a fraction, as ``source`` reads its own numbers; None of a run that is shorter.
+
+    A run of more rounds is read where the source stops: a round knows nothing of how many there will be, as long as the
+    learning rate falls round by round.
+    """
+    rounds = run.history["round"]
+    if not rounds or rounds[-1] < source.rounds:
+        return None
+    until = [accuracy for at, accuracy in zip(rounds, run.history[run.accuracy], strict=True) if at <= source.rounds]
+    if source.read_out == "best":
+        return max(until)
+    return statistics.fmean(until[-(source.last or 1) :])
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return "; ".join(dict.fromkeys(text for text in texts if text)) or "–"
+
+
+def markdown(found: Sequence[Section]) -> str:
+    """Return the page as Markdown."""
+    parts = [f"# {TITLE}", ABOUT]
+    for section in found:
+        parts.append(f"## {escape(section.title)}")
+        head = f"| {' | '.join(map(escape, section.head))} |\n|{' --- |' * len(section.head)}"
+        parts.append("\n".join([head, *(f"| {' | '.join(map(escape, row))} |" for row in section.rows)]))
+        if section.says:
+            parts.append("\n".join(f"- {escape(text)}" for text in section.says))
+    return "\n\n".join(parts) + "\n"
+
+
+def page(found: Sequence[Section]) -> str:
+    """Return the page as self-contained HTML."""
+    body = Markup(html.environment().get_template("disputed.html.j2").render(title=TITLE, about=ABOUT, sections=found))
+    return html.environment().get_template("page.html.j2").render(title=TITLE, style=html.style(), body=body) + "\n"
+
+
+#: File name suffix -> function that writes it.
+FORMATS = {".md": markdown, ".html": page}
