@@ -11,6 +11,7 @@ from quadratic import after, quadratic
 from test_identities import EVERYBODY, PLAIN, TOLERANCE, gap
 
 from flatfed import algorithms
+from flatfed.algorithms._rows import unit
 
 ONE_STEP = {"local_epochs": 1, "batch_size": max(SIZES)}
 SCALED = [name for name in algorithms.names() if "server_learning_rate" in algorithms.load(name).parameters()]
@@ -209,3 +210,13 @@ def test_the_union_of_equal_clients_is_descended_by_every_plain_method(tmp_path)
     expected = weights(tmp_path, description("fedavg", **spec))
     for name in ("scaffold", "fedprox"):
         assert gap(weights(tmp_path, description(name, **spec)), expected) < TOLERANCE
+
+
+def test_a_distance_pulls_as_torch_has_it_and_not_at_all_at_its_end():
+    """FL-SAM@2c16149 has torch.norm(w - w_t, 2) in its loss, which begins every round at 0."""
+    rows = torch.stack([torch.zeros(7), torch.randn(7, generator=torch.Generator().manual_seed(1))]).double()
+    for row, found in zip(rows, unit(rows), strict=True):
+        w = row.clone().requires_grad_()
+        torch.norm(w, 2).backward()
+        assert torch.equal(w.grad, torch.zeros(7).double()) == (not row.any())
+        assert (found - w.grad).abs().max() < 1e-15

@@ -119,6 +119,11 @@ def test_the_page_in_both_formats(tmp_path, capsys):
     assert "unknown suffix '.pdf'" in capsys.readouterr().err
 
 
+def test_the_page_in_docs_is_that_of_the_published_runs(tmp_path):
+    assert cli.main(["disputed", str(ROOT / "results/published"), "--out", str(tmp_path / "disputed.md")]) == 0
+    assert (tmp_path / "disputed.md").read_text() == (ROOT / "docs/disputed.md").read_text(), "make results-page"
+
+
 @pytest.fixture
 def copy(tmp_path):
     """The configuration's sources and reference files, to be changed."""

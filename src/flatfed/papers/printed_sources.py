@@ -166,9 +166,12 @@ def _numbers(reference: Reference) -> Iterable[tuple[tuple[Place, str], float]]:
 
 
 def in_words(place: Place) -> str:
-    """Return a place as a heading has it: "cifar10, resnet18_gn, dirichlet 0.6, 10 % of 100"."""
-    deal = f"{place.partition} {place.partition_param:g}" if place.partition_param != "" else place.partition
-    return f"{place.dataset}, {place.model}, {deal}, {100 * place.participation:g} % of {place.clients:g}"
+    """Return a place as a heading has it: "CIFAR-10, ResNet-18-GN, Dirichlet 0.6, 10 % of 100 clients"."""
+    scheme = "IID" if place.partition == "iid" else place.partition.capitalize()
+    deal = f"{scheme} {place.partition_param:g}" if place.partition_param != "" else scheme
+    model = {"resnet18_gn": "ResNet-18-GN"}.get(place.model, place.model)
+    data = place.dataset.replace("_", "-").upper().replace("CIFAR", "CIFAR-")
+    return f"{data}, {model}, {deal}, {100 * place.participation:g} % of {place.clients:g} clients"
 
 
 def disputed(sources: Sequence[Source]) -> list[Disputed]:
@@ -209,7 +212,7 @@ def interval(tau: float, rows: int) -> tuple[float, float]:
 
     The inverse hyperbolic tangent of tau is taken as normal, of variance 0.437 / (rows - 4); of four rows all is open.
     """
-    if rows <= 4 or abs(tau) == 1:
+    if rows <= 4 or abs(tau) > 1 - 1e-9:
         return (-1.0, 1.0)
     half = 1.96 * math.sqrt(0.437 / (rows - 4))
     return math.tanh(math.atanh(tau) - half), math.tanh(math.atanh(tau) + half)

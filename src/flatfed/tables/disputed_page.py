@@ -22,6 +22,9 @@ ABOUT = (
     "algorithms in a column is what a reader takes from a table. Numbers are as printed, in percent."
 )
 
+#: Columns that hold no numbers.
+WORDS = ("where", "read after", "sources")
+
 #: Points from which on a cell is listed with what differs between the set-ups.
 FAR = 5.0
 
@@ -30,12 +33,13 @@ Runs = Mapping[tuple[Place, str], Sequence[Trained]]
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: its title, sentences, and a table, of texts."""
+    """A part of the page: its title, sentences, and a table, of texts; ``words``: its columns that are no numbers."""
 
     title: str
     says: tuple[str, ...]
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    words: tuple[str, ...] = ()
 
 
 def sections(known: Sequence[Source], labels: Mapping[str, str], runs: Runs) -> list[Section]:
@@ -65,7 +69,7 @@ def _order(cells: Sequence[Disputed], cell: Disputed) -> int:
 def _of_sources(known: Sequence[Source]) -> Section:
     """Return who prints what, read how."""
     rows = tuple((source.label, source.where, source.read, str(len(source.cells))) for source in known)
-    return Section("Sources", (sentence(known),), ("source", "where", "read after", "accuracies"), rows)
+    return Section("Sources", (sentence(known),), ("source", "where", "read after", "accuracies"), rows, WORDS)
 
 
 def _of_rankings(known: Sequence[Source], found: Sequence[Ranking]) -> Section:
@@ -95,7 +99,7 @@ def _of_rankings(known: Sequence[Source], found: Sequence[Ranking]) -> Section:
         "interval (Fieller, Hartley and Pearson 1957), which the few rows of a column leave wide."
     )
     head = ("column", "sources", "rows", "tau", "95 % interval", "same best row")
-    return Section("Do they rank alike?", (about, *said), head, rows)
+    return Section("Do they rank alike?", (about, *said), head, rows, WORDS)
 
 
 def _of_place(
