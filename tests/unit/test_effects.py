@@ -174,7 +174,10 @@ def test_what_is_refused(tmp_path, monkeypatch, capsys):
         EXP.cells("paper", "effects")
     monkeypatch.chdir(tmp_path)
     assert cli.main(["effects", "fedsmoo2023_T1"]) == 2
-    assert "table 'fedsmoo2023_T1' is not of kind effects; those that are: effects" in capsys.readouterr().err
+    assert (
+        "table 'fedsmoo2023_T1' is not of kind effects; those that are: effects, effects_cifar100"
+        in capsys.readouterr().err
+    )
     assert cli.main(["effects", "efects"]) == 2
     assert "did you mean 'effects'?" in capsys.readouterr().err
 
@@ -182,5 +185,8 @@ def test_what_is_refused(tmp_path, monkeypatch, capsys):
 def test_the_command_answers_without_any_run_and_as_json(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["effects", "--json", "out.json"]) == 0
-    assert "At preview scale none of the 16 choices has all its runs yet." in capsys.readouterr().out
-    assert json.loads(Path("out.json").read_text()) == [{"table": "effects", "scale": "preview", "choices": []}]
+    said = capsys.readouterr().out
+    assert "effects: At preview scale none of the 16 choices has all its runs yet." in said
+    assert "effects_cnn: At paper scale none of the 3 choices has all its runs yet." in said
+    first, *others = json.loads(Path("out.json").read_text())
+    assert first == {"table": "effects", "scale": "preview", "choices": []} and len(others) == 2

@@ -11,7 +11,7 @@ import pytest
 from own_files import load, photos, put
 
 from flatfed.errors import ConfigError
-from flatfed.experiment import scales
+from flatfed.experiment import SCALES, scales
 from flatfed.tables import blocks, report
 from flatfed.tables.formats import FORMATS
 from flatfed.workflow import requested
@@ -52,8 +52,10 @@ def test_selections_and_everything_leave_it_out_and_say_so():
     assert line.startswith("Left out: results/preview/tables/photos.md") and line.endswith(PAPER)
     assert found.left_out("paper") == []
     assert found.report_spec("preview").left_out == [line]
-    assert {name for name, _ in scales.every(found, "paper")[0]} == {*found.tables} - {"effects"}
-    assert {name for name, _ in scales.every(found, "preview")[0]} == {*found.tables} - {"photos"}
+    only = {scale: {n for n, t in found.tables.items() if t.settings.get("scales") == [scale]} for scale in SCALES}
+    assert {name for name, _ in scales.every(found, "paper")[0]} == {*found.tables} - only["preview"]
+    assert {name for name, _ in scales.every(found, "preview")[0]} == {*found.tables} - only["paper"] - {"photos"}
+    assert "effects" in only["preview"] and "effects_cnn" in only["paper"]
     asked = requested.files(found)
     assert PAPER in asked and PAPER.replace("paper", "preview") not in asked
 
