@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -190,3 +191,36 @@ def test_the_command_answers_without_any_run_and_as_json(tmp_path, monkeypatch, 
     assert "effects_cnn: At paper scale none of the 3 choices has all its runs yet." in said
     first, *others = json.loads(Path("out.json").read_text())
     assert first == {"table": "effects", "scale": "preview", "choices": []} and len(others) == 2
+
+
+PUBLISHED = ROOT / "results/published/effects"
+
+
+@pytest.mark.parametrize("table", ["effects", "effects_cifar100"])
+def test_a_published_table_is_what_its_own_cells_come_to(table):
+    """From the values of every seed in its CSV; and its rows and columns are those of the configuration."""
+    lines = list(csv.DictReader((PUBLISHED / f"{table}.csv").open()))
+    declared = EXP.tables[table]
+    assert {line["row"] for line in lines} == set(declared.rows)
+    assert {line["column"] for line in lines} == {*declared.columns, "*"}
+    ps = {}
+    for row in declared.rows:
+        of_row = {line["column"]: line for line in lines if line["row"] == row}
+        columns = [list(map(float, of_row[column]["values"].split(";"))) for column in declared.columns]
+        seeds = np.mean(columns, axis=0)
+        assert list(map(float, of_row["*"]["values"].split(";"))) == pytest.approx(seeds.tolist(), abs=1e-9)
+        ps[row] = float(significance.sign_flip(seeds))
+        assert float(of_row["*"]["p"]) == pytest.approx(ps[row])
+    corrected = dict(zip(ps, significance.holm(list(ps.values())), strict=True))
+    for line in lines:
+        if line["column"] == "*":
+            assert float(line["p_holm"]) == pytest.approx(corrected[line["row"]])
+
+
+def test_what_docs_quote_is_what_was_published():
+    published = "".join((PUBLISHED / f"{table}.md").read_text() for table in ("effects", "effects_cifar100"))
+    said = " ".join((ROOT / "docs/which-code.md").read_text().split())
+    quoted = re.findall(r"[+−]\d+\.\d\d \[[^\]]+\]", said)
+    assert len(quoted) >= 12
+    for interval in quoted:
+        assert interval in published.replace("\\", ""), interval

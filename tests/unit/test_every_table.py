@@ -53,24 +53,23 @@ def test_every_command_answers_for_every_table(here, experiment, capsys, table):
 def test_what_stands_in_results_does_not_stop_a_table(here, experiment, capsys, table):
     """Every file that a table could read is there and is none: cut, of another kind, or a folder."""
     contents = [b'{"description": ', b"{}", b"[]", b"null", bytes(range(256)), None]
-    runs = experiment.table_runs("preview", table)
+    scale = experiment.tables[table].settings.get("scales", ["preview"])[0]
+    runs = experiment.table_runs(scale, table)
     kinds = ["run.json", "metrics.csv", "progress.json", ".lock"]
     for place, run in enumerate(runs[:24]):
         put(Path(run.path, kinds[place // 6]), contents[place % 6])
-        put(Path("logs/preview/train", *Path(run.path).parts[-4:]).with_suffix(".log"), contents[place % 6])
-    others = sorted(
-        {file for cell in experiment.cells("preview", table) for file in cell.inputs if "/analysis/" in file}
-    )
+        put(Path(f"logs/{scale}/train", *Path(run.path).parts[-4:]).with_suffix(".log"), contents[place % 6])
+    others = sorted({file for cell in experiment.cells(scale, table) for file in cell.inputs if "/analysis/" in file})
     for place, file in enumerate(others[:6]):
         put(Path(file), contents[place])
     damaged = len(runs[:6])
-    assert cli.main(["status", table, "--scale", "preview"]) == 0
+    assert cli.main(["status", table, "--scale", scale]) == 0
     said = capsys.readouterr()
     assert said.out.count("run.json: not the record of a run; delete it, and the run is made again") == damaged
-    assert cli.main(["plan", table, "--scale", "preview"]) == 0
+    assert cli.main(["plan", table, "--scale", scale]) == 0
     said = capsys.readouterr()
     assert (f", {damaged} damaged" in said.out) == (damaged > 0)
-    assert cli.main(["verify", table, "--scale", "preview"]) == 0
+    assert cli.main(["verify", table, "--scale", scale]) == 0
 
 
 @pytest.mark.parametrize("command", ["status", "plan", "verify"])
