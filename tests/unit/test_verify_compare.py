@@ -9,15 +9,6 @@ from made import cell
 from made import rounds_cell as rounds
 
 
-def test_the_paired_interval_by_hand():
-    """Differences 1, 2, 3: mean 2, deviation 1, half width 4.3027 / sqrt(3) = 2.4842."""
-    gap = compare.paired([2, 4, 6], [1, 2, 3])
-    assert (gap.mean, gap.low) == (2, pytest.approx(2 - 2.4842, abs=1e-4)) and not gap.excludes_zero
-    assert compare.paired([2.0, 4.0, 6.0], [1.0, 2.9, 5.1]).excludes_zero
-    assert not compare.paired([1.0], [0.0]).excludes_zero, "one seed knows no sign"
-    assert not compare.paired([1.0, 2.0], [1.0, 2.0]).excludes_zero
-
-
 @pytest.mark.parametrize(
     ("ours", "paper", "spread", "note", "expected"),
     [

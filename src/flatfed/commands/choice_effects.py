@@ -9,7 +9,7 @@ from typing import Any
 
 from flatfed.commands import arguments, configuration, kinds
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import Experiment, scales
+from flatfed.experiment import SCALES, Experiment, scales, selection
 from flatfed.files import write_json
 from flatfed.specs.table import TableSpec
 from flatfed.tables import blocks, effects
@@ -42,34 +42,36 @@ def run(options: argparse.Namespace) -> None:
     """
     experiment = configuration.load(options.config)
     found = []
-    for table, scale in _asked(experiment, options.tables, options.scale):
-        spec = experiment.table_spec(scale, table)
-        cells = {(col.id, row.id): blocks.cell_of(spec, col.id, row.id) for row in spec.rows for col in spec.columns}
+    for table, columns, scale in _asked(experiment, options.tables, options.scale):
+        spec = experiment.table_spec(scale, table, columns)
+        cells = blocks.cells_of(spec)
         pooled = effects.pooled(spec, cells)
-        print("\n".join(lines(spec, pooled)))
+        print("\n".join(lines(spec, pooled, effects.diverged(spec, cells))))
         found.append({"table": table, "scale": scale, "choices": [_plain(effect) for effect in pooled]})
     if options.json is not None:
         write_json(options.json, found)
 
 
-def _asked(experiment: Experiment, names: list[str], scale: str | None) -> Iterator[tuple[str, str]]:
-    """Yield each table asked for with each scale that it is wanted at."""
+def _asked(experiment: Experiment, names: list[str], scale: str | None) -> list[tuple[str, list[str] | None, str]]:
+    """Return each table asked for, the columns that config.yaml names of it, and each scale that it is wanted at."""
     known = [name for name, table in experiment.tables.items() if table.settings.get("kind") == "effects"]
     for name in names:
         if name in experiment.tables and name not in known:
             raise ConfigError(f"table {name!r} is not of kind effects; those that are: {', '.join(known) or 'none'}")
         if name not in known:
             raise ConfigError(unknown("table", name, known, "tables of kind effects"))
-    for name in names or known:
-        has = experiment.tables[name].settings.get("scales", ["preview", "paper"])
-        for one in [scale] if scale and names else [each for each in has if scale in (None, each)]:
-            scales.refuse_table(experiment, one, name, None)
-            yield name, one
+    wanted = [scale] if scale else SCALES
+    asked = [(*each, one) for each in selection.with_columns(experiment, names or known) for one in wanted]
+    there = [(name, columns, one) for name, columns, one in asked if scales.tables(experiment, one, [(name, columns)])]
+    for name in names:
+        if name not in [each for each, _, _ in there]:
+            scales.refuse_table(experiment, scale or experiment.scale, name, None)
+    return there
 
 
-def lines(spec: TableSpec, pooled: list[Effect]) -> Iterator[str]:
+def lines(spec: TableSpec, pooled: list[Effect], diverged: int) -> Iterator[str]:
     """Yield what the choices of a table come to, line by line."""
-    yield f"{spec.table}: {effects.sentence(spec, pooled)}"
+    yield f"{spec.table}: {effects.sentence(spec, pooled, diverged)}"
     width = max((len(effect.label) for effect in pooled), default=0)
     for effect in pooled:
         difference, p, corrected, verdict = effect.texts

@@ -108,6 +108,9 @@ def print_power(
     """
     from flatfed.commands import plan_power
 
+    for name in ("json", "cells", "tuning", "calibrate"):
+        if getattr(options, name):
+            raise DataError(f"--{name} means nothing with --power, which prints a table of seeds alone")
     if not options.power or options.spread == 0:
         raise DataError("--power POINTS is wanted, and --spread POINTS beside it if at all; both above 0")
     specs = {f"{name}, {scale} scale": experiment.table_spec(scale, name, columns) for name, columns in tables}

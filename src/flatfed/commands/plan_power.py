@@ -24,7 +24,7 @@ WANTED = 0.8
 class Spreads:
     """Standard deviations over so many ``seeds`` of paired differences between rows of a table, mean over its columns.
 
-    ``of``: a spread for each pair of rows, as a fraction of the test images; ``tests``: how many the table asks for.
+    ``of``: a spread for each pair of rows, as a fraction of the test images; ``tests``: how many pairs there are.
     """
 
     of: list[float]
@@ -40,7 +40,7 @@ def measured(spec: TableSpec) -> Spreads | None:
 
     :raises DataError: a cell is damaged.
     """
-    cells = {(col.id, row.id): blocks.cell_of(spec, col.id, row.id) for row in spec.rows for col in spec.columns}
+    cells = blocks.cells_of(spec)
     if spec.against:
         rows = [list(effect.values) for effect in effects.pooled(spec, cells)]
         return _spreads(rows, len(spec.columns), len(spec.rows))

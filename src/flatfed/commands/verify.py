@@ -23,7 +23,7 @@ Reads the cells that `snakemake` has made and says, column by column:
   claims    a printed number ahead of another by more than their printed spreads is a claim that one row
             beats the other. Held: ours is ahead too, in the mean over all columns that print it; clearly:
             by the exact sign-flip test over seeds, corrected for all claims of the table (Holm), no chance
-            (with few seeds nothing is: it takes six for a single claim, fourteen for two hundred)
+            (with few seeds nothing is: it takes six for a single claim, thirteen for two hundred)
   order     Spearman's rank correlation of the rows, ours against the paper's
 At preview scale, and where a table's set-up is not the paper's, the order alone is compared."""
 EXAMPLE = "python -m flatfed verify fedsmoo2023_T1 --scale paper --strict"

@@ -96,5 +96,6 @@ def table(document: dict[str, Any]) -> dict[str, Any]:
     """Return a table's ``document`` with what its numbers are, and that nothing is printed, where it does not say."""
     named = any(key in document for key in ("metric", "metrics"))
     everywhere = all(any(key in group for key in ("metric", "metrics")) for group in document["columns"])
-    of = {} if named or everywhere else NUMBERS.get(document.get("kind", "results"), {})
+    kind = document.get("kind", "results")
+    of = {} if (named or everywhere) and kind != "effects" else NUMBERS.get(kind, {})
     return {"reference": "none", **of, **document}

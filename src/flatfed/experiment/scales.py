@@ -92,8 +92,14 @@ def _lacking(experiment: Experiment, scale: str, name: str, columns: list[str] |
 
 
 def _too_few_seeds(experiment: Experiment, scale: str, table: Table, protocols: Iterable[str]) -> str:
-    """Return why the seeds are too few for the tests of a table of effects, "" where they are enough."""
-    seeds = min(len(experiment.seeds(scale, protocol, table.settings.get("seeds"))) for protocol in protocols)
+    """Return why the seeds are too few for the tests of a table of effects, or not the same; "" where they will do."""
+    own = [tuple(experiment.seeds(scale, protocol, table.settings.get("seeds"))) for protocol in protocols]
+    if len(set(own)) > 1:
+        return (
+            f"{experiment.places.results}/{scale}/tables/{table.id}.md: {table.file}: its protocols have different "
+            f"seeds ({' and '.join(str(list(each)) for each in dict.fromkeys(own))}); they do not pair: say `seeds`"
+        )
+    seeds = len(own[0])
     tests, least = len(table.entries), significance.least_seeds(len(table.entries))
     if seeds >= least:
         return ""

@@ -242,6 +242,14 @@ def _check_evaluated(names: list[str], protocol: settings.Protocol, where: str) 
 
 def _effects(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
     """Return the columns of one group of a table of effects: numbers of rows minus those of what they are against."""
+    if "metrics" in document:
+        raise ConfigError(f"{where.partition(': ')[0]}: metrics: a table of effects has one `metric`")
+    if document["metric"] in METRICS and unit_of(document["metric"]) != "fraction":
+        fractions = [name for name in METRICS if unit_of(name) == "fraction"]
+        raise ConfigError(
+            f"{where.partition(': ')[0]}: metric: {document['metric']!r} is no share of images, and what counts as no "
+            f"difference is half a point of one; allowed: {', '.join(fractions)}"
+        )
     against = {row["row"]: row["against"] for row in document["rows"]}
     one = {"metric": document["metric"], "unit": document["unit"], "relative": "difference", "base": against}
     return _results(document, {**group, **one}, catalog, where)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,14 +92,14 @@ class Disputed:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Kendall's tau of two sources' ranking of the same ``rows`` in a column, with its 95 % interval."""
+    """Kendall's tau of two sources' ranking of the same ``rows`` in a column, its 95 % interval, None where unknown."""
 
     place: Place
     sources: tuple[str, str]
     rows: int
     tau: float
-    interval: tuple[float, float] = field(default=(-1.0, 1.0))
-    same_best: bool = False
+    interval: tuple[float, float] | None
+    same_best: bool
 
 
 def read(root: str | Path, references: Mapping[str, Reference]) -> list[Source]:
@@ -157,9 +157,10 @@ def _check_names(
 
 
 def _numbers(reference: Reference) -> Iterable[tuple[tuple[Place, str], float]]:
-    """Yield the accuracies of a table, percent, by place and algorithm; those of no split, or averages, are none."""
+    """Yield the accuracies of a table, percent, by place and algorithm: those that say how data are dealt to whom."""
     for line in reference.lines:
-        if line.metric == METRIC and line.unit == "percent" and line.partition and line.value and not line.variant:
+        whole = line.partition and line.clients and line.participation
+        if line.metric == METRIC and line.unit == "percent" and whole and line.value and not line.variant:
             keys = (line.partition_param, line.clients, line.participation)
             place = Place(line.dataset, line.model, line.partition, *map(comparable, keys))
             yield (place, line.algorithm), line.number
@@ -168,7 +169,7 @@ def _numbers(reference: Reference) -> Iterable[tuple[tuple[Place, str], float]]:
 def in_words(place: Place) -> str:
     """Return a place as a heading has it: "CIFAR-10, ResNet-18-GN, Dirichlet 0.6, 10 % of 100 clients"."""
     scheme = "IID" if place.partition == "iid" else place.partition.capitalize()
-    deal = f"{scheme} {place.partition_param:g}" if place.partition_param != "" else scheme
+    deal = f"{scheme} {place.partition_param}".removesuffix(".0").strip()
     model = {"resnet18_gn": "ResNet-18-GN"}.get(place.model, place.model)
     data = place.dataset.replace("_", "-").upper().replace("CIFAR", "CIFAR-")
     return f"{data}, {model}, {deal}, {100 * place.participation:g} % of {place.clients:g} clients"
@@ -201,19 +202,23 @@ def rankings(cells: Sequence[Disputed], least: int = 4) -> list[Ranking]:
             if len(both) < least:
                 continue
             first, second = zip(*both, strict=True)
+            if len(set(first)) == 1 or len(set(second)) == 1:
+                continue  # no order
             tau = float(kendalltau(first, second).statistic)
-            same = first.index(max(first)) == second.index(max(second))
+            leading = [{row for row, number in enumerate(of) if number == max(of)} for of in (first, second)]
+            same = leading[0] == leading[1]
             found.append(Ranking(place, (a, b), len(both), tau, interval(tau, len(both)), same))
     return found
 
 
-def interval(tau: float, rows: int) -> tuple[float, float]:
+def interval(tau: float, rows: int) -> tuple[float, float] | None:
     """Return the 95 % interval of Kendall's tau over so many rows (Fieller, Hartley and Pearson 1957).
 
-    The inverse hyperbolic tangent of tau is taken as normal, of variance 0.437 / (rows - 4); of four rows all is open.
+    The inverse hyperbolic tangent of tau is taken as normal, of variance 0.437 / (rows - 4): None of four rows, and of
+    the same order, whose tangent is infinite.
     """
     if rows <= 4 or abs(tau) > 1 - 1e-9:
-        return (-1.0, 1.0)
+        return None
     half = 1.96 * math.sqrt(0.437 / (rows - 4))
     return math.tanh(math.atanh(tau) - half), math.tanh(math.atanh(tau) + half)
 

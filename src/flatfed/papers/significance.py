@@ -9,7 +9,10 @@ assumes nothing of how the differences are distributed, and with few seeds it sa
 from __future__ import annotations
 
 import itertools
+import math
+import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,11 +24,32 @@ LEVEL = 0.05
 #: Differences within this, a fraction of the test images, count as none: half a percentage point.
 REGION = 0.005
 
-#: Up to so many seeds all patterns of signs are counted; of more, 2^MOST that are drawn, in :func:`power` 2^FEW.
+#: Up to so many seeds all patterns of signs are counted; of more, 2^MOST that are drawn. In :func:`power` 2^FEW are
+#: enough where each test may have a p of that size.
 MOST, FEW = 16, 13
 
 #: Tables that :func:`power` draws, and the seed of all draws here: the same answer every time.
 DRAWN, SEED = 2000, 7
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The mean of paired differences and its 95 % interval; without one (a single seed) the bounds are infinite."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def interval(differences: Sequence[float]) -> Interval:
+    """Return the Student interval (95 %) of the mean of ``differences``, a seed each."""
+    mean = statistics.fmean(differences)
+    if len(differences) < 2:
+        return Interval(mean, -math.inf, math.inf)
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(len(differences) - 1, 0.975)) * statistics.stdev(differences) / math.sqrt(len(differences))
+    return Interval(mean, mean - half, mean + half)
 
 
 def least_seeds(tests: int = 1) -> int:
@@ -41,11 +65,13 @@ def sign_flip(differences: Sequence[float] | np.ndarray, drawn: int = MOST) -> n
     """Return the two-sided p of differences (..., seeds), shape (...): the share of patterns of signs as extreme.
 
     Of more than ``MOST`` seeds 2^``drawn`` patterns stand for all.
-    Differences that agree to rounding count as equal: what is less than a billionth of the largest is a tie.
+    Sums of differences that agree to a billionth of their absolute sum count as equal. ValueError: one is no number.
     """
     import numpy as np
 
     values = np.asarray(differences, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError(f"differences that are no finite numbers: {differences}")
     signs = _signs(values.shape[-1], drawn)
     rows = values.reshape(-1, values.shape[-1])
     shares = np.empty(len(rows))
@@ -93,7 +119,8 @@ def power(seeds: int, size: float, tests: int = 1) -> float:
     if seeds < least_seeds(tests):
         return 0.0
     tables = np.random.default_rng(SEED).normal(size, 1.0, (DRAWN, seeds))
-    return float((sign_flip(tables, FEW) <= LEVEL / tests * (1 + 1e-12)).mean())
+    patterns = FEW if 2.0**-FEW * tests * 4 <= LEVEL else MOST
+    return float((sign_flip(tables, patterns) <= LEVEL / tests * (1 + 1e-12)).mean())
 
 
 def seeds_for(size: float, wanted: float = 0.8, tests: int = 1, most: int = 200) -> int | None:

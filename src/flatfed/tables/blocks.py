@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flatfed.errors import DataError
+from flatfed.papers import significance
 from flatfed.papers.units import as_printed, each_seed, signed, written
 from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import Cell
@@ -105,7 +106,7 @@ def read(spec: TableSpec) -> Table:
 
     :raises DataError: a cell file or a dataset.json is damaged, or a cell belongs to another scale.
     """
-    cells = {(column.id, row.id): cell_of(spec, column.id, row.id) for row in spec.rows for column in spec.columns}
+    cells = cells_of(spec)
     setting = as_read(spec.setting, spec.datasets, [cell.images for cell in cells.values() if cell])
     sources = (("Paper", spec.paper), ("Trained here", setting))
     counts = Counter(cell.status if cell else "missing" for cell in cells.values())
@@ -157,6 +158,11 @@ def read(spec: TableSpec) -> Table:
     )
 
 
+def cells_of(spec: TableSpec) -> dict[tuple[str, str], Cell | None]:
+    """Return the cells of a table by column and row; DataError as :func:`cell_of`."""
+    return {(column.id, row.id): cell_of(spec, column.id, row.id) for row in spec.rows for column in spec.columns}
+
+
 def cell_of(spec: TableSpec, column: str, row: str) -> Cell | None:
     """Return the cell of a table in ``column`` and ``row``, None where it has not been made.
 
@@ -180,7 +186,7 @@ def _over_all(spec: TableSpec, pooled: list[effects.Effect]) -> Block:
     )
     seeds = f"n = {len(pooled[0].values)}" if pooled else ""
     return Block(
-        f"Over all {len(spec.columns)} columns",
+        f"Over all {len(spec.columns)} columns" if len(spec.columns) > 1 else "Over its column",
         (tuple(Header(text, 1) for text in ("difference", "p", "p, Holm", "verdict")),),
         ((seeds,), ("sign flips",), (f"of {len(spec.rows)}",), ("",)),
         rows,
@@ -244,7 +250,7 @@ def entry(cell: Cell | None, usual: int | None, rank: str = "", interval: bool =
     late = f">{cell.rounds}" if unit == "rounds" else "not reached"
     ours = {"not_reached": late, "diverged": "diverged", "not_applicable": "n/a"}.get(cell.status, "")
     if cell.status == "ok":
-        known = effects.interval_text(effects.mean(cell.values), unit) if interval else None
+        known = effects.interval_text(significance.interval(cell.values), unit) if interval else None
         ours = known or written(cell.value, cell.spread, unit, decimals)
         ours += "" if cell.n in (usual, None) else f" ({cell.n})"
     elif cell.status == "not_reached" and not cell.reached.startswith("0/"):

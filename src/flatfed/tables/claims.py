@@ -78,23 +78,31 @@ def claimed(cells: ByRow) -> list[tuple[str, str]]:
 def marks(columns: Sequence[ByRow]) -> list[dict[str, str]]:
     """Return for each column {row: "best"}, and "second", of its cells by row.
 
-    A mark says that the row's lead over the next one is no chance of the seeds, corrected for all columns. The second
-    is marked only where the best is. Seconds are never marked: see :func:`flatfed.tables.compare.timed`.
+    A mark says that the row's lead over every row behind it is no chance of the seeds, corrected for all marks that the
+    table could have. The second is marked only where the best is. Seconds are never marked: see
+    :func:`flatfed.tables.compare.timed`.
     """
     orders = [_order(column) for column in columns]
+    ps: dict[tuple[int, str], float] = {}
+    for number, (column, order) in enumerate(zip(columns, orders, strict=True)):
+        for place, mark in enumerate(("best", "second")):
+            behind = [column[row] for row in order[place + 1 :]]
+            if behind:
+                ps[number, mark] = max(_p_of_lead(column[order[place]], other) for other in behind)
+    told = {key for key, p in zip(ps, holm(list(ps.values())), strict=True) if p <= LEVEL}
     found: list[dict[str, str]] = [{} for _ in columns]
-    for place, mark in enumerate(("best", "second")):
-        ps = {}
-        for number, (column, order) in enumerate(zip(columns, orders, strict=True)):
-            if len(order) < place + 2 or len(found[number]) < place:
-                continue
-            ahead, behind = column[order[place]], column[order[place + 1]]
-            if ahead.seeds == behind.seeds and len(ahead.values) >= least_seeds():
-                ps[number] = float(sign_flip([a - b for a, b in zip(ahead.values, behind.values, strict=True)]))
-        for number, p in zip(ps, holm(list(ps.values())), strict=True):
-            if p <= LEVEL:
-                found[number][orders[number][place]] = mark
+    for number, order in enumerate(orders):
+        for place, mark in enumerate(("best", "second")):
+            if (number, mark) in told and len(found[number]) == place:
+                found[number][order[place]] = mark
     return found
+
+
+def _p_of_lead(ahead: Cell, behind: Cell) -> float:
+    """Return the p of the lead of one cell over another, 1 where their seeds do not pair."""
+    if ahead.seeds != behind.seeds:
+        return 1.0
+    return float(sign_flip([a - b for a, b in zip(ahead.values, behind.values, strict=True)]))
 
 
 def too_few_seeds(columns: Sequence[ByRow]) -> int | None:

@@ -1,45 +1,15 @@
-"""Ours against the paper's: agreement, the order of rows, and the interval of a paired difference."""
+"""Ours against the paper's: agreement, and the order of rows."""
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from flatfed.papers.metrics import METRICS
 from flatfed.specs.cell import Cell
 
 #: Tolerances of ``agreement``: by default a percentage point for fractions; a tenth of the printed number for the rest.
 POINT, PART = 0.01, 0.1
-
-
-@dataclass(frozen=True)
-class Interval:
-    """The mean of paired differences and its 95 % interval; without one (a single seed) the bounds are infinite."""
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def excludes_zero(self) -> bool:
-        """Whether the sign of the difference is known."""
-        return self.low > 0 or self.high < 0
-
-
-def paired(a: Sequence[float], b: Sequence[float]) -> Interval:
-    """Return the Student interval (95 %) of the mean of a - b over seeds."""
-    differences = [x - y for x, y in zip(a, b, strict=True)]
-    mean = statistics.fmean(differences)
-    if len(differences) < 2:
-        return Interval(mean, -math.inf, math.inf)
-    from scipy.special import stdtrit
-
-    half = float(stdtrit(len(differences) - 1, 0.975)) * statistics.stdev(differences) / math.sqrt(len(differences))
-    # Differences that agree to rounding have no width worth the name; a hair keeps a zero inside.
-    half += 1e-12
-    return Interval(mean, mean - half, mean + half)
 
 
 def higher(cell: Cell) -> bool | None:

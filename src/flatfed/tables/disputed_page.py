@@ -54,6 +54,8 @@ def sections(known: Sequence[Source], labels: Mapping[str, str], runs: Runs) -> 
 def sentence(known: Sequence[Source]) -> str:
     """Say how many cells are disputed, and by how much."""
     cells = printed_sources.disputed(known)
+    if not cells:
+        return "No cell is printed by two sources."
     spreads = [cell.spread for cell in cells]
     far, further = sum(spread > FAR for spread in spreads), sum(spread > 2 * FAR for spread in spreads)
     return (
@@ -89,14 +91,15 @@ def _of_rankings(known: Sequence[Source], found: Sequence[Ranking]) -> Section:
             f"{label[one.sources[0]]}, {label[one.sources[1]]}",
             str(one.rows),
             f"{one.tau:.2f}",
-            f"{one.interval[0]:.2f} to {one.interval[1]:.2f}",
+            f"{one.interval[0]:.2f} to {one.interval[1]:.2f}" if one.interval else "–",
             "yes" if one.same_best else "no",
         )
         for one in found
     )
     about = (
         "Kendall's tau of the rows that two sources print in a column, 1 for the same order, 0 for none, with its 95 % "
-        "interval (Fieller, Hartley and Pearson 1957), which the few rows of a column leave wide."
+        "interval (Fieller, Hartley and Pearson 1957), which the few rows of a column leave wide; four rows, and rows in "
+        "the same order, have none."
     )
     head = ("column", "sources", "rows", "tau", "95 % interval", "same best row")
     return Section("Do they rank alike?", (about, *said), head, rows, WORDS)
@@ -109,7 +112,7 @@ def _of_place(
     there = [source for source in known if any(source.id in cell.numbers for cell in cells)]
     rows, said = [], []
     for cell in sorted(cells, key=lambda cell: -cell.spread):
-        label = labels.get(cell.row) or f"{labels[cell.row.partition('_')[0]]}, best of its variants"
+        label = _label(known, cell.row, labels)
         numbers = [f"{cell.numbers[s.id]:.2f}" if s.id in cell.numbers else "" for s in there]
         own = [_ours(source, runs.get((place, cell.row), ())) for source in there]
         rows.append((label, *numbers, f"{cell.spread:.2f}", _joined(own)))
@@ -117,6 +120,12 @@ def _of_place(
             said.append(f"{label}, {cell.spread:.1f} points: {'. '.join(printed_sources.differences(known, cell))}.")
     head = ("algorithm", *(source.label for source in there), "apart", "ours")
     return Section(printed_sources.in_words(place), tuple(said), head, tuple(rows))
+
+
+def _label(known: Sequence[Source], row: str, labels: Mapping[str, str]) -> str:
+    """Return what an algorithm is called: here, as the best of several, or as its source has it."""
+    of = next((source.best_of[row] for source in known if row in source.best_of), ())
+    return labels.get(row) or (f"Best of {', '.join(labels.get(one, one) for one in of)}" if of else row)
 
 
 def _ours(source: Source, runs: Sequence[Trained]) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flatfed.papers import significance
+from flatfed.papers.significance import Interval
 from flatfed.papers.units import signed
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import TableSpec
 from flatfed.tables.claims import means
-from flatfed.tables.compare import Interval, paired
 
 #: What is said of a choice, by what its difference comes to.
 DIFFERS, SAME, OPEN = "differs", "less than half a point", "open"
@@ -65,18 +65,13 @@ def pooled(spec: TableSpec, cells: Mapping[tuple[str, str], Cell | None]) -> lis
             spec.against[row.id],
             units[row.id],
             tuple(values[row.id]),
-            mean(values[row.id]),
+            significance.interval(values[row.id]),
             ps[row.id],
             corrected[row.id],
         )
         for row in spec.rows
         if row.id in values
     ]
-
-
-def mean(differences: Sequence[float]) -> Interval:
-    """Return the mean of ``differences`` with its 95 % interval."""
-    return paired(differences, [0.0] * len(differences))
 
 
 def interval_text(interval: Interval, unit: str) -> str:
@@ -89,12 +84,17 @@ def p_text(p: float) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def sentence(spec: TableSpec, found: Sequence[Effect]) -> str:
-    """Say what the choices come to, at which scale: how many differ, by how much, and how many do not."""
-    if not found:
-        return f"At {spec.scale} scale none of the {len(spec.rows)} choices has all its runs yet."
-    seeds = len(found[0].values)
-    said = [f"At {spec.scale} scale, over {len(spec.columns)} columns and {seeds} seeds, of {len(spec.rows)} choices"]
+def sentence(spec: TableSpec, found: Sequence[Effect], diverged: int = 0) -> str:
+    """Say what the choices come to, at which scale: how many differ, by how much, and how many do not.
+
+    ``diverged``: choices of which a run, or one that it is taken against, ended in numbers that are not finite.
+    """
+    choices, scale = number(len(spec.rows), "choice"), f"At {spec.scale} scale"
+    if not found and not diverged:
+        return f"{scale} none of {choices} has all its runs yet."
+    over = number(len(spec.columns), "column")
+    seeds = f" and {number(len(found[0].values), 'seed')}" if found else ""
+    said = [f"{scale}, over {over}{seeds}, of {choices}"]
     differ = sorted((one for one in found if one.verdict == DIFFERS), key=lambda one: -abs(one.interval.mean))
     points = f"{100 * significance.REGION:g}"
     parts = [f"{len(differ)} can be told from chance" + _named(differ)]
@@ -102,9 +102,22 @@ def sentence(spec: TableSpec, found: Sequence[Effect]) -> str:
     parts.append(f"{same} differ{'s' * (same == 1)} by less than {points} points, if at all")
     if left := sum(one.verdict == OPEN for one in found):
         parts.append(f"of {left} neither can be said")
-    if missing := len(spec.rows) - len(found):
-        parts.append(f"{missing} lack runs")
+    if diverged:
+        parts.append(f"{diverged} diverged")
+    if missing := len(spec.rows) - len(found) - diverged:
+        parts.append(f"{missing} lack{'s' * (missing == 1)} runs")
     return f"{said[0]} {'; '.join(parts)}."
+
+
+def diverged(spec: TableSpec, cells: Mapping[tuple[str, str], Cell | None]) -> int:
+    """Return of how many choices a cell diverged."""
+    statuses = [{cell.status for column in spec.columns if (cell := cells[column.id, row.id])} for row in spec.rows]
+    return sum("diverged" in of_row for of_row in statuses)
+
+
+def number(count: int, word: str) -> str:
+    """Return "1 column", "4 columns"."""
+    return f"{count} {word}{'s' * (count != 1)}"
 
 
 def _named(effects: Iterable[Effect]) -> str:

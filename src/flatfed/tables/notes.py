@@ -29,7 +29,7 @@ def gather(
     present = [cell for cell in cells if cell]
     columns = by_column(spec, cells)
     notes = [reading(spec, present, usual, differences)]
-    notes += tested(spec, pooled) if spec.against else symbols(present)
+    notes += tested(spec, cells, pooled) if spec.against else symbols(present)
     notes += definitions(present)
     notes += timed(present)
     notes += estimated(present)
@@ -41,14 +41,16 @@ def gather(
     return notes + [f"{flag}: {spec.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata]
 
 
-def tested(spec: TableSpec, pooled: Sequence[effects.Effect]) -> list[str]:
+def tested(spec: TableSpec, cells: list[Cell | None], pooled: Sequence[effects.Effect]) -> list[str]:
     """Say what the choices of a table of effects come to, what each is taken against, and how that is decided."""
+    by_row = zip(spec.columns, by_column(spec, cells), strict=True)
+    known = {(column.id, row): cell for column, of_column in by_row for row, cell in of_column.items()}
     bases: dict[str, list[str]] = {}
     for row in spec.rows:
         bases.setdefault(spec.against[row.id], []).append(row.label)
     region = f"{100 * significance.REGION:g}"
     return [
-        effects.sentence(spec, pooled),
+        effects.sentence(spec, pooled, effects.diverged(spec, known)),
         *(f"Against {base}: {'; '.join(rows)}." for base, rows in bases.items()),
         "Over all columns: each seed's mean difference. p: of the 2^n ways to give n seeds their signs, the share with "
         "a mean as far from zero, exact and two-sided; Holm: corrected for all choices of the table. A choice differs "
