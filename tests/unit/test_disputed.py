@@ -57,14 +57,35 @@ def test_rankings_by_hand():
     two = source("two", column(a=1.0, b=3.0, c=2.0, d=4.0))
     (found,) = printed_sources.rankings(printed_sources.disputed([one, two]))
     assert found.tau == pytest.approx(4 / 6) and found.rows == 4 and found.same_best
-    assert found.interval == (-1.0, 1.0), "four rows leave all open"
+    assert found.interval is None, "four rows leave all open"
     assert printed_sources.rankings(printed_sources.disputed([one, two]), least=5) == []
 
 
 def test_the_interval_of_tau_by_hand():
     """Eight rows: 1.96 sqrt(0.437 / 4) = 0.6478 about atanh(0.5) = 0.5493."""
     assert printed_sources.interval(0.5, 8) == pytest.approx((-0.0982, 0.8327), abs=1e-4)
-    assert printed_sources.interval(1.0, 8) == (-1.0, 1.0)
+    assert printed_sources.interval(1.0, 8) is None
+
+
+def test_equal_numbers_are_in_no_order_and_ties_for_the_best_are_compared_as_such():
+    one = source("one", column(a=1.0, b=1.0, c=1.0, d=1.0))
+    two = source("two", column(a=1.0, b=3.0, c=2.0, d=4.0))
+    assert printed_sources.rankings(printed_sources.disputed([one, two])) == []
+    tied = source("one", column(a=1.0, b=2.0, c=4.0, d=4.0))
+    (found,) = printed_sources.rankings(printed_sources.disputed([tied, two]))
+    assert not found.same_best
+
+
+def test_an_algorithm_that_is_none_here_and_no_disputed_cell_at_all():
+    one = source("one", column(fedwmsam=70.0, fedgmt_x=72.0))
+    two = source("two", column(fedwmsam=76.0, fedgmt_x=71.0))
+    (*_, last) = disputed_page.sections([one, two], {}, {})
+    assert [row[0] for row in last.rows] == ["fedwmsam", "fedgmt_x"]
+    assert disputed_page.sentence([one]) == "No cell is printed by two sources."
+    assert disputed_page.sections([one, source("three", {})], {}, {})
+    assert (
+        printed_sources.in_words(Place("x", "m", "domain", "art", 4.0, 1.0)) == "X, m, Domain art, 100 % of 4 clients"
+    )
 
 
 def test_what_differs_is_said_of_the_cells_that_it_concerns():

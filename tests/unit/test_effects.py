@@ -18,6 +18,7 @@ from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import TableSpec
 from flatfed.tables import blocks, effects, write
+from made import edited
 
 ROOT = Path(__file__).resolve().parents[2]
 EXP = experiment.load(ROOT)
@@ -79,7 +80,7 @@ def test_rows_that_lack_runs_count_among_the_tests():
     spec = specify("", list(whole))
     (found,) = effects.pooled(spec, of(whole))
     assert found.row == "a" and found.corrected == pytest.approx(2 * found.p) == pytest.approx(4 / 1024)
-    assert effects.sentence(spec, [found]).endswith("1 lack runs.")
+    assert effects.sentence(spec, [found]).endswith("1 lacks runs.")
     other = {**of({"a": (ten, ten), "b": (ten, ten)}), ("two", "b"): cell("two", "b", ten, seeds=SEEDS[::-1])}
     assert [each.row for each in effects.pooled(spec, other)] == ["a"], "other seeds are not paired"
 
@@ -95,7 +96,19 @@ def test_what_is_said_names_the_scale_and_every_choice_that_differs():
         "At preview scale, over 2 columns and 10 seeds, of 3 choices 1 can be told from chance (Far +2.45); 1 differs "
         "by less than 0.5 points, if at all; of 1 neither can be said."
     )
-    assert effects.sentence(spec, []) == "At preview scale none of the 3 choices has all its runs yet."
+    assert effects.sentence(spec, []) == "At preview scale none of 3 choices has all its runs yet."
+
+
+def test_a_choice_that_diverged_is_not_called_missing():
+    ten = [0.02 + 0.001 * seed for seed in range(10)]
+    spec = specify("", ["far", "gone"])
+    cells = of({"far": (ten, ten), "gone": ([], [])})
+    cells["one", "gone"] = cell("one", "gone", [], status="diverged")
+    found = effects.pooled(spec, cells)
+    assert effects.diverged(spec, cells) == 1
+    assert effects.sentence(spec, found, 1).endswith("1 diverged.")
+    alone = effects.sentence(specify("", ["gone"]), [], 1)
+    assert alone.startswith("At preview scale, over 2 columns, of 1 choice 0 can") and alone.endswith("1 diverged.")
 
 
 @pytest.fixture
@@ -160,13 +173,15 @@ def test_the_table_of_the_house():
         assert len(one.spec.sources.runs) == len(one.spec.base_sources.runs) == 10
         own, base = (run.description for run in (one.runs[0], one.runs[len(one.runs) // 2]))
         assert own["partition"] == base["partition"] and own["update"] != base["update"]
+        one, other = own["update"]["params"], base["update"]["params"]
+        assert len({key for key in one.keys() | other.keys() if one.get(key) != other.get(key)}) == 1, "one difference"
     spec = EXP.table_spec("preview", "effects")
     assert spec.against["fedsmoo"] == "FedSMOO, s as in Algorithm 1" and not spec.printed
 
 
 def test_what_is_refused(tmp_path, monkeypatch, capsys):
     with pytest.raises(
-        ConfigError, match=r"with 3 seeds none of 16 choices could be told from chance at 5 %; wanted: at"
+        ConfigError, match=r"with 3 seeds none of 18 choices could be told from chance at 5 %; wanted: at"
     ):
         experiment.load(ROOT, {**EXP.config, "seeds": [1, 2, 3]}).cells("preview", "effects")
     few = experiment.load(ROOT, {**EXP.config, "seeds": [1, 2, 3]})
@@ -183,12 +198,41 @@ def test_what_is_refused(tmp_path, monkeypatch, capsys):
     assert "did you mean 'effects'?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"metric": "seconds_per_round", "unit": "s"},
+            "effects.yaml: metric: 'seconds_per_round' is no share of images",
+        ),
+        ({"metrics": [{"metric": "test_accuracy", "unit": "pp"}]}, "effects.yaml: metrics: a table of effects has one"),
+        ({"rows": [{"row": "fedavg", "against": "fedavg"}]}, "rows[0]: against: 'fedavg' is the row itself"),
+        ({"rows": [{"row": "fedavg", "against": "fedavgg"}]}, "did you mean 'fedavg'?"),
+        ({"rows": ["fedavg"]}, "rows[0]: key 'against' is missing"),
+    ],
+)
+def test_what_is_no_table_of_effects_is_refused(tmp_path, change, said):
+    root = edited(tmp_path, "tables/effects.yaml", lambda document: document.update(change))
+    with pytest.raises(ConfigError) as refused:
+        experiment.load(root)
+    assert said in str(refused.value)
+
+
+def test_groups_with_different_seeds_are_refused(tmp_path):
+    def two(document):
+        document["columns"].append({"protocol": "fedsmoo-cifar10", "header": "other", "splits": ["dir0.6-200"]})
+
+    root = edited(tmp_path, "tables/effects.yaml", two)
+    with pytest.raises(ConfigError, match=r"its protocols have different seeds .* do not pair"):
+        experiment.load(root).cells("preview", "effects")
+
+
 def test_the_command_answers_without_any_run_and_as_json(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["effects", "--json", "out.json"]) == 0
     said = capsys.readouterr().out
-    assert "effects: At preview scale none of the 16 choices has all its runs yet." in said
-    assert "effects_cnn: At paper scale none of the 3 choices has all its runs yet." in said
+    assert "effects: At preview scale none of 18 choices has all its runs yet." in said
+    assert "effects_cnn: At paper scale none of 3 choices has all its runs yet." in said
     first, *others = json.loads(Path("out.json").read_text())
     assert first == {"table": "effects", "scale": "preview", "choices": []} and len(others) == 2
 

@@ -84,6 +84,8 @@ def test_what_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["plan", "--power", "0.5"]) == 2
     assert "no table that was asked for has cells of two seeds or more" in capsys.readouterr().err
+    assert cli.main(["plan", "--power", "1", "--json", "x.json"]) == 2
+    assert "--json means nothing with --power" in capsys.readouterr().err
     for wrong in (["--power", "0"], ["--spread", "1"], ["--power", "1", "--spread", "0"]):
         assert cli.main(["plan", *wrong]) == 2
         assert "--power POINTS is wanted" in capsys.readouterr().err

@@ -58,6 +58,15 @@ def test_of_many_seeds_patterns_are_drawn_and_the_answer_is_the_same_every_time(
     assert significance.sign_flip([1.0] * 40) == 2.0**-significance.MOST, "what was found is among the patterns"
 
 
+def test_what_is_no_number_has_no_p():
+    with pytest.raises(ValueError, match="no finite numbers"):
+        significance.sign_flip([math.nan, 1.0])
+
+
+def test_power_with_many_tests_counts_enough_patterns():
+    assert significance.power(20, 3.0, 500) == 1.0, "2^13 patterns could not tell one of five hundred"
+
+
 def test_holm_by_hand():
     assert significance.holm([0.04, 0.01]) == [0.04, 0.02]
     assert significance.holm([0.2, 0.3, 0.01]) == pytest.approx([0.4, 0.4, 0.03])

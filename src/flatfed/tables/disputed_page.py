@@ -98,8 +98,8 @@ def _of_rankings(known: Sequence[Source], found: Sequence[Ranking]) -> Section:
     )
     about = (
         "Kendall's tau of the rows that two sources print in a column, 1 for the same order, 0 for none, with its 95 % "
-        "interval (Fieller, Hartley and Pearson 1957), which the few rows of a column leave wide; four rows, and rows in "
-        "the same order, have none."
+        "interval (Fieller, Hartley and Pearson 1957), which the few rows of a column leave wide; four rows, and "
+        "rows in the same order, have none."
     )
     head = ("column", "sources", "rows", "tau", "95 % interval", "same best row")
     return Section("Do they rank alike?", (about, *said), head, rows, WORDS)
