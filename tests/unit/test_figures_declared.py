@@ -24,6 +24,7 @@ from flatfed import experiment, figures, forms
 from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.errors import ConfigError
 from flatfed.experiment import figures as declared
+from flatfed.experiment import scales
 from flatfed.figures import histogram, palette
 from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.papers.figure_kinds import COLUMNS, PROBES
@@ -352,7 +353,7 @@ def test_centralised_lines_are_of_the_federated_deal() -> None:
 
 
 def test_figures_that_share_runs_with_tables_train_nothing_more() -> None:
-    tables = {run.path for table in EXP.tables for run in EXP.table_runs("preview", table)}
+    tables = {run.path for table, _ in scales.every(EXP, "preview")[0] for run in EXP.table_runs("preview", table)}
     for name in ("fedsmoo2023_F7", "fedsmoo2023_F9", "fedsam2022_F1", "dfedsam2023_F3", "dfedsam2023_F5"):
         assert set(EXP.figure("preview", name).runs) <= tables
 

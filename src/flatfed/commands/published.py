@@ -14,7 +14,7 @@ from flatfed import experiment, forms
 from flatfed.commands import arguments, configuration
 from flatfed.commands.verify import lines
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, Run, figures
+from flatfed.experiment import Experiment, Run, figures, scales
 from flatfed.files import check_place
 from flatfed.runs import description, identity
 from flatfed.runs import record as records
@@ -216,6 +216,8 @@ def make_figure(described: Experiment, runs: PublishedRuns, name: str, out: Path
 def is_table_complete(described: Experiment, runs: PublishedRuns, name: str) -> bool:
     """Return whether a table reads runs, and all that it reads is published."""
     if not {column.protocol for column in described.tables[name].columns.values()} <= runs.protocols:
+        return False
+    if not scales.tables(described, runs.scale, [(name, None)]):
         return False
     made = described.cells(runs.scale, name)
     return any(cell.runs for cell in made) and not any(_absent(cell.inputs, cell.runs) for cell in made)
