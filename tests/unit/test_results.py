@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 EXP = experiment.load(ROOT)
 SPLIT = "path3-100"
 PLACE = {"device": "cpu", "threads": 1, "host": {"processor": "a CPU", "gpu": None}}
+COST = {"seconds": 7200.0, **PLACE}
 BYTES = 1000
 
 
@@ -43,12 +44,11 @@ def root(tmp_path, monkeypatch):
     """FedCM at round 4 of 800, 68 % reached in round 3; FedAvg at round 2, in bfloat16; FedSMOO finished."""
     monkeypatch.chdir(tmp_path)
     runs = tmp_path / "runs"
-    cost = {"seconds": 7200.0, **PLACE}
-    made.so_far(place(runs, "fedcm"), columns([0.1, 0.5, 0.69, 0.6]), description=described("fedcm"), **cost)
+    made.so_far(place(runs, "fedcm"), columns([0.1, 0.5, 0.69, 0.6]), description=described("fedcm"), **COST)
     low = described("fedavg", protocol="fedsmoo-cifar10~bfloat16", precision="bfloat16")
-    made.so_far(place(runs, "fedavg", low["protocol"]), columns([0.1, 0.2]), description=low, **cost)
+    made.so_far(place(runs, "fedavg", low["protocol"]), columns([0.1, 0.2]), description=low, **COST)
     whole = columns([0.5] * 143 + [0.68] * 50 + [0.80] * 607)
-    made.run(place(runs, "fedsmoo"), whole, description=described("fedsmoo"), **cost)
+    made.run(place(runs, "fedsmoo"), whole, description=described("fedsmoo"), **COST)
     return tmp_path
 
 
@@ -209,16 +209,15 @@ def test_the_verdict_counts_each_printed_number_once():
 def test_runs_of_variants_of_other_metrics_and_without_lines_have_a_page(root):
     """DFedSAM's Table 3 is of a variant, its Table 1 reads metrics of its own; what diverged at once has no lines."""
     shutil.rmtree("runs")
-    cost = {"seconds": 1.0, **PLACE}
     about = EXP.run("paper", "dfedsam-cifar10~T500", "shards2-100", "fedavg", 1).description
     last = about["rounds"]
     more = {"train_accuracy": [0.9, 0.95], "node_train_accuracy": [0.9, 0.99]}
     lines = {**columns([0.5, 0.6]), "round": [1, last], **more}
-    made.run(Path("runs/dfedsam-cifar10~T500/shards2-100/fedavg/seed1"), lines, description=about, **cost)
+    made.run(Path("runs/dfedsam-cifar10~T500/shards2-100/fedavg/seed1"), lines, description=about, **COST)
     about = EXP.run("paper", "dfedsam-cifar10", "iid-100-norep", "fedavg", 1).description
-    made.run(Path("runs/dfedsam-cifar10/iid-100-norep/fedavg/seed1"), lines, description=about, **cost)
+    made.run(Path("runs/dfedsam-cifar10/iid-100-norep/fedavg/seed1"), lines, description=about, **COST)
     about, gone = described("fedcm"), {**columns([]), "round": []}
-    made.run(place(Path("runs"), "fedcm"), gone, description=about, **{**cost, "diverged_at": 1, "rounds_done": 0})
+    made.run(place(Path("runs"), "fedcm"), gone, description=about, **{**COST, "diverged_at": 1, "rounds_done": 0})
     assert page("runs") == 0
     text = Path("page.md").read_text()
     assert "Shi et al., ICML 2023, Table 3" in text and "Shi et al., ICML 2023, Table 1" in text
@@ -227,8 +226,7 @@ def test_runs_of_variants_of_other_metrics_and_without_lines_have_a_page(root):
 
 
 def test_seeds_stand_together_and_say_what_is_missing(root):
-    cost = {"seconds": 1.0, **PLACE}
-    made.so_far(place(Path("runs"), "fedcm", seed=2), columns([0.7]), description=described("fedcm", 2), **cost)
+    made.so_far(place(Path("runs"), "fedcm", seed=2), columns([0.7]), description=described("fedcm", 2), **COST)
     assert page("runs") == 0
     text = Path("page.md").read_text()
     table = "Sun et al., ICML 2023, Table 6"
@@ -238,15 +236,14 @@ def test_seeds_stand_together_and_say_what_is_missing(root):
 
 
 def test_the_same_run_by_two_names_and_data_of_two_kinds_are_refused(root, capsys):
-    cost = {"seconds": 1.0, **PLACE}
     other = described("fedcm", protocol="fedsmoo-cifar10~again")
-    made.so_far(place(Path("runs"), "fedcm", other["protocol"]), columns([0.7]), description=other, **cost)
+    made.so_far(place(Path("runs"), "fedcm", other["protocol"]), columns([0.7]), description=other, **COST)
     assert page("runs") == 2
     assert "is the same run as" in capsys.readouterr().err
     shutil.rmtree(place(Path("runs"), "fedcm", other["protocol"]))
     about = described("feddyn")
     elsewhere = place(Path("more/runs"), "feddyn")
-    made.so_far(elsewhere, columns([0.7]), description=about, dataset_digest="f" * 64, **cost)
+    made.so_far(elsewhere, columns([0.7]), description=about, dataset_digest="f" * 64, **COST)
     assert page("runs", "more") == 2
     assert "they were trained on different data, both cifar10" in capsys.readouterr().err
 
@@ -275,3 +272,16 @@ def test_the_page_in_docs_is_that_of_the_published_runs(tmp_path, capsys):
     assert out.read_text() == (ROOT / "docs/results.md").read_text(), "make results-page"
     verdict = capsys.readouterr().out.split(": ", 1)[1].strip()
     assert " ".join((ROOT / "README.md").read_text().split()).count(verdict) == 1
+
+
+def test_our_run_stands_beside_what_several_sources_print_read_as_they_read_theirs(root):
+    """FedSMOO's 800 rounds where FedSMOO's paper stops and where FedWMSAM's does; unfinished and other runs nowhere."""
+    other = described("fedcm", learning_rate=0.2)
+    made.run(place(root / "runs", "fedcm", seed=2), columns([0.9] * 800), description={**other, "seed": 2}, **COST)
+    assert cli.main(["disputed", "runs", "--out", "page.md"]) == 0
+    text = Path("page.md").read_text().replace("\\", "")
+    part = text.split("## CIFAR-10, ResNet-18-GN, Pathological 3")[-1].split("## ")[0]
+    own = {line.split("|")[1].strip(): line.split("|")[-2].strip() for line in part.splitlines() if line[:2] == "| "}
+    assert own["FedSMOO"] == "80.00 (800 rounds, n = 1); 80.00 (500 rounds, n = 1)"
+    assert own["FedCM"] == own["FedAvg"] == "–"
+    assert text.count("n = 1") == 2

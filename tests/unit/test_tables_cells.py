@@ -199,3 +199,23 @@ def test_a_cell_takes_the_standard_library_alone(two, tmp_path):
     command = [sys.executable, "-c", script, json.dumps(forms.plain(specify(two))), str(tmp_path / "cell.json")]
     done = subprocess.run(command, env={"PYTHONPATH": source}, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, None),
+        ({"dataset_digest": "1" * 64}, "seed 2: the run and its base row's have different data; make both again"),
+        ({"partition_digest": "1" * 64}, "seed 2: the run and its base row's were dealt otherwise; make both again"),
+    ],
+)
+def test_a_run_and_its_base_of_other_data_do_not_pair(two, tmp_path, changed, said):
+    lines = {name: [1] * 4 for name in COLUMNS.split(",")} | {"round": [1, 2, 3, 4], "test_accuracy": [0.5] * 4}
+    base = [made.run(tmp_path / "c", lines), made.run(tmp_path / "d", lines, **changed)]
+    asked = {f"base_{key}": value for key, value in made.asked(base).items()}
+    spec = specify(two, unit="pp", relative="difference", base="fedavg", paper=None, **asked)
+    if said is None:
+        assert cells.make(spec, tmp_path / "cell.json").values == pytest.approx([0.3, 0.34])
+        return
+    with pytest.raises(DataError, match=re.escape(f"cell fedsmoo2023_T1/dir0.6-100/fedsmoo: {said}")):
+        cells.make(spec, tmp_path / "cell.json")
