@@ -9,10 +9,10 @@ The folder holds <algorithm>/seed<k>/hessian.json, which the workflow makes:
 
 Of the top eigenvalue and of the trace, of the Hessian and of the one scaled by the weights (not in files of format 1):
 mean over the seeds, the difference to ``--base`` (fedavg) seed by seed, its mean, and the 95 % interval of that by
-Student's t distribution (``flatfed.tables.compare.paired``). All algorithms of a seed start from one model and see the
-same clients, batches and, in the Hessian, images. Below three seeds no interval is given: it would rest on one or no
-degree of freedom. Where a run diverged there is nothing to hold against another, and leaving its seed out would flatter
-the algorithm, so that the line says which instead.
+Student's t distribution (``flatfed.papers.significance.interval``). All algorithms of a seed start from one model and
+see the same clients, batches and, in the Hessian, images. Below three seeds no interval is given: it would rest on one
+or no degree of freedom. Where a run diverged there is nothing to hold against another, and leaving its seed out would
+flatter the algorithm, so that the line says which instead.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed.errors import DataError, FlatFedError  # noqa: E402
+from flatfed.papers import significance  # noqa: E402
 from flatfed.runs import curvature  # noqa: E402
 from flatfed.runs.curvature import Hessian  # noqa: E402
-from flatfed.tables.compare import paired  # noqa: E402
 
 FEWEST = 3  # seeds of an interval
 METRICS = {
@@ -82,7 +82,7 @@ def compared(folder: Path, base: str, algorithms: list[str]) -> list[str]:
                 continue
             pairs = [(second[seed].value(metric), first[seed].value(metric)) for seed in seeds]
             theirs, ours = zip(*pairs, strict=True)
-            interval = paired(theirs, ours)
+            interval = significance.interval([a - b for a, b in zip(theirs, ours, strict=True)])
             bounds = f" [{interval.low:+.3g}, {interval.high:+.3g}]" if len(seeds) >= FEWEST else ", no interval"
             kind = "trace" if metric.endswith("trace") else "eigenvalues"
             short = sum(not getattr(hessian.estimates(metric).converged, kind) for hessian in used)

@@ -18,6 +18,7 @@ import csv
 import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,7 +27,7 @@ sys.path.insert(0, str(ROOT / "src"))
 from flatfed import experiment  # noqa: E402
 from flatfed.data import partition, sources  # noqa: E402
 from flatfed.engine.job.train import train  # noqa: E402
-from flatfed.tables.compare import Interval, paired  # noqa: E402
+from flatfed.papers.significance import Interval, interval  # noqa: E402
 
 #: Name of a way to train -> precision, and whether with the other number of threads.
 WAYS = {"float32": ("float32", False), "bfloat16": ("bfloat16", False), "noise floor": ("float32", True)}
@@ -54,6 +55,11 @@ def accuracies(folder: Path, split: str, algorithm: str, options: argparse.Names
                 lines = [float(line["test_accuracy"]) for line in csv.DictReader(file)]
             found[way].append(100 * statistics.fmean(lines[-options.last :]))
     return found
+
+
+def differences(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
+    """Return the mean difference, seed by seed, with its interval."""
+    return interval([a - b for a, b in zip(ours, theirs, strict=True)])
 
 
 def told(gap: Interval) -> str:
@@ -89,13 +95,13 @@ def main() -> None:
                     each = ", ".join(f"{a - b:+.2f}" for a, b in zip(found[way], plain, strict=True))
                     mean = f"{statistics.fmean(plain):.2f}"
                     print(
-                        f"| {split} | {algorithm} | {mean} | {way} | {each} | {told(paired(found[way], plain))} |",
+                        f"| {split} | {algorithm} | {mean} | {way} | {each} | {told(differences(found[way], plain))} |",
                         flush=True,
                     )
                     ours += found[way]
                     theirs += plain
     for way, (ours, theirs) in pooled.items():
-        print(f"| all | all | | {way} | {len(ours)} differences | {told(paired(ours, theirs))} |")
+        print(f"| all | all | | {way} | {len(ours)} differences | {told(differences(ours, theirs))} |")
 
 
 if __name__ == "__main__":

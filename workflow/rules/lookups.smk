@@ -219,7 +219,9 @@ def errata_digest(wildcards):
 @told
 def disputed_digest(wildcards):
     """What Snakemake compares of the disputed cells: who printed what, and which of our runs stand beside them."""
-    runs = sorted([str(path), path.stat().st_size] for path in PUBLISHED.rglob("run*.json"))
+    runs = sorted(
+        [str(path.relative_to(PUBLISHED)), path.stat().st_size] for path in PUBLISHED.rglob("run*.json")
+    )
     return files.digest_json([*map(repr, EXPERIMENT.printed_by), runs])
 
 

@@ -21,12 +21,21 @@ Every cell that two sources of config/sources.yaml or more print (the papers, la
 their numbers, how far they are apart, whether the sources rank the algorithms alike, and what differs
 between their set-ups. With folders of runs at a paper's own setting, finished or not, our number stands
 beside theirs, read after as many rounds and in the same way as theirs."""
+#: Runs that came with this copy of FlatFed.
+PUBLISHED = configuration.HOME / "results/published"
+
 EXAMPLE = "python -m flatfed disputed results/published --out results/disputed.html"
 
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
-    sub.add_argument("folders", nargs="*", type=kinds.folder, metavar="FOLDER", help="a folder that holds runs of ours")
+    sub.add_argument(
+        "folders",
+        nargs="*",
+        type=kinds.folder,
+        metavar="FOLDER",
+        help="a folder that holds runs of ours (default: results/published of this copy)",
+    )
     sub.add_argument(
         "--out", type=kinds.file, metavar="FILE", help="write a .md or .html file instead of printing Markdown"
     )
@@ -44,7 +53,8 @@ def run(options: argparse.Namespace) -> None:
     experiment = configuration.load(options.config)
     known = experiment.printed_by
     labels = {name: entry["label"] for name, entry in experiment.catalog.algorithms.items()}
-    found = disputed_page.sections(known, labels, ours(options.folders, options.config))
+    folders = options.folders or ([PUBLISHED] if PUBLISHED.is_dir() else [])
+    found = disputed_page.sections(known, labels, ours(folders, options.config))
     text = disputed_page.FORMATS[".md" if options.out is None else options.out.suffix](found)
     if options.out is None:
         sys.stdout.write(text)
