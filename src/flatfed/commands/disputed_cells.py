@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from flatfed.commands import arguments, configuration, kinds, published
-from flatfed.commands.results import gather, refuse_twins, trained
+from flatfed.commands import arguments, configuration, kinds
+from flatfed.commands.results import runs_in
 from flatfed.errors import ConfigError, DataError, unknown
 from flatfed.experiment import Experiment
 from flatfed.files import write_whole
@@ -21,10 +21,10 @@ Every cell that two sources of config/sources.yaml or more print (the papers, la
 their numbers, how far they are apart, whether the sources rank the algorithms alike, and what differs
 between their set-ups. With folders of runs at a paper's own setting, finished or not, our number stands
 beside theirs, read after as many rounds and in the same way as theirs."""
+EXAMPLE = "python -m flatfed disputed results/published --out results/disputed.html"
+
 #: Runs that came with this copy of FlatFed.
 PUBLISHED = configuration.HOME / "results/published"
-
-EXAMPLE = "python -m flatfed disputed results/published --out results/disputed.html"
 
 
 def add(sub: argparse.ArgumentParser) -> None:
@@ -68,10 +68,7 @@ def ours(folders: list[Path], config: configuration.Parts) -> dict[tuple[Place, 
     """Return our runs at the papers' own settings in ``folders``, by place and algorithm."""
     if not folders:
         return {}
-    gathered = gather(folders)
-    described = published.described_for(gathered, config)
-    runs = [trained(described, record, Path(folder)) for folder, record in gathered.records.items()]
-    refuse_twins(runs)
+    _, described, runs = runs_in(folders, config)
     found: dict[tuple[Place, str], list[Trained]] = {}
     for one in runs:
         if _is_own(described, one):

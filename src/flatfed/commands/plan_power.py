@@ -9,6 +9,7 @@ from itertools import combinations
 
 from flatfed.errors import DataError
 from flatfed.papers import significance
+from flatfed.papers.units import many
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import TableSpec
 from flatfed.tables import blocks, claims, effects
@@ -80,7 +81,7 @@ def lines(points: float, found: dict[str, Spreads], given: float | None) -> Iter
     for title, spreads in found.items() if given is None else ():
         of = sorted(100 * each for each in spreads.of)
         middle = statistics.median(of)
-        columns = f"{spreads.columns} column{'s' * (spreads.columns > 1)}"
+        columns = many(spreads.columns, "column")
         yield (
             f"{title}: paired differences, mean over {columns}, spread over {spreads.seeds} seeds by "
             f"{middle:.2f} points (median of {len(of)}; {of[0]:.2f} to {of[-1]:.2f})"

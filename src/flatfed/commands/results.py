@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flatfed.commands import arguments, kinds, published
+from flatfed.commands import arguments, configuration, kinds, published
 from flatfed.commands.published import PublishedRuns
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import Experiment
@@ -57,10 +57,7 @@ def run(options: argparse.Namespace) -> None:
     if options.out.suffix != ".md":
         raise DataError(f"--out {options.out}: a file that ends in .md is wanted; the picture lies beside it")
     check_place(options.out)
-    gathered = gather(options.folders)
-    described = published.described_for(gathered, options.config)
-    runs = [trained(described, record, Path(folder)) for folder, record in gathered.records.items()]
-    refuse_twins(runs)
+    gathered, described, runs = runs_in(options.folders, options.config)
     outcomes = outcomes_of(described, runs)
     smaller = at_a_smaller_setting(described, gathered)
     if not outcomes and not smaller:
@@ -76,6 +73,18 @@ def run(options: argparse.Namespace) -> None:
         text = options.out.read_text(encoding="utf-8").replace(f"({picture.name})", "()")
         targets.make(panels, picture, digest_json(text))
     print(f"{options.out}: {results_page.verdict(outcomes)}")
+
+
+def runs_in(folders: Iterable[Path], config: configuration.Parts) -> tuple[PublishedRuns, Experiment, list[Trained]]:
+    """Return the runs in ``folders`` as records, what the configuration describes of them, and as far as they are.
+
+    :raises DataError: as :func:`gather`, :func:`trained` and :func:`refuse_twins` say.
+    """
+    gathered = gather(folders)
+    described = published.described_for(gathered, config)
+    runs = [trained(described, record, Path(folder)) for folder, record in gathered.records.items()]
+    refuse_twins(runs)
+    return gathered, described, runs
 
 
 def gather(folders: Iterable[Path]) -> PublishedRuns:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from flatfed.commands import arguments, configuration, kinds
 from flatfed.experiment import selection
 from flatfed.files import write_json
+from flatfed.papers.units import many
 from flatfed.tables import claims, verification
 from flatfed.tables.verification import ColumnResult, TableResult
 
@@ -115,5 +116,5 @@ def _column(column: ColumnResult) -> str:
 
 def _details(claim: claims.Answer) -> str:
     """Return in how many columns a claim is printed, and its p, where there is one."""
-    of = f"{claim.columns} column{'s' * (claim.columns > 1)}"
+    of = many(claim.columns, "column")
     return f" ({of}{'' if claim.p is None else f', p = {claim.p:.2g}'})"

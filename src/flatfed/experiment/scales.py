@@ -51,9 +51,8 @@ def every(experiment: Experiment, scale: str) -> tuple[list[Asked], list[str]]:
 
 def left_out(experiment: Experiment, scale: str, asked: Iterable[Asked], shown: Iterable[str]) -> list[str]:
     """Return a line for each of the tables ``asked`` for and figures ``shown`` that is not there at ``scale``."""
-    asked, shown = list(asked), list(shown)
-    there = {name for name, _ in tables(experiment, scale, asked)}
-    lines = [_lacking(experiment, scale, name, columns) for name, columns in asked if name not in there]
+    shown = list(shown)
+    lines = [said for each in asked if (said := _lacking(experiment, scale, *each))]
     there = set(figures(experiment, scale, shown))
     lines += [
         _explanation(experiment, f"figures/{name}.png", of_figure(experiment.figures[name]), scale)
@@ -88,24 +87,22 @@ def _lacking(experiment: Experiment, scale: str, name: str, columns: list[str] |
     protocols = of_table(table, columns)
     if _without(experiment, scale, protocols):
         return _explanation(experiment, target, protocols, scale)
-    return _too_few_seeds(experiment, scale, table, protocols) if table.settings.get("kind") == "effects" else ""
+    return _seeds_lacking(experiment, scale, table, protocols) if table.settings.get("kind") == "effects" else ""
 
 
-def _too_few_seeds(experiment: Experiment, scale: str, table: Table, protocols: Iterable[str]) -> str:
+def _seeds_lacking(experiment: Experiment, scale: str, table: Table, protocols: Iterable[str]) -> str:
     """Return why the seeds are too few for the tests of a table of effects, or not the same; "" where they will do."""
+    where = f"{experiment.places.results}/{scale}/tables/{table.id}.md: {table.file}"
     own = [tuple(experiment.seeds(scale, protocol, table.settings.get("seeds"))) for protocol in protocols]
     if len(set(own)) > 1:
-        return (
-            f"{experiment.places.results}/{scale}/tables/{table.id}.md: {table.file}: its protocols have different "
-            f"seeds ({' and '.join(str(list(each)) for each in dict.fromkeys(own))}); they do not pair: say `seeds`"
-        )
-    seeds = len(own[0])
+        seeds = " and ".join(str(list(each)) for each in dict.fromkeys(own))
+        return f"{where}: its protocols have different seeds ({seeds}); they do not pair: say `seeds`"
     tests, least = len(table.entries), significance.least_seeds(len(table.entries))
-    if seeds >= least:
+    if len(own[0]) >= least:
         return ""
     return (
-        f"{experiment.places.results}/{scale}/tables/{table.id}.md: {table.file}: with {seeds} seeds none of {tests} "
-        f"choices could be told from chance at {100 * significance.LEVEL:g} %; wanted: at least {least} (`seeds`)"
+        f"{where}: with {len(own[0])} seeds none of {tests} choices could be told from chance at "
+        f"{100 * significance.LEVEL:g} %; wanted: at least {least} (`seeds`)"
     )
 
 

@@ -187,15 +187,20 @@ def disputed(sources: Sequence[Source]) -> list[Disputed]:
     return found
 
 
+def by_place(cells: Sequence[Disputed]) -> dict[Place, list[Disputed]]:
+    """Return the cells of each column, in the order in which columns and cells come."""
+    columns: dict[Place, list[Disputed]] = {}
+    for cell in cells:
+        columns.setdefault(cell.place, []).append(cell)
+    return columns
+
+
 def rankings(cells: Sequence[Disputed], least: int = 4) -> list[Ranking]:
     """Return how each two sources rank the rows that both print, in each column where there are ``least`` or more."""
     from scipy.stats import kendalltau
 
     found = []
-    columns: dict[Place, list[Disputed]] = {}
-    for cell in cells:
-        columns.setdefault(cell.place, []).append(cell)
-    for place, of_column in columns.items():
+    for place, of_column in by_place(cells).items():
         names = dict.fromkeys(name for cell in of_column for name in cell.numbers)
         for a, b in itertools.combinations(names, 2):
             both = [(cell.numbers[a], cell.numbers[b]) for cell in of_column if {a, b} <= cell.numbers.keys()]

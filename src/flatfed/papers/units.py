@@ -65,6 +65,11 @@ def written(value: float | None, spread: float | None, unit: str, decimals: int 
     return " ± ".join(f"{number * factor:.{places}f}" for number in (value, spread) if number is not None)
 
 
+def many(count: int, thing: str) -> str:
+    """Write a number of things: "1 column", "4 columns"."""
+    return f"{count} {thing}{'s' * (count != 1)}"
+
+
 def as_printed(value: float | None, spread: float | None, unit: str, decimals: int | None) -> str:
     """Write a paper's number with the decimals that it is printed with; without them as :func:`written`."""
     if value is None or decimals is None:

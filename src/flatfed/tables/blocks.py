@@ -117,6 +117,7 @@ def read(spec: TableSpec) -> Table:
     scale = "Preview scale" + ", not the paper's data" * printed + ": " if spec.scale == "preview" else ""
     theirs = "In the paper: " if scale and printed else ""
     pooled = effects.pooled(spec, cells) if spec.against else []
+    verdict = effects.sentence(spec, pooled, effects.diverged(spec, cells)) if spec.against else ""
     columns = by_column(spec, list(cells.values()))
     marks = [{} for _ in columns] if spec.against else claims.marks(columns)
     ranks = {column.id: of_column for column, of_column in zip(spec.columns, marks, strict=True)}
@@ -144,7 +145,7 @@ def read(spec: TableSpec) -> Table:
             ),
             *([_over_all(spec, pooled)] if spec.against else []),
         ),
-        notes=tuple(gather(spec, list(cells.values()), counts, usual, differences, pooled)),
+        notes=tuple(gather(spec, list(cells.values()), counts, usual, differences, verdict)),
         marked=(
             *beside(list(cells.values())),
             *([] if spec.against else marked(columns, any(marks))),

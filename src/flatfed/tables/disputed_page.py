@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from markupsafe import Markup
 
 from flatfed.papers import printed_sources
 from flatfed.papers.printed_sources import Disputed, Place, Ranking, Source
+from flatfed.papers.units import many
 from flatfed.tables.formats import html
 from flatfed.tables.formats.markdown import escape
 from flatfed.tables.own_setting import Trained
@@ -46,8 +46,7 @@ def sections(known: Sequence[Source], labels: Mapping[str, str], runs: Runs) -> 
     """Return the parts of the page; ``labels`` are what algorithms are called, ``runs`` ours at papers' settings."""
     cells = printed_sources.disputed(known)
     found = [_of_sources(known), _of_rankings(known, printed_sources.rankings(cells))]
-    for place, of_place in groupby(sorted(cells, key=lambda cell: _order(cells, cell)), key=lambda cell: cell.place):
-        found.append(_of_place(known, place, list(of_place), labels, runs))
+    found += [_of_place(known, *each, labels, runs) for each in printed_sources.by_place(cells).items()]
     return found
 
 
@@ -64,10 +63,6 @@ def sentence(known: Sequence[Source]) -> str:
     )
 
 
-def _order(cells: Sequence[Disputed], cell: Disputed) -> int:
-    return next(number for number, one in enumerate(cells) if one.place == cell.place)
-
-
 def _of_sources(known: Sequence[Source]) -> Section:
     """Return who prints what, read how."""
     rows = tuple((source.label, source.where, source.read, str(len(source.cells))) for source in known)
@@ -81,8 +76,8 @@ def _of_rankings(known: Sequence[Source], found: Sequence[Ranking]) -> Section:
     for one in found:
         pairs.setdefault(one.sources, []).append(one)
     said = [
-        f"{label[a]} against {label[b]}: mean tau {statistics.fmean(one.tau for one in of):.2f} over {len(of)} "
-        f"column{'s' * (len(of) > 1)}, the best row the same in {sum(one.same_best for one in of)}."
+        f"{label[a]} against {label[b]}: mean tau {statistics.fmean(one.tau for one in of):.2f} over "
+        f"{many(len(of), 'column')}, the best row the same in {sum(one.same_best for one in of)}."
         for (a, b), of in pairs.items()
     ]
     rows = tuple(

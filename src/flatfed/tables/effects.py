@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flatfed.papers import significance
 from flatfed.papers.significance import Interval
-from flatfed.papers.units import signed
+from flatfed.papers.units import many, signed
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import TableSpec
 from flatfed.tables.claims import means
@@ -89,12 +89,11 @@ def sentence(spec: TableSpec, found: Sequence[Effect], diverged: int = 0) -> str
 
     ``diverged``: choices of which a run, or one that it is taken against, ended in numbers that are not finite.
     """
-    choices, scale = number(len(spec.rows), "choice"), f"At {spec.scale} scale"
+    choices, scale = many(len(spec.rows), "choice"), f"At {spec.scale} scale"
     if not found and not diverged:
         return f"{scale} none of {choices} has all its runs yet."
-    over = number(len(spec.columns), "column")
-    seeds = f" and {number(len(found[0].values), 'seed')}" if found else ""
-    said = [f"{scale}, over {over}{seeds}, of {choices}"]
+    over = many(len(spec.columns), "column")
+    seeds = f" and {many(len(found[0].values), 'seed')}" if found else ""
     differ = sorted((one for one in found if one.verdict == DIFFERS), key=lambda one: -abs(one.interval.mean))
     points = f"{100 * significance.REGION:g}"
     parts = [f"{len(differ)} can be told from chance" + _named(differ)]
@@ -106,18 +105,13 @@ def sentence(spec: TableSpec, found: Sequence[Effect], diverged: int = 0) -> str
         parts.append(f"{diverged} diverged")
     if missing := len(spec.rows) - len(found) - diverged:
         parts.append(f"{missing} lack{'s' * (missing == 1)} runs")
-    return f"{said[0]} {'; '.join(parts)}."
+    return f"{scale}, over {over}{seeds}, of {choices} {'; '.join(parts)}."
 
 
 def diverged(spec: TableSpec, cells: Mapping[tuple[str, str], Cell | None]) -> int:
     """Return of how many choices a cell diverged."""
     statuses = [{cell.status for column in spec.columns if (cell := cells[column.id, row.id])} for row in spec.rows]
     return sum("diverged" in of_row for of_row in statuses)
-
-
-def number(count: int, word: str) -> str:
-    """Return "1 column", "4 columns"."""
-    return f"{count} {word}{'s' * (count != 1)}"
 
 
 def _named(effects: Iterable[Effect]) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from flatfed.papers import significance
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import FLAG
-from flatfed.papers.units import UNITS
+from flatfed.papers.units import UNITS, many
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import TableSpec
-from flatfed.tables import claims, compare, effects
+from flatfed.tables import claims, compare
 
 #: Stands behind another tool's estimate that is further from ours than their errors allow.
 WARNED = "⚠"
@@ -23,13 +23,16 @@ def gather(
     counts: Mapping[str, int],
     usual: int | None,
     differences: bool,
-    pooled: Sequence[effects.Effect] = (),
+    verdict: str,
 ) -> list[str]:
-    """Return the notes of a table in reading order; only what applies to the cells at hand is said."""
+    """Return the notes of a table in reading order; only what applies to the cells at hand is said.
+
+    ``verdict``: of a table of effects, what its choices come to.
+    """
     present = [cell for cell in cells if cell]
     columns = by_column(spec, cells)
     notes = [reading(spec, present, usual, differences)]
-    notes += tested(spec, cells, pooled) if spec.against else symbols(present)
+    notes += tested(spec, verdict) if spec.against else symbols(present)
     notes += definitions(present)
     notes += timed(present)
     notes += estimated(present)
@@ -41,16 +44,14 @@ def gather(
     return notes + [f"{flag}: {spec.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata]
 
 
-def tested(spec: TableSpec, cells: list[Cell | None], pooled: Sequence[effects.Effect]) -> list[str]:
+def tested(spec: TableSpec, verdict: str) -> list[str]:
     """Say what the choices of a table of effects come to, what each is taken against, and how that is decided."""
-    by_row = zip(spec.columns, by_column(spec, cells), strict=True)
-    known = {(column.id, row): cell for column, of_column in by_row for row, cell in of_column.items()}
     bases: dict[str, list[str]] = {}
     for row in spec.rows:
         bases.setdefault(spec.against[row.id], []).append(row.label)
     region = f"{100 * significance.REGION:g}"
     return [
-        effects.sentence(spec, pooled, effects.diverged(spec, known)),
+        verdict,
         *(f"Against {base}: {'; '.join(rows)}." for base, rows in bases.items()),
         "Over all columns: each seed's mean difference. p: of the 2^n ways to give n seeds their signs, the share with "
         "a mean as far from zero, exact and two-sided; Holm: corrected for all choices of the table. A choice differs "
@@ -164,7 +165,7 @@ def marked(columns: list[dict[str, Cell | None]], are_there: bool) -> list[str]:
     level = f"{100 * significance.LEVEL:g} %"
     if few := claims.too_few_seeds(columns):
         return [
-            f"No best row is marked: with {few} seed{'s' * (few > 1)} nothing in this table can be significant at "
+            f"No best row is marked: with {many(few, 'seed')} nothing in this table can be significant at "
             f"{level}; that takes {significance.least_seeds()} (exact sign flips, paired by seed)."
         ]
     if are_there:
@@ -248,8 +249,9 @@ def compared(columns: list[dict[str, Cell | None]]) -> list[str]:
     total = found.count("agrees") + found.count("differs")
     if total:
         said.append(f"{found.count('agrees')} of {total} cells agree with the paper's within the tolerance")
-    tested = [answer.outcome for answer in claims.answers(columns) if answer.outcome != "untested"]
-    if tested and any(cell and cell.scale == "paper" for cell in cells):
+    at_paper = any(cell and cell.scale == "paper" for cell in cells)
+    answers = claims.answers(columns) if at_paper else []
+    if tested := [answer.outcome for answer in answers if answer.outcome != "untested"]:
         held = sum(one.startswith("held") for one in tested)
         clear = tested.count("held clearly")
         words = "printed claims that one row beats another hold over the columns that print them"

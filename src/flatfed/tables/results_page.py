@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from flatfed.files import write_whole
+from flatfed.papers.units import many
 from flatfed.tables.formats import html
 from flatfed.tables.formats.markdown import escape
 from flatfed.tables.notes import flags
@@ -41,7 +42,7 @@ class SmallerSetting:
         total, held, reversed_ = self.outcomes.total(), self.outcomes["held clearly"], self.outcomes["reversed clearly"]
         untold = total - self.outcomes["untested"] - held - reversed_
         return (
-            f"Of {_many(total, 'printed pair')} of rows of which one is ahead, {held} stand clearly here (exact sign "
+            f"Of {many(total, 'printed pair')} of rows of which one is ahead, {held} stand clearly here (exact sign "
             f"flips over seeds, corrected for all pairs), {reversed_} are clearly reversed, {untold} cannot be told."
         )
 
@@ -90,18 +91,14 @@ def verdict(outcomes: list[Outcome]) -> str:
     sides = Counter(side(outcome) for outcome in quantities if outcome.comparable)
     pairs = order(outcomes)
     numbers = f"{sides['agrees']} within a tenth (accuracies: a point), {sides['better']} better by more"
-    told = f"of {_many(pairs.told, 'pair')} of rows whose order can be told, {pairs.held} as printed"
+    told = f"of {many(pairs.told, 'pair')} of rows whose order can be told, {pairs.held} as printed"
     if not pairs.told:
         told = "the order of no two rows can be told yet"
     return (
-        f"At the papers' own settings, {_many(len(runs), 'run')} so far ({precisions}, {n}): of "
-        f"{_many(sides.total(), 'printed number')} that can be compared, {numbers} and {sides['worse']} worse by more; "
+        f"At the papers' own settings, {many(len(runs), 'run')} so far ({precisions}, {n}): of "
+        f"{many(sides.total(), 'printed number')} that can be compared, {numbers} and {sides['worse']} worse by more; "
         f"{told}."
     )
-
-
-def _many(count: int, thing: str) -> str:
-    return f"{count} {thing}{'s' * (count != 1)}"
 
 
 def line(outcome: Outcome) -> list[str]:
@@ -141,4 +138,4 @@ def line_of_run(run: Trained) -> list[str]:
 def _machine(session: dict[str, Any]) -> str:
     """Return what a session of training ran on."""
     name = session["host"]["gpu"] if session["device"] == "cuda" else session["host"]["processor"]
-    return f"{name or '?'}, {_many(session['threads'], 'thread')}"
+    return f"{name or '?'}, {many(session['threads'], 'thread')}"
