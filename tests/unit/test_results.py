@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 
@@ -223,6 +224,51 @@ def test_runs_of_variants_of_other_metrics_and_without_lines_have_a_page(root):
     assert "Shi et al., ICML 2023, Table 3" in text and "Shi et al., ICML 2023, Table 1" in text
     assert cell(text, "Sun et al., ICML 2023, Table 6", "acc = 68%", "FedCM")[1] == "diverged in round 1"
     assert "0 of 800 (diverged) | – | – |" in text
+
+
+def otherwise(text: str, column: str, row: str) -> list[str]:
+    """Return the texts of a line of the page's section on other ways to read, from the printed number on."""
+    part = text.split("## The same curves, read otherwise")[1].split("## The runs")[0]
+    lines = [[each.strip() for each in line.strip("|").split("|")] for line in part.splitlines()]
+    (found,) = [line[3:] for line in lines if column in line[0] and line[1:2] == [row]]
+    return found
+
+
+def test_the_same_curves_are_read_otherwise_by_hand(root):
+    """FedSMOO's curve is 50 % to round 143, 68 % to 193, then 80 %.
+
+    All k rounds of a mean must be of 68 %, and all 21 of a Hanning window; half of them, or its middle, of 80 %.
+    """
+    assert page("runs") == 0
+    text = Path("page.md").read_text()
+    # as in the tables, means of 3, 5 and 10, Hanning window of 21
+    assert otherwise(text, "acc = 68%", "FedSMOO") == ["144", "144", "146", "148", "153", "154"]
+    assert otherwise(text, "acc = 74%", "FedSMOO") == ["194", "194", "195", "196", "198", "194"]
+    # FedCM, printed 96 and in round 4, had 68 % in round 3 alone; what lies before print tells nothing of 74 %.
+    assert otherwise(text, "acc = 68%", "FedCM") == ["96", "3", *["> 4"] * 4]
+    with pytest.raises(ValueError, match="not enough values"):
+        otherwise(text, "acc = 74%", "FedCM")
+    first, of_three = math.sqrt(144 / 144 * 194 / 194), math.sqrt(146 / 144 * 195 / 194)
+    means = re.search(r"ours over print, mean of 2 \|  \|  \|  \| (\S+) \| (\S+) \|", text).groups()
+    assert means == (f"{first:.2f}", f"{of_three:.2f}")
+    assert "| agree with print |  |  |  | 2 of 3 | 2 of 2 |" in text
+    assert "Rounds to a target are 1.00 times the printed ones as first crossings, 1.0" in text
+
+
+def test_accuracies_are_read_otherwise_by_hand(root):
+    shutil.rmtree("runs")
+    lines = columns([0.5] * 790 + [0.9, 0.8, *[0.7] * 7, 0.75])
+    made.run(place(Path("runs"), "fedsmoo"), lines, description=described("fedsmoo"), **COST)
+    made.so_far(place(Path("runs"), "fedcm"), columns([0.1, 0.5]), description=described("fedcm"), **COST)
+    assert page("runs") == 0
+    part = Path("page.md").read_text().split("| Test accuracy: column")[1].split("## The runs")[0]
+    assert part.splitlines()[0].endswith(
+        "as in the tables | mean of 3 | mean of 5 | mean of 10 | best on the test set |"
+    )
+    assert "| 81.58 ± 0.16 | 75.00 | 71.67 | 71.00 | 73.50 | 90.00 |" in part.replace("\\", "")
+    assert "FedCM" not in part, "not finished"
+    means = "−6.58", "−9.91", "−10.58", "−8.08", "+8.42"
+    assert f"| ours minus print, points, mean of 1 |  |  |  | {' | '.join(means)} |" in part
 
 
 def test_seeds_stand_together_and_say_what_is_missing(root):

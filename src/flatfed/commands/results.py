@@ -68,11 +68,11 @@ def run(options: argparse.Namespace) -> None:
     panels = panels_of(described, outcomes)
     picture = options.out.with_suffix(".png") if panels else None
     without_sums = made_of.without_sums(list(gathered.records.values()))
-    results_page.write(outcomes, smaller, options.out, picture.name if picture else None, without_sums)
+    said = results_page.write(outcomes, smaller, options.out, picture.name if picture else None, without_sums)
     if picture:
         text = options.out.read_text(encoding="utf-8").replace(f"({picture.name})", "()")
         targets.make(panels, picture, digest_json(text))
-    print(f"{options.out}: {results_page.verdict(outcomes)}")
+    print(f"{options.out}: {said}")
 
 
 def runs_in(folders: Iterable[Path], config: configuration.Parts) -> tuple[PublishedRuns, Experiment, list[Trained]]:

@@ -27,6 +27,7 @@ from flatfed.papers.figure_kinds import PROBES
 from flatfed.runs.record import METRICS, PROBE_FORMAT, RunRecord
 from flatfed.runs.wanted import Wanted
 from flatfed.specs.figure import CurvesPanel, FigureSpec
+from flatfed.tables.read_outs import hanning
 from flatfed.tables.readings import hold_rounds, read_metrics
 
 #: Lines of so many values or more are cut to what they do after their first eighth.
@@ -125,21 +126,6 @@ def _need_own_legends(shown: list[CurvesPanel]) -> bool:
     labels = [[series.label for series in panel.series] for panel in shown]
     bases = [[series.algorithm.partition("~")[0] for series in panel.series] for panel in shown]
     return any(len(set(names)) < len(names) for names in bases) and any(each != labels[0] for each in labels)
-
-
-def hanning(values: np.ndarray, window: int) -> np.ndarray:
-    """Return ``values`` (rounds,) smoothed with a Hanning window of ``window`` points, all of positive
-    weight.
-
-    Near the ends the window is cut and its weights made to sum to one again, so the first and last values
-    are not drawn to zero.
-    """
-    window = min(window, len(values) - (len(values) + 1) % 2)
-    if window < 3:
-        return values
-    weights = np.hanning(window + 2)[1:-1]
-    total = np.convolve(np.ones_like(values), weights, mode="same")
-    return np.convolve(values, weights, mode="same") / total
 
 
 def _read(folder: str, metric: str) -> dict[int, float] | None:

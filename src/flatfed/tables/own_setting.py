@@ -111,7 +111,8 @@ def _setting(description: dict[str, Any]) -> str:
 class Outcome:
     """A cell: what a paper prints, and what came out, in texts for a reader and as a ``cell`` to be compared.
 
-    ``table``, ``column`` and ``row`` are titles. ``each`` has the bounds of every run's number.
+    ``table``, ``column`` and ``row`` are titles. ``each`` has the bounds of every run's number; ``spec`` is what was
+    asked of the cell.
     """
 
     table: str
@@ -123,6 +124,12 @@ class Outcome:
     cell: Cell
     runs: list[Trained]
     each: list[Bounds]
+    spec: CellSpec | None = None
+
+    @property
+    def titles(self) -> tuple[str, str, str]:
+        """The titles of its table, column and row."""
+        return self.table, self.column, self.row
 
     @property
     def precision(self) -> str:
@@ -168,10 +175,12 @@ def outcomes(cells: Iterable[tuple[CellSpec, tuple[str, ...]]], runs: list[Train
                 if is_described(run, asked):
                     by_precision.setdefault(run.precision, []).append(run)
         for same_precision in by_precision.values():
-            yield _outcome(spec, metric, titles, same_precision)
+            yield outcome_of(spec, titles, same_precision)
 
 
-def _outcome(spec: CellSpec, metric: Metric, titles: tuple[str, ...], runs: list[Trained]) -> Outcome:
+def outcome_of(spec: CellSpec, titles: tuple[str, ...], runs: list[Trained]) -> Outcome:
+    """Return what ``runs``, seeds of one precision, make of a cell of a table, column and row with these ``titles``."""
+    metric = METRICS[spec.metric]
     value, spread = spec.paper.stored(spec.unit)
     each = [_bounds(spec, metric, run) for run in runs]
     numbers = [bounds.number for bounds in each]
@@ -210,6 +219,7 @@ def _outcome(spec: CellSpec, metric: Metric, titles: tuple[str, ...], runs: list
         cell=cell,
         runs=runs,
         each=each,
+        spec=spec,
     )
 
 

@@ -16,6 +16,7 @@ from flatfed.tables.formats import html
 from flatfed.tables.formats.markdown import escape
 from flatfed.tables.notes import flags
 from flatfed.tables.own_setting import Outcome, Trained, order, side
+from flatfed.tables.read_outs import AS_IN_THE_TABLES, MEAN_OF_FIVE, Comparison, comparisons
 
 
 @dataclass(frozen=True)
@@ -49,26 +50,31 @@ class SmallerSetting:
 
 def write(
     outcomes: list[Outcome], smaller: list[SmallerSetting], out: Path, picture: str | None, without_sums: str = ""
-) -> None:
+) -> str:
     """Write the page of ``outcomes`` at the papers' own settings and of tables made at ``smaller`` ones, whole.
 
     ``without_sums`` is a sentence that counts the records which cannot tell whether their lines are what was written.
+    Returns the page's first sentences, which say how things stand.
     """
     environment = Environment(
         loader=FileSystemLoader(html.TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"escape": escape}
     tables = [(title, list(rows)) for title, rows in groupby(outcomes, key=lambda outcome: outcome.table)]
+    otherwise = comparisons(outcomes)
+    said = f"{verdict(outcomes)} {sentence_on_rounds(otherwise)}".strip()
     page = environment.get_template("results.md.j2").render(
-        verdict=verdict(outcomes),
+        verdict=said,
         picture=picture,
         tables=[(title, [line(outcome) for outcome in rows], sentence_on_order(rows)) for title, rows in tables],
+        otherwise=[(each, lines_of_comparison(each)) for each in otherwise],
         runs=[line_of_run(run) for run in trainings(outcomes)],
         smaller=smaller,
         without_sums=without_sums,
     )
     with write_whole(out, "w") as file:
         file.write(page.rstrip() + "\n")
+    return said
 
 
 def trainings(outcomes: list[Outcome]) -> list[Trained]:
@@ -101,12 +107,41 @@ def verdict(outcomes: list[Outcome]) -> str:
     )
 
 
+def sentence_on_rounds(otherwise: list[Comparison]) -> str:
+    """Return a sentence on what a mean of five evaluations does to rounds to a target, "" where nothing is known."""
+    rounds = next((each for each in otherwise if each.metric == "rounds_to_target" and each.means), None)
+    if rounds is None:
+        return ""
+    first, of_five = (rounds.means[rounds.ways.index(way)] for way in (AS_IN_THE_TABLES, MEAN_OF_FIVE))
+    return (
+        f"Rounds to a target are {first:.2f} times the printed ones as first crossings, {of_five:.2f} times as "
+        f"crossings of the mean of five rounds (geometric means of {rounds.shared})."
+    )
+
+
 def line(outcome: Outcome) -> list[str]:
     """Return an outcome's texts, column by column of the page's tables."""
     rounds = " / ".join(f"{run.rounds} of {run.description['rounds']}" for run in outcome.runs)
-    printed = " ".join([outcome.printed, *(f"({flag})" for flag in flags(outcome.cell))])
     ours = outcome.ours, outcome.difference or "–"
-    return [outcome.column, outcome.row, printed, *ours, str(len(outcome.runs)), rounds, outcome.precision]
+    return [outcome.column, outcome.row, printed(outcome), *ours, str(len(outcome.runs)), rounds, outcome.precision]
+
+
+def printed(outcome: Outcome) -> str:
+    """Return the printed number with the errata that concern it."""
+    return " ".join([outcome.printed, *(f"({flag})" for flag in flags(outcome.cell))])
+
+
+def lines_of_comparison(comparison: Comparison) -> list[list[str]]:
+    """Return the texts of a table of ways to read a curve: printed numbers beside ours, agreement, and means."""
+    lines = [
+        [row[0].column, row[0].row, row[0].precision, printed(row[0]), *(outcome.ours for outcome in row)]
+        for row in comparison.rows
+    ]
+    agreeing = ["agree with print", "", "", "", *(f"{agree} of {told}" for agree, told in comparison.agreeing)]
+    difference = comparison.difference
+    mean_of = f"{difference.words}, mean of {comparison.shared}"
+    means = [mean_of, "", "", "", *map(difference.write, comparison.means)]
+    return [*lines, agreeing, *([means] if comparison.means else [])]
 
 
 def sentence_on_order(outcomes: list[Outcome]) -> str:
