@@ -30,7 +30,8 @@ WIDTH, HEIGHT, COLOURS = 1400, 2200, 200
 
 def shows() -> str:
     """Return the digest of what the report of the preview shows: its specification and its templates."""
-    templates = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(TEMPLATES.glob("*"))]
+    pages = [path for path in sorted(TEMPLATES.glob("*")) if not path.name.endswith(".md.j2")]
+    templates = [hashlib.sha256(path.read_bytes()).hexdigest() for path in pages]
     return digest_json([forms.plain(experiment.load(ROOT).report_spec("preview")), templates])
 
 

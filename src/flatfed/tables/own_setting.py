@@ -127,11 +127,6 @@ class Outcome:
     spec: CellSpec | None = None
 
     @property
-    def titles(self) -> tuple[str, str, str]:
-        """The titles of its table, column and row."""
-        return self.table, self.column, self.row
-
-    @property
     def precision(self) -> str:
         """The precision of its runs."""
         return self.runs[0].precision

@@ -49,7 +49,8 @@ class ReadOut:
 
     def read(self, outcome: Outcome) -> Outcome:
         """Return ``outcome`` with its number read this way."""
-        return outcome_of(outcome.spec, outcome.titles, [self._smoothed(run) for run in outcome.runs])
+        titles = outcome.table, outcome.column, outcome.row
+        return outcome_of(outcome.spec, titles, [self._smoothed(run) for run in outcome.runs])
 
     def _smoothed(self, run: Trained) -> Trained:
         accuracies = pd.Series(run.history[run.accuracy], dtype=float)
