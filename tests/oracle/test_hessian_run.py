@@ -31,8 +31,11 @@ from flatfed.runs import curvature, uncertainty
 from flatfed.runs.curvature import Converged, Hessian
 from flatfed.tables import readings
 
-FEW = {"images": 12, "top": 1, "residual": 0.1, "vectors": 8, "steps": 2, "density_vectors": 1, "pyhessian": False}
-FEW["parts"] = 3
+FEW = {
+    **{"images": 12, "parts": 3, "micro_batch": 128, "block": 4, "precision": "float32", "seed": 0},
+    **{"top": 1, "residual": 0.1, "products": 600, "trace_error": 0.05, "vectors": 8},
+    **{"steps": 2, "density_vectors": 1, "pyhessian": False},
+}
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +129,7 @@ def test_parts_are_the_images_split_at_random(trained):
     index = loaded.choose("train", 40, 4)
     splits = []
     for seed in (4, 4, 5):
-        products, scaled = hessians._products(loaded, index, 3, Settings(micro_batch=5, seed=seed))
+        products, scaled = hessians._products(loaded, index, 3, Settings(**{**FEW, "micro_batch": 5, "seed": seed}))
         parts = [torch.cat(part.batches.parts) for part in products.parts]
         assert sorted(torch.cat(parts).tolist()) == index.tolist() and [len(part) for part in parts] == [14, 13, 13]
         assert all((part.diff() < 0).any() for part in parts)
@@ -281,19 +284,10 @@ def test_weights_so_large_that_products_overflow(problem):
     ("settings", "message"),
     [
         ({"top": 1444}, "top: 1444 eigenvalues, but its model has 1443 parameters"),
-        ({"top": 0}, "top: 0: a number from 1 is wanted"),
-        ({"images": 0}, "images: 0: a number from 1 is wanted"),
-        ({"vectors": 1}, "vectors: 1: a number from 2 is wanted"),
-        ({"parts": 1}, "parts: 1: a number from 2 is wanted"),
-        ({"density_vectors": -1}, "density_vectors: -1: a number from 0 is wanted"),
         (
             {"images": 7, "parts": 8},
             "images: 7 of its 49 training images, but they are split into 8 parts.* --parts",
         ),
-        ({"seed": -1}, "seed: -1: a number from 0 is wanted"),
-        ({"residual": 0.0}, "residual: 0.0: a number above 0 is wanted"),
-        ({"residual": float("nan")}, "residual: nan: a number above 0 is wanted"),
-        ({"precision": "float16"}, "unknown precision 'float16'.*known: float32, float64"),
     ],
 )
 def test_settings_that_mean_nothing(trained, tmp_path, settings, message):
@@ -312,9 +306,17 @@ def test_without_pyhessian_installed(trained, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--out", "h.npz"], "h.npz: a file name that ends in .json is wanted"),
+        (["--out", "h.npz"], "'h.npz': a file that ends in .json is wanted"),
         (["--out", "h.json", "--images", "0"], "'0': a whole number above 0 is wanted"),
+        (["--out", "h.json", "--top", "0"], "'0': a whole number above 0 is wanted"),
+        (["--out", "h.json", "--vectors", "1"], "'1': a whole number above 1 is wanted"),
+        (["--out", "h.json", "--parts", "1"], "'1': a whole number above 1 is wanted"),
+        (["--out", "h.json", "--density-vectors", "-1"], "'-1': a whole number above 0 is wanted"),
+        (["--out", "h.json", "--seed", "-1"], "'-1': a whole number from 0 to"),
+        (["--out", "h.json", "--residual", "0"], "'0': a number between 0 and 1 is wanted"),
         (["--out", "h.json", "--residual", "1"], "'1': a number between 0 and 1 is wanted"),
+        (["--out", "h.json", "--residual", "nan"], "'nan': a number between 0 and 1 is wanted"),
+        (["--out", "h.json", "--precision", "float16"], "unknown value 'float16'"),
         (["--out", "h.json", "--top", "2000"], "its model has 1443 parameters"),
     ],
 )

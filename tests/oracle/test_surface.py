@@ -37,6 +37,7 @@ from made import recorded
 
 SRC = Path(__file__).parents[2] / "src"
 EVALUATION = {"every": 1, "sets": ["test", "train"], "batch_size": 7}
+SETTINGS = {"grid": 5, "range": 0.5, "set": "train", "images": None, "seed": 0, "way": "auto"}
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def inputs(problem: Path) -> Inputs:
 
 def make(problem: Path, out: Path, *runs: str, kind: str = "surface", **settings):
     """Make the surface or line of ``runs`` and read it."""
-    settings = Settings(**{"grid": 5, "range": 0.5, "images": None, **settings})
+    settings = Settings(**{**SETTINGS, **settings})
     getattr(sample, kind)([problem / run for run in runs], inputs(problem), out, settings)
     return read(out)
 

@@ -23,6 +23,7 @@ from made import recorded
 
 DATA = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
 INPUTS = Inputs("data", "partition.npz", device="cpu")
+SETTINGS = Settings(grid=3, range=1.0, set="train", images=4096, seed=0, way="auto")
 
 
 @pytest.fixture(scope="module")
@@ -133,11 +134,11 @@ def test_a_nan_beside_a_good_model_is_an_error_where_its_run_has_not_diverged(pr
     recorded("spoilt")
     out = problem / "out" / "s.npz"
     with pytest.raises(DataError, match=r"spoilt.*1 of 72 values of conv1.weight are not finite.*not diverged"):
-        sample.surface(["good", "spoilt"], INPUTS, out, Settings(grid=3))
+        sample.surface(["good", "spoilt"], INPUTS, out, SETTINGS)
     assert not out.parent.exists()
 
 
 def test_a_record_that_does_not_say_whether_its_run_diverged_is_none(problem):
     recorded("good", lambda record: record.pop("diverged_at"))
     with pytest.raises(FlatFedError, match=r"run\.json: not the record of a run \(key 'diverged_at' is missing;"):
-        sample.surface(["good"], INPUTS, "s.npz", Settings(grid=3))
+        sample.surface(["good"], INPUTS, "s.npz", SETTINGS)

@@ -21,6 +21,8 @@ from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
 from made import landscape_about, landscape_model, recorded
 
+SETTINGS = {"grid": 3, "range": 1.0, "set": "train", "images": 4096, "seed": 0, "way": "auto"}
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
@@ -57,7 +59,7 @@ def refused(problem: Path, message: str, *others: str, kind: str = "surface", **
     out = problem / "out" / "s.npz"
     runs = [problem / "run", *(problem / other for other in others)]
     with pytest.raises(FlatFedError, match=message):
-        getattr(sample, kind)(runs, inputs(problem), out, Settings(**{"grid": 3, **settings}))
+        getattr(sample, kind)(runs, inputs(problem), out, Settings(**{**SETTINGS, **settings}))
     assert not out.parent.exists()
 
 
@@ -103,7 +105,6 @@ def test_data_of_another_run(problem, key):
 
 def test_runs_without_a_common_frame(problem):
     shutil.copytree(problem / "run", problem / "other")
-    refused(problem, "a line is between the models of two runs, not of 1", kind="line")
     change_record(problem / "other", lambda record: record["description"]["model"].update(name="cnn"))
     refused(problem, "other: model is {'name': 'cnn'.* no common frame", "other")
     change_record(problem / "other", lambda record: record.update(dataset_digest="0" * 64))
@@ -119,9 +120,6 @@ def test_runs_without_a_common_frame(problem):
         ({"range": 0.0}, "range: 0.0: wanted is a finite number, more than 0"),
         ({"range": -1.0}, "range: -1.0: wanted"),
         ({"range": float("nan")}, "range: nan: wanted"),
-        ({"images": 0}, "0 of its 49 train images: wanted is at least one"),
-        ({"set": "trian"}, "unknown set 'trian'; did you mean 'train'"),
-        ({"way": "stack"}, "unknown way to evaluate 'stack'; did you mean 'stacked'"),
         ({"grid": 1, "kind": "line"}, "grid: 1 points: a line has at least its two ends"),
         ({"range": -0.1, "kind": "line"}, "range: -0.1: wanted is a finite number, 0 or more"),
     ],
@@ -133,16 +131,18 @@ def test_settings_that_mean_nothing(problem, settings, message):
 def test_a_partition_without_test_images(problem):
     found = trained_model.load(problem / "run", inputs(problem))
     empty = replace(found, partition=replace(found.partition, test=np.zeros(0, dtype=np.int64)))
-    with pytest.raises(DataError, match="all of its 0 test images: wanted is at least one"):
+    with pytest.raises(DataError, match="has no test images"):
         empty.choose("test", None, 0)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--out", "s.png"], "s.png: a file name that ends in .npz is wanted"),
+        (["--out", "s.png"], "'s.png': a file that ends in .npz is wanted"),
         (["--out", "s.npz", "--images", "0"], "'0': a whole number above 0 is wanted"),
         (["--out", "s.npz", "--seed", "-1"], "'-1': a whole number from 0 to"),
+        (["--out", "s.npz", "--set", "trian"], "unknown value 'trian'; did you mean 'train'"),
+        (["--out", "s.npz", "--way", "stack"], "unknown value 'stack'; did you mean 'stacked'"),
         (["--out", "s.npz", "--with", "a", "--line-to", "b"], "not allowed with argument --with"),
     ],
 )

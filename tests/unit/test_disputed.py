@@ -136,8 +136,9 @@ def test_the_page_in_both_formats(tmp_path, capsys):
         differs = "duals were handed to every tensor from the vector's head until 502bec6"
         for said in ("FedGAMMA, 41.3 points", ranks, "0.39 to 0.94", differs):
             assert said in text.replace("&#39;", "'"), (ending, said)
-    assert cli.main(["disputed", "--out", "page.pdf"]) == 2
-    assert "unknown suffix '.pdf'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["disputed", "--out", "page.pdf"])
+    assert "'page.pdf': a file that ends in .md or .html is wanted" in capsys.readouterr().err
 
 
 def test_the_page_in_docs_is_that_of_the_published_runs(tmp_path):

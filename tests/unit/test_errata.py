@@ -222,5 +222,6 @@ def test_the_pages_hold_every_entry_and_every_number(errata, tmp_path, capsys):
 
 
 def test_another_suffix_is_refused(tmp_path, capsys):
-    assert cli.main(["errata", "--out", str(tmp_path / "errata.pdf")]) == 2
-    assert "unknown suffix '.pdf'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["errata", "--out", str(tmp_path / "errata.pdf")])
+    assert "errata.pdf': a file that ends in .md or .html is wanted" in capsys.readouterr().err

@@ -22,7 +22,7 @@ from flatfed.runs.places import DEFAULT
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
 COLUMNS = "cifar10-dir0.6-100, cifar10-dir0.6-200"
-TRAINING, TEST = ({"cifar10": count, "cifar100": count} for count in (50_000, 10_000))
+DATASETS = {name: {"train": 50_000, "test": 10_000} for name in ("cifar10", "cifar100")}
 
 
 @pytest.fixture(scope="module")
@@ -75,14 +75,14 @@ def test_seconds_are_measured_scaled_or_unknown(experiment):
 
     other = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
     known = [Measured(other.description, 4.0, "cpu", "m", 1000, None, None)]
-    costs = Costs(known, "cpu", TRAINING, TEST)
-    assert costs.seconds(run(SPLIT, "fedavg")) == (4.0, "measured"), "another seed of the same"
-    assert costs.seconds(run(SPLIT, "fedsam")) == (8.0, "scaled")
-    assert costs.seconds(run("dir0.6-200", "fedavg")) == (2.0, "scaled")
-    assert costs.seconds(run(SPLIT, "fedavg", "fedsmoo-cifar100")) == (None, "unknown"), "other classes and batch"
-    assert Costs(known, "cuda", costs.training, costs.test).seconds(run(SPLIT, "fedavg")) == (None, "unknown")
+    costs = Costs(known, "cpu", DATASETS)
+    assert costs.seconds(run(SPLIT, "fedavg")) == (4.0, 0.0, "measured"), "another seed of the same"
+    assert costs.seconds(run(SPLIT, "fedsam")) == (8.0, 0.0, "scaled")
+    assert costs.seconds(run("dir0.6-200", "fedavg")) == (2.0, 0.0, "scaled")
+    assert costs.seconds(run(SPLIT, "fedavg", "fedsmoo-cifar100")) == (None, 0.0, "unknown"), "other classes and batch"
+    assert Costs(known, "cuda", DATASETS).seconds(run(SPLIT, "fedavg")) == (None, 0.0, "unknown")
     own = [*known, Measured(run(SPLIT, "fedsam").description, 6.0, "cpu", "m", 1000, None, None)]
-    found, how = Costs(own, "cpu", costs.training, costs.test).seconds(run("dir0.6-200", "fedsam"))
+    found, _, how = Costs(own, "cpu", DATASETS).seconds(run("dir0.6-200", "fedsam"))
     assert (found, how) == (3.0, "scaled"), "from the same algorithm where there is one"
 
 
@@ -131,7 +131,7 @@ def test_memory_is_worked_out_for_the_largest_run(here, experiment, capsys):
     assert "worked out for fedsmoo-cifar10/dir0.6-200/fedsmoo/seed1: at most " in said
     assert "client state in the host's memory where 3.2 MB are free, else in a file" in said
     assert "training images 154.0 MB, memory-mapped" in said
-    found = Costs(plan_measured.measured(DEFAULT, "paper")[0], "cpu", TRAINING, TEST)
+    found = Costs(plan_measured.measured(DEFAULT, "paper")[0], "cpu", DATASETS)
     assert found.sizes(experiment.run("paper", PROTOCOL, SPLIT, "fedadam", 2)).server == (3 + 2) * 4 * 3000
     sizes = {each.name: largest[each.name] for each in dataclasses.fields(Sizes)}
     assert "stays on the GPU where 3.2 MB are free" in "".join(plan_summary.memory_lines("x", Sizes(**sizes), "cuda"))
@@ -170,7 +170,7 @@ def test_nodes_of_dispfl_keep_two_masks_beside_their_model(experiment):
     def state(row):
         run = experiment.run("paper", "dfedsam-cifar10", "dir0.6-100-norep-clique", row, 1)
         measured = Measured(run.description, 4.0, "cpu", "m", 1000, None, None, row=1000)
-        return Costs([measured], "cpu", TRAINING, TEST).sizes(run).state
+        return Costs([measured], "cpu", DATASETS).sizes(run).state
 
     assert state("dispfl") == 3 * 100 * 4000
     assert state("dfedsam") == 100 * 4000
@@ -188,11 +188,11 @@ def test_what_nodes_evaluate_of_their_own_counts(experiment):
     assert images_evaluated(dealt, 50_000, 10_000) == 120_000 / 5, "100 test images of each of 100 nodes"
     assert found == [60_000 / 5, 110_000 / 5]
     known = [Measured(server.description, 4.0, "cpu", "m", 1000, None, None, None, 0.25)]
-    costs = Costs(known, "cpu", TRAINING, TEST)
-    assert costs.seconds(server) == (4.0, "measured") and costs.evaluation(server) == 0.25
-    seconds, how = costs.seconds(peers)
+    costs = Costs(known, "cpu", DATASETS)
+    assert costs.seconds(server) == (4.0, 1.0, "measured")
+    seconds, evaluation, how = costs.seconds(peers)
     assert how == "scaled" and seconds == pytest.approx(10 * 3.0 + 110 / 60), "ten times the clients train"
-    assert costs.evaluation(peers) == pytest.approx(110 / 60 / seconds)
+    assert evaluation == pytest.approx(110 / 60)
     clients = experiment.run("paper", "fedsam-cifar10", "iid-100-p20", "fedsam", 1).description
     assert images_evaluated(clients, 50_000, 10_000) == 60_000
     plain = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1).description
@@ -234,16 +234,16 @@ def test_hours_are_counted_where_nothing_like_it_was_measured(here, experiment, 
     model = run.description["model"]
     gradient, forward = plan_counted.of_image(model["name"], json.dumps(model["options"]), (3, 32, 32), 10)
     operations = 25_000 * gradient + 10_000 * forward
-    costs = Costs([], "cuda", TRAINING, TEST)
-    assert costs.seconds(run) == (None, "unknown") and costs.expected(run)[1] == "counted"
-    assert costs.expected(run)[0] == pytest.approx(operations / 10e12)
-    assert costs.evaluation(run) == pytest.approx(10_000 * forward / operations)
+    costs = Costs([], "cuda", DATASETS)
+    assert costs.seconds(run) == (None, 0.0, "unknown") and costs.expected(run).way == "counted"
+    assert costs.expected(run).round == pytest.approx(operations / 10e12)
+    assert costs.expected(run).evaluation == pytest.approx(10_000 * forward / 10e12)
     other = experiment.run("paper", "fedsmoo-cifar100", SPLIT, "fedavg", 1)
-    costs = Costs([Measured(other.description, 9.0, "cuda", "m", 1000, None, None)], "cuda", TRAINING, TEST)
+    costs = Costs([Measured(other.description, 9.0, "cuda", "m", 1000, None, None)], "cuda", DATASETS)
     speed = sum(costs.operations(other.description)) / 9.0
-    assert costs.expected(run)[0] == pytest.approx(operations / speed), "the speed of what was measured"
+    assert costs.expected(run).round == pytest.approx(operations / speed), "the speed of what was measured"
     preview = experiment.run("preview", PROTOCOL, SPLIT, "fedavg", 1)
-    assert costs.expected(preview) == (None, "unknown"), "there it is not the operations that take the time"
+    assert costs.expected(preview) == (None, 0.0, "unknown"), "there it is not the operations that take the time"
     total = plan()["total"]
     assert (total["counted"], total["unknown"]) == (32, 0) and total["seconds"] > 0
     assert "at 50 GFLOP/s; a device that reaches another" in capsys.readouterr().out
@@ -355,7 +355,7 @@ def test_calibration_times_the_cheapest_run_of_each_unknown_kind(here, experimen
     assert len(told) == 1 and told[0][0] == "dir0.6-200" and told[0][2] == 2
     assert total["counted"] == 0 and total["seconds"] > 0
     assert not list(Path("results").glob("**/timing.json")), "a table of times never reads a calibration"
-    assert calibrate.chosen(Costs(plan_measured.measured(DEFAULT, "paper")[0], "cpu", TRAINING, TEST), []) == []
+    assert calibrate.chosen(Costs(plan_measured.measured(DEFAULT, "paper")[0], "cpu", DATASETS), []) == []
 
 
 def test_planning_what_was_measured_imports_no_torch(here, experiment):

@@ -127,8 +127,9 @@ def test_what_is_wrong_is_named_and_nothing_is_written(root, capsys, kind):
 
 
 def test_the_page_is_markdown(root, capsys):
-    assert page("runs", out="page.html") == 2
-    assert "--out page.html: a file that ends in .md is wanted" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        page("runs", out="page.html")
+    assert "argument --out: 'page.html': a file that ends in .md is wanted" in capsys.readouterr().err
 
 
 def trained(seed: int = 1, precision: str = "float32") -> Trained:

@@ -92,10 +92,11 @@ def test_a_plan_counts_the_images_that_a_timing_evaluated(tmp_path, short):
     (known,), left_out = plan_measured.measured(places, "paper")
     assert not left_out and known.evaluation == pytest.approx(0.2)
     name = RUN["dataset"]["name"]
-    costs = plan_costs.Costs([known], "cpu", {name: 900}, {name: 100})
+    costs = plan_costs.Costs([known], "cpu", {name: {"train": 900, "test": 100}})
     plain = configuration.load(None).run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
     run = replace(plain, description=RUN)
-    assert costs.seconds(run) == (pytest.approx(2.0 + 0.5 * (100 / 5) / 1000), "measured")
+    evaluated = pytest.approx(0.5 * (100 / 5) / 1000)
+    assert costs.seconds(run) == (pytest.approx(2.0 + 0.5 * (100 / 5) / 1000), evaluated, "measured")
 
 
 def test_the_short_run_writes_no_checkpoint_and_probes_nothing(tmp_path, short):

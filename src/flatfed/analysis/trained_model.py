@@ -24,12 +24,10 @@ from flatfed.engine.layout import Layout
 from flatfed.engine.precision import STATE
 from flatfed.engine.resident import Resident
 from flatfed.engine.speed import products
-from flatfed.errors import DataError, unknown
+from flatfed.errors import DataError
 from flatfed.runs import record as records
 from flatfed.runs.record import RunRecord
 from flatfed.runs.wanted import Digests
-
-SETS = ("train", "test")
 
 
 @dataclass(frozen=True)
@@ -82,14 +80,11 @@ class Trained:
         test images. All of them, in their own order, where ``count`` is None or not smaller. One seed draws the same
         images from the same partition, whatever the model.
 
-        Raises DataError for another set, and where no image is asked for or there is none.
+        Raises DataError where there is none.
         """
-        if which not in SETS:
-            raise DataError(unknown("set", which, SETS, str(self.folder)))
         everything = self.partition.indices if which == "train" else self.partition.test
-        if not len(everything) or (count is not None and count < 1):
-            asked = "all" if count is None else count
-            raise DataError(f"{self.folder}: {asked} of its {len(everything)} {which} images: wanted is at least one")
+        if not len(everything):
+            raise DataError(f"{self.folder}: has no {which} images")
         if count is not None and count < len(everything):
             everything = np.sort(stream(seed, "subset").choice(everything, count, replace=False))
         return torch.from_numpy(everything).to(self.row.device)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from flatfed import gpus
 from flatfed.commands import arguments, kinds, run_record
-from flatfed.errors import FlatFedError
 from flatfed.runs import record as records
 
 
@@ -27,16 +26,14 @@ def check(*folders: Path) -> None:
 
 
 @contextlib.contextmanager
-def analysing(options: argparse.Namespace, ending: str, *folders: Path) -> Iterator[str]:
+def analysing(options: argparse.Namespace, *folders: Path) -> Iterator[str]:
     """Check what an analysis of the runs in ``folders`` begins with, without torch; yield the device to make it on.
 
-    A GPU is held until the end. ``ending``: that of the file to write.
+    A GPU is held until the end.
 
     :raises DataError: as :func:`check`.
-    :raises FlatFedError: the file has another ending, or the device is not there.
+    :raises FlatFedError: the device is not there.
     """
-    if options.out.suffix != ending:
-        raise FlatFedError(f"--out {options.out}: a file name that ends in {ending} is wanted")
     device = gpus.demanded(options.device)
     check(*folders)
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():

@@ -40,7 +40,7 @@ def chosen(costs: Costs, waiting: list[Run]) -> list[Run]:
     """Return one run of every kind whose seconds are unknown: the cheapest one whose partition is there, if any."""
     by_kind: dict[tuple[Any, ...], list[Run]] = {}
     for run in waiting:
-        if costs.seconds(run)[1] == "unknown":
+        if costs.seconds(run).way == "unknown":
             by_kind.setdefault(kind_of(run.description), []).append(run)
     return [
         min(runs, key=lambda run: (not Path(run.partition).exists(), costs.images(run.description)))

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 
-from flatfed.commands import arguments, configuration, kinds
-from flatfed.commands.results import runs_in
-from flatfed.errors import ConfigError, DataError, unknown
+from flatfed.commands import arguments, configuration, kinds, run_folders, text_page
+from flatfed.errors import ConfigError
 from flatfed.experiment import Experiment
-from flatfed.files import write_whole
 from flatfed.papers import reference
 from flatfed.papers.printed_sources import Place
 from flatfed.tables import disputed_page, own_setting
@@ -36,9 +32,7 @@ def add(sub: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="a folder that holds runs of ours (default: results/published of this copy)",
     )
-    sub.add_argument(
-        "--out", type=kinds.file, metavar="FILE", help="write a .md or .html file instead of printing Markdown"
-    )
+    text_page.add_out(sub)
     arguments.add_config(sub)
 
 
@@ -46,33 +40,28 @@ def run(options: argparse.Namespace) -> None:
     """Write the page to a file, Markdown or HTML by its suffix, or print it as Markdown.
 
     :raises ConfigError: config/sources.yaml or a file of config/reference is malformed.
-    :raises DataError: the suffix is another one, or a folder holds no runs, or a damaged one.
+    :raises DataError: a folder holds no runs, or a damaged one.
     """
-    if options.out is not None and options.out.suffix not in disputed_page.FORMATS:
-        raise DataError(unknown("suffix", options.out.suffix, disputed_page.FORMATS, str(options.out)))
-    experiment = configuration.load(options.config)
-    known = experiment.printed_by
-    labels = {name: entry["label"] for name, entry in experiment.catalog.algorithms.items()}
     folders = options.folders or ([PUBLISHED] if PUBLISHED.is_dir() else [])
-    found = disputed_page.sections(known, labels, ours(folders, options.config))
-    text = disputed_page.FORMATS[".md" if options.out is None else options.out.suffix](found)
-    if options.out is None:
-        sys.stdout.write(text)
-        return
-    with write_whole(options.out, "w") as file:
-        file.write(text)
-    print(f"{options.out}: {disputed_page.sentence(known)}")
+    if folders:
+        found = run_folders.at_paper_scale(folders)
+        experiment = run_folders.described_for(found, options.config)
+        ours = at_own_settings(experiment, run_folders.as_far_as_trained(found, experiment))
+    else:
+        experiment, ours = configuration.load(options.config), {}
+    labels = {name: entry["label"] for name, entry in experiment.catalog.algorithms.items()}
+    sections = disputed_page.sections(experiment.printed_by, labels, ours)
+    text_page.put(options.out, disputed_page.FORMATS, sections)
+    if options.out is not None:
+        print(f"{options.out}: {disputed_page.sentence(experiment.printed_by)}")
 
 
-def ours(folders: list[Path], config: configuration.Parts) -> dict[tuple[Place, str], list[Trained]]:
-    """Return our runs at the papers' own settings in ``folders``, by place and algorithm."""
-    if not folders:
-        return {}
-    _, described, runs = runs_in(folders, config)
+def at_own_settings(described: Experiment, runs: list[Trained]) -> dict[tuple[Place, str], list[Trained]]:
+    """Return those of ``runs`` that are at the papers' own settings, by place and algorithm."""
     found: dict[tuple[Place, str], list[Trained]] = {}
-    for one in runs:
-        if _is_own(described, one):
-            found.setdefault((_place(described, one), one.ids.algorithm), []).append(one)
+    for run in runs:
+        if _is_own(described, run):
+            found.setdefault((_place(described, run), run.ids.algorithm), []).append(run)
     return found
 
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from flatfed.commands import kinds
+from flatfed.commands import text_page
 from flatfed.commands.configuration import HOME
-from flatfed.errors import DataError, unknown
-from flatfed.files import write_whole
 from flatfed.papers.errata import Errata
 from flatfed.tables import errata_page
 
@@ -20,23 +17,12 @@ EXAMPLE = "python -m flatfed errata --out results/errata.html"
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
-    sub.add_argument(
-        "--out", type=kinds.file, metavar="FILE", help="write a .md or .html file instead of printing Markdown"
-    )
+    text_page.add_out(sub)
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the page of the errata to a file, Markdown or HTML by its suffix, or print it as Markdown.
 
     :raises ConfigError: config/errata.yaml is malformed.
-    :raises DataError: the suffix is another one.
     """
-    errata, out = Errata(HOME), options.out
-    if out is None:
-        sys.stdout.write(errata_page.markdown(errata))
-        return
-    if out.suffix not in errata_page.FORMATS:
-        raise DataError(unknown("suffix", out.suffix, errata_page.FORMATS, str(out)))
-    text = errata_page.FORMATS[out.suffix](errata)
-    with write_whole(out, "w") as file:
-        file.write(text)
+    text_page.put(options.out, errata_page.FORMATS, Errata(HOME))

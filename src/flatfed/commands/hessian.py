@@ -23,7 +23,7 @@ The loss is the mean cross-entropy on 4,096 training images drawn by the seed (-
 augmentation, dropout and weight decay. What another choice of images would have changed is estimated from the
 differences between --parts random parts of them, at no further product, and is in the intervals, which are of the
 Hessian on all training images. One product H v costs two to three gradients on all the images at hand. Memory is
-bounded by --micro-batch, and by 2 k + 4 block vectors of the model's size while eigenvalues are sought; where it runs
+bounded by --micro-batch, and by 2 top + 4 block vectors of the model's size while eigenvalues are sought; where it runs
 out, fewer images and then fewer vectors share a graph.
 A call that was stopped goes on when it is made again, from the last estimate that was finished; the same call gives
 the same numbers on the same machine."""
@@ -35,7 +35,7 @@ python -m flatfed hessian {arguments.RUN} \\
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
     analysed_run.add(sub)
-    arguments.add_path(sub, "--out", "JSON", "file to write")
+    sub.add_argument("--out", type=kinds.ending(".json"), required=True, metavar="JSON", help="file to write")
     sub.add_argument(
         "--images",
         type=kinds.images,
@@ -43,17 +43,16 @@ def add(sub: argparse.ArgumentParser) -> None:
         metavar="N",
         help="training images, drawn by the seed, or all (4096)",
     )
-    for option, default, metavar, meaning in (
-        ("--top", 5, "K", "eigenvalues"),
-        ("--products", 600, "N", "most products spent on eigenvalues"),
-        ("--vectors", 256, "N", "most random vectors spent on the trace, and as many on PyHessian's"),
-        ("--parts", 8, "N", "parts of the images, for the error of their choice"),
-        ("--steps", 30, "N", "Lanczos steps of the density"),
-        ("--block", 4, "N", "vectors that share the graph of a micro-batch"),
-        ("--micro-batch", 128, "N", "images of one graph: less takes less memory"),
+    for option, kind, default, meaning in (
+        ("--top", kinds.count, 5, "eigenvalues"),
+        ("--products", kinds.count, 600, "most products spent on eigenvalues"),
+        ("--vectors", kinds.several, 256, "most random vectors spent on the trace, and as many on PyHessian's"),
+        ("--parts", kinds.several, 8, "parts of the images, for the error of their choice"),
+        ("--steps", kinds.count, 30, "Lanczos steps of the density"),
+        ("--block", kinds.count, 4, "vectors that share the graph of a micro-batch"),
+        ("--micro-batch", kinds.count, 128, "images of one graph: less takes less memory"),
     ):
-        help_ = f"{meaning} (default: {default})"
-        sub.add_argument(option, type=kinds.count, default=default, metavar=metavar, help=help_)
+        sub.add_argument(option, type=kind, default=default, metavar="N", help=f"{meaning} (default: {default})")
     density = "random vectors of the density (default: none, and no density)"
     sub.add_argument("--density-vectors", type=kinds.count, default=0, metavar="N", help=density)
     sub.add_argument("--residual", type=share, default=0.01, help="of an eigenvalue, that ends the search (0.01)")
@@ -82,7 +81,7 @@ def share(text: str) -> float:
 
 def run(options: argparse.Namespace) -> None:
     """Estimate what the command line asks for; FlatFedError for what cannot be."""
-    with analysed_run.analysing(options, ".json", options.run) as device:
+    with analysed_run.analysing(options, options.run) as device:
         from flatfed.analysis.hessian.measure import Settings, hessian
         from flatfed.analysis.trained_model import Inputs
 

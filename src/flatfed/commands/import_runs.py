@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from flatfed.commands import arguments, configuration, kinds
+from flatfed.commands import arguments, configuration, kinds, run_folders
 from flatfed.data import manifest as manifests
 from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, tuning
@@ -90,9 +90,7 @@ def run(options: argparse.Namespace) -> None:
         description, data, partition or code; or, once the others are in place, another stood in a run's place.
     """
     experiment = configuration.load(options.config)
-    files = [(folder, path) for folder in options.folders for path in sorted(folder.rglob(RECORD))]
-    # What a rerun replaced lies in a hidden folder of its own run.
-    folders = [path.parent for folder, path in files if not path.parent.name.startswith(".") or path.parent == folder]
+    folders = [file.parent for file in run_folders.record_files(options.folders, RECORD, tuning=True)]
     if not folders:
         raise DataError(f"{', '.join(map(str, options.folders))}: no {RECORD} in there, so no finished run")
     arrivals = _passed(experiment, folders, options.config, options.other_code)

@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,17 @@ def json_or_file(text: str) -> dict[str, Any]:
 
 def count(text: str) -> int:
     """Read a whole number above 0."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: a whole number above 0 is wanted")
+    return _above(0, text)
+
+
+def several(text: str) -> int:
+    """Read a whole number above 1."""
+    return _above(1, text)
+
+
+def _above(least: int, text: str) -> int:
+    if not text.isdigit() or int(text) <= least:
+        raise argparse.ArgumentTypeError(f"{text!r}: a whole number above {least} is wanted")
     return int(text)
 
 
@@ -116,12 +126,16 @@ def points(text: str) -> float:
     return number
 
 
-def picture(text: str) -> Path:
-    """Read the path of a picture to be written."""
-    path = file(text)
-    if path.suffix != ".png":
-        raise argparse.ArgumentTypeError(f"{text!r}: a file that ends in .png is wanted")
-    return path
+def ending(*suffixes: str) -> Callable[[str], Path]:
+    """Return the reader of the path of a file to be written that ends in one of ``suffixes``."""
+
+    def read(text: str) -> Path:
+        path = file(text)
+        if path.suffix not in suffixes:
+            raise argparse.ArgumentTypeError(f"{text!r}: a file that ends in {' or '.join(suffixes)} is wanted")
+        return path
+
+    return read
 
 
 def setting(text: str) -> str:

@@ -14,7 +14,7 @@ def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
     sub.add_argument("folder", type=kinds.folder, metavar="DIR", help="folder of figures")
     sub.add_argument("--head", default="", metavar="TEXT", help="a line above all of them")
-    sub.add_argument("--out", type=kinds.picture, required=True, metavar="FILE", help="PNG to write")
+    sub.add_argument("--out", type=kinds.ending(".png"), required=True, metavar="FILE", help="PNG to write")
 
 
 def run(options: argparse.Namespace) -> None:

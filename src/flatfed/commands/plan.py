@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flatfed.commands import arguments, configuration, kinds
 from flatfed.commands.plan_costs import Costs, known_costs
-from flatfed.commands.plan_needs import Need, needs_of, state
+from flatfed.commands.plan_needs import joined, needs_of, state
 from flatfed.commands.plan_summary import explained, lines, summarise
 from flatfed.errors import ConfigError, DataError, unknown
 from flatfed.experiment import Experiment, Run, scales, selection
@@ -73,9 +73,7 @@ def run(options: argparse.Namespace) -> None:
         print_cells(experiment, scale, tables)
         return
     needs = needs_of(experiment, scale, tables, figures, options.tuning)
-    total = Need()
-    for need in needs.values():
-        total.join(need)
+    total = joined(needs.values())
     costs, left_out = known_costs(experiment, scale)
     for line in [*left_out, *([] if options.tables or options.all else experiment.left_out(scale))]:
         print(line, file=sys.stderr)
@@ -134,11 +132,11 @@ def requests(runs: Iterable[Run], costs: Costs) -> dict[str, dict[str, float]]:
     """
     by_protocol: dict[str, dict[str, float]] = {}
     for run in runs:
-        each, _ = costs.seconds(run)
+        each = costs.seconds(run).round
         if each is not None:
             longest = by_protocol.setdefault(run.protocol, {"minutes": 0.0, "memory_bytes": 0})
             longest["minutes"] = max(longest["minutes"], round(each * run.description["rounds"] / 60, 2))
-            longest["memory_bytes"] = max(longest["memory_bytes"], *costs.on_host(run))
+            longest["memory_bytes"] = max(longest["memory_bytes"], costs.on_host(run))
     return by_protocol
 
 

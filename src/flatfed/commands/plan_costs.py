@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from flatfed import algorithms, gpus
 from flatfed.commands import plan_counted
@@ -33,47 +33,52 @@ STARTED = 500_000_000
 LINE, RECORD = 160, 6000
 
 
+class Seconds(NamedTuple):
+    """Seconds of a ``round``, None where they are not known, those of its ``evaluation``, and the way they are known.
+
+    ``way``: "measured", "scaled", "counted" or "unknown".
+    """
+
+    round: float | None
+    evaluation: float
+    way: str
+
+
 class Costs:
     """Estimates for runs on one kind of ``device`` ("cpu", "cuda"), from ``known`` measurements on any device.
 
-    ``training`` and ``test``: dataset name -> images in its training and its test set.
+    ``datasets``: name -> its images, those of the training set as ``train`` and those of the test set as ``test``.
     """
 
-    def __init__(self, known: Iterable[Measured], device: str, training: dict[str, int], test: dict[str, int]):
-        self.training, self.test = training, test
-        self.device = device
+    def __init__(self, known: Iterable[Measured], device: str, datasets: Mapping[str, Mapping[str, Any]]):
+        self.device, self.datasets = device, datasets
         self.known = list(known)
         # How many images a round sees is not known for a data set that is no longer declared.
         self.here = [
-            past for past in self.known if past.device == device and past.description["dataset"]["name"] in training
+            past for past in self.known if past.device == device and past.description["dataset"]["name"] in datasets
         ]
 
     def machines(self) -> list[str]:
         """Return the names of the machines that the seconds were measured on."""
         return sorted({past.machine for past in self.here if past.machine})
 
-    def seconds(self, run: Run) -> tuple[float | None, str]:
-        """Return (seconds of a round or None, how that is known: "measured", "scaled", "unknown")."""
-        near, how = self._near(run)
+    def seconds(self, run: Run) -> Seconds:
+        """Return the seconds of a round by what was measured: of runs like it, or scaled from others of its kind."""
+        near, way = self._near(run)
         if not near:
-            return None, "unknown"
-        return statistics.fmean(sum(self._scaled(past, run)) for past in near), how
+            return Seconds(None, 0.0, "unknown")
+        training, evaluation = zip(*(self._scaled(past, run) for past in near), strict=True)
+        evaluated = statistics.fmean(evaluation)
+        return Seconds(statistics.fmean(training) + evaluated, evaluated, way)
 
-    def expected(self, run: Run) -> tuple[float | None, str]:
-        """Return :meth:`seconds` or, where these are unknown, (seconds from counted operations, "counted")."""
+    def expected(self, run: Run) -> Seconds:
+        """Return :meth:`seconds` or, where these are unknown, those that the operations of a round take."""
         known = self.seconds(run)
-        if known[0] is not None or (operations := self.operations(run.description)) is None:
+        if known.way != "unknown" or (operations := self.operations(run.description)) is None:
             return known
-        return sum(operations) / self.rate(), "counted"
-
-    def evaluation(self, run: Run) -> float | None:
-        """Return the share of evaluation in the seconds of ``run``, None where no measurement has one."""
-        near, _ = self._near(run)
-        parts = [self._scaled(past, run) for past in near if past.evaluation is not None]
-        if not near and (operations := self.operations(run.description)):
-            parts = [operations]
-        shares = [evaluation / (training + evaluation) for training, evaluation in parts]
-        return statistics.fmean(shares) if shares else None
+        training, evaluation = operations
+        rate = self.rate()
+        return Seconds((training + evaluation) / rate, evaluation / rate, "counted")
 
     def operations(self, description: dict[str, Any]) -> tuple[float, float] | None:
         """Return the operations of a round's gradients and of its evaluation.
@@ -157,7 +162,7 @@ class Costs:
             description,
             algorithms.made(**update),
             footprint,
-            images=self.training[description["dataset"]["name"]],
+            images=self._images_of(description)["train"],
             together=1 if executor == "sequential" else None,
             recorded=executor in sizes.RECORDED,
         )
@@ -172,31 +177,31 @@ class Costs:
         model = model_of(run.description)
         return [past for past in self.known if model_of(past.description) == model]
 
-    def on_host(self, run: Run) -> tuple[int, int]:
-        """Return the bytes of host memory that ``run`` takes: measured on runs of its model, and computed.
+    def on_host(self, run: Run) -> int:
+        """Return the bytes of host memory that ``run`` takes: measured on runs of its model or computed, the larger.
 
         A GPU's run may have to keep the state of its clients there.
         """
         computed = self.sizes(run)
         taken = 0 if computed is None else computed.state if self.device == "cuda" else computed.total
-        return self.memory(run)[0], STARTED + taken
+        return max(self.memory(run)[0], STARTED + taken)
 
     def images(self, description: dict[str, Any]) -> float:
         """Return how many images the gradients of a round see."""
-        return images_seen(description, self.training[description["dataset"]["name"]])
+        return images_seen(description, self._images_of(description)["train"])
 
     def _evaluated(self, description: dict[str, Any]) -> float:
-        name = description["dataset"]["name"]
-        return images_evaluated(description, self.training[name], self.test[name])
+        sets = self._images_of(description)
+        return images_evaluated(description, sets["train"], sets["test"])
+
+    def _images_of(self, description: dict[str, Any]) -> Mapping[str, Any]:
+        return self.datasets[description["dataset"]["name"]]
 
 
 def known_costs(experiment: Experiment, scale: str) -> tuple[Costs, list[str]]:
     """Return the costs that are known at ``scale`` for the configuration's device, and a line for what is left out."""
-    datasets = experiment.catalog.datasets
-    training, test = ({name: entry[part] for name, entry in datasets.items()} for part in ("train", "test"))
-    device = gpus.resolve(experiment.config.get("device", "auto"))
     known, left_out = measured(experiment.places, scale)
-    return Costs(known, device, training, test), left_out
+    return Costs(known, gpus.resolve(experiment.config.get("device", "auto")), experiment.catalog.datasets), left_out
 
 
 def _row(description: dict[str, Any]) -> tuple[str, str]:

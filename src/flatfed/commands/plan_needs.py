@@ -12,7 +12,7 @@ from flatfed.runs import identity
 from flatfed.runs import record as records
 
 
-@dataclass
+@dataclass(frozen=True)
 class Need:
     """What a table or figure, or several, need: runs by path, those whose model an analysis reads, timings by path."""
 
@@ -21,51 +21,46 @@ class Need:
     analysed: set[str] = field(default_factory=set)
     timings: dict[str, Run] = field(default_factory=dict)
 
-    def add_cells(self, cells: Iterable[Cell]) -> None:
-        """Add what ``cells`` read."""
-        for cell in cells:
-            self.cells += 1
-            self.runs |= {run.path: run for run in cell.runs}
-            if cell.analysed:
-                self.analysed |= {run.path for run in cell.runs}
-            self.timings |= {run.timing: run for run in cell.timed}
 
-    def add_figure(self, figure: Drawing) -> None:
-        """Add what a figure, as ``Experiment.figure`` returns it, reads."""
-        self.runs |= figure.runs
-        if figure.analysed:
-            self.analysed |= set(figure.runs)
-
-    def add_searches(self, searches: Iterable[tuning.Search], experiment: Experiment) -> None:
-        """Add the runs that ``searches`` try the points of their grids with."""
-        for search in searches:
-            runs = [tuning.run(experiment, search, point) for point in search.points()]
-            self.runs |= {run.path: run for run in runs}
-
-    def join(self, other: Need) -> None:
-        """Add another need; runs that both share count once."""
-        self.cells += other.cells
-        self.runs |= other.runs
-        self.analysed |= other.analysed
-        self.timings |= other.timings
+def joined(needs: Iterable[Need]) -> Need:
+    """Return what all ``needs`` come to; what several share counts once."""
+    total = Need()
+    for need in needs:
+        runs, timings = total.runs | need.runs, total.timings | need.timings
+        total = Need(total.cells + need.cells, runs, total.analysed | need.analysed, timings)
+    return total
 
 
 def needs_of(
     experiment: Experiment, scale: str, tables: list[tuple[str, list[str] | None]], figures: list[str], tuned: bool
 ) -> dict[str, Need]:
     """Return what each of ``tables`` and ``figures`` needs: its runs or, if ``tuned``, those that choose for it."""
-    needs = {name: Need() for name in [*(name for name, _ in tables), *figures]}
-    for name, columns in tables:
-        if tuned:
-            needs[name].add_searches(tuning.searches_for(experiment, scale, [(name, columns)], []), experiment)
-        else:
-            needs[name].add_cells(experiment.cells(scale, name, columns))
-    for name in figures:
-        if tuned:
-            needs[name].add_searches(tuning.searches_for(experiment, scale, [], [name]), experiment)
-        else:
-            needs[name].add_figure(experiment.figure(scale, name))
-    return needs
+    if tuned:
+        asked = {name: ([(name, columns)], []) for name, columns in tables} | {name: ([], [name]) for name in figures}
+        return {name: _of_searches(experiment, scale, *each) for name, each in asked.items()}
+    needs = {name: _of_cells(experiment.cells(scale, name, columns)) for name, columns in tables}
+    return needs | {name: _of_figure(experiment.figure(scale, name)) for name in figures}
+
+
+def _of_cells(cells: list[Cell]) -> Need:
+    return Need(
+        cells=len(cells),
+        runs={run.path: run for cell in cells for run in cell.runs},
+        analysed={run.path for cell in cells if cell.analysed for run in cell.runs},
+        timings={run.timing: run for cell in cells for run in cell.timed},
+    )
+
+
+def _of_figure(figure: Drawing) -> Need:
+    return Need(runs=figure.runs, analysed=set(figure.runs) if figure.analysed else set())
+
+
+def _of_searches(
+    experiment: Experiment, scale: str, tables: list[tuple[str, list[str] | None]], figures: list[str]
+) -> Need:
+    searches = tuning.searches_for(experiment, scale, tables, figures)
+    runs = [tuning.run(experiment, search, point) for search in searches for point in search.points()]
+    return Need(runs={run.path: run for run in runs})
 
 
 def state(run: Run, analysed: bool = False) -> str:

@@ -16,7 +16,7 @@ from flatfed.engine.memory.sizes import SPARE, Sizes, in_units, listed
 #: States of runs (:func:`flatfed.commands.plan_needs.state`) that are there and not finished.
 THERE = ("begun", "stale", "damaged")
 
-#: How the seconds of a round are known (:meth:`flatfed.commands.plan_costs.Costs.expected`).
+#: How the seconds of a round are known (:class:`flatfed.commands.plan_costs.Seconds`).
 WAYS = ("measured", "scaled", "counted", "unknown")
 
 #: Rounds that a timing takes.
@@ -27,26 +27,19 @@ TIMING = time_run.WARM_UP + time_run.ROUNDS
 class Summary:
     """What a table or figure, or several, need: runs by state, seconds, bytes.
 
-    ``seconds`` are those of the runs that are not finished and of timings that are not there, ``evaluation_seconds``
-    the part of them that is evaluation. Of how many of these the seconds are ``measured``, ``scaled``, ``counted`` or
-    ``unknown``: :mod:`flatfed.commands.plan_costs`. ``disk_bytes`` of all runs but ``disk_unknown``, with so many
-    ``models`` kept; memory is that of the run that takes most, ``largest`` by name what was worked out for it.
+    ``states``: how many of the runs are in each. ``seconds`` are those of the runs that are not finished and of timings
+    that are not there, ``evaluation_seconds`` the part of them that is evaluation; ``ways``: of how many of these they
+    are known in each of ``WAYS``. ``disk_bytes`` of all runs but ``disk_unknown``, with so many ``models`` kept; memory
+    is that of the run that takes most, ``largest`` by name what was worked out for it.
     """
 
     cells: int
     runs: int
-    finished: int
-    begun: int
-    stale: int
-    damaged: int
-    missing: int
+    states: dict[str, int]
     timings: int
     seconds: float
     evaluation_seconds: float
-    measured: int
-    scaled: int
-    counted: int
-    unknown: int
+    ways: dict[str, int]
     disk_bytes: int
     disk_unknown: int
     models: int
@@ -56,23 +49,21 @@ class Summary:
     device_memory_bytes: int
 
     def plain(self) -> dict[str, Any]:
-        """Return everything as JSON has it."""
-        if self.largest is None:
-            return asdict(self)
-        name, sizes = self.largest
-        return {**asdict(self), "largest": {"run": name, **asdict(sizes), "total": sizes.total}}
+        """Return everything as JSON has it: states and ways among the rest."""
+        content = asdict(self)
+        if self.largest is not None:
+            name, sizes = self.largest
+            content["largest"] = {"run": name, **asdict(sizes), "total": sizes.total}
+        return {**content.pop("states"), **content.pop("ways"), **content}
 
 
 def summarise(need: Need, states: Mapping[str, str], costs: Costs, keep_models: str) -> Summary:
     """Return what ``need`` comes to; ``states`` are those of its runs by path, ``keep_models`` "all" or "needed"."""
     waiting = [run for path, run in need.runs.items() if states[path] != "finished"]
     untimed = [run for path, run in need.timings.items() if not Path(path).exists()]
-    seconds, evaluation, ways = 0.0, 0.0, Counter()
-    for run, rounds in [*((run, run.description["rounds"]) for run in waiting), *((run, TIMING) for run in untimed)]:
-        each, way = costs.expected(run)
-        seconds += rounds * (each or 0.0)
-        evaluation += rounds * (each or 0.0) * (costs.evaluation(run) or 0.0)
-        ways[way] += 1
+    to_make = [*((run, run.description["rounds"]) for run in waiting), *((run, TIMING) for run in untimed)]
+    expected = [(rounds, costs.expected(run)) for run, rounds in to_make]
+    ways = Counter(each.way for _, each in expected)
     kept = need.runs if keep_models == "all" else need.analysed
     disk = [costs.disk(run, path in kept) for path, run in need.runs.items()]
     sizes = [(run.name, size) for run in waiting if (size := costs.sizes(run)) is not None]
@@ -81,11 +72,11 @@ def summarise(need: Need, states: Mapping[str, str], costs: Costs, keep_models: 
     return Summary(
         cells=need.cells,
         runs=len(need.runs),
-        **{state: by_state[state] for state in ("finished", *THERE, "missing")},
+        states={state: by_state[state] for state in ("finished", *THERE, "missing")},
         timings=len(untimed),
-        seconds=round(seconds, 1),
-        evaluation_seconds=round(evaluation, 1),
-        **{way: ways[way] for way in WAYS},
+        seconds=round(sum(rounds * (each.round or 0.0) for rounds, each in expected), 1),
+        evaluation_seconds=round(sum(rounds * each.evaluation for rounds, each in expected), 1),
+        ways={way: ways[way] for way in WAYS},
         disk_bytes=sum(size or 0 for size in disk),
         disk_unknown=disk.count(None),
         models=len(kept),
@@ -98,10 +89,11 @@ def summarise(need: Need, states: Mapping[str, str], costs: Costs, keep_models: 
 
 def lines(name: str, summary: Summary, costs: Costs) -> Iterator[str]:
     """Yield what is printed of one table or figure, or of all, line by line."""
-    there = "".join(f", {count} {state}" for state in THERE if (count := getattr(summary, state)))
-    waiting = summary.runs - summary.finished
+    finished = summary.states["finished"]
+    there = "".join(f", {count} {state}" for state in THERE if (count := summary.states[state]))
+    waiting = summary.runs - finished
     cells = f"{summary.cells} cells, " if summary.cells else ""
-    yield f"{name}: {cells}{summary.runs} runs: {summary.finished} there{there}, {waiting} to make"
+    yield f"{name}: {cells}{summary.runs} runs: {finished} there{there}, {waiting} to make"
     if waiting or summary.timings:
         yield _time_line(summary, costs)
     disk = [f"  disk    {in_units(summary.disk_bytes)} stay, {summary.models} models kept"]
@@ -125,7 +117,7 @@ def _time_line(summary: Summary, costs: Costs) -> str:
     hours = f"{summary.seconds / 3600:,.2f} {unit}" if summary.seconds else "unknown"
     share = summary.evaluation_seconds / (summary.seconds or 1)
     evaluated = f", {100 * share:.0f} % of it evaluation" if share else ""
-    known = ", ".join(f"{count} {way}" for way in WAYS if (count := getattr(summary, way)))
+    known = ", ".join(f"{count} {way}" for way, count in summary.ways.items() if count)
     where = f"; on {', '.join(costs.machines())}" if costs.machines() else ""
     timings = f", {summary.timings} timings among them" if summary.timings else ""
     return f"  time    {hours}{evaluated} ({known}{where}){timings}"
@@ -146,12 +138,12 @@ def memory_lines(name: str, sizes: Sizes, device: str) -> Iterator[str]:
 def explained(summary: Summary, costs: Costs) -> Iterator[str]:
     """Yield what hours are that are counted, and why some are unknown."""
     nothing = "nothing like these runs was measured on this kind of device"
-    if summary.counted:
+    if summary.ways["counted"]:
         rate = costs.rate()
         speed = f"{rate / 1e12:.3g} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:.3g} GFLOP/s"
         yield (
             f"counted: {nothing}; the operations of their convolutions and products at {speed}; a device that reaches "
             "another speed takes as much less or more. --calibrate times one of each kind"
         )
-    if summary.unknown:
+    if summary.ways["unknown"]:
         yield f"unknown: {nothing}; --calibrate times one of each kind"

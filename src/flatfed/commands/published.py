@@ -5,21 +5,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from flatfed import experiment, forms
-from flatfed.commands import arguments, configuration
+from flatfed.commands import arguments, run_folders
+from flatfed.commands.run_folders import FoundRuns
 from flatfed.commands.verify import lines
 from flatfed.errors import DataError
 from flatfed.experiment import Experiment, Run, figures, scales
-from flatfed.files import check_place
-from flatfed.runs import description, identity
+from flatfed.runs import identity
 from flatfed.runs import record as records
-from flatfed.runs.places import DEFAULT, PublishedPlaces, RunIds, without_label
-from flatfed.runs.record import RunRecord
+from flatfed.runs.places import DEFAULT
 from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import Sources
 from flatfed.specs.table import TableSpec
@@ -45,30 +42,6 @@ def add(sub: argparse.ArgumentParser) -> None:
     arguments.add_config(sub)
 
 
-#: What the description of a published run cannot lack.
-IDS = {key: description.FORM[key] for key in ("scale", "protocol", "split", "algorithm", "seed", "dataset")}
-
-
-@dataclass(frozen=True)
-class PublishedRuns:
-    """Published runs of one ``scale`` below ``path``: their records, by folder; ``places`` knows these folders."""
-
-    path: Path
-    scale: str
-    records: Mapping[str, RunRecord]
-    places: PublishedPlaces
-
-    @property
-    def protocols(self) -> set[str]:
-        """The protocols that the runs are of."""
-        return {record.description["protocol"] for record in self.records.values()}
-
-    @property
-    def summary(self) -> str:
-        """How many runs there are, of which protocols and scale."""
-        return f"its {len(self.records)} runs are of {', '.join(sorted(self.protocols))}, {self.scale} scale"
-
-
 def run(options: argparse.Namespace) -> None:
     """Make what the command line asks for.
 
@@ -76,9 +49,8 @@ def run(options: argparse.Namespace) -> None:
     :raises DataError: there are no runs, one is damaged, not the one that the configuration describes or trained on
         other data than the others, or a figure reads what is not published.
     """
-    check_place(options.out, folder=True)
-    runs = read(options.folder)
-    described = described_for(runs, options.config)
+    runs = run_folders.finished_in(options.folder)
+    described = run_folders.described_for(runs, options.config)
     tables = options.table or [name for name in described.tables if is_table_complete(described, runs, name)]
     drawn = options.figure or [name for name in described.figures if _is_figure_complete(described, runs, name)]
     if not tables and not drawn:
@@ -93,62 +65,7 @@ def run(options: argparse.Namespace) -> None:
     print(f"{options.out}: made from {len(runs.records)} runs: {', '.join([*tables, *drawn])}")
 
 
-def described_for(runs: PublishedRuns, config: configuration.Parts) -> Experiment:
-    """Return what the configuration describes, with the seeds and in the folders of the published ``runs``."""
-    seeds = sorted({record.description["seed"] for record in runs.records.values()})
-    asked = {key: value for key, value in configuration.read(config).items() if key != "seeds_together"}
-    return experiment.load(configuration.HOME, {**asked, "seeds": seeds}, runs.places)
-
-
-def read(path: Path) -> PublishedRuns:
-    """Return the published runs in the folder ``path``.
-
-    :raises DataError: there are none, one is damaged or not where its record says, or two do not belong together.
-    """
-    files = [file for file in sorted(path.rglob(records.RECORD)) if not file.parent.name.startswith(".")]
-    if not files:
-        raise DataError(f"{path}: no {records.RECORD} in there, so no published run")
-    return together(path, {file: read_record(file) for file in files})
-
-
-def read_record(file: Path) -> RunRecord:
-    """Return the record in ``file``; DataError where it is damaged, or not where its description says."""
-    record = records.read(file)
-    forms.check(record.description, IDS, f"{file}: description")
-    identity.check_folder(file.parent, record)
-    return record
-
-
-def together(path: Path, published: Mapping[Path, RunRecord]) -> PublishedRuns:
-    """Return the runs below ``path`` that are ``published``, given as file and record, as one object.
-
-    :raises DataError: two are the same run, of two scales, or were trained on different data or partitions.
-    """
-    files: dict[str, Path] = {}
-    first: dict[tuple[Any, ...], tuple[str, Path]] = {}
-    for file, record in published.items():
-        ids = RunIds.of(record.description)
-        other = files.setdefault(DEFAULT.run(ids), file)
-        if other != file:
-            raise DataError(f"{file}: is the same run as {other}; take one of them away")
-        data = str(record.description["dataset"].get("name"))
-        dealt = data, without_label(ids.protocol), ids.split, ids.seed
-        for key, value, among, why in (
-            ("scale", ids.scale, (), "the two scales are published apart"),
-            ("dataset_digest", record.dataset_digest, (data,), f"they were trained on different data, both {data}"),
-            (
-                *("partition_digest", record.partition_digest, dealt),
-                f"they were trained on different partitions of {ids.split}, seed {ids.seed}",
-            ),
-        ):
-            expected, where = first.setdefault((key, *among), (value, file))
-            if value != expected:
-                raise DataError(f"{file}: {key} is {value[:12]}, but {where} has {expected[:12]}: {why}")
-    places = PublishedPlaces(str(path / "results"), folders={name: str(file.parent) for name, file in files.items()})
-    return PublishedRuns(path, ids.scale, {str(file.parent): record for file, record in published.items()}, places)
-
-
-def make_table(described: Experiment, runs: PublishedRuns, name: str, out: Path) -> None:
+def make_table(described: Experiment, runs: FoundRuns, name: str, out: Path) -> None:
     """Write the table ``name`` into ``out`` in every format, and print how it compares with the paper's."""
     from flatfed.tables import write
 
@@ -158,9 +75,7 @@ def make_table(described: Experiment, runs: PublishedRuns, name: str, out: Path)
 
 
 @contextlib.contextmanager
-def compared(
-    described: Experiment, runs: PublishedRuns, name: str
-) -> Iterator[tuple[TableSpec, verification.TableResult]]:
+def compared(described: Experiment, runs: FoundRuns, name: str) -> Iterator[tuple[TableSpec, verification.TableResult]]:
     """Make the cells of table ``name`` in a folder that lasts as long as the context.
 
     The context is the table's specification, and how its cells compare with the paper's.
@@ -191,7 +106,7 @@ def _undealt(sources: Sources) -> Sources:
     return replace(sources, partitions=[None] * len(sources.partitions))
 
 
-def make_figure(described: Experiment, runs: PublishedRuns, name: str, out: Path) -> None:
+def make_figure(described: Experiment, runs: FoundRuns, name: str, out: Path) -> None:
     """Draw the figure ``name`` into ``out``."""
     from flatfed import figures as drawing
 
@@ -213,7 +128,7 @@ def make_figure(described: Experiment, runs: PublishedRuns, name: str, out: Path
     drawing.make(replace(wanted.spec, datasets=datasets, made_of=undealt), out)
 
 
-def is_table_complete(described: Experiment, runs: PublishedRuns, name: str) -> bool:
+def is_table_complete(described: Experiment, runs: FoundRuns, name: str) -> bool:
     """Return whether a table reads runs, and all that it reads is published."""
     if not {column.protocol for column in described.tables[name].columns.values()} <= runs.protocols:
         return False
@@ -223,7 +138,7 @@ def is_table_complete(described: Experiment, runs: PublishedRuns, name: str) -> 
     return any(cell.runs for cell in made) and not any(_absent(cell.inputs, cell.runs) for cell in made)
 
 
-def _is_figure_complete(described: Experiment, runs: PublishedRuns, name: str) -> bool:
+def _is_figure_complete(described: Experiment, runs: FoundRuns, name: str) -> bool:
     """Return whether a figure reads runs, and all that it reads is published."""
     panels = figures.panels(described.figures[name].settings)
     if not {entry["protocol"] for panel in panels for entry in figures.entries(panel)} <= runs.protocols:

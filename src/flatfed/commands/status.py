@@ -272,10 +272,10 @@ def left(unfinished: list[Run], states: dict[str, State], costs: Costs) -> str:
         for run in unfinished
         if run.path in paces
     ]
-    costs = Costs([*costs.known, *under_way], costs.device, costs.training, costs.test)
+    costs = Costs([*costs.known, *under_way], costs.device, costs.datasets)
     seconds, unknown = 0.0, 0
     for run in unfinished:
-        each = paces.get(run.path) or costs.seconds(run)[0]
+        each = paces.get(run.path) or costs.seconds(run).round
         seconds += (run.description["rounds"] - states[run.path].rounds) * (each or 0.0)
         unknown += each is None
     if not seconds:

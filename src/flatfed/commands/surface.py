@@ -44,7 +44,7 @@ def add(sub: argparse.ArgumentParser) -> None:
     other.add_argument(
         "--line-to", type=kinds.folder, metavar="OTHER_RUN", help="the line to the model of this run instead"
     )
-    arguments.add_path(sub, "--out", "NPZ", "file to write")
+    sub.add_argument("--out", type=kinds.ending(".npz"), required=True, metavar="NPZ", help="file to write")
     sub.add_argument(
         "--grid",
         type=kinds.count,
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
     """Make the surface or line that the command line asks for; FlatFedError for what cannot be made."""
     kind, others = ("line", [options.line_to]) if options.line_to else ("surface", options.others)
     runs = [options.run, *others]
-    with analysed_run.analysing(options, ".npz", *runs) as device:
+    with analysed_run.analysing(options, *runs) as device:
         from flatfed.analysis.landscape import sample
         from flatfed.analysis.trained_model import Inputs
 

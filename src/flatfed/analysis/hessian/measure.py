@@ -28,8 +28,8 @@ from flatfed.data.streams import stream
 from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.progress import duration
 from flatfed.engine.memory import shortage
-from flatfed.engine.precision import ANALYSED, full_precision
-from flatfed.errors import FlatFedError, unknown
+from flatfed.engine.precision import full_precision
+from flatfed.errors import FlatFedError
 from flatfed.runs import curvature
 from flatfed.runs.curvature import About, AtOnce, Density, Estimates, Hessian, PyHessian
 from flatfed.runs.uncertainty import agreement
@@ -38,40 +38,24 @@ from flatfed.runs.uncertainty import agreement
 KEYS = {"eigenvalues": 1 << 20, "trace": 2 << 20, "density": 3 << 20, "pyhessian": 4 << 20, "parts": 5 << 20}
 
 
-#: Least value of a setting that is a whole number; of the others 1.
-LEAST = {"seed": 0, "density_vectors": 0, "vectors": 2, "parts": 2}
-
-
 @dataclass(frozen=True)
 class Settings:
-    """What is estimated, on which data, how well; see ``flatfed hessian --help``."""
+    """What is estimated, on which data, how well; ``flatfed hessian`` has the bounds and the defaults."""
 
-    images: int | None = 4096  # None: all training images
-    top: int = 5  # eigenvalues
-    residual: float = 0.01  # ||H v - lambda v|| / |lambda| that ends the search for eigenvalues
-    products: int = 600  # ... and at the latest after so many products
-    trace_error: float = 0.05  # standard error / |trace| that ends the estimate of the trace
-    vectors: int = 256  # ... and at the latest after so many random vectors
-    density_vectors: int = 0  # random vectors of the density; 0: there is none
-    steps: int = 30  # Lanczos steps of the density
-    parts: int = 8  # into which images are split for the error of their choice
-    block: int = 4  # vectors on one graph
-    micro_batch: int = 128  # images of one graph
-    precision: str = "float32"
-    seed: int = 0
-    pyhessian: bool = True
-
-    def check(self) -> None:
-        """Raise FlatFedError for a setting that means nothing."""
-        if self.precision not in ANALYSED:
-            raise FlatFedError(unknown("precision", self.precision, ANALYSED, "hessian"))
-        for name, value in asdict(self).items():
-            if isinstance(value, bool | str) or value is None:
-                continue
-            least = LEAST.get(name, 1) if isinstance(value, int) else sys.float_info.min
-            if not least <= value < 1 << 32:
-                wanted = f"from {least}" if isinstance(value, int) else "above 0"
-                raise FlatFedError(f"hessian: {name}: {value!r}: a number {wanted} is wanted")
+    images: int | None  # None: all training images
+    top: int  # eigenvalues
+    residual: float  # ||H v - lambda v|| / |lambda| that ends the search for eigenvalues
+    products: int  # ... and at the latest after so many products
+    trace_error: float  # standard error / |trace| that ends the estimate of the trace
+    vectors: int  # ... and at the latest after so many random vectors
+    density_vectors: int  # random vectors of the density; 0: there is none
+    steps: int  # Lanczos steps of the density
+    parts: int  # into which images are split for the error of their choice
+    block: int  # vectors on one graph
+    micro_batch: int  # images of one graph
+    precision: str
+    seed: int
+    pyhessian: bool
 
 
 class Batches:
@@ -89,11 +73,9 @@ def hessian(run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[
 
     A call that was stopped goes on with the first estimate that it had not finished. Of a run that diverged the file
     says so and holds no estimates. Where memory runs out, fewer images and then vectors share a graph. Raises DataError
-    for a run that does not fit its data or whose weights are no numbers, FlatFedError for settings that mean nothing,
-    more eigenvalues than parameters, fewer images than parts, and products that overflow, Shortage where memory does
-    not last for one image.
+    for a run that does not fit its data or whose weights are no numbers, FlatFedError for more eigenvalues than
+    parameters, fewer images than parts, and products that overflow, Shortage where memory does not last for one image.
     """
-    settings.check()
     place = pick_device(inputs.device)
     with shortage.explained(place, f"Hessian of {run}", remedies(place)):
         trained = trained_model.load(run, inputs, settings.precision)

@@ -18,7 +18,6 @@ from torch.nn.functional import cross_entropy
 
 from flatfed.analysis.trained_model import Trained
 from flatfed.engine.memory import shortage
-from flatfed.errors import ConfigError, unknown
 
 TOGETHER = 16  # points of one stacked forward pass
 FORWARD = 4096  # images of one stacked forward pass, all points counted
@@ -37,8 +36,6 @@ class Points:
     """
 
     def __init__(self, trained: Trained, index: Tensor, way: str):
-        if way not in WAYS:
-            raise ConfigError(unknown("way to evaluate", way, WAYS, "surface"))
         self.trained, self.way, self.count = trained, way, len(index)
         self.block = self.together = TOGETHER if way == "stacked" else 1
         size = trained.description["evaluation"]["batch_size"]

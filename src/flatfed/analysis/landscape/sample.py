@@ -47,12 +47,12 @@ class Settings:
     ``flatfed.analysis.landscape.points.WAYS``, or auto.
     """
 
-    grid: int = 51
-    range: float = 1.0
-    set: str = "train"
-    images: int | None = 4096
-    seed: int = 0
-    way: str = "auto"
+    grid: int
+    range: float
+    set: str
+    images: int | None
+    seed: int
+    way: str
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,6 @@ def line(
     ``grid`` points from the one to the other, both included; beyond each, as far as ``range`` lengths of that way, at
     the same distances. No losses (NaN) where either run diverged. Else as :func:`surface`.
     """
-    if len(runs) != 2:
-        raise FlatFedError(f"a line is between the models of two runs, not of {len(runs)}")
     if settings.grid < 2:
         raise FlatFedError(f"grid: {settings.grid} points: a line has at least its two ends")
     if not 0 <= settings.range < math.inf:
