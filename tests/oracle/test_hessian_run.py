@@ -353,5 +353,5 @@ def test_damaged_files_are_named(tmp_path):
         curvature.read(path)
     for content in ("{", "[]", '{"top_eigenvalue": 1, "trace": 2}', '{"format": 3, "top_eigenvalue": 1, "trace": 2}'):
         path.write_text(content)
-        with pytest.raises(DataError, match=r"h.json: cannot be read as a Hessian"):
+        with pytest.raises(DataError, match=r"h.json: not a Hessian"):
             curvature.read(path)

@@ -54,7 +54,6 @@ def finished(run, **changes):
     [
         (PROGRESS.format(pace="25"), 100, "running", 300),
         (PROGRESS.format(pace="25"), 700, "stopped", 300),
-        (PROGRESS.format(pace="4e+02"), 700, "running", 300),
         (PROGRESS.format(pace="25") + "flatfed train: the disk is full\n", 1, "failed", 300),
         ("Traceback (most recent call last):\n  ...\ntorch.OutOfMemoryError: CUDA out of memory\n", 1, "failed", 0),
         ("flatfed: the training process ended without a status: killed, or out of memory\n", 1, "failed", 0),

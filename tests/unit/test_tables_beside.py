@@ -164,5 +164,5 @@ def test_estimates_that_are_no_numbers_are_refused_by_name(tmp_path):
     record = json.loads(Path(path).read_text())
     for change in ({"trace": None}, {"pyhessian": {"trace": 1.0}}, {"agreement": None}, {"top_eigenvalue": math.nan}):
         Path(path).write_text(json.dumps({**record, **change}))
-        with pytest.raises(DataError, match=r"h\.json: cannot be read as a Hessian"):
+        with pytest.raises(DataError, match=r"h\.json: not a Hessian"):
             make_cell(tmp_path, "x.trace", "a", [path])

@@ -17,6 +17,18 @@ def add_path(sub: argparse.ArgumentParser, option: str, metavar: str, meaning: s
     sub.add_argument(option, type=folder if metavar == "DIR" else file, required=True, metavar=metavar, help=meaning)
 
 
+def add_folders(sub: argparse.ArgumentParser, meaning: str, nargs: str = "+") -> None:
+    """Add the folders that runs lie in."""
+    sub.add_argument("folders", nargs=nargs, type=folder, metavar="FOLDER", help=meaning)
+
+
+def add_tables(sub: argparse.ArgumentParser) -> None:
+    """Add tables by their ids, and ``--scale``: see :func:`flatfed.commands.configuration.asked_tables`."""
+    meaning = "tables, of the columns that config.yaml names if any (default: its tables)"
+    sub.add_argument("tables", nargs="*", metavar="TABLE", help=meaning)
+    sub.add_argument("--scale", choices=("preview", "paper"), help="the scale (default: the configuration's)")
+
+
 def add_spec(sub: argparse.ArgumentParser, option: str, meaning: str) -> None:
     """Add a specification, given as JSON or as a JSON file."""
     sub.add_argument(option, type=json_or_file, required=True, metavar="JSON", help=f"{meaning}: JSON, or a file of it")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
 from flatfed.commands import arguments, configuration, kinds
 from flatfed.errors import ConfigError, unknown
@@ -47,7 +46,8 @@ def run(options: argparse.Namespace) -> None:
         cells = blocks.cells_of(spec)
         pooled = effects.pooled(spec, cells)
         print("\n".join(lines(spec, pooled, effects.diverged(spec, cells))))
-        found.append({"table": table, "scale": scale, "choices": [_plain(effect) for effect in pooled]})
+        choices = [{**asdict(effect), "verdict": effect.verdict} for effect in pooled]
+        found.append({"table": table, "scale": scale, "choices": choices})
     if options.json is not None:
         write_json(options.json, found)
 
@@ -76,7 +76,3 @@ def lines(spec: TableSpec, pooled: list[Effect], diverged: int) -> Iterator[str]
     for effect in pooled:
         difference, p, corrected, verdict = effect.texts
         yield f"  {effect.label:{width}}  {difference:22}  p {p:6}  Holm {corrected:6}  {verdict}"
-
-
-def _plain(effect: Effect) -> dict[str, Any]:
-    return {**asdict(effect), "verdict": effect.verdict}

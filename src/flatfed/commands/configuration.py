@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import yaml
 from flatfed import experiment, strict_yaml
 from flatfed.commands.kinds import is_value
 from flatfed.errors import ConfigError
+from flatfed.experiment import selection
+from flatfed.experiment.scales import Asked
 
 #: The copy of FlatFed that is running: its config/ holds the protocols, splits, algorithms and tables.
 HOME = Path(__file__).resolve().parents[3]
@@ -26,6 +29,12 @@ def load(parts: Parts) -> experiment.Experiment:
     :raises ConfigError: the file cannot be read, or anything in the configuration is wrong.
     """
     return experiment.load(HOME, read(parts))
+
+
+def asked_tables(loaded: experiment.Experiment, options: argparse.Namespace) -> tuple[str, list[Asked]]:
+    """Return the scale and the tables, with columns, that the command line asks for, else those of config.yaml."""
+    scale = options.scale or selection.scale_of(loaded, options.tables)
+    return scale, selection.with_columns(loaded, options.tables) or loaded.selected(scale)
 
 
 def split(parts: Parts) -> tuple[list[str], list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from flatfed.commands import arguments, configuration, kinds, run_folders, text_page
+from flatfed.commands import arguments, configuration, run_folders, text_page
 from flatfed.errors import ConfigError
 from flatfed.experiment import Experiment
 from flatfed.papers import reference
@@ -25,13 +25,7 @@ PUBLISHED = configuration.HOME / "results/published"
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
-    sub.add_argument(
-        "folders",
-        nargs="*",
-        type=kinds.folder,
-        metavar="FOLDER",
-        help="a folder that holds runs of ours (default: results/published of this copy)",
-    )
+    arguments.add_folders(sub, "a folder that holds runs of ours (default: results/published of this copy)", "*")
     text_page.add_out(sub)
     arguments.add_config(sub)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from flatfed.commands import arguments, configuration, kinds, run_folders
+from flatfed.commands import arguments, configuration, run_folders
 from flatfed.data import manifest as manifests
 from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, tuning
@@ -44,9 +44,7 @@ EXAMPLE = "python -m flatfed import from-gpu-host/results/preview/runs"
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
-    sub.add_argument(
-        "folders", nargs="+", type=kinds.folder, metavar="FOLDER", help="a run folder, or one that holds some"
-    )
+    arguments.add_folders(sub, "a run folder, or one that holds some")
     sub.add_argument("--replace", action="store_true", help="put them in place of runs that are already there")
     sub.add_argument(
         "--other-code",

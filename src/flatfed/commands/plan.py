@@ -13,6 +13,7 @@ from flatfed.commands.plan_needs import joined, needs_of, state
 from flatfed.commands.plan_summary import explained, lines, summarise
 from flatfed.errors import ConfigError, DataError, unknown
 from flatfed.experiment import Experiment, Run, scales, selection
+from flatfed.experiment.scales import Asked
 from flatfed.files import write_json
 
 DETAIL = """\
@@ -97,9 +98,7 @@ def run(options: argparse.Namespace) -> None:
         write_json(options.json, {**about, "requests": requests(total.runs.values(), costs), "plan": plan})
 
 
-def print_power(
-    experiment: Experiment, scale: str, tables: list[tuple[str, list[str] | None]], options: argparse.Namespace
-) -> None:
+def print_power(experiment: Experiment, scale: str, tables: list[Asked], options: argparse.Namespace) -> None:
     """Print how many seeds tell a difference of ``options.power`` points.
 
     :raises DataError: no difference is given, or no spread is known.
@@ -117,7 +116,7 @@ def print_power(
     print("\n".join(plan_power.lines(options.power, found, options.spread)))
 
 
-def print_cells(experiment: Experiment, scale: str, tables: list[tuple[str, list[str] | None]]) -> None:
+def print_cells(experiment: Experiment, scale: str, tables: list[Asked]) -> None:
     """Print the cells of ``tables``, table/column/row, and whether each is made."""
     for name, columns in tables:
         for cell in experiment.cells(scale, name, columns):
@@ -140,9 +139,7 @@ def requests(runs: Iterable[Run], costs: Costs) -> dict[str, dict[str, float]]:
     return by_protocol
 
 
-def asked_for(
-    experiment: Experiment, scale: str, names: list[str], every: bool
-) -> tuple[list[tuple[str, list[str] | None]], list[str]]:
+def asked_for(experiment: Experiment, scale: str, names: list[str], every: bool) -> tuple[list[Asked], list[str]]:
     """Return the tables, with their columns, and the figures that ``names`` are of.
 
     Without names they are those that config.yaml asks for at ``scale``, or all there are if ``every`` is true.

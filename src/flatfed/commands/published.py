@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from flatfed.commands import arguments, run_folders
+from flatfed.commands import arguments, kinds, run_folders
 from flatfed.commands.run_folders import FoundRuns
 from flatfed.commands.verify import lines
 from flatfed.errors import DataError
@@ -34,7 +34,7 @@ EXAMPLE = "python -m flatfed published results/published/cifar10-cnn --table cif
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
-    sub.add_argument("folder", type=Path, metavar="FOLDER", help="folder of published runs")
+    sub.add_argument("folder", type=kinds.folder, metavar="FOLDER", help="folder of published runs")
     each = "(default: all whose runs are all there; may be given several times)"
     sub.add_argument("--table", action="append", default=[], metavar="TABLE", help=f"table to make {each}")
     sub.add_argument("--figure", action="append", default=[], metavar="FIGURE", help=f"figure to draw {each}")

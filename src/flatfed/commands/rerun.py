@@ -11,6 +11,7 @@ from flatfed import algorithms, gpus, models
 from flatfed.commands import kinds, run_record
 from flatfed.data import manifest as manifests
 from flatfed.errors import DataError
+from flatfed.runs import lock, provenance
 from flatfed.runs.places import DEFAULT
 from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RunRecord
 
@@ -68,8 +69,6 @@ def run(options: argparse.Namespace) -> int:
     check(record, dataset, weights)
     for change in changes(record, device):
         print(change, file=sys.stderr)
-
-    from flatfed.runs import lock
 
     with lock.held(options.out):
         after = _train(options, record, dataset, weights, device)
@@ -136,7 +135,6 @@ def _train(
     """Deal ``dataset`` as the ``record`` says, train its run in ``options.out`` and return its metrics."""
     from flatfed.data import partition
     from flatfed.engine.job.train import train
-    from flatfed.runs import provenance
 
     description, dealt = record.description, options.out / "partition.npz"
     partition.make({**description["partition"], "seed": description["seed"]}, dataset, dealt)
@@ -173,7 +171,6 @@ def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
 def changes(record: RunRecord, device: str) -> list[str]:
     """Return a line for everything that may decide the last digits and is not as it was when the run was made."""
     from flatfed.engine.job import machine
-    from flatfed.runs import provenance
 
     now = machine.machine(machine.pick_device(device), 1)
     lines = []

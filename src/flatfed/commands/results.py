@@ -31,9 +31,7 @@ EXAMPLE = "python -m flatfed results results/published --out docs/results.md"
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
-    sub.add_argument(
-        "folders", nargs="+", type=kinds.folder, metavar="FOLDER", help="a folder that holds runs, at any depth"
-    )
+    arguments.add_folders(sub, "a folder that holds runs, at any depth")
     sub.add_argument(
         "--out", type=kinds.ending(".md"), required=True, metavar="FILE", help="the page, Markdown; a PNG beside it"
     )

@@ -13,14 +13,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from flatfed.commands import arguments
+from flatfed.commands import arguments, configuration, plan_needs
+from flatfed.commands.plan_costs import Costs, known_costs
+from flatfed.commands.plan_measured import Measured
+from flatfed.engine.job import progress
+from flatfed.experiment import Cell, Experiment, Run
+from flatfed.runs import lock
+from flatfed.runs import record as records
 from flatfed.workflow.closing import last_line
-
-if TYPE_CHECKING:
-    from flatfed.commands.plan_costs import Costs
-    from flatfed.experiment import Cell, Experiment, Run
 
 #: States of runs and cells, and how a cell of each is drawn; a cell is in the first state that any of its runs is in.
 SIGNS = {"failed": "!", "running": ">", "stopped": "=", "waiting": ".", "diverged": "x", "done": "#"}
@@ -28,15 +29,15 @@ SIGNS = {"failed": "!", "running": ">", "stopped": "=", "waiting": ".", "diverge
 #: States of what has been made; a training that diverged has been, up to that round.
 MADE = {"diverged", "done"}
 
-#: A training on another host counts as stopped when it has written nothing for so many seconds and for three rounds.
-#: On this host, and where locks work over the network, its lock tells.
+#: A training on another host counts as stopped when it has written nothing for so many seconds and for three rounds,
+#: where it says how long these are. On this host, and where locks work over the network, its lock tells.
 QUIET = 600.0
 
 #: How many jobs of each state are listed at the end, at most.
 LISTED = 12
 
-#: What the last line of a log says: a round (see flatfed.engine.job.progress), an error, or that it was told to stop.
-ROUND = re.compile(r"round (?P<done>\d+)/\d+ .*?(?P<pace>[\d.e+-]+) s a round  .* left")
+#: What a line of a log says: a round (see flatfed.engine.job.progress), an error, or that it was told to stop.
+ROUND = re.compile(r"round (\d+)/\d+ .* left")
 ERROR = re.compile(r"flatfed( \w+)?: |\w+(\.\w+)*(Error|Exception)\b")
 STOPPED = re.compile(r"stopped by|flatfed \w+: interrupted")
 ENDED = re.compile(r"(done in|diverged at round) ")
@@ -83,13 +84,7 @@ EXAMPLE = "python -m flatfed status fedsmoo2023_T1 --scale paper"
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
-    sub.add_argument(
-        "tables",
-        nargs="*",
-        metavar="TABLE",
-        help="tables, of the columns that config.yaml names if any (default: its tables)",
-    )
-    sub.add_argument("--scale", choices=("preview", "paper"), help="the scale (default: config.yaml's)")
+    arguments.add_tables(sub)
     arguments.add_config(sub)
 
 
@@ -100,13 +95,8 @@ def run(options: argparse.Namespace) -> None:
 
     :raises ConfigError: there is no such table.
     """
-    from flatfed.commands import configuration
-    from flatfed.commands.plan_costs import known_costs
-    from flatfed.experiment import selection
-
     experiment = configuration.load(options.config)
-    scale = options.scale or selection.scale_of(experiment, options.tables)
-    asked = selection.with_columns(experiment, options.tables) or experiment.selected(scale)
+    scale, asked = configuration.asked_tables(experiment, options)
     for line in [] if options.tables else experiment.left_out(scale):
         print(line, file=sys.stderr)
     tables = {name: experiment.cells(scale, name, columns) for name, columns in asked}
@@ -136,11 +126,6 @@ def states_of(runs: Collection[Run]) -> dict[str, State]:
 
 def state(run: Run, now: float) -> State:
     """Return the state of ``run`` at the time ``now`` (seconds since 1970), from its folder and its log."""
-    from flatfed.commands import plan_needs
-    from flatfed.engine.job import progress
-    from flatfed.runs import lock
-    from flatfed.runs import record as records
-
     folder, at = Path(run.path), progress.read(Path(run.path))
     held = lock.is_held(folder)
     there = "" if held else plan_needs.state(run)
@@ -158,7 +143,7 @@ def state(run: Run, now: float) -> State:
         with contextlib.suppress(FileNotFoundError):  # it has just ended
             written = (folder / progress.STATE).stat().st_mtime
         elsewhere = at.host != socket.gethostname()
-        alive = held or (elsewhere and now - written < quiet(at.pace))
+        alive = held or (elsewhere and now - written < max(QUIET, 3 * (at.pace or 0.0)))
         if alive or not ERROR.match(end.line):
             words, pace = f"{at.run}: {at}", at.pace if alive else None
             return State("running" if alive else "stopped", words, end.log, at.round, pace)
@@ -168,14 +153,8 @@ def state(run: Run, now: float) -> State:
         return State("waiting")
     if end.failed:
         return State("failed", end.line, end.log, end.rounds)
-    round_ = ROUND.search(end.line)
-    alive = now - end.written < quiet(float(round_["pace"]) if round_ else None) and not STOPPED.search(end.line)
+    alive = now - end.written < QUIET and not STOPPED.search(end.line)
     return State("running" if alive else "stopped", end.line, end.log, end.rounds)
-
-
-def quiet(pace: float | None) -> float:
-    """Return for how many seconds a training may write nothing if its rounds take ``pace`` seconds."""
-    return max(QUIET, 3 * (pace or 0.0))
 
 
 def log_end(*logs: str) -> LogEnd:
@@ -187,8 +166,8 @@ def log_end(*logs: str) -> LogEnd:
     if not texts:
         return LogEnd()
     written, log, text = max(texts)
-    rounds = [int(match["done"]) for match in ROUND.finditer(text)]
-    return LogEnd(log, last_line(text), written, rounds[-1] if rounds else 0)
+    rounds = ROUND.findall(text)
+    return LogEnd(log, last_line(text), written, int(rounds[-1]) if rounds else 0)
 
 
 def failure(logs: Iterable[str]) -> State | None:
@@ -260,10 +239,6 @@ def listed(states: Iterable[State]) -> Iterator[str]:
 
 def left(unfinished: list[Run], states: dict[str, State], costs: Costs) -> str:
     """Return how long the ``unfinished`` runs will take, from what was measured and from those under way."""
-    from flatfed.commands.plan_costs import Costs
-    from flatfed.commands.plan_measured import Measured
-    from flatfed.engine.job.progress import duration
-
     if not unfinished:
         return "all runs are done"
     paces = {run.path: pace for run in unfinished if (pace := states[run.path].pace) is not None}
@@ -281,8 +256,8 @@ def left(unfinished: list[Run], states: dict[str, State], costs: Costs) -> str:
     if not seconds:
         return f"{len(unfinished)} runs to make, of unknown length (`flatfed plan --calibrate` measures)"
     unit = "GPU" if costs.device == "cuda" else "core"
-    hours = f"{duration(seconds)} of one {unit}"
+    hours = f"{progress.duration(seconds)} of one {unit}"
     if (several := sum(states[run.path].name == "running" for run in unfinished)) > 1:
-        hours += f", {duration(seconds / several)} with {several} at a time as now"
+        hours += f", {progress.duration(seconds / several)} with {several} at a time as now"
     more = f"; {unknown} runs of unknown length (`flatfed plan --calibrate` measures)" if unknown else ""
     return f"{len(unfinished)} runs to make: {hours}{more}"

@@ -8,7 +8,6 @@ few rounds alone, leaves the first ones out (allocations, compilation, cold cach
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import statistics
 import sys
@@ -17,12 +16,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from flatfed import gpus
 from flatfed.commands import arguments, kinds
 from flatfed.errors import FlatFedError
 from flatfed.runs import description as descriptions
+from flatfed.runs import provenance
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.timing import Timing
+from flatfed.tables.readings import read_metrics
 
 #: Rounds measured and rounds before them, by default.
 ROUNDS, WARM_UP = 5, 1
@@ -94,9 +96,6 @@ def write(
     :raises DataError: data or partition do not fit the description.
     :raises FlatFedError: the run diverged, or the device is not there.
     """
-    from flatfed import gpus
-    from flatfed.runs import provenance
-
     place = {"device": gpus.demanded(device), "threads": threads}
     from flatfed.engine.job import train as engine
 
@@ -116,11 +115,10 @@ def write(
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
         engine.train(short, dataset, partition, folder, **place, weights=weights)
         record = records.read_finished(folder)
-        with open(Path(folder) / records.METRICS, newline="", encoding="utf-8") as file:
-            lines = list(csv.DictReader(file))
+        lines = read_metrics(Path(folder, records.METRICS), ("seconds", "clients"))
     if record.diverged_at is not None:
         raise FlatFedError(f"the run diverged in round {record.diverged_at}; seconds of a broken run say nothing")
-    clock = [0.0, *(float(line["seconds"]) for line in lines)]
+    clock = [0.0, *lines["seconds"]]
     each = [after - before for before, after in pairwise(clock[warm_up:])]
     training = statistics.fmean(each)
     evaluation = record.seconds_evaluation / total
@@ -128,7 +126,7 @@ def write(
         description=description,
         rounds=len(each),
         warm_up=warm_up,
-        clients=int(lines[-1]["clients"]),
+        clients=int(lines["clients"][-1]),
         evaluated=evaluated,
         seconds_per_round=round(training + evaluation, 6),
         training_seconds_per_round=round(training, 6),

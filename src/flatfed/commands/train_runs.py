@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 
+from flatfed import algorithms, gpus, models
 from flatfed.commands import arguments, kinds
 from flatfed.errors import DataError
+from flatfed.runs import description, lock, provenance
 
 DETAIL = """\
 Writes metrics.csv, model.safetensors and, last, run.json. A training that was stopped goes on from its
@@ -39,9 +41,6 @@ def run(options: argparse.Namespace) -> None:
 
     :raises DataError: not as many runs as partitions and folders, or a description that is none.
     """
-    from flatfed import algorithms, gpus, models
-    from flatfed.runs import description, lock, provenance
-
     runs, partitions, outs = options.run, options.partition, options.out
     if not len(runs) == len(partitions) == len(outs):
         counts = f"{len(runs)} of --run, {len(partitions)} of --partition and {len(outs)} of --out"

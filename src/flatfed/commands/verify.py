@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Iterator
 
 from flatfed.commands import arguments, configuration, kinds
-from flatfed.experiment import selection
 from flatfed.files import write_json
 from flatfed.papers.units import many
 from flatfed.tables import claims, verification
@@ -32,10 +31,7 @@ EXAMPLE = "python -m flatfed verify fedsmoo2023_T1 --scale paper --strict"
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
-    sub.add_argument(
-        "tables", nargs="*", metavar="TABLE", help="ids of config/tables (default: those of the configuration)"
-    )
-    sub.add_argument("--scale", choices=("preview", "paper"), help="the scale (default: the configuration's)")
+    arguments.add_tables(sub)
     sub.add_argument(
         "--point", type=kinds.points, default=1.0, metavar="P", help="percentage points allowed (default: 1.0)"
     )
@@ -55,9 +51,8 @@ def run(options: argparse.Namespace) -> int:
     :raises ConfigError: there is no such table.
     :raises DataError: a cell is damaged.
     """
-    experiment, tables = configuration.load(options.config), options.tables
-    scale = options.scale or selection.scale_of(experiment, tables)
-    asked = selection.with_columns(experiment, tables) or experiment.selected(scale)
+    experiment = configuration.load(options.config)
+    scale, asked = configuration.asked_tables(experiment, options)
     results = []
     for name, columns in asked:
         specs = [cell.spec for cell in experiment.cells(scale, name, columns)]

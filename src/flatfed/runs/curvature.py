@@ -24,8 +24,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, NamedTuple
 
 from flatfed import forms
-from flatfed.errors import DataError, NotJSON
-from flatfed.files import read_json, write_json
+from flatfed.errors import DataError
+from flatfed.files import read_as, write_json
 from flatfed.forms import Exactly, Some
 from flatfed.runs.uncertainty import Agreement, Difference, agreement
 from flatfed.runs.wanted import AnalysedModel, Digests
@@ -244,23 +244,19 @@ def read(path: str | os.PathLike[str]) -> Hessian:
     :raises DataError: the file is absent, damaged, or of another form.
     """
     try:
-        content = read_json(path)
-        forms.check(content, {"format": int}, "it")
-        if content["format"] not in (1, FORMAT):
-            raise DataError(f"format {content['format']}, but 1 and {FORMAT} are known")
-        return _parsed(content)
+        return read_as(_parsed, path, "a Hessian", "delete it to make it again")
     except FileNotFoundError:
         raise DataError(f"{path}: no such Hessian; flatfed hessian makes it") from None
-    except (OSError, DataError) as problem:
-        reason = "not JSON" if isinstance(problem, NotJSON) else str(problem).removeprefix("it: ")
-        raise DataError(f"{path}: cannot be read as a Hessian ({reason}); delete it to make it again") from problem
 
 
-def _parsed(content: dict[str, Any]) -> Hessian:
+def _parsed(content: Any, where: str) -> Hessian:
     """Return what the JSON of a file says; DataError where its form is another or its parts do not fit each other."""
+    forms.check(content, {"format": int}, where)
+    if content["format"] not in (1, FORMAT):
+        raise DataError(f"format {content['format']}, but 1 and {FORMAT} are known")
     if content.get("diverged_at") is not None:
-        return Hessian(about=forms.read(About, content, "it"))
-    found = forms.read(Hessian, {**content, "about": content, "own": content}, "it")
+        return Hessian(about=forms.read(About, content, where))
+    found = forms.read(Hessian, {**content, "about": content, "own": content}, where)
     if found.density and len(found.density.nodes) != len(found.density.weights):
         raise DataError("nodes and weights of its density are not as many")
     if content["format"] == 1:
