@@ -139,15 +139,13 @@ def say_left_out(every):
 def selected_outputs(wildcards):
     say_left_out(every=False)
     scale = EXPERIMENT.scale
-    tables = [file for table, _ in EXPERIMENT.selected() for file in PLACES.table(scale, table)]
-    figures = [file for figure in EXPERIMENT.selected_figures() for file in PLACES.figure(scale, figure)]
-    return [*tables, *figures, PLACES.report(scale), PLACES.errata, PLACES.disputed]
+    tables = [table for table, _ in EXPERIMENT.selected()]
+    made = PLACES.made(scale, tables, EXPERIMENT.selected_figures())
+    return [*made, PLACES.report(scale), PLACES.errata, PLACES.disputed]
 
 
 def every_output(wildcards):
     say_left_out(every=True)
     scale = EXPERIMENT.scale
-    found, drawn = scales.every(EXPERIMENT, scale)
-    tables = [file for table, _ in found for file in PLACES.table(scale, table)]
-    figures = [file for figure in drawn for file in PLACES.figure(scale, figure)]
-    return [*tables, *figures, PLACES.errata, PLACES.disputed]
+    tables, figures = scales.every(EXPERIMENT, scale)
+    return [*PLACES.made(scale, [table for table, _ in tables], figures), PLACES.errata, PLACES.disputed]

@@ -199,9 +199,8 @@ def figure_spec(wildcards):
 @told
 def report_inputs(wildcards):
     scale = wildcards.scale
-    tables = [file for table, _ in EXPERIMENT.selected(scale) for file in PLACES.table(scale, table)]
-    figures = [file for figure in EXPERIMENT.selected_figures(scale) for file in PLACES.figure(scale, figure)]
-    return [*tables, *figures]
+    tables = [table for table, _ in EXPERIMENT.selected(scale)]
+    return PLACES.made(scale, tables, EXPERIMENT.selected_figures(scale))
 
 
 @told

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from flatfed.commands import arguments, configuration, kinds
+from flatfed.commands import arguments, configuration, kinds, plan_power
+from flatfed.commands.calibrate import calibrate
 from flatfed.commands.plan_costs import Costs, known_costs
 from flatfed.commands.plan_needs import joined, needs_of, state
 from flatfed.commands.plan_summary import explained, lines, summarise
@@ -78,11 +79,9 @@ def run(options: argparse.Namespace) -> None:
     costs, left_out = known_costs(experiment, scale)
     for line in [*left_out, *([] if options.tables or options.all else experiment.left_out(scale))]:
         print(line, file=sys.stderr)
-    if options.calibrate:
-        from flatfed.commands.calibrate import calibrate
-
-        if calibrate(experiment, costs, [run for run in total.runs.values() if state(run) != "finished"]):
-            costs, _ = known_costs(experiment, scale)
+    waiting = [run for run in total.runs.values() if state(run) != "finished"] if options.calibrate else []
+    if calibrate(experiment, costs, waiting):
+        costs, _ = known_costs(experiment, scale)
     keep_models = "needed" if options.tuning else options.keep_models or experiment.config.get("keep_models", "needed")
     states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
     parts = {name: summarise(need, states, costs, keep_models) for name, need in needs.items()}
@@ -103,8 +102,6 @@ def print_power(experiment: Experiment, scale: str, tables: list[Asked], options
 
     :raises DataError: no difference is given, or no spread is known.
     """
-    from flatfed.commands import plan_power
-
     for name in ("json", "cells", "tuning", "calibrate"):
         if getattr(options, name):
             raise DataError(f"--{name} means nothing with --power, which prints a table of seeds alone")

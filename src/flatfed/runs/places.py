@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -115,6 +115,11 @@ class Places:
     def figure(self, scale: str, figure: str) -> list[str]:
         """Return the files of a figure."""
         return [f"{self.results}/{scale}/figures/{figure}.{ending}" for ending in FIGURE]
+
+    def made(self, scale: str, tables: Iterable[str], figures: Iterable[str]) -> list[str]:
+        """Return the files of ``tables`` and ``figures``."""
+        of_tables = [file for name in tables for file in self.table(scale, name)]
+        return of_tables + [file for name in figures for file in self.figure(scale, name)]
 
     def report(self, scale: str) -> str:
         """Return the report of a scale."""

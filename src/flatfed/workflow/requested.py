@@ -31,9 +31,7 @@ def files(experiment: Experiment) -> list[str]:
     found = [places.errata, places.disputed]
     for scale in SCALES:
         tables, drawn = scales.every(experiment, scale)
-        found.append(places.report(scale))
-        found += [file for table, _ in tables for file in places.table(scale, table)]
-        found += [file for name in drawn for file in places.figure(scale, name)]
+        found += [places.report(scale), *places.made(scale, [table for table, _ in tables], drawn)]
     return found
 
 
