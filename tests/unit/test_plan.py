@@ -59,7 +59,7 @@ def plan(*arguments: str) -> dict:
 def test_images_of_a_round_by_hand(experiment):
     """100 clients of 500 images, ten active, 5 epochs: 25,000. 200 at 5 % are as many with half the images."""
     seen = {
-        (split, row): images_seen(experiment.run("paper", PROTOCOL, split, row, 1).description, 50_000)
+        (split, row): images_seen(experiment.run("paper", PROTOCOL, split, row, 1).description, DATASETS)
         for split in (SPLIT, "dir0.6-200")
         for row in ("fedavg", "fedsam")
     }
@@ -183,9 +183,9 @@ def test_what_nodes_evaluate_of_their_own_counts(experiment):
         return experiment.run("paper", "dfedsam-cifar10", split, row, 1)
 
     server, peers = run("iid-100-norep", "fedavg"), run("iid-100-norep-clique", "dfedavg")
-    found = [images_evaluated(one.description, 50_000, 10_000) for one in (server, peers)]
+    found = [images_evaluated(one.description, DATASETS) for one in (server, peers)]
     dealt = {**peers.description, "partition": {**peers.description["partition"], "client_test": 100}}
-    assert images_evaluated(dealt, 50_000, 10_000) == 120_000 / 5, "100 test images of each of 100 nodes"
+    assert images_evaluated(dealt, DATASETS) == 120_000 / 5, "100 test images of each of 100 nodes"
     assert found == [60_000 / 5, 110_000 / 5]
     known = [Measured(server.description, 4.0, "cpu", "m", 1000, None, None, None, 0.25)]
     costs = Costs(known, "cpu", DATASETS)
@@ -194,11 +194,11 @@ def test_what_nodes_evaluate_of_their_own_counts(experiment):
     assert how == "scaled" and seconds == pytest.approx(10 * 3.0 + 110 / 60), "ten times the clients train"
     assert evaluation == pytest.approx(110 / 60)
     clients = experiment.run("paper", "fedsam-cifar10", "iid-100-p20", "fedsam", 1).description
-    assert images_evaluated(clients, 50_000, 10_000) == 60_000
+    assert images_evaluated(clients, DATASETS) == 60_000
     plain = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1).description
-    assert images_evaluated(plain, 50_000, 10_000) == 10_000
+    assert images_evaluated(plain, DATASETS) == 10_000
     held_out = {**plain, "validation": 0.1, "evaluation": {**plain["evaluation"], "sets": ["validation"]}}
-    assert images_evaluated(held_out, 50_000, 10_000) == 5_000
+    assert images_evaluated(held_out, DATASETS) == 5_000
 
 
 def test_a_model_that_was_not_kept_is_missing_where_an_analysis_reads_it(here, experiment):

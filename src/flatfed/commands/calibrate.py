@@ -8,7 +8,7 @@ from typing import Any
 
 from flatfed.commands import time_run
 from flatfed.commands.plan_costs import Costs
-from flatfed.commands.plan_counted import kind_of
+from flatfed.commands.plan_counted import images_seen, kind_of
 from flatfed.experiment import Experiment, Run
 
 
@@ -43,6 +43,6 @@ def chosen(costs: Costs, waiting: list[Run]) -> list[Run]:
         if costs.seconds(run).way == "unknown":
             by_kind.setdefault(kind_of(run.description), []).append(run)
     return [
-        min(runs, key=lambda run: (not Path(run.partition).exists(), costs.images(run.description)))
+        min(runs, key=lambda run: (not Path(run.partition).exists(), images_seen(run.description, costs.datasets)))
         for runs in by_kind.values()
     ]

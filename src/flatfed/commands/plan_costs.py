@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
 from flatfed import algorithms, gpus
 from flatfed.commands import plan_counted
-from flatfed.commands.plan_counted import images_evaluated, images_seen, kind_of, model_of
+from flatfed.commands.plan_counted import Datasets, images_evaluated, images_seen, kind_of, model_of
 from flatfed.commands.plan_measured import Measured, measured
 from flatfed.engine.memory import sizes
 from flatfed.engine.memory.sizes import Footprint, Sizes
@@ -45,12 +45,9 @@ class Seconds(NamedTuple):
 
 
 class Costs:
-    """Estimates for runs on one kind of ``device`` ("cpu", "cuda"), from ``known`` measurements on any device.
+    """Estimates for runs on one kind of ``device`` ("cpu", "cuda"), from ``known`` measurements on any device."""
 
-    ``datasets``: name -> its images, those of the training set as ``train`` and those of the test set as ``test``.
-    """
-
-    def __init__(self, known: Iterable[Measured], device: str, datasets: Mapping[str, Mapping[str, Any]]):
+    def __init__(self, known: Iterable[Measured], device: str, datasets: Datasets):
         self.device, self.datasets = device, datasets
         self.known = list(known)
         # How many images a round sees is not known for a data set that is no longer declared.
@@ -90,7 +87,8 @@ class Costs:
         of_image = plan_counted.of_image(*model_of(description))
         if of_image is None:
             return None
-        return of_image[0] * self.images(description), of_image[1] * self._evaluated(description)
+        seen, evaluated = images_seen(description, self.datasets), images_evaluated(description, self.datasets)
+        return of_image[0] * seen, of_image[1] * evaluated
 
     def rate(self) -> float:
         """Return operations a second: the median over what was measured on the device, else a nominal number."""
@@ -113,12 +111,14 @@ class Costs:
 
         Where ``past`` does not tell them apart, all are training.
         """
+
+        def ratio(count: Callable[[dict[str, Any], Datasets], float]) -> float:
+            return count(run.description, self.datasets) / count(past.description, self.datasets)
+
         share = past.evaluation or 0.0
-        training = past.seconds_per_round * (1 - share) * self.images(run.description) / self.images(past.description)
-        if not share:
-            return training, 0.0
-        evaluated = self._evaluated(run.description) / self._evaluated(past.description)
-        return training, past.seconds_per_round * share * evaluated
+        training = past.seconds_per_round * (1 - share) * ratio(images_seen)
+        evaluation = past.seconds_per_round * share * ratio(images_evaluated) if share else 0.0
+        return training, evaluation
 
     def parameters(self, run: Run) -> int | None:
         """Return the number of parameters of a run's model: from a run of it, else by building it with torch."""
@@ -162,7 +162,7 @@ class Costs:
             description,
             algorithms.made(**update),
             footprint,
-            images=self._images_of(description)["train"],
+            images=self.datasets[description["dataset"]["name"]]["train"],
             together=1 if executor == "sequential" else None,
             recorded=executor in sizes.RECORDED,
         )
@@ -185,17 +185,6 @@ class Costs:
         computed = self.sizes(run)
         taken = 0 if computed is None else computed.state if self.device == "cuda" else computed.total
         return max(self.memory(run)[0], STARTED + taken)
-
-    def images(self, description: dict[str, Any]) -> float:
-        """Return how many images the gradients of a round see."""
-        return images_seen(description, self._images_of(description)["train"])
-
-    def _evaluated(self, description: dict[str, Any]) -> float:
-        sets = self._images_of(description)
-        return images_evaluated(description, sets["train"], sets["test"])
-
-    def _images_of(self, description: dict[str, Any]) -> Mapping[str, Any]:
-        return self.datasets[description["dataset"]["name"]]
 
 
 def known_costs(experiment: Experiment, scale: str) -> tuple[Costs, list[str]]:

@@ -9,6 +9,7 @@ magnitude, at a speed that is named.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -55,11 +56,13 @@ def of_image(name: str, options: str, shape: tuple[int, ...], classes: int) -> t
     return gradient.get_total_flops() / len(images), forward.get_total_flops() / len(images)
 
 
-def images_seen(description: dict[str, Any], training: int) -> float:
-    """Return about how many images the gradients of one round see: an expectation; two gradients a step count twice.
+#: Name of a data set -> its images, those of the training set as ``train`` and those of the test set as ``test``.
+Datasets = Mapping[str, Mapping[str, Any]]
 
-    ``training``: images in the training set.
-    """
+
+def images_seen(description: dict[str, Any], datasets: Datasets) -> float:
+    """Return about how many images the gradients of one round see: an expectation; two gradients a step count twice."""
+    training = datasets[description["dataset"]["name"]]["train"]
     kind = algorithms.load(description["update"]["name"])
     clients, sampling = description["partition"]["clients"], description["sampling"]
     active = clients if sampling["scheme"] == "all" else max(1.0, clients * sampling["fraction"])
@@ -70,14 +73,15 @@ def images_seen(description: dict[str, Any], training: int) -> float:
     return seen * kind.gradients_per_step + kind.full_passes * active * training / clients
 
 
-def images_evaluated(description: dict[str, Any], training: int, test: int) -> float:
+def images_evaluated(description: dict[str, Any], datasets: Datasets) -> float:
     """Return how many images are evaluated per round: those of an evaluation, divided by the rounds between two.
 
-    ``training`` and ``test``: images in these sets, as if all were dealt. Without a server, every node's images are
-    evaluated once more, by the node's own model.
+    They count as if all were dealt. Without a server, every node's images are evaluated once more, by the node's own
+    model.
     """
-    sets = description["evaluation"]["sets"]
-    each = test if "validation" not in sets else description["validation"] * training
+    images, sets = datasets[description["dataset"]["name"]], description["evaluation"]["sets"]
+    training = images["train"]
+    each = images["test"] if "validation" not in sets else description["validation"] * training
     each += training * ("train" in sets or "clients" in sets)
     if "nodes" in sets and algorithms.load(description["update"]["name"]).decentralised:
         each += training + description["partition"]["clients"] * description["partition"].get("client_test", 0)

@@ -65,7 +65,7 @@ def _check(description: dict[str, Any]) -> None:
     """Raise KeyError, TypeError or the like where a description lacks what estimates are made from."""
     kind_of(description)
     RunIds.of(description)
-    images_seen(description, 1)
+    images_seen(description, {description["dataset"]["name"]: {"train": 1}})
 
 
 def _seconds(about: RunRecord | Timing) -> tuple[float, float | None] | None:
