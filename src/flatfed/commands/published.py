@@ -13,7 +13,7 @@ from flatfed.commands import arguments, kinds, run_folders
 from flatfed.commands.run_folders import FoundRuns
 from flatfed.commands.verify import lines
 from flatfed.errors import DataError
-from flatfed.experiment import Experiment, Run, figures, scales
+from flatfed.experiment import Experiment, Run, scales
 from flatfed.runs import identity
 from flatfed.runs import record as records
 from flatfed.runs.places import DEFAULT
@@ -130,7 +130,7 @@ def make_figure(described: Experiment, runs: FoundRuns, name: str, out: Path) ->
 
 def is_table_complete(described: Experiment, runs: FoundRuns, name: str) -> bool:
     """Return whether a table reads runs, and all that it reads is published."""
-    if not {column.protocol for column in described.tables[name].columns.values()} <= runs.protocols:
+    if not runs.protocols.issuperset(scales.of_table(described.tables[name])):
         return False
     if not scales.tables(described, runs.scale, [(name, None)]):
         return False
@@ -140,8 +140,7 @@ def is_table_complete(described: Experiment, runs: FoundRuns, name: str) -> bool
 
 def _is_figure_complete(described: Experiment, runs: FoundRuns, name: str) -> bool:
     """Return whether a figure reads runs, and all that it reads is published."""
-    panels = figures.panels(described.figures[name].settings)
-    if not {entry["protocol"] for panel in panels for entry in figures.entries(panel)} <= runs.protocols:
+    if not runs.protocols.issuperset(scales.of_figure(described.figures[name])):
         return False
     wanted = described.figure(runs.scale, name)
     return bool(wanted.runs) and not _absent(wanted.inputs, wanted.runs.values())

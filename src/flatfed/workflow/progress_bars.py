@@ -95,7 +95,7 @@ class Bars(logging.Handler):
         self.done, self.total, self.began = 0, total, time.monotonic()
         self.failed: set[int] = set()  # numbers of jobs
         self.guard = threading.RLock()  # not the handler's own, which `close` is called with
-        self.all_jobs = self._bar("all jobs", total, 0)
+        self.all_jobs = self._bar("all jobs", total)
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True)
         self.thread.start()
@@ -144,21 +144,14 @@ class Bars(logging.Handler):
                     if state is None and folder in job.bars:
                         job.bars.pop(folder).close()
                     elif state is not None:
-                        self._bar_of(job, folder, state).show(state.round, state.rounds, brief(state))
+                        if folder not in job.bars:
+                            job.bars[folder] = self._bar(state.run, state.rounds)
+                        job.bars[folder].show(state.round, state.rounds, brief(state))
 
-    def _bar_of(self, job: Job, folder: Path, state: Progress) -> Bar:
-        if folder not in job.bars:
-            taken = {-bar.pos for other in self.jobs.values() for bar in other.bars.values()}
-            line = next(line for line in range(1, len(taken) + 2) if line not in taken)
-            job.bars[folder] = self._bar(state.run, state.rounds, line)
-        return job.bars[folder]
-
-    def _bar(self, label: str, total: int, line: int) -> Bar:
+    def _bar(self, label: str, total: int) -> Bar:
+        """Return a bar on the first line that is free."""
         form = "{desc} {percentage:3.0f}%|{bar}| {text}"
-        return Bar(
-            **{"desc": label, "total": total, "position": line, "bar_format": form},
-            **{"file": self.stream, "dynamic_ncols": True, "leave": False},
-        )
+        return Bar(desc=label, total=total, bar_format=form, file=self.stream, dynamic_ncols=True, leave=False)
 
     def _end(self, number: int) -> None:
         """Take the bars of a job away; one that began before these bars were there has none."""
