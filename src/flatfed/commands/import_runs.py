@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from flatfed.commands import arguments, configuration, run_folders
+from flatfed.commands import arguments, configuration, run_folders, run_record
 from flatfed.data import manifest as manifests
 from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, tuning
@@ -163,11 +163,8 @@ def checked(experiment: Experiment, folder: Path) -> Arrival:
     # Published runs have no model, nor have those whose model no analysis was to read.
     model = [MODEL] if (folder / MODEL).is_file() else []
     warning = record.check_files(folder, METRICS, *model)
-    try:
-        theirs = identity.updated(record.description)
-        run = described(experiment, theirs)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(f"{folder / RECORD}: not the record of a run ({error!r})") from error
+    theirs = run_record.description_today(record, folder / RECORD)
+    run = described(experiment, theirs)
     if Path(run.path).resolve() == folder.resolve():
         raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
     if different := identity.in_words(theirs, run.description):
@@ -182,7 +179,7 @@ def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
     """Return the run that a description is meant to be; of tuning runs, the one of the point that is nearest to it."""
     ids = [theirs[key] for key in ("scale", "protocol", "split", "algorithm")]
     if "validation" not in theirs:
-        return experiment.run(*ids, int(theirs["seed"]))
+        return experiment.run(*ids, theirs["seed"])
     search = tuning.search_at(experiment, *ids)
     runs = [tuning.run(experiment, search, point) for point in search.points()]
     return min(runs, key=lambda run: len(list(identity.differences(theirs, run.description))))

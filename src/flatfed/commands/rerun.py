@@ -180,8 +180,8 @@ def changes(record: RunRecord, device: str) -> list[str]:
         if now["versions"].get(name) != version:
             lines.append(f"{name} is {now['versions'].get(name)}, the run was made with {version}")
     for name in ("processor", "gpu"):
-        if now["host"][name] != record.host[name]:
-            lines.append(f"{name} is {now['host'][name]}, the run was made on {record.host[name]}")
+        if now["host"][name] != record.host.get(name):
+            lines.append(f"{name} is {now['host'][name]}, the run was made on {record.host.get(name)}")
     if device != record.device:
         lines.append(f"device is {device}, the run was made on {record.device}")
     return lines

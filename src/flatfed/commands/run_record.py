@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from flatfed.errors import DataError
-from flatfed.forms import check
+from flatfed.files import misread
 from flatfed.runs import description, identity
 from flatfed.runs import record as records
 from flatfed.runs.record import RunRecord
 
 #: Fields that these commands read and that records of early versions lack.
 NEEDED = ("description_digest", "code_digest", "executor", "device", "threads", "versions", "host")
-HOST = {"processor": (str, None), "gpu": (str, None)}
 
 
 def read(path: Path) -> RunRecord:
@@ -26,9 +26,13 @@ def read(path: Path) -> RunRecord:
     except FileNotFoundError:
         raise DataError(f"{path} is not there: no finished run lies in {path.parent}") from None
     record.require(NEEDED, path)
+    return replace(record, description=description_today(record, path))
+
+
+def description_today(record: RunRecord, path: Path) -> dict[str, Any]:
+    """Return the description of a ``record``, of the file ``path``, in today's words; DataError where it is none."""
     try:
-        check(record.host, HOST, f"{path}: host")
         description.check(record.description, f"{path}: description")
     except DataError as error:
-        raise DataError(f"{path}: not the record of a run: {str(error).removeprefix(f'{path}: ')}") from None
-    return replace(record, description=identity.updated(record.description))
+        raise misread(path, records.WHAT, error, records.AGAIN) from None
+    return identity.updated(record.description)
