@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flatfed import experiment, forms
+from flatfed import experiment
 from flatfed.commands import configuration
 from flatfed.errors import DataError
 from flatfed.experiment import Experiment
@@ -19,9 +19,6 @@ from flatfed.runs.places import DEFAULT, PublishedPlaces, RunIds, without_label
 from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RECORD_SO_FAR, RunRecord
 from flatfed.tables.own_setting import Trained
 from flatfed.tables.readings import hold_rounds, read_metrics
-
-#: What the description of a run cannot lack.
-IDS = {key: description.FORM[key] for key in ("scale", "protocol", "split", "algorithm", "seed", "dataset")}
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ def is_finished(folder: str | Path) -> bool:
 def _read(file: Path) -> RunRecord:
     """Return the record in ``file``; DataError where it is damaged, or not where its description says."""
     record = records.read(file)
-    forms.check(record.description, IDS, f"{file}: description")
+    description.check(record.description, f"{file}: description")
     identity.check_folder(file.parent, record)
     return record
 
@@ -113,7 +110,7 @@ def _together(path: Path, found: Mapping[Path, RunRecord]) -> FoundRuns:
         other = files.setdefault(DEFAULT.run(ids), file)
         if other != file:
             raise DataError(f"{file}: is the same run as {other}; take one of them away")
-        data = str(record.description["dataset"].get("name"))
+        data = record.description["dataset"]["name"]
         dealt = data, without_label(ids.protocol), ids.split, ids.seed
         for key, value, among, why in (
             ("scale", ids.scale, (), "the two scales are published apart"),
