@@ -132,7 +132,10 @@ def preview(folder: Path) -> None:
         (described, f"copy/{ONE}/run.json: not the run that is asked for: learning_rate is 0.2, here 0.1"),
         (swapped, f"copy/{ONE}/run.json: is of another run: fedsmoo, here fedavg"),
         (twice, f"copy/{ONE}/run.json: is the same run as copy/more/{ONE}/run.json"),
-        (unnamed, f'copy/{ONE}/run.json: description.seed: "1" is not a whole number from 0 up'),
+        (
+            unnamed,
+            f'copy/{ONE}/run.json: not the record of a run (description.seed: "1" is not a whole number from 0 up)',
+        ),
         (preview, "the two scales are published apart"),
         (
             lambda folder: change(folder / ONE, partition_digest="0" * 64),

@@ -163,7 +163,8 @@ def checked(experiment: Experiment, folder: Path) -> Arrival:
     # Published runs have no model, nor have those whose model no analysis was to read.
     model = [MODEL] if (folder / MODEL).is_file() else []
     warning = record.check_files(folder, METRICS, *model)
-    theirs = run_record.description_today(record, folder / RECORD)
+    run_record.check_description(record, folder / RECORD)
+    theirs = identity.updated(record.description)
     run = described(experiment, theirs)
     if Path(run.path).resolve() == folder.resolve():
         raise DataError(f"{folder}: is in its place already; import takes runs from another folder")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms
-from flatfed.commands.plan_counted import images_seen, kind_of
+from flatfed.commands import run_record
 from flatfed.errors import DataError
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
-from flatfed.runs.places import Places, RunIds
+from flatfed.runs.places import Places
 from flatfed.runs.record import RunRecord
 from flatfed.runs.timing import Timing
 
@@ -42,18 +43,17 @@ def measured(places: Places, scale: str) -> tuple[list[Measured], list[str]]:
     known, left_out, gone = [], [], Counter()
     for path in places.measurements(scale):
         try:
-            about = records.read(path) if path.name == records.RECORD else timings.read(path)
+            about = _read(path)
             name = about.description["update"]["name"]
             if not algorithms.known(name):
                 gone[name] += 1
                 continue
-            _check(about.description)
             if (each := _seconds(about)) is not None:
                 known.append(_measured(about, *each))
+        except FileNotFoundError:
+            continue  # it is being made again
         except DataError as problem:
             left_out.append(f"{problem}; left out. Delete it, and it is made again")
-        except (OSError, KeyError, TypeError, AttributeError, ZeroDivisionError) as problem:
-            left_out.append(f"{path}: not the record of a run ({problem!r}); left out. Delete it, and it is made again")
     for name, count in sorted(gone.items()):
         left_out.append(
             f"{places.results}/{scale}: {count} of algorithm {name!r}, which has no file any more; left out"
@@ -61,11 +61,15 @@ def measured(places: Places, scale: str) -> tuple[list[Measured], list[str]]:
     return known, left_out
 
 
-def _check(description: dict[str, Any]) -> None:
-    """Raise KeyError, TypeError or the like where a description lacks what estimates are made from."""
-    kind_of(description)
-    RunIds.of(description)
-    images_seen(description, {description["dataset"]["name"]: {"train": 1}})
+def _read(path: Path) -> RunRecord | Timing:
+    """Return the record, or the timing, in the file ``path``; DataError where it lacks what estimates are made from."""
+    if path.name == records.RECORD:
+        about = records.read(path)
+        about.require(("seconds", "device", "host", "parameters"), path)
+    else:
+        about = timings.read(path)
+    run_record.check_description(about, path)
+    return about
 
 
 def _seconds(about: RunRecord | Timing) -> tuple[float, float | None] | None:
@@ -87,6 +91,6 @@ def _measured(about: RunRecord | Timing, each: float, evaluation: float | None) 
     """Return what a record, or a timing, says of a run's costs; a timing evaluates more than its run would."""
     evaluated = about.evaluated if isinstance(about, Timing) else {}
     description = {**about.description, "evaluation": about.description["evaluation"] | evaluated}
-    machine = about.host["gpu" if about.device == "cuda" else "processor"]
+    machine = about.host.get("gpu" if about.device == "cuda" else "processor")
     memory = about.peak_memory_bytes, about.peak_device_memory_bytes
     return Measured(description, each, about.device, machine, about.parameters, *memory, about.row, evaluation)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import experiment
-from flatfed.commands import configuration
+from flatfed.commands import configuration, run_record
 from flatfed.errors import DataError
 from flatfed.experiment import Experiment
 from flatfed.papers.quantity import TEST
-from flatfed.runs import description, identity
+from flatfed.runs import identity
 from flatfed.runs import record as records
 from flatfed.runs.places import DEFAULT, PublishedPlaces, RunIds, without_label
 from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RECORD_SO_FAR, RunRecord
@@ -93,7 +93,7 @@ def is_finished(folder: str | Path) -> bool:
 def _read(file: Path) -> RunRecord:
     """Return the record in ``file``; DataError where it is damaged, or not where its description says."""
     record = records.read(file)
-    description.check(record.description, f"{file}: description")
+    run_record.check_description(record, file)
     identity.check_folder(file.parent, record)
     return record
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from flatfed.errors import DataError
 from flatfed.files import misread
 from flatfed.runs import description, identity
 from flatfed.runs import record as records
 from flatfed.runs.record import RunRecord
+from flatfed.runs.timing import Timing
 
 #: Fields that these commands read and that records of early versions lack.
 NEEDED = ("description_digest", "code_digest", "executor", "device", "threads", "versions", "host")
@@ -26,13 +26,13 @@ def read(path: Path) -> RunRecord:
     except FileNotFoundError:
         raise DataError(f"{path} is not there: no finished run lies in {path.parent}") from None
     record.require(NEEDED, path)
-    return replace(record, description=description_today(record, path))
+    check_description(record, path)
+    return replace(record, description=identity.updated(record.description))
 
 
-def description_today(record: RunRecord, path: Path) -> dict[str, Any]:
-    """Return the description of a ``record``, of the file ``path``, in today's words; DataError where it is none."""
+def check_description(about: RunRecord | Timing, path: Path) -> None:
+    """Raise DataError where the description in a record, or a timing, of the file ``path`` is none of a run."""
     try:
-        description.check(record.description, f"{path}: description")
+        description.check(about.description, f"{path}: description")
     except DataError as error:
         raise misread(path, records.WHAT, error, records.AGAIN) from None
-    return identity.updated(record.description)
