@@ -92,19 +92,19 @@ def run(options: argparse.Namespace) -> None:
     if not folders:
         raise DataError(f"{', '.join(map(str, options.folders))}: no {RECORD} in there, so no finished run")
     arrivals = _passed(experiment, folders, options.config, options.other_code)
-    in_place = [what_is_in_place(arrival) for arrival in arrivals]
+    in_place = [(arrival, what_is_in_place(arrival)) for arrival in arrivals]
     wanted = {"nothing", "its model lacks", *(["another"] if options.replace else [])}
-    taken = [arrival for arrival, there in zip(arrivals, in_place, strict=True) if there in wanted]
+    taken = [arrival for arrival, there in in_place if there in wanted]
     for arrival in taken:
         move(arrival)
         print(f"{arrival.place}: accepted")
     if taken:
         forget([f"{arrival.place}/{name}" for arrival in taken for name in FILES])
-    same = in_place.count("the same")
+    same = sum(there == "the same" for _, there in in_place)
     print(f"{len(taken)} runs accepted" + (f"; {same} were there already" if same else ""))
     if bare := sum(not Path(arrival.run.model).exists() for arrival in taken):
         print(f"{bare} of them without their models: tables and curves can be made, an analysis has them trained again")
-    others = [arrival for arrival, there in zip(arrivals, in_place, strict=True) if there == "another"]
+    others = [arrival for arrival, there in in_place if there == "another"]
     if others and not options.replace:
         kept = [f"{arrival.place} exists already ({arrival.folder})" for arrival in others]
         _refuse([*kept, f"{len(kept)} runs stay where they are; --replace puts them in place of those that exist"])

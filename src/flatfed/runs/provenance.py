@@ -11,8 +11,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -21,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms
-from flatfed.files import digest_file, read_json
+from flatfed.files import digest_file, read_json, write_json
 
 PACKAGE = "flatfed"
 SRC = Path(__file__).resolve().parents[2]
@@ -140,10 +138,7 @@ def _parsed(path: Path, module: str) -> dict[str, Any]:
     result = {"source": source, "digest": digest, "imports": _names(tree, path, module)}
     if not sys.dont_write_bytecode:
         with contextlib.suppress(OSError):
-            kept.parent.mkdir(exist_ok=True)
-            part = kept.with_name(f"{kept.name}.{os.getpid()}")
-            part.write_text(json.dumps(result), encoding="utf-8")
-            part.replace(kept)
+            write_json(kept, result)
     return result
 
 

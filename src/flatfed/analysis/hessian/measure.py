@@ -22,7 +22,7 @@ from torch.nn.utils import vector_to_parameters
 from flatfed.analysis import trained_model
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates, summary
 from flatfed.analysis.hessian.stages import Stages
-from flatfed.analysis.hessian.vector_products import Limits, Products, remedies
+from flatfed.analysis.hessian.vector_products import Products, remedies
 from flatfed.analysis.trained_model import Inputs, Trained
 from flatfed.data.streams import stream
 from flatfed.engine.job.machine import pick_device
@@ -143,7 +143,7 @@ def _products(trained: Trained, index: Tensor, parts: int, settings: Settings) -
     order = torch.from_numpy(stream(settings.seed, "directions", KEYS["parts"]).permutation(len(index)))
     split = index[order.to(index.device)].tensor_split(parts) if parts else ()
     everything, *apart = (Batches(trained, part, settings.micro_batch) for part in (index, *split))
-    plain = Products(model, cross_entropy, everything, settings.block, parts=apart, limits=Limits())
+    plain = Products(model, cross_entropy, everything, settings.block, parts=apart)
     scale = trained.row.abs()
     return plain, Products(
         model, cross_entropy, everything, settings.block, scale=scale, parts=apart, limits=plain.limits
