@@ -44,7 +44,9 @@ def test_guesses_where_the_plan_does_not_know(tmp_path):
 def test_what_is_no_plan_is_refused(tmp_path, text):
     file = tmp_path / "plan.json"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=r"plan: .*plan\.json: a file that `python -m flatfed plan"):
+    with pytest.raises(
+        ConfigError, match=r"plan: .*plan\.json: not a plan \(.*`python -m flatfed plan --all --json FILE` writes one"
+    ):
         requests.read(str(file))
-    with pytest.raises(ConfigError, match=r"absent\.json: cannot be read"):
+    with pytest.raises(ConfigError, match=r"absent\.json: no such file or directory"):
         requests.read(str(tmp_path / "absent.json"))

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from flatfed import forms
 from flatfed.commands import arguments, configuration, kinds, plan_power
 from flatfed.commands.calibrate import calibrate
 from flatfed.commands.plan_costs import Costs, known_costs
@@ -16,6 +17,7 @@ from flatfed.errors import ConfigError, DataError, unknown
 from flatfed.experiment import Experiment, Run, scales, selection
 from flatfed.experiment.scales import Asked
 from flatfed.files import write_json
+from flatfed.workflow.requests import Measured
 
 DETAIL = """\
 For each, and for all together (a run that several share counts once): runs to make and runs there;
@@ -94,7 +96,8 @@ def run(options: argparse.Namespace) -> None:
     if options.json is not None:
         about = {"scale": scale, "device": costs.device, "machines": costs.machines()}
         plan = {name: summary.plain() for name, summary in {**parts, "total": whole}.items()}
-        write_json(options.json, {**about, "requests": requests(total.runs.values(), costs), "plan": plan})
+        asked = forms.plain(requests(total.runs.values(), costs))
+        write_json(options.json, {**about, "requests": asked, "plan": plan})
 
 
 def print_power(experiment: Experiment, scale: str, tables: list[Asked], options: argparse.Namespace) -> None:
@@ -121,18 +124,16 @@ def print_cells(experiment: Experiment, scale: str, tables: list[Asked]) -> None
             print(f"{name}/{cell.spec.column}/{cell.spec.row}  {made}")
 
 
-def requests(runs: Iterable[Run], costs: Costs) -> dict[str, dict[str, float]]:
-    """Return for each protocol the minutes of its longest run and the bytes of its largest, if such runs were measured.
-
-    The bytes are those on the host: measured or worked out, whichever is more.
-    """
-    by_protocol: dict[str, dict[str, float]] = {}
+def requests(runs: Iterable[Run], costs: Costs) -> dict[str, Measured]:
+    """Return what was measured of each protocol; of memory, measured or worked out, whichever is more."""
+    by_protocol: dict[str, Measured] = {}
     for run in runs:
         each = costs.seconds(run).round
         if each is not None:
-            longest = by_protocol.setdefault(run.protocol, {"minutes": 0.0, "memory_bytes": 0})
-            longest["minutes"] = max(longest["minutes"], round(each * run.description["rounds"] / 60, 2))
-            longest["memory_bytes"] = max(longest["memory_bytes"], costs.on_host(run))
+            others = by_protocol.get(run.protocol, Measured(minutes=0.0, memory_bytes=0))
+            minutes = max(others.minutes, round(each * run.description["rounds"] / 60, 2))
+            memory = max(others.memory_bytes, costs.on_host(run))
+            by_protocol[run.protocol] = Measured(minutes=minutes, memory_bytes=memory)
     return by_protocol
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 
-from flatfed.errors import ConfigError
+from flatfed.errors import ConfigError, DataError, described
 from flatfed.experiment.model import Run
+from flatfed.files import read_as
+from flatfed.forms import reader
 
 #: Minutes and megabytes where no plan says better: a round at paper scale takes seconds here and a minute there.
 GUESSES = {"paper": (1440, 16_000), "preview": (10, 4_000)}
@@ -19,9 +20,24 @@ MARGIN = 1.5
 #: The least that is asked for, minutes and megabytes: Python, torch and CUDA take as much before the first round.
 LEAST = (10, 4_000)
 
-
 #: (scale, protocol) -> (minutes, megabytes) to ask for.
 Requests = Mapping[tuple[str, str], tuple[int, int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """The minutes of a protocol's longest run, and the bytes of memory that its largest takes on the host."""
+
+    minutes: float
+    memory_bytes: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What ``flatfed plan --json`` writes, as far as it is read here: what was measured of protocols at a ``scale``."""
+
+    scale: str
+    requests: dict[str, Measured]
 
 
 def read(path: str | None) -> Requests:
@@ -32,19 +48,18 @@ def read(path: str | None) -> Requests:
     if path is None:
         return {}
     try:
-        plan = json.loads(Path(path).read_text(encoding="utf-8"))
-        return {
-            (plan["scale"], protocol): (
-                max(LEAST[0], math.ceil(MARGIN * float(measured["minutes"]))),
-                max(LEAST[1], math.ceil(MARGIN * float(measured["memory_bytes"]) / 1e6)),
-            )
-            for protocol, measured in plan["requests"].items()
-        }
-    except OSError as error:
-        raise ConfigError(f"config/config.yaml: plan: {path}: cannot be read ({error.strerror})") from None
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        wanted = "a file that `python -m flatfed plan --all --json FILE` wrote is wanted"
-        raise ConfigError(f"config/config.yaml: plan: {path}: {wanted} ({error!r})") from None
+        plan = read_as(reader(Plan), path, "a plan", "`python -m flatfed plan --all --json FILE` writes one")
+    except FileNotFoundError as error:
+        raise ConfigError(f"config/config.yaml: plan: {described(error)}") from None
+    except DataError as error:
+        raise ConfigError(f"config/config.yaml: plan: {error}") from None
+    return {
+        (plan.scale, protocol): (
+            max(LEAST[0], math.ceil(MARGIN * of.minutes)),
+            max(LEAST[1], math.ceil(MARGIN * of.memory_bytes / 1e6)),
+        )
+        for protocol, of in plan.requests.items()
+    }
 
 
 def for_runs(runs: Sequence[Run], planned: Requests, attempt: int) -> tuple[int, int]:
