@@ -55,8 +55,10 @@ def add(sub: argparse.ArgumentParser) -> None:
         sub.add_argument(option, type=kind, default=default, metavar="N", help=f"{meaning} (default: {default})")
     density = "random vectors of the density (default: none, and no density)"
     sub.add_argument("--density-vectors", type=kinds.count, default=0, metavar="N", help=density)
-    sub.add_argument("--residual", type=share, default=0.01, help="of an eigenvalue, that ends the search (0.01)")
-    sub.add_argument("--trace-error", type=share, default=0.05, help="standard error / trace that is enough (0.05)")
+    sub.add_argument("--residual", type=kinds.share, default=0.01, help="of an eigenvalue, that ends the search (0.01)")
+    sub.add_argument(
+        "--trace-error", type=kinds.share, default=0.05, help="standard error / trace that is enough (0.05)"
+    )
     sub.add_argument("--precision", choices=("float32", "float64"), default="float32", help="(default: float32)")
     sub.add_argument("--seed", type=kinds.seed, default=0, metavar="N", help="draws images and vectors (default: 0)")
     sub.add_argument(
@@ -66,17 +68,6 @@ def add(sub: argparse.ArgumentParser) -> None:
         help="our own estimate only, in about half the time",
     )
     arguments.add_device(sub)
-
-
-def share(text: str) -> float:
-    """Read a number above 0 and below 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: a number between 0 and 1 is wanted")
-    return value
 
 
 def run(options: argparse.Namespace) -> None:

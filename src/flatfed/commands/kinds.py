@@ -117,13 +117,26 @@ def record(text: str) -> Path:
 
 def points(text: str) -> float:
     """Read a number of percentage points, 0 or more."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = _number(text)
     if not 0 <= number <= 100:
         raise argparse.ArgumentTypeError(f"{text!r}: a number of percentage points from 0 to 100 is wanted")
     return number
+
+
+def share(text: str) -> float:
+    """Read a number above 0 and below 1."""
+    number = _number(text)
+    if not 0 < number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: a number between 0 and 1 is wanted")
+    return number
+
+
+def _number(text: str) -> float:
+    """Return the number that ``text`` is, NaN where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def ending(*suffixes: str) -> Callable[[str], Path]:
