@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 
 from flatfed import forms
@@ -63,4 +62,4 @@ def read(path: str | os.PathLike[str]) -> Choice:
     :raises DataError: it cannot be read, or is not what was written.
     """
     remedy = f"delete it and make it again: snakemake --cores all {path}"
-    return read_as(partial(forms.read, Choice), path, "a choice", remedy, OWN)
+    return read_as(forms.reader(Choice), path, "a choice", remedy, OWN)
