@@ -18,7 +18,7 @@ from PIL import Image
 from flatfed import experiment, forms
 from flatfed.figures import gallery
 from flatfed.files import digest_json
-from flatfed.tables.formats.html import TEMPLATES
+from flatfed.tables.page_templates import TEMPLATES
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs/report.png"

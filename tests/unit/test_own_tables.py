@@ -13,7 +13,7 @@ from own_files import load, photos, put
 from flatfed.errors import ConfigError
 from flatfed.experiment import SCALES, scales
 from flatfed.tables import blocks, report
-from flatfed.tables.formats import FORMATS
+from flatfed.tables.write import FORMATS
 from flatfed.workflow import requested
 
 PAPER = "results/paper/tables/photos.md"

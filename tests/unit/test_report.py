@@ -19,6 +19,7 @@ from flatfed.commands import specifications
 from flatfed.engine.job.machine import machine
 from flatfed.errors import DataError
 from flatfed.runs import record as records
+from flatfed.runs.places import Places
 from flatfed.specs.pages import ReportSpec
 from flatfed.tables import report, runs
 
@@ -64,7 +65,8 @@ def specify(tmp_path: Path, folders: list[str], **changes) -> ReportSpec:
         },
         {"figure": "fedsmoo2023_F5", "title": "Map", "caption": "", "png": str(tmp_path / "absent.png"), **said},
     ]
-    spec = {"scale": "preview", "tables": [table], "figures": pictures, **made.made_of(folders)}
+    files = {table["table"]: Places(str(tmp_path)).table("preview", table["table"])}
+    spec = {"scale": "preview", "tables": [table], "files": files, "figures": pictures, **made.made_of(folders)}
     configuration = {"scale": "preview", "data": {"cifar10": "<path>"}}
     return forms.read(ReportSpec, {**spec, "configuration": configuration, **changes}, "--spec")
 
@@ -197,7 +199,7 @@ def test_the_page_nests(page):
 
 
 def test_an_empty_report_is_a_report(tmp_path):
-    spec = {"scale": "paper", "tables": [], "figures": [], **made.made_of([]), "configuration": {}}
+    spec = {"scale": "paper", "tables": [], "files": {}, "figures": [], **made.made_of([]), "configuration": {}}
     report.make(forms.read(ReportSpec, spec, "--spec"), tmp_path / "report.html")
     text = plain((tmp_path / "report.html").read_text())
     assert "No table was asked for" in text and "No run has been made" in text and "Preview" not in text
@@ -209,7 +211,8 @@ def test_damaged_runs_and_absent_keys_are_named(tmp_path):
     with pytest.raises(DataError, match=r"run\.json: not the record of a run"):
         report.make(specify(tmp_path, [str(folder)]), tmp_path / "report.html")
     with pytest.raises(DataError, match="--spec: key 'runs' is missing"):
-        specifications.checked({"scale": "paper", "tables": [], "figures": []}, "report", forms.reader(ReportSpec))
+        lacking = {"scale": "paper", "tables": [], "files": {}, "figures": []}
+        specifications.checked(lacking, "report", forms.reader(ReportSpec))
     assert not (tmp_path / "report.html").exists()
 
 

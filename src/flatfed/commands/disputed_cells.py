@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from flatfed.commands import arguments, configuration, run_folders, text_page
 from flatfed.errors import ConfigError
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
         experiment, ours = configuration.load(options.config), {}
     labels = {name: entry["label"] for name, entry in experiment.catalog.algorithms.items()}
     sections = disputed_page.sections(experiment.printed_by, labels, ours)
-    text_page.put(options.out, disputed_page.FORMATS, sections)
+    text_page.put(options.out, partial(disputed_page.page, sections))
     if options.out is not None:
         print(f"{options.out}: {disputed_page.sentence(experiment.printed_by)}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from flatfed.commands import text_page
 from flatfed.commands.configuration import HOME
@@ -25,4 +26,4 @@ def run(options: argparse.Namespace) -> None:
 
     :raises ConfigError: config/errata.yaml is malformed.
     """
-    text_page.put(options.out, errata_page.FORMATS, Errata(HOME))
+    text_page.put(options.out, partial(errata_page.page, Errata(HOME)))

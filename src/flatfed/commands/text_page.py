@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from flatfed.commands import kinds
 from flatfed.files import write_whole
-
-Content = TypeVar("Content")
 
 
 def add_out(sub: argparse.ArgumentParser) -> None:
@@ -20,10 +17,10 @@ def add_out(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--out", type=kinds.ending(".md", ".html"), metavar="FILE", help=meaning)
 
 
-def put(out: Path | None, formats: Mapping[str, Callable[[Content], str]], content: Content) -> None:
-    """Write ``content`` to the file ``out``, in the format of its suffix, or print it as Markdown."""
+def put(out: Path | None, page_as: Callable[[str], str]) -> None:
+    """Write what ``page_as`` makes of a suffix to the file ``out``, by its suffix, or print it as Markdown."""
     if out is None:
-        sys.stdout.write(formats[".md"](content))
+        sys.stdout.write(page_as(".md"))
         return
     with write_whole(out, "w") as file:
-        file.write(formats[out.suffix](content))
+        file.write(page_as(out.suffix))

@@ -131,6 +131,7 @@ def report(experiment: Experiment, scale: str) -> ReportSpec:
     return ReportSpec(
         scale=scale,
         tables=[experiment.table_spec(scale, name, columns) for name, columns in selected],
+        files={name: experiment.places.table(scale, name) for name, _ in selected},
         figures=drawn,
         # Of its runs the report says what they cost and how they ended; what their numbers are, tables and figures.
         runs=list(runs),

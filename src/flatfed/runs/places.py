@@ -32,6 +32,12 @@ class RunIds:
         """Return the ids that a run description begins with."""
         return cls(*(description[each.name] for each in fields(cls)))
 
+    @classmethod
+    def named(cls, scale: str, folder: str) -> RunIds:
+        """Return the ids of a run of ``scale`` by the ``folder`` that is named for it (:attr:`name`)."""
+        protocol, split, algorithm, seed = Path(folder).parts[-4:]
+        return cls(scale, protocol, split, algorithm, int(seed.removeprefix("seed")))
+
     @property
     def name(self) -> str:
         """``<protocol>/<split>/<algorithm>/seed<k>``."""

@@ -29,12 +29,14 @@ class Picture:
 class ReportSpec:
     """What ``flatfed report`` takes.
 
-    ``runs`` are the folders of all runs that the tables and figures use, each once; ``configuration`` is config.yaml as
-    merged with the command line; ``left_out`` has a line for what was asked for and is not made at this scale.
+    ``files`` are those of each table, by its id; ``runs`` the folders of all runs that the tables and figures use, each
+    once; ``configuration`` is config.yaml as merged with the command line; ``left_out`` has a line for what was asked
+    for and is not made at this scale.
     """
 
     scale: Scale
     tables: list[TableSpec]
+    files: dict[str, list[str]]
     figures: list[Picture]
     runs: list[str]
     made_of: Annotated[dict[str, Any], MADE_OF]

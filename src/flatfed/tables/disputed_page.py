@@ -6,13 +6,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
 from flatfed.papers import printed_sources
 from flatfed.papers.printed_sources import Disputed, Place, Ranking, Source
 from flatfed.papers.units import many
-from flatfed.tables.formats import html
-from flatfed.tables.formats.markdown import escape
+from flatfed.tables import page_templates
 from flatfed.tables.own_setting import Trained
 
 TITLE = "Disputed cells"
@@ -151,23 +148,6 @@ def _joined(texts: Sequence[str]) -> str:
     return "; ".join(dict.fromkeys(text for text in texts if text)) or "–"
 
 
-def markdown(found: Sequence[Section]) -> str:
-    """Return the page as Markdown."""
-    parts = [f"# {TITLE}", ABOUT]
-    for section in found:
-        parts.append(f"## {escape(section.title)}")
-        head = f"| {' | '.join(map(escape, section.head))} |\n|{' --- |' * len(section.head)}"
-        parts.append("\n".join([head, *(f"| {' | '.join(map(escape, row))} |" for row in section.rows)]))
-        if section.says:
-            parts.append("\n".join(f"- {escape(text)}" for text in section.says))
-    return "\n\n".join(parts) + "\n"
-
-
-def page(found: Sequence[Section]) -> str:
-    """Return the page as self-contained HTML."""
-    body = Markup(html.environment().get_template("disputed.html.j2").render(title=TITLE, about=ABOUT, sections=found))
-    return html.environment().get_template("page.html.j2").render(title=TITLE, style=html.style(), body=body) + "\n"
-
-
-#: File name suffix -> function that writes it.
-FORMATS = {".md": markdown, ".html": page}
+def page(found: Sequence[Section], suffix: str) -> str:
+    """Return the page of these parts in the format of ``suffix``."""
+    return page_templates.page("disputed", suffix, title=TITLE, about=ABOUT, sections=found)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from markupsafe import Markup
-
 from flatfed.papers.errata import Errata, Erratum
-from flatfed.tables.formats import html
-from flatfed.tables.formats.markdown import escape
+from flatfed.papers.errata.recomputed import Finding
+from flatfed.tables import page_templates
 
 TITLE = "Errata of the four papers"
 ABOUT = (
@@ -42,48 +40,15 @@ def groups(errata: Errata) -> list[tuple[str, list[Erratum]]]:
     return [(PAPERS[paper], list(entries)) for paper, entries in groupby(errata.entries, key=lambda one: one.paper)]
 
 
-def summary(one: Erratum) -> str:
-    """Say what a check compared and how much of it does not fit; "" where nothing was recomputed."""
-    if one.finding is None:
-        return ""
-    count, total = len(one.finding.contradictions), one.finding.compared
-    return f"{count} of {total} recomputed {'number does' if total == 1 else 'numbers do'} not fit" if count else (
-        f"all {total} recomputed numbers fit"
-    )  # fmt: skip
+def summary(finding: Finding) -> str:
+    """Say how much of what a check compared does not fit."""
+    count, total = len(finding.contradictions), finding.compared
+    if not count:
+        return f"all {total} recomputed numbers fit"
+    return f"{count} of {total} recomputed {'number does' if total == 1 else 'numbers do'} not fit"
 
 
-def markdown(errata: Errata) -> str:
-    """Return the page as Markdown."""
-    parts = [f"# {TITLE}", ABOUT]
-    for paper, entries in groups(errata):
-        parts.append(f"## {escape(paper)}")
-        for one in entries:
-            where = f" ({', '.join(one.tables)})" if one.tables else ""
-            said = summary(one)
-            parts.append(
-                f"**{one.id}**, {KINDS[one.kind]}{escape(where)}: {escape(one.says)}" + (f" *{said}.*" if said else "")
-            )
-            if one.finding and one.finding.contradictions:
-                head = f"| where | {one.finding.source} | {escape(one.finding.against)} |\n| --- | ---: | ---: |"
-                found = one.finding.contradictions
-                rows = [f"| {escape(x.where)} | {escape(x.printed)} | {escape(x.against)} |" for x in found]
-                parts.append("\n".join([head, *rows]))
-    return "\n\n".join(parts) + "\n"
-
-
-def page(errata: Errata) -> str:
-    """Return the page as self-contained HTML."""
-    frame = html.environment().get_template("page.html.j2")
-    return frame.render(title=TITLE, style=html.style(), body=fragment(errata)) + "\n"
-
-
-def fragment(errata: Errata, level: int = 1) -> Markup:
-    """Return the page's content, without style; its title is a heading of ``level``, those below follow."""
-    template = html.environment().get_template("errata.html.j2")
-    return Markup(
-        template.render(title=TITLE, about=ABOUT, groups=groups(errata), kinds=KINDS, summary=summary, level=level)
-    )
-
-
-#: File name suffix -> function that writes it.
-FORMATS = {".md": markdown, ".html": page}
+def page(errata: Errata, suffix: str) -> str:
+    """Return the page in the format of ``suffix``."""
+    about = {"title": TITLE, "about": ABOUT, "kinds": KINDS, "summary": summary}
+    return page_templates.page("errata", suffix, groups=groups(errata), **about)

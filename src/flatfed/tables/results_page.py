@@ -8,12 +8,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from flatfed.files import write_whole
 from flatfed.papers.units import many
-from flatfed.tables.formats import html
-from flatfed.tables.formats.markdown import escape
+from flatfed.tables import page_templates
 from flatfed.tables.notes import flags
 from flatfed.tables.own_setting import Outcome, Trained, order, side
 from flatfed.tables.read_outs import AS_IN_THE_TABLES, MEAN_OF_FIVE, Comparison, comparisons
@@ -56,14 +53,11 @@ def write(
     ``without_sums`` is a sentence that counts the records which cannot tell whether their lines are what was written.
     Returns the page's first sentences, which say how things stand.
     """
-    environment = Environment(
-        loader=FileSystemLoader(html.TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"escape": escape}
     tables = [(title, list(rows)) for title, rows in groupby(outcomes, key=lambda outcome: outcome.table)]
     otherwise = comparisons(outcomes)
     said = f"{verdict(outcomes)} {sentence_on_rounds(otherwise)}".strip()
-    page = environment.get_template("results.md.j2").render(
+    page = page_templates.page(
+        *("results", ".md"),
         verdict=said,
         picture=picture,
         tables=[(title, [line(outcome) for outcome in rows], sentence_on_order(rows)) for title, rows in tables],
@@ -73,7 +67,7 @@ def write(
         without_sums=without_sums,
     )
     with write_whole(out, "w") as file:
-        file.write(page.rstrip() + "\n")
+        file.write(page)
     return said
 
 

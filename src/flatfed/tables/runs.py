@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from flatfed.runs import record as records
+from flatfed.runs.places import RunIds
 from flatfed.runs.record import RunRecord
 from flatfed.runs.wanted import Wanted
 
@@ -25,10 +26,7 @@ class Run:
     """One run as a report shows it; ``state`` is "finished", "diverged in round 12", "unfinished" or "missing"."""
 
     folder: str
-    protocol: str
-    split: str
-    algorithm: str
-    seed: str
+    ids: RunIds
     state: str
     about: RunRecord | None
 
@@ -51,8 +49,8 @@ class Curve:
     low: float
     high: float
     rounds: int
-    lines: dict[str, str]
-    ends: dict[str, float]
+    lines: dict[int, str]
+    ends: dict[int, float]
 
 
 @dataclass(frozen=True)
@@ -74,16 +72,11 @@ def seconds(runs: Iterable[Run]) -> float:
     return sum(run.about.seconds or 0.0 for run in runs if run.about)
 
 
-def place(folder: str) -> str:
-    """Return the id of the group that the run in ``folder`` is in."""
-    return "run/" + "/".join(Path(folder).parts[-4:-1])
-
-
 def groups(runs: Iterable[Run]) -> list[Group]:
     """Return ``runs`` by protocol, split and algorithm, in their order."""
     found: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
-        found[place(run.folder)].append(run)
+        found[f"run/{run.ids.row}"].append(run)
     return [Group(id_, tuple(those), curve(those)) for id_, those in found.items()]
 
 
@@ -94,7 +87,7 @@ SHOWN = ("test_accuracy", "client_test_accuracy", "validation_accuracy", "train_
 
 def curve(runs: list[Run]) -> Curve | None:
     """Return the curve of some runs; None where no two evaluations of one are there."""
-    lines = {run.seed: _evaluated(Path(run.folder, records.METRICS)) for run in runs if run.about}
+    lines = {run.ids.seed: _evaluated(Path(run.folder, records.METRICS)) for run in runs if run.about}
     column = next((name for name in SHOWN if any(name in each for each in lines.values())), None)
     seeds = {seed: each[column].dropna() for seed, each in lines.items() if column in each}
     seeds = {seed: accuracies for seed, accuracies in seeds.items() if len(accuracies) > 1}
@@ -121,28 +114,23 @@ def _evaluated(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, index_col="round").replace([math.inf, -math.inf], math.nan)
 
 
-def read(asked: Iterable[Wanted]) -> list[Run]:
-    """Return the runs that are ``asked`` for, in that order; one that is not there has the state "missing".
+def read(scale: str, asked: Iterable[Wanted]) -> list[Run]:
+    """Return the runs of ``scale`` that are ``asked`` for, in order; one that is not there has the state "missing".
 
     :raises DataError: a run.json is there but is not one, or of another run than is asked for, or metrics.csv is not
         the one it was written with.
     """
-    return [_read(wanted) for wanted in asked]
+    return [_read(RunIds.named(scale, wanted.folder), wanted) for wanted in asked]
 
 
-def _read(wanted: Wanted) -> Run:
-    folder = Path(wanted.folder)
-    names = folder.parts[-4:]
-    protocol, split, algorithm, seed = ("?",) * (4 - len(names)) + names
-    named = {"folder": str(folder), "protocol": protocol, "split": split, "algorithm": algorithm}
-    named["seed"] = seed.removeprefix("seed")
+def _read(ids: RunIds, wanted: Wanted) -> Run:
     about = wanted.record()
     if about is None:
-        return Run(**named, state="missing", about=None)
-    about.check_files(folder, records.METRICS)
+        return Run(wanted.folder, ids, "missing", None)
+    about.check_files(Path(wanted.folder), records.METRICS)
     state = "finished" if about.ended else "unfinished"
     broke = about.diverged_at
-    return Run(**named, state=state if broke is None else f"diverged in round {broke}", about=about)
+    return Run(wanted.folder, ids, state if broke is None else f"diverged in round {broke}", about)
 
 
 def environments(runs: list[Run]) -> list[tuple[str, int]]:
@@ -175,7 +163,7 @@ def settings(runs: list[Run]) -> list[tuple[str, dict[str, str], list[tuple[str,
     for run in runs:
         if run.about:
             flat = dict(flatten({k: v for k, v in run.about.description.items() if k not in NAMES}))
-            protocols[run.protocol].setdefault(run.algorithm, flat)
+            protocols[run.ids.protocol].setdefault(run.ids.algorithm, flat)
     result = []
     for protocol, algorithms in sorted(protocols.items()):
         first = next(iter(algorithms.values()))

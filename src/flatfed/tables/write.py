@@ -11,7 +11,10 @@ from pathlib import Path
 from flatfed.files import write_whole
 from flatfed.specs.table import TableSpec
 from flatfed.tables.blocks import read
-from flatfed.tables.formats import FORMATS
+from flatfed.tables.formats import html, latex, long_csv, markdown
+
+#: File name suffix -> function that renders a table.
+FORMATS = {"csv": long_csv.render, "md": markdown.render, "tex": latex.render, "html": html.render}
 
 
 def make(spec: TableSpec, out_dir: str | Path) -> None:

@@ -1,0 +1,56 @@
+"""Pages from the templates of this room: HTML, each self-contained, and Markdown."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from flatfed.tables.formats import markdown
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@cache
+def _environment() -> Environment:
+    """Return the Jinja environment of the package: an unknown name is an error.
+
+    In HTML everything is escaped; in Markdown what a template puts through the filter ``markdown``.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=select_autoescape(["html.j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["markdown"] = markdown.escape
+    return environment
+
+
+def filled(template: str, **content: Any) -> Markup:
+    """Return the ``template``, a file name without ".j2", with the ``content`` in it."""
+    return Markup(_environment().get_template(f"{template}.j2").render(content))
+
+
+def framed(title: str, body: Markup) -> str:
+    """Return a page of its own around ``body``, in the style that all pages share."""
+    style = Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))
+    return filled("page.html", title=title, style=style, body=body) + "\n"
+
+
+def script(name: str) -> Markup:
+    """Return a script of the package's as an element of a page."""
+    return Markup("<script>\n{}</script>").format(Markup((TEMPLATES / name).read_text(encoding="utf-8")))
+
+
+def page(name: str, suffix: str, **content: Any) -> str:
+    """Return the page ``name`` in the format of ``suffix``, its ``content`` in the template of that format.
+
+    The ``title`` in the content is also that of an HTML page.
+    """
+    text = filled(name + suffix, **content)
+    return framed(content["title"], text) if suffix == ".html" else text.rstrip() + "\n"
