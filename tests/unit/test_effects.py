@@ -18,6 +18,7 @@ from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import TableSpec
 from flatfed.tables import blocks, effects, write
+from flatfed.tables.filled_table import FilledTable
 from made import edited
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,19 +55,18 @@ def specify(cells, rows, columns=("one", "two")):
 
 
 def of(values, columns=("one", "two")):
-    """Return the cells of a table by (column, row), where row -> a list of values for each column."""
-    return {
-        (column, row): cell(column, row, list(of_column))
-        for row, each in values.items()
-        for column, of_column in zip(columns, each, strict=True)
+    """Return a table of effects with its cells, where row -> a list of values for each column."""
+    cells = {
+        column: {row: cell(column, row, list(each[place])) for row, each in values.items()}
+        for place, column in enumerate(columns)
     }
+    return FilledTable(specify("", list(values), columns), cells)
 
 
 def test_a_choice_over_all_columns_by_hand():
     """Each seed's mean over the two columns is 0.01: 2 of 2^6 patterns are as extreme, of two choices twice that."""
     up, down = [0.02, 0.03, 0.0, 0.01, 0.02, 0.01], [0.0, -0.01, 0.02, 0.01, 0.0, 0.01]
-    found = effects.pooled(specify("", ["worse", "none"]), of({"worse": (up, down), "none": ([0.0] * 6, [0.0] * 6)}))
-    first, second = found
+    first, second = effects.pooled(of({"worse": (up, down), "none": ([0.0] * 6, [0.0] * 6)}))
     assert first.values == pytest.approx([0.01] * 6)
     assert (first.p, first.corrected, first.verdict) == (2 / 64, 4 / 64, "open")
     assert first.interval.mean == pytest.approx(0.01) and first.interval.low == pytest.approx(0.01)
@@ -76,38 +76,36 @@ def test_a_choice_over_all_columns_by_hand():
 
 def test_rows_that_lack_runs_count_among_the_tests():
     ten = [0.01 + 0.001 * seed for seed in range(10)]
-    whole = {"a": (ten, ten), "b": ([], [])}
-    spec = specify("", list(whole))
-    (found,) = effects.pooled(spec, of(whole))
+    table = of({"a": (ten, ten), "b": ([], [])})
+    (found,) = effects.pooled(table)
     assert found.row == "a" and found.corrected == pytest.approx(2 * found.p) == pytest.approx(4 / 1024)
-    assert effects.sentence(spec, [found]).endswith("1 lacks runs.")
-    other = {**of({"a": (ten, ten), "b": (ten, ten)}), ("two", "b"): cell("two", "b", ten, seeds=SEEDS[::-1])}
-    assert [each.row for each in effects.pooled(spec, other)] == ["a"], "other seeds are not paired"
+    assert effects.sentence(table, [found]).endswith("1 lacks runs.")
+    other = of({"a": (ten, ten), "b": (ten, ten)})
+    other.by_column["two"]["b"] = cell("two", "b", ten, seeds=SEEDS[::-1])
+    assert [each.row for each in effects.pooled(other)] == ["a"], "other seeds are not paired"
 
 
 def test_what_is_said_names_the_scale_and_every_choice_that_differs():
     ten = [0.02 + 0.001 * seed for seed in range(10)]
     small = [0.001, -0.001] * 5
     wide = [0.03, -0.03] * 5
-    spec = specify("", ["far", "near", "unknown"])
-    found = effects.pooled(spec, of({"far": (ten, ten), "near": (small, small), "unknown": (wide, wide)}))
+    table = of({"far": (ten, ten), "near": (small, small), "unknown": (wide, wide)})
+    found = effects.pooled(table)
     assert [each.verdict for each in found] == ["differs", "less than half a point", "open"]
-    assert effects.sentence(spec, found) == (
+    assert effects.sentence(table, found) == (
         "At preview scale, over 2 columns and 10 seeds, of 3 choices 1 can be told from chance (Far +2.45); 1 differs "
         "by less than 0.5 points, if at all; of 1 neither can be said."
     )
-    assert effects.sentence(spec, []) == "At preview scale none of 3 choices has all its runs yet."
+    assert effects.sentence(table, []) == "At preview scale none of 3 choices has all its runs yet."
 
 
 def test_a_choice_that_diverged_is_not_called_missing():
     ten = [0.02 + 0.001 * seed for seed in range(10)]
-    spec = specify("", ["far", "gone"])
-    cells = of({"far": (ten, ten), "gone": ([], [])})
-    cells["one", "gone"] = cell("one", "gone", [], status="diverged")
-    found = effects.pooled(spec, cells)
-    assert effects.diverged(spec, cells) == 1
-    assert effects.sentence(spec, found, 1).endswith("1 diverged.")
-    alone = effects.sentence(specify("", ["gone"]), [], 1)
+    table, alone = of({"far": (ten, ten), "gone": ([], [])}), of({"gone": ([], [])})
+    for each in (table, alone):
+        each.by_column["one"]["gone"] = cell("one", "gone", [], status="diverged")
+    assert effects.sentence(table, effects.pooled(table)).endswith("1 diverged.")
+    alone = effects.sentence(alone, [])
     assert alone.startswith("At preview scale, over 2 columns, of 1 choice 0 can") and alone.endswith("1 diverged.")
 
 
@@ -116,9 +114,9 @@ def made(tmp_path):
     """A table of two choices in files, one of them without runs."""
     cells = tmp_path / "cells"
     ten = [0.02 + 0.001 * seed for seed in range(10)]
-    for (column, row), one in of({"far": (ten, ten[::-1]), "lacking": ([], [])}).items():
-        (cells / column).mkdir(parents=True, exist_ok=True)
-        cell_files.write(cells / column / f"{row}.json", one)
+    for column, row, one in of({"far": (ten, ten[::-1]), "lacking": ([], [])}).cells:
+        (cells / column.id).mkdir(parents=True, exist_ok=True)
+        cell_files.write(cells / column.id / f"{row.id}.json", one)
     spec = specify(cells, ["far", "lacking"])
     write.make(spec, tmp_path)
     return spec, tmp_path
@@ -144,11 +142,11 @@ def test_a_table_of_effects_in_four_formats(made):
 def test_no_table_without_a_difference_has_a_false_claim_more_often_than_six_in_a_hundred():
     """2,000 tables of chance: five choices, two columns whose noise goes together, ten seeds that are skewed."""
     random = np.random.default_rng(11)
-    spec, false = specify("", list("abcde")), 0
+    false = 0
     for _ in range(2000):
         shared = random.exponential(0.01, (5, 1, 10)) * random.choice([-1, 1], (5, 1, 10))
         values = shared + random.normal(0.0, 0.005, (5, 2, 10))
-        found = effects.pooled(spec, of(dict(zip("abcde", values.tolist(), strict=True))))
+        found = effects.pooled(of(dict(zip("abcde", values.tolist(), strict=True))))
         false += any(effect.verdict == effects.DIFFERS for effect in found)
     assert 0.02 <= false / 2000 <= 0.06
 
@@ -157,10 +155,10 @@ def test_no_table_without_a_difference_has_a_false_claim_more_often_than_six_in_
 def test_the_power_is_what_the_plan_says(seeds, rows):
     """A difference of twice the spread in one row; the others have none."""
     random = np.random.default_rng(5)
-    spec, found = specify("", list(rows), ["one"]), 0
+    found = 0
     for _ in range(600):
         values = {row: [random.normal(0.02 if row == "a" else 0.0, 0.01, seeds).tolist()] for row in rows}
-        found += effects.pooled(spec, of(values, ["one"]))[0].verdict == effects.DIFFERS
+        found += effects.pooled(of(values, ["one"]))[0].verdict == effects.DIFFERS
     assert found / 600 == pytest.approx(significance.power(seeds, 2.0, len(rows)), abs=0.05)
 
 

@@ -130,7 +130,7 @@ def test_the_table_has_both_and_warns_where_they_are_too_far_apart(tmp_path):
 def test_the_report_counts_the_warnings_of_its_tables(tmp_path):
     for theirs, said in ((100, False), (160, True)):
         make_cell(tmp_path, "x.trace", "a", [make_hessian(tmp_path / "h", (1, 1), (100, theirs))])
-        tables = {"tables": [specify(tmp_path)], "figures": [], **made_of([]), "configuration": {}}
+        tables = {"tables": [specify(tmp_path)], "files": {"t": []}, "figures": [], **made_of([]), "configuration": {}}
         report.make(forms.read(ReportSpec, {"scale": "paper", **tables}, "--spec"), tmp_path / "report.html")
         text = (tmp_path / "report.html").read_text()
         assert ('further apart than their errors allow in <a href="#t">t</a> (1)' in text) is said

@@ -10,9 +10,9 @@ from flatfed.commands import arguments, configuration, kinds
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import SCALES, Experiment, scales, selection
 from flatfed.files import write_json
-from flatfed.specs.table import TableSpec
-from flatfed.tables import blocks, effects
+from flatfed.tables import effects, filled_table
 from flatfed.tables.effects import Effect
+from flatfed.tables.filled_table import FilledTable
 
 DETAIL = """\
 Reads the cells that `snakemake` has made of tables of kind `effects` (config/tables/effects.yaml): a row
@@ -42,10 +42,9 @@ def run(options: argparse.Namespace) -> None:
     experiment = configuration.load(options.config)
     found = []
     for table, columns, scale in _asked(experiment, options.tables, options.scale):
-        spec = experiment.table_spec(scale, table, columns)
-        cells = blocks.cells_of(spec)
-        pooled = effects.pooled(spec, cells)
-        print("\n".join(lines(spec, pooled, effects.diverged(spec, cells))))
+        filled = filled_table.read(experiment.table_spec(scale, table, columns))
+        pooled = effects.pooled(filled)
+        print("\n".join(lines(filled, pooled)))
         choices = [{**asdict(effect), "verdict": effect.verdict} for effect in pooled]
         found.append({"table": table, "scale": scale, "choices": choices})
     if options.json is not None:
@@ -69,9 +68,9 @@ def _asked(experiment: Experiment, names: list[str], scale: str | None) -> list[
     return there
 
 
-def lines(spec: TableSpec, pooled: list[Effect], diverged: int) -> Iterator[str]:
+def lines(table: FilledTable, pooled: list[Effect]) -> Iterator[str]:
     """Yield what the choices of a table come to, line by line."""
-    yield f"{spec.table}: {effects.sentence(spec, pooled, diverged)}"
+    yield f"{table.spec.table}: {effects.sentence(table, pooled)}"
     width = max((len(effect.label) for effect in pooled), default=0)
     for effect in pooled:
         difference, p, corrected, verdict = effect.texts

@@ -12,7 +12,7 @@ from flatfed.papers import significance
 from flatfed.papers.units import many
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import TableSpec
-from flatfed.tables import blocks, claims, effects
+from flatfed.tables import claims, effects, filled_table
 
 #: Numbers of seeds that are shown, beside the one that is enough.
 SHOWN = (6, 8, 10, 12, 15, 20)
@@ -41,15 +41,11 @@ def measured(spec: TableSpec) -> Spreads | None:
 
     :raises DataError: a cell is damaged.
     """
-    cells = blocks.cells_of(spec)
+    table = filled_table.read(spec)
     if spec.against:
-        rows = [list(effect.values) for effect in effects.pooled(spec, cells)]
+        rows = [list(effect.values) for effect in effects.pooled(table)]
         return _spreads(rows, len(spec.columns), len(spec.rows))
-    whole = [
-        [cells[column.id, row.id] for row in spec.rows]
-        for column in spec.columns
-        if all(_has_seeds(cells[column.id, row.id]) for row in spec.rows)
-    ]
+    whole = [list(column.values()) for column in table.columns if all(map(_has_seeds, column.values()))]
     columns = [of for of in whole if [cell.seeds for cell in of] == [whole[0][0].seeds] * len(of)]
     if not columns:
         return None

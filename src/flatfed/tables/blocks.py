@@ -7,19 +7,17 @@ work.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from flatfed.errors import DataError
 from flatfed.papers import significance
 from flatfed.papers.units import as_printed, each_seed, signed, written
-from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import Cell
-from flatfed.specs.table import ColumnSpec, RowSpec, TableSpec
-from flatfed.tables import claims, compare, effects
+from flatfed.specs.table import ColumnSpec, TableSpec
+from flatfed.tables import claims, compare, effects, filled_table
+from flatfed.tables.filled_table import FilledTable
 from flatfed.tables.headers import Header, merge, split
-from flatfed.tables.notes import WARNED, beside, by_column, flags, gather, marked, warned, warnings
+from flatfed.tables.notes import WARNED, flags, gather, warned, warnings
 from flatfed.tables.trained_on import as_read
 
 
@@ -70,35 +68,29 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(FilledTable):
     """A table ready for printing.
 
-    ``name`` is the paper's title, ``title`` adds the scale; ``cells`` are (column, row, cell or None), row by row;
-    ``marked`` are the notes on marks of best and second and on other tools' estimates beside ours, ``warnings`` those
-    of the latter. ``printed``: whether a paper's numbers stand beside ours. ``effects``: what choices come to, over
-    all columns.
+    ``title`` is the paper's, and the scale; ``warnings`` are of other tools' estimates beside ours that are too far
+    from them; ``effects``: what choices come to, over all columns.
     """
 
-    id: str
-    scale: str
-    name: str
     title: str
     subtitle: str
-    row_header: str
     blocks: tuple[Block, ...]
     notes: tuple[str, ...]
-    marked: tuple[str, ...]
     warnings: tuple[str, ...]
-    counts: dict[str, int]
-    differences: bool
-    printed: bool
-    cells: tuple[tuple[ColumnSpec, RowSpec, Cell | None], ...]
-    effects: tuple[effects.Effect, ...] = ()
+    effects: tuple[effects.Effect, ...]
+
+    @property
+    def id(self) -> str:
+        """The table's id."""
+        return self.spec.table
 
     @property
     def numbers(self) -> int:
         """How many numbers a column has: ours; with ``printed`` ones the paper's and, where taken, the difference."""
-        return 1 + self.printed + self.differences
+        return 1 + self.spec.printed + self.differences
 
 
 def read(spec: TableSpec) -> Table:
@@ -106,75 +98,24 @@ def read(spec: TableSpec) -> Table:
 
     :raises DataError: a cell file or a dataset.json is damaged, or a cell belongs to another scale.
     """
-    cells = cells_of(spec)
-    setting = as_read(spec.setting, spec.datasets, [cell.images for cell in cells.values() if cell])
+    filled = filled_table.read(spec)
+    pooled = effects.pooled(filled) if spec.against else []
+    ranks = {} if spec.against else dict(zip(filled.by_column, claims.marks(filled.columns), strict=True))
+    scale = "Preview scale" + ", not the paper's data" * spec.printed + ": " if spec.scale == "preview" else ""
+    theirs = "In the paper: " if scale and spec.printed else ""
+    setting = as_read(spec.setting, spec.datasets, [cell.images for cell in filled.made])
     sources = (("Paper", spec.paper), ("Trained here", setting))
-    counts = Counter(cell.status if cell else "missing" for cell in cells.values())
-    seeds = Counter(cell.n for cell in cells.values() if cell and cell.value is not None and cell.n)
-    usual = max(seeds, key=lambda n: (seeds[n], n), default=None)
-    differences = any(cell and cell.difference is not None for cell in cells.values())
-    printed = spec.printed
-    scale = "Preview scale" + ", not the paper's data" * printed + ": " if spec.scale == "preview" else ""
-    theirs = "In the paper: " if scale and printed else ""
-    pooled = effects.pooled(spec, cells) if spec.against else []
-    verdict = effects.sentence(spec, pooled, effects.diverged(spec, cells)) if spec.against else ""
-    columns = by_column(spec, list(cells.values()))
-    marks = [{} for _ in columns] if spec.against else claims.marks(columns)
-    ranks = {column.id: of_column for column, of_column in zip(spec.columns, marks, strict=True)}
+    blocks = [_block(filled, part and theirs + part, few, ranks) for part, few in split(spec.columns)]
     return Table(
-        id=spec.table,
-        scale=spec.scale,
-        name=spec.title,
+        spec,
+        filled.by_column,
         title=scale + spec.title,
         subtitle=". ".join(f"{word}: {text.rstrip('.')}" for word, text in sources if text),
-        row_header=spec.row_header,
-        blocks=(
-            *(
-                _block(
-                    part and theirs + part,
-                    few,
-                    spec.rows,
-                    cells,
-                    usual,
-                    differences,
-                    printed,
-                    ranks,
-                    bool(spec.against),
-                )
-                for part, few in split(spec.columns)
-            ),
-            *([_over_all(spec, pooled)] if spec.against else []),
-        ),
-        notes=tuple(gather(spec, list(cells.values()), counts, usual, differences, verdict)),
-        marked=(
-            *beside(list(cells.values())),
-            *([] if spec.against else marked(columns, any(marks))),
-        ),
-        warnings=tuple(warnings(spec, cells)),
-        counts={"cells": len(cells), **counts},
-        differences=differences,
-        printed=printed,
-        cells=tuple((column, row, cells[column.id, row.id]) for row in spec.rows for column in spec.columns),
+        blocks=(*blocks, *([_over_all(spec, pooled)] if spec.against else [])),
+        notes=tuple(gather(filled, pooled, any(ranks.values()))),
+        warnings=tuple(warnings(filled)),
         effects=tuple(pooled),
     )
-
-
-def cells_of(spec: TableSpec) -> dict[tuple[str, str], Cell | None]:
-    """Return the cells of a table by column and row; DataError as :func:`cell_of`."""
-    return {(column.id, row.id): cell_of(spec, column.id, row.id) for row in spec.rows for column in spec.columns}
-
-
-def cell_of(spec: TableSpec, column: str, row: str) -> Cell | None:
-    """Return the cell of a table in ``column`` and ``row``, None where it has not been made.
-
-    :raises DataError: it is damaged, was edited, or is another table's, column's or row's.
-    """
-    path = Path(spec.cells) / column / f"{row}.json"
-    cell = cell_files.read(path, spec.scale)
-    for key, wanted in (("table", spec.table), ("column", column), ("row", row)):
-        if cell is not None and (there := getattr(cell, key)) != wanted:
-            raise DataError(f"{path}: is the cell of {key} {there!r}, here {wanted!r}; delete it and make it again")
-    return cell
 
 
 def _over_all(spec: TableSpec, pooled: list[effects.Effect]) -> Block:
@@ -195,36 +136,43 @@ def _over_all(spec: TableSpec, pooled: list[effects.Effect]) -> Block:
     )
 
 
-def _block(part, columns, rows, cells, usual, differences, printed, ranks, interval) -> Block:
-    """Set one block; ``ranks`` are the marks of its columns' rows, by the columns' ids."""
-    under = []
-    for column in columns:
-        of_column = {row.id: cells[column.id, row.id] for row in rows}
-        ours, paper = targets(column, list(of_column.values()))
-        seeded = usual and any(cell and cell.n for cell in of_column.values())
-        if printed:
-            names = [f"ours{ours} (n = {usual})" if seeded else f"ours{ours}", f"paper{paper}"]
-        else:
-            names = [", ".join(filter(None, [ours.strip(), f"n = {usual}" if seeded else ""]))]
-        under.append((*names, "diff.") if differences else tuple(names))
-    body = tuple(
-        (
-            row.label,
-            tuple(
-                entry(cells[column.id, row.id], usual, ranks[column.id].get(row.id, ""), interval) for column in columns
-            ),
-        )
-        for row in rows
-    )
+def _block(
+    table: FilledTable, part: str | None, columns: list[ColumnSpec], ranks: Mapping[str, Mapping[str, str]]
+) -> Block:
+    """Set columns of a table under what they have alike; ``ranks``: column id -> row id -> its mark."""
     headers = merge(columns)
     common = 0
     while common < len(headers) - 1 and len(headers[common]) == 1:
         common += 1
-    heading = ", ".join(text for text in (part, *[level[0].text for level in headers[:common]]) if text)
-    others = [
-        {cell.beside["by"] for row in rows if (cell := cells[column.id, row.id]) and cell.beside} for column in columns
-    ]
-    return Block(heading, headers[common:], tuple(under), body, tuple("/".join(sorted(names)) for names in others))
+    return Block(
+        heading=", ".join(text for text in (part, *[level[0].text for level in headers[:common]]) if text),
+        headers=headers[common:],
+        under=tuple(_under(table, column) for column in columns),
+        rows=tuple(
+            (
+                row.label,
+                tuple(_entry(table, column.id, row.id, ranks.get(column.id, {}).get(row.id, "")) for column in columns),
+            )
+            for row in table.spec.rows
+        ),
+        beside=tuple(_others(table, column.id) for column in columns),
+    )
+
+
+def _under(table: FilledTable, column: ColumnSpec) -> tuple[str, ...]:
+    """Return the words under a column's headers, one for each of its numbers."""
+    cells = list(table.by_column[column.id].values())
+    ours, paper = targets(column, cells)
+    seeds = f"n = {table.usual}" if table.usual and any(cell and cell.n for cell in cells) else ""
+    if not table.spec.printed:
+        return (", ".join(filter(None, [ours.strip(), seeds])),)
+    names = f"ours{ours} ({seeds})" if seeds else f"ours{ours}", f"paper{paper}"
+    return (*names, "diff.") if table.differences else names
+
+
+def _others(table: FilledTable, column: str) -> str:
+    """Return who else made estimates in a column, "" where nobody did."""
+    return "/".join(sorted({cell.beside["by"] for cell in table.by_column[column].values() if cell and cell.beside}))
 
 
 def targets(column: ColumnSpec, cells: list[Cell | None]) -> tuple[str, str]:
@@ -236,11 +184,9 @@ def targets(column: ColumnSpec, cells: list[Cell | None]) -> tuple[str, str]:
     return " at " + "/".join(f"{100 * target:g}%" for target in sorted(used)), f" at {100 * printed:g}%"
 
 
-def entry(cell: Cell | None, usual: int | None, rank: str = "", interval: bool = False) -> Entry:
-    """Write a cell's numbers as text. ``usual`` is the table's usual number of seeds; another one is written out.
-
-    ``interval``: in place of the spread over seeds.
-    """
+def _entry(table: FilledTable, column: str, row: str, rank: str) -> Entry:
+    """Write a cell's numbers as text: another number of seeds than the usual one, too."""
+    cell = table.by_column[column][row]
     if cell is None:
         return Entry("", "", "", "missing")
     unit, decimals = cell.printed_unit, cell.paper_decimals
@@ -248,19 +194,31 @@ def entry(cell: Cell | None, usual: int | None, rank: str = "", interval: bool =
     paper = as_printed(cell.paper_value, spread, unit, decimals)
     if not paper and compare.not_reached(cell):
         paper = "–"
-    late = f">{cell.rounds}" if unit == "rounds" else "not reached"
-    ours = {"not_reached": late, "diverged": "diverged", "not_applicable": "n/a"}.get(cell.status, "")
-    if cell.status == "ok":
-        known = effects.interval_text(significance.interval(cell.values), unit) if interval else None
-        ours = known or written(cell.value, cell.spread, unit, decimals)
-        ours += "" if cell.n in (usual, None) else f" ({cell.n})"
-    elif cell.status == "not_reached" and not cell.reached.startswith("0/"):
-        ours += f" ({cell.reached})"
-    difference = "" if cell.difference is None else signed(cell.difference, unit, decimals)
-    marks = flags(cell) if paper else ()
     other = cell.beside
     beside = written(other["value"], other["spread"], unit, decimals) if other else ""
-    beside += f" {WARNED}" if warned(cell) else ""
-    texts = ours, paper, difference, cell.status, marks, rank, compare.agreement(cell), beside, warned(cell)
-    seeds = each_seed(cell.values, cell.seeds, unit, decimals)
-    return Entry(*texts, seeds, tuple(cell.runs))
+    return Entry(
+        ours=_ours(table, cell),
+        paper=paper,
+        difference="" if cell.difference is None else signed(cell.difference, unit, decimals),
+        status=cell.status,
+        marks=flags(cell) if paper else (),
+        rank=rank,
+        agreement=compare.agreement(cell),
+        beside=beside + (f" {WARNED}" if warned(cell) else ""),
+        warned=warned(cell),
+        seeds=each_seed(cell.values, cell.seeds, unit, decimals),
+        runs=tuple(cell.runs),
+    )
+
+
+def _ours(table: FilledTable, cell: Cell) -> str:
+    """Write our number, or what stands in its place; in a table of effects its interval in place of its spread."""
+    if cell.status == "ok":
+        seeds = "" if cell.n in (table.usual, None) else f" ({cell.n})"
+        if table.spec.against:
+            return effects.interval_text(significance.interval(cell.values), cell.printed_unit) + seeds
+        return written(cell.value, cell.spread, cell.printed_unit, cell.paper_decimals) + seeds
+    if cell.status == "not_reached":
+        late = f">{cell.rounds}" if cell.printed_unit == "rounds" else "not reached"
+        return late if cell.reached.startswith("0/") else f"{late} ({cell.reached})"
+    return {"diverged": "diverged", "not_applicable": "n/a"}.get(cell.status, "")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flatfed.papers import significance
 from flatfed.papers.significance import Interval
 from flatfed.papers.units import many, signed
-from flatfed.specs.cell import Cell
-from flatfed.specs.table import TableSpec
 from flatfed.tables.claims import means
+from flatfed.tables.filled_table import FilledTable
 
 #: What is said of a choice, by what its difference comes to.
 DIFFERS, SAME, OPEN = "differs", "less than half a point", "open"
@@ -45,14 +44,14 @@ class Effect:
         return SAME if max(-self.interval.low, self.interval.high) < significance.REGION else OPEN
 
 
-def pooled(spec: TableSpec, cells: Mapping[tuple[str, str], Cell | None]) -> list[Effect]:
-    """Return the effect of every choice of which all ``cells``, by (column, row), have a number.
+def pooled(table: FilledTable) -> list[Effect]:
+    """Return the effect of every choice of which all cells have a number.
 
     Choices that lack one count among the tests, as if nothing had been found.
     """
-    values, units = {}, {}
+    spec, values, units = table.spec, {}, {}
     for row in spec.rows:
-        there = [cells[column.id, row.id] for column in spec.columns]
+        there = table.row(row.id)
         if all(cell and cell.status == "ok" and cell.n for cell in there) and len({tuple(c.seeds) for c in there}) == 1:
             values[row.id], units[row.id] = means([cell.values for cell in there]), there[0].printed_unit
     ps = {row: float(significance.sign_flip(of_row)) for row, of_row in values.items()}
@@ -84,11 +83,13 @@ def p_text(p: float) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def sentence(spec: TableSpec, found: Sequence[Effect], diverged: int = 0) -> str:
+def sentence(table: FilledTable, found: Sequence[Effect]) -> str:
     """Say what the choices come to, at which scale: how many differ, by how much, and how many do not.
 
-    ``diverged``: choices of which a run, or one that it is taken against, ended in numbers that are not finite.
+    ``found`` are those that all runs are there of; of others a run, or one it is taken against, may have diverged.
     """
+    spec = table.spec
+    diverged = sum(any(cell and cell.status == "diverged" for cell in table.row(row.id)) for row in spec.rows)
     choices, scale = many(len(spec.rows), "choice"), f"At {spec.scale} scale"
     if not found and not diverged:
         return f"{scale} none of {choices} has all its runs yet."
@@ -96,7 +97,8 @@ def sentence(spec: TableSpec, found: Sequence[Effect], diverged: int = 0) -> str
     seeds = f" and {many(len(found[0].values), 'seed')}" if found else ""
     differ = sorted((one for one in found if one.verdict == DIFFERS), key=lambda one: -abs(one.interval.mean))
     points = f"{100 * significance.REGION:g}"
-    parts = [f"{len(differ)} can be told from chance" + _named(differ)]
+    named = "; ".join(f"{one.label} {signed(one.interval.mean, one.unit)}" for one in differ)
+    parts = [f"{len(differ)} can be told from chance" + (f" ({named})" if named else "")]
     same = sum(one.verdict == SAME for one in found)
     parts.append(f"{same} differ{'s' * (same == 1)} by less than {points} points, if at all")
     if left := sum(one.verdict == OPEN for one in found):
@@ -106,15 +108,3 @@ def sentence(spec: TableSpec, found: Sequence[Effect], diverged: int = 0) -> str
     if missing := len(spec.rows) - len(found) - diverged:
         parts.append(f"{missing} lack{'s' * (missing == 1)} runs")
     return f"{scale}, over {over}{seeds}, of {choices} {'; '.join(parts)}."
-
-
-def diverged(spec: TableSpec, cells: Mapping[tuple[str, str], Cell | None]) -> int:
-    """Return of how many choices a cell diverged."""
-    statuses = [{cell.status for column in spec.columns if (cell := cells[column.id, row.id])} for row in spec.rows]
-    return sum("diverged" in of_row for of_row in statuses)
-
-
-def _named(effects: Iterable[Effect]) -> str:
-    """Return " (label +0.21, ...)" of ``effects``, nothing of none."""
-    texts = [f"{one.label} {signed(one.interval.mean, one.unit)}" for one in effects]
-    return f" ({'; '.join(texts)})" if texts else ""

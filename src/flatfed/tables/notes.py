@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from flatfed.papers import significance
 from flatfed.papers.metrics import METRICS
@@ -11,47 +11,43 @@ from flatfed.papers.reference import FLAG
 from flatfed.papers.units import UNITS, many
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import TableSpec
-from flatfed.tables import claims, compare
+from flatfed.tables import claims, compare, effects
+from flatfed.tables.effects import Effect
+from flatfed.tables.filled_table import FilledTable
 
 #: Stands behind another tool's estimate that is further from ours than their errors allow.
 WARNED = "⚠"
 
 
-def gather(
-    spec: TableSpec,
-    cells: list[Cell | None],
-    counts: Mapping[str, int],
-    usual: int | None,
-    differences: bool,
-    verdict: str,
-) -> list[str]:
+def gather(table: FilledTable, pooled: Sequence[Effect], are_marked: bool) -> list[str]:
     """Return the notes of a table in reading order; only what applies to the cells at hand is said.
 
-    ``verdict``: of a table of effects, what its choices come to.
+    ``pooled``: in a table of effects, what its choices come to; ``are_marked``: whether some row is marked as best.
     """
-    present = [cell for cell in cells if cell]
-    columns = by_column(spec, cells)
-    notes = [reading(spec, present, usual, differences)]
-    notes += tested(spec, verdict) if spec.against else symbols(present)
-    notes += definitions(present)
-    notes += timed(present)
-    notes += estimated(present)
-    notes += compared(columns)
-    notes += absences(counts, len(cells))
-    notes += unsummed(present)
+    spec, made = table.spec, table.made
+    notes = [reading(table)]
+    notes += tested(table, pooled) if spec.against else symbols(made)
+    notes += definitions(made)
+    notes += timed(made)
+    notes += estimated(made)
+    notes += compared(table)
+    notes += absences(table)
+    notes += unsummed(made)
     notes += spec.notes
-    errata = sorted({flag for cell in present for flag in flags(cell)}, key=lambda flag: (flag[0], int(flag[1:])))
-    return notes + [f"{flag}: {spec.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata]
+    errata = sorted({flag for cell in made for flag in flags(cell)}, key=lambda flag: (flag[0], int(flag[1:])))
+    notes += [f"{flag}: {spec.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata]
+    notes += beside(made)
+    return notes if spec.against else notes + marked(table.columns, are_marked)
 
 
-def tested(spec: TableSpec, verdict: str) -> list[str]:
+def tested(table: FilledTable, pooled: Sequence[Effect]) -> list[str]:
     """Say what the choices of a table of effects come to, what each is taken against, and how that is decided."""
-    bases: dict[str, list[str]] = {}
+    spec, bases = table.spec, {}
     for row in spec.rows:
         bases.setdefault(spec.against[row.id], []).append(row.label)
     region = f"{100 * significance.REGION:g}"
     return [
-        verdict,
+        effects.sentence(table, pooled),
         *(f"Against {base}: {'; '.join(rows)}." for base, rows in bases.items()),
         "Over all columns: each seed's mean difference. p: of the 2^n ways to give n seeds their signs, the share with "
         "a mean as far from zero, exact and two-sided; Holm: corrected for all choices of the table. A choice differs "
@@ -60,14 +56,9 @@ def tested(spec: TableSpec, verdict: str) -> list[str]:
     ]
 
 
-def by_column(spec: TableSpec, cells: list[Cell | None]) -> list[dict[str, Cell | None]]:
-    """Return the cells by row, column by column."""
-    known = {(cell.column, cell.row): cell for cell in cells if cell}
-    return [{row.id: known.get((column.id, row.id)) for row in spec.rows} for column in spec.columns]
-
-
-def reading(spec: TableSpec, cells: list[Cell], usual: int | None, differences: bool) -> str:
+def reading(table: FilledTable) -> str:
     """Say what a number is: quantity, unit, which rounds, which spread, and how it compares with the paper's."""
+    spec, cells, usual = table.spec, table.made, table.usual
     accuracies = [cell for cell in cells if cell.unit == "fraction"]
     windows = {cell.window for cell in accuracies}
     when = ""
@@ -85,7 +76,7 @@ def reading(spec: TableSpec, cells: list[Cell], usual: int | None, differences: 
     if not printed:
         return f"{quantities(spec, cells)}{when}.{spread}"
     paper = " Paper: as printed."
-    if differences:
+    if table.differences:
         points = {cell.printed_unit for cell in cells} <= {"percent", "pp"}
         paper += " Diff.: ours minus the paper's" + (", in percentage points." if points else ".")
     elif spec.scale == "preview":
@@ -181,9 +172,9 @@ def marked(columns: list[dict[str, Cell | None]], are_there: bool) -> list[str]:
     return []
 
 
-def beside(cells: list[Cell | None]) -> list[str]:
+def beside(cells: list[Cell]) -> list[str]:
     """Say what another tool's estimates are, by which rule one is marked, and how many estimates carry warnings."""
-    there = [cell for cell in cells if cell and cell.beside]
+    there = [cell for cell in cells if cell.beside]
     if not there:
         return []
     by = "/".join(sorted({cell.beside["by"] for cell in there}))
@@ -204,9 +195,9 @@ def beside(cells: list[Cell | None]) -> list[str]:
     return said
 
 
-def estimated(cells: list[Cell | None]) -> list[str]:
+def estimated(cells: list[Cell]) -> list[str]:
     """Say how large the errors of estimates are, at most: how they are made, and which images they are made on."""
-    there = [cell for cell in cells if cell and cell.errors]
+    there = [cell for cell in cells if cell.errors]
     if not there:
         return []
     said = []
@@ -218,39 +209,37 @@ def estimated(cells: list[Cell | None]) -> list[str]:
     return [f"Errors of one seed's estimate, at most, as shares of it. {'; '.join(said)}."]
 
 
-def warned(cell: Cell | None) -> bool:
+def warned(cell: Cell) -> bool:
     """Return whether another tool's estimate is further from ours than their errors allow."""
-    return bool(cell and cell.beside and not cell.beside["within"])
+    return bool(cell.beside and not cell.beside["within"])
 
 
-def warnings(spec: TableSpec, cells: Mapping[tuple[str, str], Cell | None]) -> list[str]:
+def warnings(table: FilledTable) -> list[str]:
     """Name each cell, by column and row, whose two estimates are further apart than their errors allow."""
     said = []
-    for column in spec.columns:
-        for row in spec.rows:
-            cell = cells[column.id, row.id]
-            if not warned(cell):
+    for column in table.spec.columns:
+        for row in table.spec.rows:
+            cell = table.by_column[column.id][row.id]
+            if not cell or not warned(cell):
                 continue
             other, factor = cell.beside, UNITS[cell.printed_unit].factor
             # Not in the paper's decimals: those of a small number need not show in what two estimates differ.
             ours, theirs, error = (f"{factor * x:.4g}" for x in (cell.value, other["value"], other["error"]))
             said.append(
-                f"{row.label}, {', '.join(column.headers)}: {ours} here, {theirs} by {other['by']}: further "
-                f"apart than their errors allow ({error})."
+                f"{row.label}, {', '.join(column.headers)}: {ours} here, {theirs} by {other['by']}: further apart than "
+                f"their errors allow ({error})."
             )
     return said
 
 
-def compared(columns: list[dict[str, Cell | None]]) -> list[str]:
+def compared(table: FilledTable) -> list[str]:
     """Sum up how the cells agree with the paper's and whether the order of the rows does."""
-    cells = [cell for column in columns for cell in column.values()]
-    found = [compare.agreement(cell) for cell in cells]
+    found = [compare.agreement(cell) for cell in table.made]
     said = []
     total = found.count("agrees") + found.count("differs")
     if total:
         said.append(f"{found.count('agrees')} of {total} cells agree with the paper's within the tolerance")
-    at_paper = any(cell and cell.scale == "paper" for cell in cells)
-    answers = claims.answers(columns) if at_paper else []
+    answers = claims.answers(table.columns) if table.spec.scale == "paper" else []
     if tested := [answer.outcome for answer in answers if answer.outcome != "untested"]:
         held = sum(one.startswith("held") for one in tested)
         clear = tested.count("held clearly")
@@ -259,11 +248,12 @@ def compared(columns: list[dict[str, Cell | None]]) -> list[str]:
     return [f"{'; '.join(said)} (flatfed verify)."] if said else []
 
 
-def absences(counts: Mapping[str, int], total: int) -> list[str]:
+def absences(table: FilledTable) -> list[str]:
     """Count the cells without a number, by reason."""
     words = {"missing": "missing", "diverged": "diverged (a run ended in non-finite numbers)"}
-    said = [f"{counts[status]} {text}" for status, text in words.items() if counts.get(status)]
-    return [f"Of {total} cells: {', '.join(said)}."] if said else []
+    counts = table.statuses
+    said = [f"{counts[status]} {text}" for status, text in words.items() if counts[status]]
+    return [f"Of {counts.total()} cells: {', '.join(said)}."] if said else []
 
 
 def unsummed(cells: list[Cell]) -> list[str]:

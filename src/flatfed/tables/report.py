@@ -41,7 +41,7 @@ def make(spec: ReportSpec, out: str | Path) -> None:
     found = [run.about for run in made if run.about]
     counted = [about.counted for about in found]
     # Of nobody's papers are tables alone that no printed numbers stand beside.
-    papers = bool(spec.figures) or not tables or any(table.printed for table in tables)
+    papers = bool(spec.figures) or not tables or any(table.spec.printed for table in tables)
     groups = runs.groups(made)
     group_of = {run.folder: group.id for group in groups for run in group.runs}
     days, machines = runs.days_and_machines(made)
@@ -57,7 +57,7 @@ def make(spec: ReportSpec, out: str | Path) -> None:
         ways = {Path(path).suffix: way(path) for path in paths}
         return [(name, ways[suffix]) for suffix, name in FILES.items() if suffix in ways]
 
-    counts = sum((Counter(table.counts) for table in tables), Counter())
+    counts = sum((table.statuses for table in tables), Counter())
     body = page_templates.filled(
         "report.html",
         scale=spec.scale,
@@ -65,7 +65,7 @@ def make(spec: ReportSpec, out: str | Path) -> None:
         left_out=spec.left_out,
         tables=[(table, html.fragment(table, links, files(spec.files[table.id]))) for table in tables],
         cells=[(status.replace("_", " "), counts[status]) for status in STATUSES if counts[status]],
-        cell_count=counts["cells"],
+        cell_count=counts.total(),
         warned=[table for table in tables if table.warnings],
         figures=[
             {

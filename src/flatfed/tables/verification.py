@@ -10,8 +10,7 @@ from typing import Any
 from flatfed.papers.units import as_printed, signed, written
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import TableSpec
-from flatfed.tables import compare
-from flatfed.tables.blocks import cell_of
+from flatfed.tables import compare, filled_table
 from flatfed.tables.claims import Answer, answers
 
 
@@ -84,12 +83,12 @@ def table(spec: TableSpec, printed: set[tuple[str, str]], point: float = compare
 
     :raises DataError: a cell is damaged or of another scale.
     """
-    cells = {column.id: {row.id: cell_of(spec, column.id, row.id) for row in spec.rows} for column in spec.columns}
+    cells = filled_table.read(spec)
     columns = tuple(
         _column(name, of_column, {row for row in of_column if (name, row) in printed}, point)
-        for name, of_column in cells.items()
+        for name, of_column in cells.by_column.items()
     )
-    return TableResult(spec.table, spec.scale, len(printed), columns, tuple(answers(list(cells.values()))))
+    return TableResult(spec.table, spec.scale, len(printed), columns, tuple(answers(cells.columns)))
 
 
 def _column(name: str, cells: dict[str, Cell | None], printed: set[str], point: float) -> ColumnResult:

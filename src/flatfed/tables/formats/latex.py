@@ -39,14 +39,14 @@ def render(table: Table) -> str:
     lines = [f"% {table.title}", f"% {table.subtitle}", r"% Needs \usepackage{booktabs}."]
     group = WITHIN.join("r" * per)
     lines += [rf"\begin{{tabular}}{{@{{}}l{BETWEEN}{BETWEEN.join([group] * (width // per))}@{{}}}}", r"\toprule"]
-    if table.scale == "preview":
+    if table.spec.scale == "preview":
         said = textwrap.wrap(f"{table.title}. {table.subtitle}", _characters(table))
         lines += [rf"\multicolumn{{{width + 1}}}{{@{{}}l@{{}}}}{{\itshape {escape(text)}}} \\" for text in said]
         lines.append(r"\midrule")
     for number, block in enumerate(table.blocks):
         lines += [r"\midrule"] * bool(number) + _block(block, table, per, width)
     lines += [r"\bottomrule", r"\addlinespace"]
-    for note in (*(f"Warning: {text}" for text in table.warnings), *table.notes, *table.marked):
+    for note in (*(f"Warning: {text}" for text in table.warnings), *table.notes):
         for text in textwrap.wrap(note, _characters(table)):
             lines.append(rf"\multicolumn{{{width + 1}}}{{@{{}}l@{{}}}}{{{escape(text)}}} \\")
     return "\n".join([*lines, r"\end{tabular}"]) + "\n"
@@ -70,7 +70,7 @@ def _characters(table: Table) -> int:
     """Return about how many characters of a note fit the table's width: notes never widen it."""
     widest = 0
     for block in table.blocks:
-        label = max(len(table.row_header), *(len(name) for name, _ in block.rows))
+        label = max(len(table.spec.row_header), *(len(name) for name, _ in block.rows))
         for place, under in enumerate(block.under):
             texts = [_texts(entries[place], table) for _, entries in block.rows]
             head = _beside(under, block.beside[place], table)
@@ -93,7 +93,7 @@ def _block(block: Block, table: Table, per: int, width: int) -> list[str]:
     fill = [""] * (width - per * len(block.under))
     under = [_beside(words, name, table) for words, name in zip(block.under, block.beside, strict=True)]
     lines.append(
-        " & ".join([escape(word) for words in ((table.row_header,), *under) for word in words] + fill) + r" \\"
+        " & ".join([escape(word) for words in ((table.spec.row_header,), *under) for word in words] + fill) + r" \\"
     )
     lines.append(r"\midrule")
     for label, entries in block.rows:

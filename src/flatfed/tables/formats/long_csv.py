@@ -36,20 +36,24 @@ def render(table: Table) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    own = [field for field in FIELDS if table.printed or field not in PAPER]
+    own = [field for field in FIELDS if table.spec.printed or field not in PAPER]
     head = ["table", "scale", "row", "label", "column", "headers", "part"]
-    more = [*(f"beside_{name}" for name in BESIDE), *["agreement"] * table.printed, *(EFFECT if table.effects else ())]
+    more = [
+        *(f"beside_{name}" for name in BESIDE),
+        *["agreement"] * table.spec.printed,
+        *(EFFECT if table.effects else ()),
+    ]
     writer.writerow([*head, *own, *more])
     for column, row, cell in table.cells:
-        name = [table.id, table.scale, row.id, row.label, column.id, " / ".join(column.headers), column.part or ""]
+        name = [table.id, table.spec.scale, row.id, row.label, column.id, " / ".join(column.headers), column.part or ""]
         absent = {"status": "missing"}
         fields = [_field(getattr(cell, field) if cell else absent.get(field)) for field in own]
         fields += [_field(cell.beside[field] if cell and cell.beside else None) for field in BESIDE]
         writer.writerow(
-            [*name, *fields, *[agreement(cell)] * table.printed, *[""] * (len(EFFECT) * bool(table.effects))]
+            [*name, *fields, *[agreement(cell)] * table.spec.printed, *[""] * (len(EFFECT) * bool(table.effects))]
         )
     for effect in table.effects:
-        name = [table.id, table.scale, effect.row, effect.label, "*", "all columns", ""]
+        name = [table.id, table.spec.scale, effect.row, effect.label, "*", "all columns", ""]
         known = {
             "relative": "difference",
             "base": effect.against,

@@ -24,7 +24,7 @@ def render(table: Table) -> str:
         parts.append(_grid(table, block))
     if table.warnings:
         parts.append("\n".join(["> [!WARNING]", *(f"> - {escape(text)}" for text in table.warnings)]))
-    parts.append("\n".join(f"- {escape(note)}" for note in (*table.notes, *table.marked)))
+    parts.append("\n".join(f"- {escape(note)}" for note in table.notes))
     return "\n\n".join(parts) + "\n"
 
 
@@ -36,7 +36,7 @@ def escape(text: str) -> str:
 def _grid(table: Table, block: Block) -> str:
     """Return the block as an aligned table."""
     names = [[header.text for header in level for _ in range(header.span)] for level in block.headers]
-    head = [escape(table.row_header)]
+    head = [escape(table.spec.row_header)]
     for number, (under, beside) in enumerate(zip(block.under, block.beside, strict=True)):
         title = ", ".join(level[number] for level in names if level[number])
         words = [*([beside] if beside else []), *under[1:]]
