@@ -146,6 +146,8 @@ MISTAKES = {
     "data set's protocol": ("tables/fedsmoo2023_T4.yaml", "label: CIFAR-100, protocol: fedsmoo-cifar100", "label: CIFAR-100", ["rows[1]", "'protocol' is missing"]),
     "search's protocol": ("tables/fedsmoo2023_T5.yaml", "protocol: fedsmoo-cifar10, ", "", ["columns[0]", "'protocol' is missing"]),
     "search's key": ("tables/fedsmoo2023_T5.yaml", ", key: rho", "", ["rows[2]", "'key' is missing"]),
+    "search's metric, unknown": ("tables/fedsmoo2023_T5.yaml", "metric: hp_sam_learning_rate, ", "metric: stored_memory, ", ["rows[2]", "unknown metric 'stored_memory'", "hp_sam_learning_rate"]),
+    "fact of an algorithm": ("tables/fedsmoo2023_T4.yaml", "fact: classes", "fact: hp_sam_learning_rate", ["columns[2]", "unknown fact 'hp_sam_learning_rate'"]),
     "search's metric": ("tables/fedsmoo2023_T5.yaml", "metric: hp_sam_learning_rate, ", "", ["rows[2]", "'metric' is missing"]),
     "search's reference": ("tables/fedsmoo2023_T5.yaml", ", reference: {variant: sgd_type}", "", ["columns[0]", "'reference' is missing"]),
     "search's variant": ("tables/fedsmoo2023_T5.yaml", "reference: {variant: sgd_type}", "reference: {}", ["columns[0]", "'variant' is missing"]),

@@ -20,7 +20,7 @@ from flatfed.files import digest_file, digest_json
 from flatfed.runs import identity, provenance
 from flatfed.runs import record as records
 from flatfed.runs.record import FILES, METRICS, MODEL, RECORD, RunRecord
-from flatfed.tables.readings import hold_rounds, read_metrics
+from flatfed.tables.readings import history_of
 
 #: What Snakemake says of files of which it has no record.
 NOT_RECORDED = "because the metadata was not present"
@@ -170,7 +170,7 @@ def checked(experiment: Experiment, folder: Path) -> Arrival:
         raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
     if different := identity.in_words(theirs, run.description):
         raise DataError(f"{folder / RECORD}: not the run that the configuration describes: {'; '.join(different)}")
-    hold_rounds(folder, record, read_metrics(folder / METRICS, ("round",)))
+    history_of(folder, record, ("round",))
     if not record.ended:
         raise DataError(f"{folder}: unfinished: {record.rounds_done} of {run.description['rounds']} rounds are done")
     return Arrival(folder, record, run, warning)

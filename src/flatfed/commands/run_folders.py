@@ -18,7 +18,7 @@ from flatfed.runs import record as records
 from flatfed.runs.places import DEFAULT, PublishedPlaces, RunIds, without_label
 from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RECORD_SO_FAR, RunRecord
 from flatfed.tables.own_setting import Trained
-from flatfed.tables.readings import hold_rounds, read_metrics
+from flatfed.tables.readings import history_of
 
 
 @dataclass(frozen=True)
@@ -153,22 +153,14 @@ def as_far_as_trained(runs: FoundRuns, described: Experiment) -> list[Trained]:
 def _trained(described: Experiment, record: RunRecord, folder: Path) -> Trained:
     name = METRICS if is_finished(folder) else LINES_SO_FAR
     try:
-        history = _history(record, folder, name)
+        history = history_of(folder, record, ("round", TEST), name, every=True)
     except DataError:
         if name == METRICS:
             raise
         time.sleep(1)  # it is being trained: its lines were replaced, and its record not yet
         record = records.read(folder / RECORD_SO_FAR)
-        history = _history(record, folder, name)
+        history = history_of(folder, record, ("round", TEST), name, every=True)
     run = Trained(record, history, str(folder))
     protocol = described.catalog.protocols.get(run.ids.protocol)
     accuracy = described.accuracy("paper", protocol.id) if protocol else run.accuracy
     return replace(run, accuracy=accuracy) if accuracy in history else run
-
-
-def _history(record: RunRecord, folder: Path, name: str) -> dict[str, list[float]]:
-    """Return all columns of the file ``name`` in ``folder``, held against the ``record``."""
-    record.check_files(folder, name)
-    history = read_metrics(folder / name, ("round", TEST), every=True)
-    hold_rounds(folder, record, history, name)
-    return history

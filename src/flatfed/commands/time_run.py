@@ -24,7 +24,7 @@ from flatfed.runs import provenance
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.timing import Timing
-from flatfed.tables.readings import read_metrics
+from flatfed.tables.readings import history_of
 
 #: Rounds measured and rounds before them, by default.
 ROUNDS, WARM_UP = 5, 1
@@ -115,7 +115,7 @@ def write(
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
         engine.train(short, dataset, partition, folder, **place, weights=weights)
         record = records.read_finished(folder)
-        lines = read_metrics(Path(folder, records.METRICS), ("seconds", "clients"))
+        lines = history_of(Path(folder), record, ("round", "seconds", "clients"))
     if record.diverged_at is not None:
         raise FlatFedError(f"the run diverged in round {record.diverged_at}; seconds of a broken run say nothing")
     clock = [0.0, *lines["seconds"]]

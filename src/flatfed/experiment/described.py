@@ -9,14 +9,14 @@ from flatfed.experiment import compatibility
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Column
 from flatfed.papers.metrics import METRICS
+from flatfed.papers.metrics.facts import FACTS
 
 
 def datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
     """Return the column of a table that describes datasets: one fact of each row's."""
     fact = group.get("fact")
-    if fact not in METRICS or METRICS[fact].source != "given":
-        given = [name for name, metric in METRICS.items() if metric.source == "given"]
-        raise ConfigError(unknown("fact", fact, given, f"{where}: fact"))
+    if fact not in FACTS["count"]:
+        raise ConfigError(unknown("fact", fact, FACTS["count"], f"{where}: fact"))
     if "split" in group and group["split"] not in catalog.splits:
         raise ConfigError(unknown("split", group["split"], catalog.splits, f"{where}: split"))
     headers = tuple(group[key] for key in ("header", "label") if key in group) or (METRICS[fact].words,)

@@ -10,6 +10,7 @@ from flatfed.experiment import compatibility, described, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Column, Row, Table
 from flatfed.papers.metrics import METRICS, RELATIVES, SETS, unit_of
+from flatfed.papers.metrics.facts import FACTS
 from flatfed.papers.reference import KEYS, Reference
 from flatfed.papers.units import UNITS, units_of
 
@@ -86,8 +87,8 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
         return Row(id_, label, id_, entry.get("reference", {}), entry)
     if kind == "datasets":
         compatibility.protocol_of(entry["protocol"], catalog, where)
-    elif entry["metric"] not in METRICS:
-        raise ConfigError(unknown("metric", entry["metric"], METRICS, where))
+    elif entry["metric"] not in FACTS["number"]:
+        raise ConfigError(unknown("metric", entry["metric"], FACTS["number"], where))
     return Row(id_, entry.get("label", id_), None, entry.get("reference", {}), entry)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from flatfed.runs.record import METRICS, PROBE_FORMAT, RunRecord
 from flatfed.runs.wanted import Wanted
 from flatfed.specs.figure import CurvesPanel, FigureSpec
 from flatfed.tables.read_outs import hanning
-from flatfed.tables.readings import hold_rounds, read_metrics
+from flatfed.tables.readings import history_of
 
 #: Lines of so many values or more are cut to what they do after their first eighth.
 LONG = 40
@@ -46,15 +47,15 @@ class Foot:
     """What the foot of a figure of curves says: what a line is of, and what is not there or not seen.
 
     ``seeds``: how many there are of each line; ``absent``: how many runs are not; ``early``: whether lines of a panel
-    end in different rounds; ``cut``: whether something lies outside a frame; ``probed``: the folders of the runs whose
-    probes are shown.
+    end in different rounds; ``cut``: whether something lies outside a frame; ``probed``: folder -> record of the runs
+    whose probes are shown.
     """
 
     seeds: list[int] = field(default_factory=list)
     absent: int = 0
     early: bool = False
     cut: bool = False
-    probed: list[str] = field(default_factory=list)
+    probed: dict[str, RunRecord] = field(default_factory=dict)
 
     def text(self, window: int, drawn: dict[Any, dict[str, Any]]) -> str:
         """Return the sentences, of lines smoothed over ``window`` rounds and ``drawn`` as ``palette.strokes`` says."""
@@ -63,7 +64,7 @@ class Foot:
         said += "; band: ± one sample standard deviation over seeds." if max(self.seeds, default=0) > 1 else "."
         said += " A line that ends early: a run diverged or is unfinished." if self.early else ""
         said += f" {self.absent} runs are missing." if self.absent else ""
-        return said + widths(drawn) + (CUT if self.cut else "") + _cost(self.probed)
+        return said + widths(drawn) + (CUT if self.cut else "") + _cost(self.probed.values())
 
 
 def draw(spec: FigureSpec) -> Figure:
@@ -100,8 +101,11 @@ def _panel(
     metric = panel.metric or spec.metric
     shown = quantity(spec, metric)
     entries, lasts = {}, set()
+    folders = [folder for series in panel.series for folder in series.runs]
+    there = {folder: record for folder in folders if (record := Wanted(folder).record())}
     for series, look in zip(panel.series, looks, strict=True):
-        runs = [run for folder in series.runs if (run := _read(folder, metric))]
+        runs = [_read(folder, there[folder], metric) for folder in series.runs if folder in there]
+        runs = [run for run in runs if run]
         foot.absent += len(series.runs) - len(runs)
         foot.seeds.append(len(runs))
         lasts |= {max(run) for run in runs}
@@ -110,8 +114,8 @@ def _panel(
         _line(axis, look, runs, spec.smooth)
         entries[series.label] = sample(look)
     if metric in PROBES:
-        _refuse_other_images(spec, panel)
-        foot.probed += [folder for series in panel.series for folder in series.runs]
+        _refuse_other_images(f"figure {spec.figure}: {panel.title}", there)
+        foot.probed |= there
     foot.early |= len(lasts) > 1
     foot.cut |= _cut(axis)
     axis.set_title(panel.title)
@@ -128,17 +132,14 @@ def _need_own_legends(shown: list[CurvesPanel]) -> bool:
     return any(len(set(names)) < len(names) for names in bases) and any(each != labels[0] for each in labels)
 
 
-def _read(folder: str, metric: str) -> dict[int, float] | None:
-    """Return round -> finite value of a run, None where it is not there."""
-    record, path = Wanted(folder).record(), Path(folder) / METRICS
-    if record is None or not (path.is_file() or metric in PROBES):
-        return None
+def _read(folder: str, record: RunRecord, metric: str) -> dict[int, float]:
+    """Return round -> finite value of a run, none where its lines are not there."""
     if metric in PROBES:
         pairs = _probes(folder, record, metric)
+    elif not Path(folder, METRICS).is_file():
+        return {}
     else:
-        record.check_files(folder, METRICS)
-        history = read_metrics(path, ("round", metric))
-        hold_rounds(Path(folder), record, history)
+        history = history_of(Path(folder), record, ("round", metric))
         pairs = list(zip(history["round"], history[metric], strict=True))
     return {number: value for number, value in pairs if math.isfinite(value)}
 
@@ -156,17 +157,16 @@ def _probes(folder: str, record: RunRecord, metric: str) -> list[tuple[int, floa
         raise DataError(f"{folder}/run.json: holds no probes with {metric} ({problem!r})") from None
 
 
-def _refuse_other_images(spec: FigureSpec, panel: CurvesPanel) -> None:
+def _refuse_other_images(where: str, there: dict[str, RunRecord]) -> None:
     """Refuse probes of one seed that are on different images, so that their lines do not compare; DataError."""
     firsts: dict[int, tuple[str, tuple[str, str]]] = {}
-    for folder in [folder for series in panel.series for folder in series.runs]:
-        record = Wanted(folder).record()
-        for probe in record.probes[:1] if record else ():
+    for folder, record in there.items():
+        for probe in record.probes[:1]:
             images = record.dataset_digest, probe["images_sha256"]
             first, theirs = firsts.setdefault(record.description["seed"], (folder, images))
             if images != theirs:
                 raise DataError(
-                    f"figure {spec.figure}: {panel.title}: the probes of {folder} are on other images (SHA-256 "
+                    f"{where}: the probes of {folder} are on other images (SHA-256 "
                     f"of their positions {images[1][:12]}) than those of {first} ({theirs[1][:12]}): they do not "
                     "compare. Runs of one deal have the same, at one place, too: `images_of` in config/splits.yaml"
                 )
@@ -208,9 +208,8 @@ def _cut(axis: Axes) -> bool:
     return bool(every.min() < low or every.max() > high)
 
 
-def _cost(folders: list[str]) -> str:
+def _cost(found: Collection[RunRecord]) -> str:
     """Say how long the probes of runs took beside the runs, as far as every record tells."""
-    found = [record for folder in dict.fromkeys(folders) if (record := Wanted(folder).record())]
     if not found or any(record.seconds is None for record in found):
         return ""
     probes = sum(probe.get("seconds", 0.0) for record in found for probe in record.probes or ())

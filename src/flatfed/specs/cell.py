@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -166,6 +166,25 @@ class Cell:
     timed: list[str] = field(default_factory=list)
     without_sums: int = 0
     images: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spec: CellSpec, *, value: float | None, **found: Any) -> Cell:
+        """Return the cell that ``spec`` asks for; ``found`` are the fields that say what came out."""
+        asked = {each.name: getattr(spec, each.name) for each in fields(cls) if hasattr(spec, each.name)}
+        printed = spec.paper or Printed(None)
+        paper_value, paper_spread = printed.stored(spec.unit)
+        comparable = spec.scale == "paper" and spec.compare == "values" and None not in (value, paper_value)
+        about = {
+            "value": value,
+            "printed_unit": spec.unit,
+            "paper_value": paper_value,
+            "paper_spread": paper_spread,
+            "paper_decimals": printed.decimals,
+            "paper_note": printed.note or "",
+            # Printed numbers have at most six figures; ten decimals drop the dust of binary fractions and nothing else.
+            "difference": round(value - paper_value, 10) if comparable else None,
+        }
+        return cls(**{**asked, **about, **found})
 
 
 def write(path: str | os.PathLike[str], cell: Cell) -> None:

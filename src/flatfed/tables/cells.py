@@ -11,7 +11,6 @@ from pathlib import Path
 
 from flatfed.errors import DataError
 from flatfed.papers.metrics import METRICS, RELATIVES, Metric, unit_of
-from flatfed.papers.units import UNITS, units_of
 from flatfed.runs import uncertainty
 from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import Cell, CellSpec
@@ -21,10 +20,10 @@ from flatfed.tables.readings import RunReading, best, read_sources
 def make(spec: CellSpec, out: str | Path) -> Cell:
     """Compute the cell that ``spec`` describes, write it to ``out`` whole, and return it.
 
-    :raises DataError: the unit is not one of the metric, or a file cannot be understood, was changed since it was
-        written, or is of another run. Whatever stands in ``out`` is then untouched.
+    :raises DataError: a file cannot be understood, was changed since it was written, or is of another run. Whatever
+        stands in ``out`` is then untouched.
     """
-    where = _check(spec)
+    where = f"cell {spec.table}/{spec.column}/{spec.row}"
     metric = METRICS[spec.metric]
     relative = spec.relative or metric.relative
     applicable = spec.sources.holds(metric.source)
@@ -43,17 +42,11 @@ def make(spec: CellSpec, out: str | Path) -> Cell:
     spread = statistics.stdev(numbers) if status == "ok" and len(numbers) > 1 else None
     if spread is not None and not math.isfinite(spread):
         raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
-    paper_value, paper_spread, difference = _paper(spec, value)
     complete = all(run.reading is not None for run in every)
     analysed = [run.reading.analysis for run in every] if metric.source == "analysis" and status == "ok" else []
-    cell = Cell(
-        table=spec.table,
-        column=spec.column,
-        row=spec.row,
-        scale=spec.scale,
-        metric=spec.metric,
+    cell = Cell.of(
+        spec,
         unit=unit_of(spec.metric, relative),
-        printed_unit=spec.unit,
         relative=relative,
         base=spec.base if relative else None,
         status=status,
@@ -63,20 +56,9 @@ def make(spec: CellSpec, out: str | Path) -> Cell:
         values=values,
         base_values=base_values,
         best=[_best(runs) for runs in ours],
-        accuracy=spec.accuracy,
         reached=f"{len(numbers)}/{len(values)}" if metric.needs_target and complete and values else None,
-        target=spec.target,
-        window=spec.window,
-        rounds=spec.rounds,
-        seeds=spec.seeds,
         runs=spec.sources.runs,
         base_runs=spec.base_sources.runs,
-        paper_value=paper_value,
-        paper_spread=paper_spread,
-        paper_decimals=spec.paper.decimals if spec.paper else None,
-        paper_note=(spec.paper.note if spec.paper else None) or "",
-        difference=difference,
-        compare=spec.compare,
         problems=list(dict.fromkeys(run.problem for run in every if run.problem)),
         beside=uncertainty.beside(analysed, spec.metric) if analysed and not relative else None,
         errors=uncertainty.errors(analysed, spec.metric) if analysed else None,
@@ -158,52 +140,3 @@ def _best(runs: list[RunReading]) -> float | None:
     """Return a seed's best accuracy, the mean over its runs, None where there is none."""
     numbers = [best(run.reading) if run.reading else None for run in runs]
     return None if None in numbers else statistics.fmean(numbers)
-
-
-def _paper(spec: CellSpec, value: float | None) -> tuple[float | None, float | None, float | None]:
-    """Return the paper's value and spread in the stored unit, and ours minus the paper's."""
-    stored = spec.paper.stored(spec.unit) if spec.paper else (None, None)
-    wanted = spec.scale == "paper" and spec.compare == "values"
-    comparable = wanted and value is not None and stored[0] is not None
-    # Printed numbers have at most six figures; ten decimals drop the dust of binary fractions and nothing else.
-    return *stored, round(value - stored[0], 10) if comparable else None
-
-
-def _check(spec: CellSpec) -> str:
-    """Refuse a specification whose parts do not fit each other; return its name for messages."""
-    where = f"cell {spec.table}/{spec.column}/{spec.row}"
-    metric = METRICS[spec.metric]
-    relative = spec.relative or metric.relative
-    stored = unit_of(spec.metric, relative)
-    if UNITS[spec.unit].stored != stored:
-        allowed = ", ".join(units_of(stored))
-        what = f"{spec.metric} as a {relative}" if relative else spec.metric
-        raise DataError(f"{where}: unit {spec.unit!r} is not one of {what}; allowed: {allowed}")
-    if metric.needs_target and spec.target is None:
-        raise DataError(f"{where}: {spec.metric} needs a target, a fraction between 0 and 1")
-    if spec.target is not None and not 0 < spec.target <= 1:
-        raise DataError(f"{where}: target {spec.target} is not a fraction between 0 and 1")
-    _check_sources(spec, metric, relative, where)
-    return where
-
-
-def _check_sources(spec: CellSpec, metric: Metric, relative: str | None, where: str) -> None:
-    """Refuse runs that do not come out even over the seeds, and a base row that does not pair with ours."""
-    if not spec.sources.holds(metric.source):
-        return
-    if relative and not spec.base_sources.holds(metric.source):
-        raise DataError(f"{where}: {spec.metric}, {relative} to a base row, needs base_sources of {metric.source}")
-    runs, seeds = len(spec.sources.runs), len(spec.seeds)
-    if runs and (not seeds or runs % seeds or (runs > seeds and not metric.several)):
-        raise DataError(f"{where}: {runs} runs for {seeds} seeds")
-    for name, sources in {"sources": spec.sources, **({"base_sources": spec.base_sources} if relative else {})}.items():
-        described = len(sources.descriptions["each"])
-        counts = {"runs": len(sources.runs), "descriptions": described, "partitions": len(sources.partitions)}
-        if metric.source == "timing" and not metric.needs_runs:
-            if not described:
-                raise DataError(f"{where}: {name}: no descriptions; the run that was timed is wanted")
-        elif len(set(counts.values())) > 1:
-            listed = ", ".join(f"{count} {what}" for what, count in counts.items())
-            raise DataError(f"{where}: {name}: {listed}; as many of each are wanted")
-    if relative and metric.needs_runs and len(spec.base_sources.runs) != runs:
-        raise DataError(f"{where}: {len(spec.base_sources.runs)} base runs for {runs} runs; they are paired")

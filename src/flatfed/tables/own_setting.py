@@ -176,39 +176,25 @@ def outcomes(cells: Iterable[tuple[CellSpec, tuple[str, ...]]], runs: list[Train
 def outcome_of(spec: CellSpec, titles: tuple[str, ...], runs: list[Trained]) -> Outcome:
     """Return what ``runs``, seeds of one precision, make of a cell of a table, column and row with these ``titles``."""
     metric = METRICS[spec.metric]
-    value, spread = spec.paper.stored(spec.unit)
     each = [_bounds(spec, metric, run) for run in runs]
     numbers = [bounds.number for bounds in each]
     known = None not in numbers
-    mean = statistics.fmean(numbers) if known else None
-    cell = Cell(
-        table=spec.table,
-        column=spec.column,
-        row=spec.row,
-        scale="paper",
-        metric=spec.metric,
+    cell = Cell.of(
+        spec,
         unit=UNITS[spec.unit].stored,
-        printed_unit=spec.unit,
-        relative=None,
         status="ok" if known else "not_reached" if all(bounds.never for bounds in each) else "missing",
-        value=mean,
+        value=statistics.fmean(numbers) if known else None,
         spread=statistics.stdev(numbers) if known and len(numbers) > 1 else None,
         n=len(runs),
         values=numbers,
-        target=spec.target,
         seeds=[run.ids.seed for run in runs],
         runs=[run.folder for run in runs],
-        paper_value=value,
-        paper_spread=spread,
-        paper_decimals=spec.paper.decimals,
-        paper_note=spec.paper.note or "",
-        difference=mean - value if known and value is not None else None,
-        compare="values",
     )
     units = spec.unit, spec.paper.decimals
+    printed = as_printed(cell.paper_value, cell.paper_spread, *units) or "–"
     return Outcome(
         *titles,
-        printed="not reached" if compare.not_reached(cell) else as_printed(value, spread, *units) or "–",
+        printed="not reached" if compare.not_reached(cell) else printed,
         ours=_in_words(cell, runs, each),
         difference="" if cell.difference is None else signed(cell.difference, *units),
         cell=cell,

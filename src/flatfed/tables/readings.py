@@ -55,17 +55,16 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources) -> list[RunRe
         return [RunReading(Reading(algorithm=algorithms.made(sources.update.name, sources.update.params)))]
     if metric.source == "given":
         return [RunReading(Reading(given=sources.given))]
-    descriptions = identity.unpack(sources.descriptions)
-    wanted = list(map(Wanted, sources.runs, descriptions, sources.partitions))
-    if metric.source == "analysis":
-        return [_hessian(Path(path), run) for path, run in zip(sources.analyses, wanted, strict=True)]
-    timing = RunReading(Reading())
+    descriptions, timing = identity.unpack(sources.descriptions), RunReading(Reading())
     if metric.source == "timing":
         timing = _timing(Path(sources.timing), descriptions[0])
         if not metric.needs_runs:
             return [timing]
         if timing.reading is None:
-            return [timing] * len(wanted)
+            return [timing] * len(sources.runs)
+    wanted = [Wanted(*each) for each in zip(sources.runs, descriptions, sources.partitions, strict=True)]
+    if metric.source == "analysis":
+        return [_hessian(Path(path), run) for path, run in zip(sources.analyses, wanted, strict=True)]
     result = []
     timed = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
     for run in wanted:
@@ -119,14 +118,13 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str =
         return RunReading(None, problem=f"{folder} has no {runs.RECORD}")
     if not (folder / runs.METRICS).is_file():
         return RunReading(None, problem=f"{folder} has no {runs.METRICS}")
-    common = {"without_sums": bool(record.check_files(folder, runs.METRICS)), "images": record.counted}
+    common = {"without_sums": not record.files, "images": record.counted}
     common["trained_on"] = (str(record.description.get("split")), record.dataset_digest, record.partition_digest)
-    done, diverged_at = record.rounds_done, record.diverged_at
+    done, diverged_at, read = record.rounds_done, record.diverged_at, ("round", accuracy, *columns)
     if diverged_at is not None and not done:  # before any line: nor has it the columns that its lines would have had
-        none = {name: [] for name in ("round", accuracy, *columns)}
-        return RunReading(Reading(history=none), True, f"{folder} diverged at once", **common)
-    history = read_metrics(folder / runs.METRICS, ("round", accuracy, *columns))
-    hold_rounds(folder, record, history)
+        record.check_files(folder, runs.METRICS)
+        return RunReading(Reading(history={name: [] for name in read}), True, f"{folder} diverged at once", **common)
+    history = history_of(folder, record, read)
     if diverged_at is not None:
         return RunReading(Reading(history=history), True, f"{folder} diverged in round {diverged_at}", **common)
     if done < rounds:
@@ -136,35 +134,35 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str =
     return RunReading(Reading(history=history), broken, problem, **common)
 
 
-def hold_rounds(
-    folder: Path, record: runs.RunRecord, history: dict[str, list[float]], name: str = runs.METRICS
-) -> None:
-    """Raise DataError where a run's lines, the file ``name``, do not end with the round that its ``record`` says."""
-    last, done = (history["round"] or [0])[-1], record.rounds_done
-    if last != done:
-        beside = runs.record_beside(name)
-        raise DataError(f"{folder / name}: ends with round {last}, but {beside} beside it says rounds_done {done}")
+def history_of(
+    folder: Path, record: runs.RunRecord, columns: tuple[str, ...], name: str = runs.METRICS, *, every: bool = False
+) -> dict[str, list[float]]:
+    """Return the named columns of a run's lines as lists of floats (rounds as ints); ``every``: all others, too.
 
-
-def read_metrics(path: Path, columns: tuple[str, ...], *, every: bool = False) -> dict[str, list[float]]:
-    """Return the named columns of a metrics.csv as lists of floats (rounds as ints); ``every``: all others, too.
-
-    :raises DataError: a column is absent or a field is not a number; the message names file, line and column.
+    :raises DataError: the file ``name`` in ``folder`` is not the one that ``record`` was written with or does not end
+        with its round, a column is absent, or a field is not a number; the message names file, line and column.
     """
+    record.check_files(folder, name)
+    path = folder / name
     with open(path, newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         there = reader.fieldnames or ()
-        for name in columns:
-            if name not in there:
-                raise DataError(absent("column", name, there, str(path)))
-        history: dict[str, list[float]] = {name: [] for name in (there if every else columns)}
+        for column in columns:
+            if column not in there:
+                raise DataError(absent("column", column, there, str(path)))
+        history: dict[str, list[float]] = {column: [] for column in (there if every else columns)}
         for row in reader:
-            for name, numbers in history.items():
+            for column, numbers in history.items():
                 try:
-                    numbers.append(int(row[name]) if name == "round" else float(row[name]))
+                    numbers.append(int(row[column]) if column == "round" else float(row[column]))
                 except (TypeError, ValueError):
-                    place = f"{path}: line {reader.line_num}: {name}"
-                    raise DataError(f"{place}: {row[name]!r} is not a number") from None
+                    place = f"{path}: line {reader.line_num}: {column}"
+                    raise DataError(f"{place}: {row[column]!r} is not a number") from None
+    last, done = (history["round"] or [0])[-1], record.rounds_done
+    if last != done:
+        raise DataError(
+            f"{path}: ends with round {last}, but {runs.record_beside(name)} beside it says rounds_done {done}"
+        )
     return history
 
 

@@ -13,7 +13,7 @@ from flatfed.runs import choice as choices
 from flatfed.runs import record as records
 from flatfed.runs.choice import Choice, Point
 from flatfed.runs.record import RunRecord
-from flatfed.tables.readings import hold_rounds, read_metrics
+from flatfed.tables.readings import history_of
 
 
 def make(asked: Choice, out: str | os.PathLike[str]) -> None:
@@ -58,8 +58,5 @@ def _scored(point: Point, asked: Choice) -> tuple[Point, RunRecord]:
         raise DataError(f"{folder} has done {about.rounds_done} of {about.description['rounds']} rounds")
     accuracy = None
     if about.diverged_at is None:
-        about.check_files(folder, records.METRICS)
-        history = read_metrics(folder / records.METRICS, ("round", asked.accuracy))
-        hold_rounds(folder, about, history)
-        accuracy = fmean(history[asked.accuracy][-asked.window :])
+        accuracy = fmean(history_of(folder, about, ("round", asked.accuracy))[asked.accuracy][-asked.window :])
     return replace(point, accuracy=accuracy, diverged_at=about.diverged_at, code_digest=about.code_digest), about
