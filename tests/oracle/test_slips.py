@@ -90,7 +90,7 @@ def figure() -> None:
 
 
 def report() -> None:
-    runs.read([Wanted(str(RUN))])
+    runs.read("preview", [Wanted(str(RUN))])
 
 
 def choose() -> None:
