@@ -6,6 +6,7 @@ import shutil
 from dataclasses import fields, replace
 from pathlib import Path
 
+import numpy as np
 import yaml
 
 from flatfed import files, forms
@@ -41,6 +42,13 @@ def run(folder, columns, *, description=None, **record):
     files = tuple(folder / name for name in (records.METRICS, records.MODEL) if (folder / name).exists())
     records.write(folder / records.RECORD, RunRecord(**{"description": described, **about, **record}), files)
     return str(folder)
+
+
+def partition(path, counts):
+    """Write a partition of clients that hold so many images of each class, ``counts`` (clients, classes)."""
+    sizes = np.sum(counts, axis=1)
+    dealt = {"indices": np.arange(sizes.sum()), "offsets": np.concatenate([[0], np.cumsum(sizes)])}
+    np.savez(path, **dealt, test=np.arange(0), class_counts=counts, spec=np.array("{}"))
 
 
 def timing(path, description, seconds, training=None, **changes):

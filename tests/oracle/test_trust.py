@@ -159,10 +159,10 @@ def test_a_checkpoint_with_a_pickle_in_it_is_set_aside(trained, capsys):
 
 def test_surfaces_and_deals_that_figures_read(here):
     from flatfed.analysis.landscape import landscape_file
-    from flatfed.figures import heat_map
+    from flatfed.data import partition
 
     archive("found.npz")
-    for read in (landscape_file.read, heat_map.read_counts):
+    for read in (landscape_file.read, partition.load):
         with pytest.raises(DataError, match=r"found\.npz"):
             read("found.npz")
 

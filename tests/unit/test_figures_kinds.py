@@ -93,8 +93,8 @@ def test_bars_begin_at_zero_and_say_their_value(tmp_path):
 
 
 def test_a_histogram_sums_over_clients_and_says_the_deviation(tmp_path):
-    np.savez(tmp_path / "with.npz", class_counts=np.array([[3, 0, 1], [1, 2, 5]]))
-    np.savez(tmp_path / "without.npz", class_counts=np.array([[2, 2, 2], [2, 2, 2]]))
+    made.partition(tmp_path / "with.npz", [[3, 0, 1], [1, 2, 5]])
+    made.partition(tmp_path / "without.npz", [[2, 2, 2], [2, 2, 2]])
     partitions = [{"label": name, "partition": str(tmp_path / f"{name}.npz")} for name in ("with", "without")]
     panels = [{"title": "Dirichlet", "partitions": partitions}]
     spec = {"figure": "fedsmoo2023_F2", "kind": "histogram", "scale": "paper", "title": "T", "panels": panels}

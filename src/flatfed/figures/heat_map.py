@@ -6,7 +6,6 @@ As in FedSMOO, Figure 5, and FedLESAM, Figure 5 (appendices): clients across, cl
 from __future__ import annotations
 
 import statistics
-from pathlib import Path
 
 import numpy as np
 import seaborn
@@ -14,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, PowerNorm
 from matplotlib.figure import Figure
 
-from flatfed.errors import DataError
+from flatfed.data import partition as partitions
 from flatfed.figures.style import caption, subplots
 from flatfed.specs.figure import FigureSpec
 
@@ -33,9 +32,9 @@ def draw(spec: FigureSpec) -> Figure:
 
     All panels share one colour scale, so that their colours can be compared; a count of zero is left white.
 
-    :raises DataError: a partition file is absent, damaged, or lacks ``class_counts``.
+    :raises DataError: a partition file is absent or damaged.
     """
-    counts = [read_counts(panel.partition) for panel in spec.panels]
+    counts = [partitions.load(panel.partition).class_counts for panel in spec.panels]
     most = max(int(count.max()) for count in counts)
     narrow = max(len(count) for count in counts) <= FEW_CLIENTS
     across = 2 if len(counts) > 1 and (narrow or len(counts) > MANY_PANELS) else 1
@@ -52,20 +51,6 @@ def draw(spec: FigureSpec) -> Figure:
     size = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     caption(figure, spec, f"Each client holds {size} training images; white: none of that class.")
     return figure
-
-
-def read_counts(path: str | Path) -> np.ndarray:
-    """Return ``class_counts`` (clients, classes) of a partition file."""
-    try:
-        with np.load(path) as partition:
-            counts = partition["class_counts"]
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such partition") from None
-    except Exception as problem:
-        raise DataError(f"{path}: not a partition with class_counts ({problem})") from None
-    if counts.ndim != 2 or counts.size == 0:
-        raise DataError(f"{path}: class_counts has shape {counts.shape}, not (clients, classes)")
-    return counts
 
 
 def _height(classes: int) -> float:

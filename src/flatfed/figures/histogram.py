@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from flatfed.figures.heat_map import read_counts, ticks
+from flatfed.data import partition as partitions
+from flatfed.figures.heat_map import ticks
 from flatfed.figures.style import caption, gridded, legend
 from flatfed.specs.figure import FigureSpec
 
@@ -21,19 +22,19 @@ OUTLINES = (("#117733", "-"), ("#cc6677", (0, (4, 1.5))), ("#332288", (0, (1.2, 
 def draw(spec: FigureSpec) -> Figure:
     """Return the figure of a specification of kind "histogram" (:class:`flatfed.specs.figure.HistogramPanel`).
 
-    :raises DataError: a partition file is absent, damaged, or lacks ``class_counts``.
+    :raises DataError: a partition file is absent or damaged.
     """
     figure, axes = gridded(len(spec.panels), 1, 2.3)
     entries: dict[str, Any] = {}
     deviations = []
     for axis, panel in zip(axes, spec.panels, strict=True):
-        for (colour, dashes), partition in zip(OUTLINES, panel.partitions, strict=False):
-            totals = read_counts(partition.partition).sum(axis=0)
+        for (colour, dashes), deal in zip(OUTLINES, panel.partitions, strict=False):
+            totals = partitions.load(deal.partition).class_counts.sum(axis=0)
             edges = np.arange(len(totals) + 1) - 0.5
             outline = axis.stairs(totals, edges, color=colour, linestyle=dashes, linewidth=1.3)
-            entries[partition.label] = outline
+            entries[deal.label] = outline
             where = f"{panel.title}, " if len(axes) > 1 else ""
-            deviations.append(f"{where}{partition.label}: {totals.std():.2f}")
+            deviations.append(f"{where}{deal.label}: {totals.std():.2f}")
         axis.set_title(panel.title)
         axis.set_xlabel("Class")
         axis.set_ylabel("Training images")

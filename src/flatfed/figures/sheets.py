@@ -14,6 +14,7 @@ import numpy as np
 from flatfed.analysis.landscape.landscape_file import About, Landscape, read
 from flatfed.errors import DataError
 from flatfed.figures.style import quantity
+from flatfed.runs.places import RunIds, without_label
 from flatfed.specs.figure import FigureSpec, Surface
 
 #: What must be the same of surfaces that are compared -> how to say a value of it.
@@ -94,7 +95,8 @@ def _refuse_different(spec: FigureSpec, found: list[list[Sheet | None]]) -> None
     firsts: dict[str, tuple[str, Sheet]] = {}
     for panel, made in zip(spec.panels, found, strict=True):
         for sheet in filter(None, made):
-            protocol = sheet.about.models[sheet.model].name.split("/")[0].partition("~")[0]
+            model = sheet.about.models[sheet.model]
+            protocol = without_label(RunIds.named(model.scale, model.name).protocol)
             for group in (f"panel {panel.title}", protocol):
                 where, first = firsts.setdefault(group, (panel.title, sheet))
                 for key, words in SAME.items():

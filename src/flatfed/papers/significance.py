@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flatfed.runs.uncertainty import half_width
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -43,12 +45,10 @@ class Interval:
 
 def interval(differences: Sequence[float]) -> Interval:
     """Return the Student interval (95 %) of the mean of ``differences``, a seed each."""
-    mean = statistics.fmean(differences)
-    if len(differences) < 2:
+    mean, seeds = statistics.fmean(differences), len(differences)
+    if seeds < 2:
         return Interval(mean, -math.inf, math.inf)
-    from scipy.special import stdtrit
-
-    half = float(stdtrit(len(differences) - 1, 0.975)) * statistics.stdev(differences) / math.sqrt(len(differences))
+    half = half_width([(statistics.stdev(differences) / math.sqrt(seeds), seeds - 1)])
     return Interval(mean, mean - half, mean + half)
 
 
