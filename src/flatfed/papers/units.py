@@ -57,12 +57,10 @@ def written(value: float | None, spread: float | None, unit: str, decimals: int 
     """
     if value is None:
         return ""
-    factor, places = UNITS[unit].factor, _places(value, unit, decimals)
-    if places is None:
-        return " ± ".join(f"{number * factor:.4g}" for number in (value, spread) if number is not None)
+    places = _places(value, unit, decimals)
     if spread is None and unit in WHOLE and value == int(value):
         places = 0
-    return " ± ".join(f"{number * factor:.{places}f}" for number in (value, spread) if number is not None)
+    return _with_spread(value, spread, unit, ".4g" if places is None else f".{places}f")
 
 
 def many(count: int, thing: str) -> str:
@@ -74,8 +72,12 @@ def as_printed(value: float | None, spread: float | None, unit: str, decimals: i
     """Write a paper's number with the decimals that it is printed with; without them as :func:`written`."""
     if value is None or decimals is None:
         return written(value, spread, unit)
+    return _with_spread(value, spread, unit, f".{decimals}f")
+
+
+def _with_spread(value: float, spread: float | None, unit: str, form: str) -> str:
     factor = UNITS[unit].factor
-    return " ± ".join(f"{number * factor:.{decimals}f}" for number in (value, spread) if number is not None)
+    return " ± ".join(f"{number * factor:{form}}" for number in (value, spread) if number is not None)
 
 
 def each_seed(values: Sequence[float | None], seeds: Sequence[int], unit: str, decimals: int | None = None) -> str:

@@ -8,6 +8,9 @@ import io
 from flatfed.tables.blocks import Table
 from flatfed.tables.compare import agreement
 
+#: What a line is of.
+PLACE = ("table", "scale", "row", "label", "column", "headers", "part")
+
 #: Fields copied from the cell; lists are joined with ";", what is absent stays empty.
 FIELDS = (
     "metric", "unit", "printed_unit", "relative", "base", "status", "value", "spread", "n", "paper_value",
@@ -18,8 +21,8 @@ FIELDS = (
 #: Significant digits of a number: means of float64 have fifteen, the last of them of rounding.
 DIGITS = 12
 
-#: Those of them that are about the paper's numbers: none where none are printed.
-PAPER = ("paper_value", "paper_spread", "difference", "compare", "paper_note")
+#: Columns that are about the paper's numbers: none where none are printed.
+PAPER = ("paper_value", "paper_spread", "difference", "compare", "paper_note", "agreement")
 
 #: Fields of a choice over all columns: its 95 % interval, p, and p corrected by Holm.
 EFFECT = ("low", "high", "p", "p_holm", "verdict")
@@ -29,43 +32,33 @@ BESIDE = ("by", "value", "spread", "values", "difference", "error", "within")
 
 
 def render(table: Table) -> str:
-    """Return the table as CSV: table, scale, row, label, column, headers, part, ``FIELDS``, ``BESIDE``, agreement.
+    """Return the table as CSV: ``PLACE``, ``FIELDS``, ``BESIDE``, agreement.
 
     Where no paper's numbers are printed, what is about them is left out. A table of effects has, in lines of the column
     "*", every choice over all columns: value, values and ``EFFECT``.
     """
+    left_out = () if table.spec.printed else PAPER
+    columns = [*PLACE, *FIELDS, *(f"beside_{name}" for name in BESIDE), "agreement", *(EFFECT if table.effects else ())]
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    own = [field for field in FIELDS if table.spec.printed or field not in PAPER]
-    head = ["table", "scale", "row", "label", "column", "headers", "part"]
-    more = [
-        *(f"beside_{name}" for name in BESIDE),
-        *["agreement"] * table.spec.printed,
-        *(EFFECT if table.effects else ()),
-    ]
-    writer.writerow([*head, *own, *more])
+    writer = csv.DictWriter(
+        out, [name for name in columns if name not in left_out], extrasaction="ignore", lineterminator="\n"
+    )
+    writer.writeheader()
+    named = {"table": table.id, "scale": table.spec.scale}
     for column, row, cell in table.cells:
-        name = [table.id, table.spec.scale, row.id, row.label, column.id, " / ".join(column.headers), column.part or ""]
-        absent = {"status": "missing"}
-        fields = [_field(getattr(cell, field) if cell else absent.get(field)) for field in own]
-        fields += [_field(cell.beside[field] if cell and cell.beside else None) for field in BESIDE]
-        writer.writerow(
-            [*name, *fields, *[agreement(cell)] * table.spec.printed, *[""] * (len(EFFECT) * bool(table.effects))]
-        )
+        line = {**named, "row": row.id, "label": row.label, "column": column.id, "headers": " / ".join(column.headers)}
+        line |= {"part": column.part, "status": "missing", "agreement": agreement(cell)}
+        if cell:
+            line |= {name: getattr(cell, name) for name in FIELDS}
+            line |= {f"beside_{name}": cell.beside[name] for name in BESIDE if cell.beside}
+        writer.writerow({name: _field(value) for name, value in line.items()})
     for effect in table.effects:
-        name = [table.id, table.spec.scale, effect.row, effect.label, "*", "all columns", ""]
-        known = {
-            "relative": "difference",
-            "base": effect.against,
-            "printed_unit": effect.unit,
-            "status": "ok",
-            "value": effect.interval.mean,
-            "n": len(effect.values),
-            "values": list(effect.values),
-        }
-        found = (effect.interval.low, effect.interval.high, effect.p, effect.corrected, effect.verdict)
-        fields = [_field(known.get(field)) for field in own]
-        writer.writerow([*name, *fields, *[""] * (len(more) - len(EFFECT)), *map(_field, found)])
+        line = {**named, "row": effect.row, "label": effect.label, "column": "*", "headers": "all columns"}
+        line |= {"relative": "difference", "base": effect.against, "printed_unit": effect.unit, "status": "ok"}
+        line |= {"value": effect.interval.mean, "n": len(effect.values), "values": list(effect.values)}
+        line |= {"low": effect.interval.low, "high": effect.interval.high}
+        line |= {"p": effect.p, "p_holm": effect.corrected, "verdict": effect.verdict}
+        writer.writerow({name: _field(value) for name, value in line.items()})
     return out.getvalue()
 
 
