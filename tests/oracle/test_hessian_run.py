@@ -219,8 +219,8 @@ def test_tables_read_the_file(trained, tmp_path):
         if scaled:
             assert beside is None
             continue
-        assert beside["value"] == getattr(found.pyhessian, field)
-        assert beside["within"] == getattr(found.agreement, field).within
+        assert beside.value == getattr(found.pyhessian, field)
+        assert beside.within == getattr(found.agreement, field).within
     alone = make(trained, tmp_path / "alone.json")
     assert alone.theirs("hessian_trace") is None and uncertainty.beside([alone], "hessian_trace") is None
 

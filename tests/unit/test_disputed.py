@@ -25,7 +25,7 @@ OTHER = Place("cifar10", "resnet18_gn", "iid", "", 100.0, 0.1)
 
 def source(name, cells, rounds=500, read_out="final", last=None, differs=(), best_of=None):
     """A source with numbers by algorithm, all of one column."""
-    return Source(name, name.upper(), f"{name}'s paper", rounds, read_out, last, tuple(differs), best_of or {}, cells)
+    return Source(name, cells, name.upper(), f"{name}'s paper", rounds, read_out, last, differs, best_of or {})
 
 
 def column(**numbers):

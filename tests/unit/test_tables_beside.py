@@ -12,6 +12,7 @@ import pytest
 import made as fixtures
 from flatfed import forms
 from flatfed.errors import DataError
+from flatfed.runs.uncertainty import OtherEstimate
 from flatfed.specs.cell import Cell
 from flatfed.specs.pages import ReportSpec
 from flatfed.specs.table import TableSpec
@@ -61,29 +62,34 @@ def test_a_cell_has_the_means_of_both_and_the_error_of_their_difference(tmp_path
     paths = [make_hessian(tmp_path / "1", (10.0, 10.02), (100, 120)), make_hessian(tmp_path / "2", (12, 12), (90, 70))]
     trace = make_cell(tmp_path, "x.trace", "a", paths)
     assert (trace.value, trace.values) == (95.0, [100, 90])
-    assert trace.beside == {
-        "by": "PyHessian", "value": 95.0, "spread": pytest.approx(50 / math.sqrt(2)), "values": [120, 70],
-        "difference": 0.0, "error": pytest.approx(APART, abs=1e-3), "within": True,
-    }  # fmt: skip
+    assert trace.beside == OtherEstimate(
+        by="PyHessian",
+        value=95.0,
+        spread=pytest.approx(50 / math.sqrt(2)),
+        values=[120, 70],
+        difference=0.0,
+        error=pytest.approx(APART, abs=1e-3),
+        within=True,
+    )
     top = make_cell(tmp_path, "x.top", "a", paths).beside
-    assert (top["difference"], top["error"], top["within"]) == (pytest.approx(0.01), pytest.approx(0.03), True)
+    assert (top.difference, top.error, top.within) == (pytest.approx(0.01), pytest.approx(0.03), True)
     alone = make_cell(tmp_path, "x.trace", "a", paths[:1]).beside
-    assert (alone["spread"], alone["error"], alone["within"]) == (None, pytest.approx(APART, abs=1e-3), False)
+    assert (alone.spread, alone.error, alone.within) == (None, pytest.approx(APART, abs=1e-3), False)
 
 
 @pytest.mark.parametrize(("theirs", "within"), [(10.0299, True), (9.9701, True), (10.0302, False), (9.96, False)])
 def test_an_eigenvalue_is_within_the_sum_of_both_residuals(tmp_path, theirs, within):
     paths = [make_hessian(tmp_path / str(seed), (10.0, theirs), (100, 100)) for seed in (1, 2, 3)]
-    assert make_cell(tmp_path, "x.top", "a", paths).beside["within"] is within
+    assert make_cell(tmp_path, "x.top", "a", paths).beside.within is within
 
 
 def test_more_seeds_do_not_make_the_error_of_traces_smaller(tmp_path):
     """Analyses may have been made with the same random vectors, so that their errors need not cancel."""
     paths = [make_hessian(tmp_path / str(seed), (10, 10), (100, 115.3)) for seed in (1, 2, 3)]
-    assert all(make_cell(tmp_path, "x.trace", "a", paths[:n]).beside["within"] for n in (1, 2, 3))
+    assert all(make_cell(tmp_path, "x.trace", "a", paths[:n]).beside.within for n in (1, 2, 3))
     paths.append(make_hessian(tmp_path / "4", (10, 10), (100, 116.5)))
     found = make_cell(tmp_path, "x.trace", "a", paths).beside
-    assert found["error"] == pytest.approx(APART, abs=1e-3) and not found["within"]
+    assert found.error == pytest.approx(APART, abs=1e-3) and not found.within
 
 
 def test_the_table_has_both_and_warns_where_they_are_too_far_apart(tmp_path):

@@ -15,6 +15,7 @@ from flatfed.errors import DataError
 from flatfed.files import digest_file
 from flatfed.papers.metrics import METRICS, RELATIVES, unit_of
 from flatfed.papers.units import UNITS, as_printed, signed, written
+from flatfed.runs.uncertainty import Shares
 from flatfed.specs.cell import CellSpec
 from flatfed.tables import cells
 
@@ -234,7 +235,7 @@ def test_analyses_are_read_per_run_and_missing_where_they_are_not_made(make, tmp
     assert gone.status == "missing" and gone.values == [100.0, None] and gone.errors is None
     assert make("hessian_scaled_trace", "number", runs, analyses=paths).value == 10.0
     errors = make("hessian_top_eigenvalue", "number", runs, analyses=paths).errors
-    assert errors == {"estimate": pytest.approx(0.02 / 10), "images": pytest.approx(0.1)}
+    assert errors == Shares(estimate=pytest.approx(0.02 / 10), images=pytest.approx(0.1))
 
 
 def test_an_analysis_of_format_1_has_nothing_scaled(make, tmp_path):

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from flatfed.figures.final import Final
+from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import style
 from flatfed.figures.style import WHISKER, caption, gridded, legend, quantity
 from flatfed.specs.figure import FigureSpec
@@ -22,7 +22,7 @@ def draw(spec: FigureSpec) -> Figure:
 
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """
-    shown, final = quantity(spec, spec.metric), Final(spec.metric)
+    shown, final = quantity(spec, spec.metric), FinalNumbers(spec.metric)
     figure, (axis,) = gridded(1, 1, 2.3)
     entries: dict[str, Any] = {}
     for group, panel in enumerate(spec.panels):

@@ -107,7 +107,7 @@ def _explanation(bars: list[Bar]) -> str:
     old = sum(not hessian.has(metric) for hessian in finished for metric in TITLES)
     errors = [] if old else [uncertainty.errors(finished, metric) for metric in TITLES]
     if errors and None not in errors:
-        shares = " and ".join(f"{100 * error['images']:.2g} %" for error in errors)
+        shares = " and ".join(f"{100 * error.images:.2g} %" for error in errors)
         said += f" Standard error of the choice of images, of one seed, at most {shares} (left and right)."
     absent, diverged = sum(bar.asked_for for bar in bars) - len(there), len(there) - len(finished)
     warned = sum(bool(hessian.warnings) for hessian in finished)

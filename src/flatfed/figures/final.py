@@ -11,7 +11,7 @@ from flatfed.tables.readings import read_run
 
 
 @dataclass
-class Final:
+class FinalNumbers:
     """Reads the final ``metric`` of runs that have ``rounds`` rounds, and counts those that are not there."""
 
     metric: str

@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flatfed.figures.final import Final
+from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import strokes, style
 from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, quantity, sample, widths
 from flatfed.specs.figure import FigureSpec, Series
@@ -23,7 +23,7 @@ def draw(spec: FigureSpec) -> Figure:
 
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """
-    shown, final = quantity(spec, spec.metric), Final(spec.metric)
+    shown, final = quantity(spec, spec.metric), FinalNumbers(spec.metric)
     figure, axes = gridded(len(spec.panels), columns(len(spec.panels)), 2.35)
     lines = [line for panel in spec.panels for line in panel.series + panel.levels]
     looks = strokes((line.algorithm, style(line.algorithm)) for line in lines)
@@ -49,7 +49,9 @@ def draw(spec: FigureSpec) -> Figure:
     return figure
 
 
-def _line(axis: Axes, series: Series, values: list[float], look: dict[str, Any], final: Final, factor: float) -> None:
+def _line(
+    axis: Axes, series: Series, values: list[float], look: dict[str, Any], final: FinalNumbers, factor: float
+) -> None:
     """Draw a row's final numbers, as far as they are there, over the places of the parameter's ``values``."""
     points = [(values.index(point.x), final.summary(point.runs, point.rounds)) for point in series.points]
     places = [place for place, numbers in points if numbers]

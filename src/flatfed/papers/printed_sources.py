@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +15,6 @@ from flatfed.papers.reference import Reference, comparable
 from flatfed.strict_yaml import read as read_yaml
 
 WHERE = "config/sources.yaml"
-
-#: What a difference can concern: keys of an entry of ``differs``.
-CONCERNS = ("rows", "datasets", "clients")
 
 #: The metric whose cells are compared.
 METRIC = "test_accuracy"
@@ -39,9 +36,9 @@ class Difference:
     """What a source's set-up has otherwise than FedSMOO's: for some algorithms, data and clients, all where empty."""
 
     says: str
-    rows: tuple[str, ...] = ()
-    datasets: tuple[str, ...] = ()
-    clients: tuple[int, ...] = ()
+    rows: Sequence[str] = ()
+    datasets: Sequence[str] = ()
+    clients: Sequence[int] = ()
 
     def concerns(self, place: Place, rows: set[str]) -> bool:
         """Return whether it is of a cell of ``place`` and ``rows``."""
@@ -54,14 +51,14 @@ class Source:
     """Who printed ``cells``, percent by (place, algorithm), read after ``rounds`` rounds as ``read_out`` says."""
 
     id: str
+    cells: Mapping[tuple[Place, str], float]
     label: str
     where: str
     rounds: int
     read_out: str
-    last: int | None
-    differs: tuple[Difference, ...]
-    best_of: Mapping[str, tuple[str, ...]]
-    cells: Mapping[tuple[Place, str], float]
+    last: int | None = None
+    differs: Sequence[Difference] = ()
+    best_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def read(self) -> str:
@@ -69,7 +66,7 @@ class Source:
         how = {"final": "the last round", "best": "the best round on the test set"}
         return f"{self.rounds:,} rounds, {how.get(self.read_out, f'the mean of the last {self.last}')}"
 
-    def number(self, place: Place, row: str, best_of: Mapping[str, tuple[str, ...]]) -> float | None:
+    def number(self, place: Place, row: str, best_of: Mapping[str, Sequence[str]]) -> float | None:
         """Return the number of a cell, or None; for a row that others print as the best of several the best of all."""
         of = best_of.get(row, ()) if (place, row) not in self.cells else (row,)
         found = [self.cells.get((place, one)) for one in of or (row,)]
@@ -127,30 +124,26 @@ def _source(name: str, entry: dict[str, Any], references: Mapping[str, Reference
                     f"{where}.tables[{place}]: {table} prints {number:g} for {key[1]} on {in_words(key[0])}, another "
                     f"of its tables {cells[key]:g}; a source has one number a cell"
                 )
-    _check_names(entry, cells, {row for one in references.values() for row in one.algorithms}, where)
-    differs = tuple(
-        Difference(one["says"], *(tuple(one.get(key, ())) for key in CONCERNS)) for one in entry.get("differs", ())
-    )
-    best_of = {row: tuple(of) for row, of in entry.get("best_of", {}).items()}
-    about = {key: entry[key] for key in ("label", "where", "rounds", "read_out")}
-    return Source(name, **about, last=entry.get("last"), differs=differs, best_of=best_of, cells=cells)
+    about = {key: value for key, value in entry.items() if key != "tables"}
+    differs = [Difference(**one) for one in entry.get("differs", ())]
+    source = Source(name, cells, **{**about, "differs": differs})
+    _check_names(source, {row for one in references.values() for row in one.algorithms}, where)
+    return source
 
 
-def _check_names(
-    entry: dict[str, Any], cells: Mapping[tuple[Place, str], float], printed: set[str], where: str
-) -> None:
+def _check_names(source: Source, printed: set[str], where: str) -> None:
     """Refuse a difference that concerns what the source does not print, and the best of algorithms that nobody has."""
     there = {
-        "rows": {row for _, row in cells},
-        "datasets": {place.dataset for place, _ in cells},
-        "clients": {int(place.clients) for place, _ in cells if place.clients != ""},
+        "rows": {row for _, row in source.cells},
+        "datasets": {place.dataset for place, _ in source.cells},
+        "clients": {int(place.clients) for place, _ in source.cells if place.clients != ""},
     }
-    for number, one in enumerate(entry.get("differs", ())):
-        for key in CONCERNS:
-            for value in one.get(key, ()):
-                if value not in there[key]:
-                    raise ConfigError(unknown(key, value, there[key], f"{where}.differs[{number}]"))
-    for row, algorithms in entry.get("best_of", {}).items():
+    for number, one in enumerate(source.differs):
+        for key, known in there.items():
+            for value in getattr(one, key):
+                if value not in known:
+                    raise ConfigError(unknown(key, value, known, f"{where}.differs[{number}]"))
+    for row, algorithms in source.best_of.items():
         for one, known in [(row, there["rows"]), *((algorithm, printed) for algorithm in algorithms)]:
             if one not in known:
                 raise ConfigError(unknown("row", one, known, f"{where}.best_of"))

@@ -27,7 +27,7 @@ from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import read_as, write_json
 from flatfed.forms import Exactly, Some
-from flatfed.runs.uncertainty import Agreement, Difference, agreement
+from flatfed.runs.uncertainty import Agreement, Difference, Shares, agreement
 from flatfed.runs.wanted import AnalysedModel, Digests
 
 FORMAT = 2
@@ -208,7 +208,7 @@ class Hessian:
         """Return how far PyHessian's estimate of ``metric`` is from ours; there has to be one (:meth:`theirs`)."""
         return getattr(self.agreement, METRICS[metric].estimate)
 
-    def shares(self, metric: str) -> dict[str, float] | None:
+    def shares(self, metric: str) -> Shares | None:
         """Return the errors of our estimate of ``metric`` as shares of it.
 
         ``estimate``: the residual of an eigenvalue, the standard error of a trace from its random vectors; ``images``:
@@ -221,7 +221,7 @@ class Hessian:
         if of_images is None or not value:
             return None
         own = estimates.residuals[0] if name == "top_eigenvalue" else estimates.trace_standard_error
-        return {"estimate": own / value, "images": of_images / value}
+        return Shares(estimate=own / value, images=of_images / value)
 
     def cautions(self, metric: str) -> list[str]:
         """Return the sentences of ``warnings`` that are about ``metric``."""

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flatfed.runs.curvature import Estimates, Hessian, PyHessian
@@ -31,6 +31,31 @@ class Agreement:
 
     top_eigenvalue: Difference
     trace: Difference
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherEstimate:
+    """Another tool's estimate of a cell's number: ``by`` whom, of every seed the ``values``, their mean and deviation.
+
+    ``spread`` is None for one seed; ``difference`` is its mean minus ours, the ``error`` what both means together
+    allow, and ``within`` says whether it is in that.
+    """
+
+    by: str
+    value: float
+    spread: float | None
+    values: list[float]
+    difference: float
+    error: float
+    within: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """Errors of an estimate as shares of it: of its own making, and of the choice of images."""
+
+    estimate: float
+    images: float
 
 
 def agreement(ours: Estimates, theirs: PyHessian) -> Agreement:
@@ -72,13 +97,11 @@ def _within(difference: float, error: float, ours: float) -> bool:
     return abs(difference) <= error + 1e-6 * abs(ours)
 
 
-def beside(hessians: Sequence[Hessian], metric: str) -> dict[str, Any] | None:
+def beside(hessians: Sequence[Hessian], metric: str) -> OtherEstimate | None:
     """Return PyHessian's estimate of ``metric`` over the seeds of ``hessians``, None where one of them lacks it.
 
-    ``by`` whom, ``values``, their mean ``value`` and sample deviation ``spread`` (None for one); ``difference`` of its
-    mean and ours, the ``error`` that both means together allow, and whether it is ``within``. That error is the mean
-    over seeds of :func:`agreement`'s: a bound even where errors do not cancel, such as those of traces that were made
-    with the same random vectors.
+    Its error is the mean over seeds of :func:`agreement`'s: a bound even where errors do not cancel, such as those of
+    traces that were made with the same random vectors.
     """
     values = [hessian.theirs(metric) for hessian in hessians]
     if not values or None in values:
@@ -86,23 +109,23 @@ def beside(hessians: Sequence[Hessian], metric: str) -> dict[str, Any] | None:
     ours = statistics.fmean(hessian.value(metric) for hessian in hessians)
     error = statistics.fmean(hessian.difference(metric).error for hessian in hessians)
     difference = statistics.fmean(values) - ours
-    return {
-        "by": "PyHessian",
-        "value": statistics.fmean(values),
-        "spread": statistics.stdev(values) if len(values) > 1 else None,
-        "values": values,
-        "difference": difference,
-        "error": error,
-        "within": _within(difference, error, ours),
-    }
+    return OtherEstimate(
+        by="PyHessian",
+        value=statistics.fmean(values),
+        spread=statistics.stdev(values) if len(values) > 1 else None,
+        values=values,
+        difference=difference,
+        error=error,
+        within=_within(difference, error, ours),
+    )
 
 
-def errors(hessians: Sequence[Hessian], metric: str) -> dict[str, float] | None:
-    """Return the largest errors of one estimate of ``metric`` over the seeds of ``hessians``, as shares of it.
+def errors(hessians: Sequence[Hessian], metric: str) -> Shares | None:
+    """Return the largest errors of one estimate of ``metric`` over the seeds of ``hessians``, None where one has none.
 
-    ``estimate`` and ``images`` as :meth:`flatfed.runs.curvature.Hessian.shares` has them; None where one has none.
+    They are those of :meth:`flatfed.runs.curvature.Hessian.shares`.
     """
     shares = [hessian.shares(metric) for hessian in hessians]
     if not shares or None in shares:
         return None
-    return {kind: max(each[kind] for each in shares) for kind in ("estimate", "images")}
+    return Shares(estimate=max(each.estimate for each in shares), images=max(each.images for each in shares))

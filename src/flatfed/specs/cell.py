@@ -16,6 +16,7 @@ from flatfed.papers.metrics import METRICS, RELATIVES
 from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import Printed
 from flatfed.papers.units import UNITS
+from flatfed.runs.uncertainty import OtherEstimate, Shares
 
 #: The two scales; their results never share a folder or a table.
 SCALES = ("preview", "paper")
@@ -160,8 +161,8 @@ class Cell:
     difference: float | None
     compare: Compared
     problems: list[str] = field(default_factory=list)
-    beside: dict[str, Any] | None = None
-    errors: dict[str, float] | None = None
+    beside: OtherEstimate | None = None
+    errors: Shares | None = None
     warnings: list[str] = field(default_factory=list)
     timed: list[str] = field(default_factory=list)
     without_sums: int = 0

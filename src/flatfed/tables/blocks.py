@@ -172,7 +172,7 @@ def _under(table: FilledTable, column: ColumnSpec) -> tuple[str, ...]:
 
 def _others(table: FilledTable, column: str) -> str:
     """Return who else made estimates in a column, "" where nobody did."""
-    return "/".join(sorted({cell.beside["by"] for cell in table.by_column[column].values() if cell and cell.beside}))
+    return "/".join(sorted({cell.beside.by for cell in table.by_column[column].values() if cell and cell.beside}))
 
 
 def targets(column: ColumnSpec, cells: list[Cell | None]) -> tuple[str, str]:
@@ -195,7 +195,7 @@ def _entry(table: FilledTable, column: str, row: str, rank: str) -> Entry:
     if not paper and compare.not_reached(cell):
         paper = "–"
     other = cell.beside
-    beside = written(other["value"], other["spread"], unit, decimals) if other else ""
+    beside = written(other.value, other.spread, unit, decimals) if other else ""
     return Entry(
         ours=_ours(table, cell),
         paper=paper,

@@ -177,7 +177,7 @@ def beside(cells: list[Cell]) -> list[str]:
     there = [cell for cell in cells if cell.beside]
     if not there:
         return []
-    by = "/".join(sorted({cell.beside["by"] for cell in there}))
+    by = "/".join(sorted({cell.beside.by for cell in there}))
     seeds = ", mean ± sample standard deviation over the same seeds" if any(len(c.seeds) > 1 for c in there) else ""
     far = sum(warned(cell) for cell in there)
     said = [
@@ -203,7 +203,8 @@ def estimated(cells: list[Cell]) -> list[str]:
     said = []
     for metric in dict.fromkeys(cell.metric for cell in there):
         words = METRICS[metric].words
-        largest = [max(c.errors[name] for c in there if c.metric == metric) for name in ("estimate", "images")]
+        errors = [cell.errors for cell in there if cell.metric == metric]
+        largest = [max(each.estimate for each in errors), max(each.images for each in errors)]
         own = "standard error of the random vectors" if metric.endswith("trace") else "residual"
         said.append(f"{words}: {own} {100 * largest[0]:.2g} %, of the choice of images {100 * largest[1]:.2g} %")
     return [f"Errors of one seed's estimate, at most, as shares of it. {'; '.join(said)}."]
@@ -211,7 +212,7 @@ def estimated(cells: list[Cell]) -> list[str]:
 
 def warned(cell: Cell) -> bool:
     """Return whether another tool's estimate is further from ours than their errors allow."""
-    return bool(cell.beside and not cell.beside["within"])
+    return bool(cell.beside and not cell.beside.within)
 
 
 def warnings(table: FilledTable) -> list[str]:
@@ -224,9 +225,9 @@ def warnings(table: FilledTable) -> list[str]:
                 continue
             other, factor = cell.beside, UNITS[cell.printed_unit].factor
             # Not in the paper's decimals: those of a small number need not show in what two estimates differ.
-            ours, theirs, error = (f"{factor * x:.4g}" for x in (cell.value, other["value"], other["error"]))
+            ours, theirs, error = (f"{factor * x:.4g}" for x in (cell.value, other.value, other.error))
             said.append(
-                f"{row.label}, {', '.join(column.headers)}: {ours} here, {theirs} by {other['by']}: further apart than "
+                f"{row.label}, {', '.join(column.headers)}: {ours} here, {theirs} by {other.by}: further apart than "
                 f"their errors allow ({error})."
             )
     return said

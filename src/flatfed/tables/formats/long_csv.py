@@ -50,7 +50,7 @@ def render(table: Table) -> str:
         line |= {"part": column.part, "status": "missing", "agreement": agreement(cell)}
         if cell:
             line |= {name: getattr(cell, name) for name in FIELDS}
-            line |= {f"beside_{name}": cell.beside[name] for name in BESIDE if cell.beside}
+            line |= {f"beside_{name}": getattr(cell.beside, name, None) for name in BESIDE}
         writer.writerow({name: _field(value) for name, value in line.items()})
     for effect in table.effects:
         line = {**named, "row": effect.row, "label": effect.label, "column": "*", "headers": "all columns"}
