@@ -57,7 +57,8 @@ def write(
     otherwise = comparisons(outcomes)
     said = f"{verdict(outcomes)} {sentence_on_rounds(otherwise)}".strip()
     page = page_templates.page(
-        *("results", ".md"),
+        "results",
+        ".md",
         verdict=said,
         picture=picture,
         tables=[(title, [line(outcome) for outcome in rows], sentence_on_order(rows)) for title, rows in tables],
