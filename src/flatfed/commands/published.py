@@ -140,7 +140,7 @@ def is_table_complete(described: Experiment, runs: FoundRuns, name: str) -> bool
 
 def _is_figure_complete(described: Experiment, runs: FoundRuns, name: str) -> bool:
     """Return whether a figure reads runs, and all that it reads is published."""
-    if not runs.protocols.issuperset(scales.of_figure(described.figures[name])):
+    if not runs.protocols.issuperset(described.figures[name].protocols):
         return False
     wanted = described.figure(runs.scale, name)
     return bool(wanted.runs) and not _absent(wanted.inputs, wanted.runs.values())

@@ -32,7 +32,7 @@ def settings(experiment: Experiment, kind: str, scale: str, protocol: str) -> di
     """
     if kind == "line":
         return {k: v for k, v in settings(experiment, "surface", scale, protocol).items() if k != "range"}
-    values = experiment.catalog.protocols[protocol].scales[scale]
+    values = experiment.values(scale, protocol)
     return {**DEFAULTS[kind][scale], **values.get("analysis", {}).get(kind, {})}
 
 

@@ -32,7 +32,7 @@ def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: 
             runs[whose] = _runs(experiment, scale, table, column, entry) if metric.source != "declared" else []
             known[whose] = _sources(experiment, scale, column, entry, metric, runs[whose])
         if metric.needs_runs or metric.source == "analysis":
-            values = experiment.catalog.protocols[column.protocol].scales[scale]
+            values = experiment.values(scale, column.protocol)
             known |= {"window": values["evaluation"]["window"], "rounds": values["rounds"]}
             known["seeds"] = list(dict.fromkeys(run.seed for run in runs["sources"]))
     spec = CellSpec(
@@ -73,8 +73,7 @@ def _runs(experiment: Experiment, scale: str, table: Table, column: Column, row:
 def _sources(experiment: Experiment, scale: str, column: Column, row: Row, metric: Metric, runs: list[Run]) -> Sources:
     """Return what ``metric`` reads of a row that has these runs."""
     if metric.source == "declared":
-        values = experiment.catalog.protocols[column.protocol].scales[scale]
-        _, params = settings.of_algorithm(values, row.algorithm, experiment.catalog.algorithms[row.algorithm])
+        _, params = experiment.hyperparameters(scale, column.protocol, row.algorithm)
         return Sources(update=Update(row.algorithm.partition("~")[0], params))
     packed = identity.pack([run.description for run in runs])
     timing = runs[0].timing if metric.source == "timing" else None
@@ -100,8 +99,7 @@ def target(experiment: Experiment, scale: str, column: Column) -> float | None:
     """Return the column's target accuracy at ``scale`` as a fraction, None where its metric has none."""
     if column.target is None:
         return None
-    values = experiment.catalog.protocols[column.protocol].scales[scale]
-    return settings.target(values, column.split, column.target, column.id)
+    return settings.target(experiment.values(scale, column.protocol), column.split, column.target, column.id)
 
 
 def printed(experiment: Experiment, table: Table, column: Column, row: Row, metric: str) -> Printed | None:

@@ -123,13 +123,13 @@ class Experiment:
 
     def dataset_of(self, scale: str, protocol: str) -> str:
         """Return the name of the dataset that ``protocol`` uses at ``scale``."""
-        return self._values(scale, protocol)["dataset"]
+        return self.values(scale, protocol)["dataset"]
 
     def partition_spec(self, scale: str, protocol: str, split: str, seed: int) -> dict[str, Any]:
         """Return what makes a partition; labelled variants of a protocol share the partitions of the plain one."""
         if not 1 <= seed <= LARGEST_SEED:
             raise ConfigError(f"results: seed {seed} is not allowed; 1 to {LARGEST_SEED} is wanted")
-        self._values(scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
+        self.values(scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
         return {"seed": seed, **self._deal(scale, protocol, split)[0]}
 
     def sampling(self, scale: str, protocol: str, split: str) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class Experiment:
         """Return the run of these ids; ConfigError for one that does not exist, or a split that does not fit."""
         key = (scale, protocol, split, algorithm, seed)
         if key not in self._runs:
-            self._values(scale, protocol, f"runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json")
+            self.values(scale, protocol, f"runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json")
             self._algorithm(algorithm)
             self.partition_spec(scale, protocol, split, seed)
             chosen = tuning.chosen(self, *key[:-1]) if self.tune else {}
@@ -168,7 +168,7 @@ class Experiment:
         self, scale: str, protocol: str, split: str, algorithm: str, seed: int, chosen: dict[str, float]
     ) -> Run:
         """Return the run of these ids with the ``chosen`` values in place of the protocol's; ConfigError as `run`."""
-        values = self._values(scale, protocol)
+        values = self.values(scale, protocol)
         deal, sampling = self._deal(scale, protocol, split)
         entry = self._algorithm(algorithm)
         training, parameters = settings.of_algorithm(values, algorithm, entry, chosen)
@@ -210,13 +210,21 @@ class Experiment:
         deal, sampling = self._deal(scale, protocol, split["steps_of"])
         return settings.steps_of(deal, sampling, training, self.catalog.datasets[deal["dataset"]]["train"])
 
+    def hyperparameters(self, scale: str, protocol: str, row: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return (training settings, parameters) of an algorithm or variant in ``protocol``, before any tuning."""
+        return settings.of_algorithm(self.values(scale, protocol), row, self.catalog.algorithms[row])
+
+    def label(self, row: str) -> str:
+        """Return what an algorithm or variant is called in tables and figures."""
+        return self.catalog.algorithms[row]["label"]
+
     def accuracy(self, scale: str, protocol: str) -> str:
         """Return the column of metrics.csv that targets, tuning and the best accuracy read of ``protocol``."""
-        return self._values(scale, protocol)["accuracy"]
+        return self.values(scale, protocol)["accuracy"]
 
     def seeds(self, scale: str, protocol: str, own: dict[str, list[int]] | None = None) -> list[int]:
         """Return the seeds of a table or figure: config.yaml's, else its ``own`` by scale, else the protocol's."""
-        values = self._values(scale, protocol)
+        values = self.values(scale, protocol)
         return self.config.get("seeds") or (own or {}).get(scale) or values["seeds"]
 
     def table_runs(self, scale: str, table: str, columns: list[str] | None = None) -> list[Run]:
@@ -246,7 +254,7 @@ class Experiment:
     def figure(self, scale: str, figure: str) -> Drawing:
         """Return what a figure draws; ConfigError if there is none."""
         found = _get(self.figures, figure, "figure", "config/figures")
-        scales.refuse(self, scale, scales.of_figure(found), f"figures/{figure}.png")
+        scales.refuse(self, scale, found.protocols, f"figures/{figure}.png")
         return figure_specs.specification(self, scale, found)
 
     def report_spec(self, scale: str) -> ReportSpec:
@@ -267,7 +275,7 @@ class Experiment:
     def _table(self, table: str) -> Table:
         return _get(self.tables, table, "table", "config/tables")
 
-    def _values(self, scale: str, protocol: str, target: str = "") -> dict[str, Any]:
+    def values(self, scale: str, protocol: str, target: str = "") -> dict[str, Any]:
         """Return all settings of ``protocol`` at ``scale``; ConfigError if either does not exist, for ``target``."""
         found = _get(self.catalog.protocols, protocol, "protocol", "config/protocols")
         scales.refuse(self, scale, [protocol], target or f"runs/{protocol}")
@@ -275,7 +283,7 @@ class Experiment:
 
     def _deal(self, scale: str, protocol: str, split: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return (partition spec without seed, client sampling), checked to fit the protocol's dataset."""
-        self._values(scale, protocol)
+        self.values(scale, protocol)
         _get(self.catalog.splits, split, "split", "config/splits.yaml")
         found = self.catalog.protocols[protocol]
         compatibility.check(found, split, self.catalog, f"{protocol}/{split}")

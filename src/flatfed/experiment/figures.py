@@ -1,4 +1,4 @@
-"""Figures: the YAML that says what the paper's figure shows, checked."""
+"""Figures: from the YAML that says what the paper's figure shows to panels and what stands in them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from flatfed import algorithms as registry
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import compatibility
 from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.model import Figure
-from flatfed.papers.figure_kinds import KINDS, PROBES
+from flatfed.experiment.model import SCALES, Entry, Figure, Panel
+from flatfed.papers.figure_kinds import KINDS, PROBES, Kind
 
 #: Keys that figures of all kinds may have.
 COMMON = ("kind", "title", "paper", "caption", "decentralised")
@@ -45,8 +45,9 @@ PARAMETERS: dict[str, tuple[Callable[[dict[str, Any]], float], str, tuple[str, .
     ),
 }
 
-#: What a series, point or partition takes from its panel.
-SHARED = ("protocol", "split", "splits", "rows", "decentralised")
+#: What a panel takes from its figure, and a series, point or partition from its panel.
+OF_FIGURE = ("protocol", "rows", "metric", "decentralised")
+OF_PANEL = ("protocol", "split", "splits", "rows", "metric", "decentralised")
 
 
 def figure(name: str, document: dict[str, Any], catalog: Catalog) -> Figure:
@@ -62,7 +63,10 @@ def figure(name: str, document: dict[str, Any], catalog: Catalog) -> Figure:
             raise ConfigError(unknown("key", key, known, f"{where} (kind {kind_id})"))
     if not document.get("panels") and not document.get("splits"):
         raise ConfigError(f"{where}: key 'panels' is missing, or 'splits' in its place; a figure has a panel at least")
-    for metric in [entry["metric"] for entry in (document, *panels(document)) if "metric" in entry]:
+    shared = {key: document[key] for key in OF_FIGURE if key in document}
+    # Where the figure lists splits, one panel each.
+    panels = [{**shared, **own} for own in document.get("panels") or [{"split": each} for each in document["splits"]]]
+    for metric in [entry["metric"] for entry in (document, *panels) if "metric" in entry]:
         if metric not in kind.quantities:
             raise ConfigError(unknown("metric", metric, kind.quantities, f"{where}: metric (kind {kind_id})"))
     for scale, width in document.get("smooth", {}).items():
@@ -76,66 +80,80 @@ def figure(name: str, document: dict[str, Any], catalog: Catalog) -> Figure:
     for split in document.get("splits", []):
         if split not in catalog.splits:
             raise ConfigError(unknown("split", split, catalog.splits, f"{where}: splits"))
-    for place, panel in enumerate(panels(document)):
-        at = f"{where}: panels[{place}]" if "panels" in document else where
-        _check_panel(panel, document, catalog, at)
-    return Figure(name, kind_id, document)
+    at = f"{where}: panels[{{}}]" if "panels" in document else where
+    found = [_panel(panel, kind_id, catalog, at.format(place)) for place, panel in enumerate(panels)]
+    return Figure(name, kind_id, tuple(found), document)
 
 
-def panels(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the panels of a figure, each with all that holds for it: one a split where the figure lists splits."""
-    common = {key: document[key] for key in ("protocol", "rows", "metric", "decentralised") if key in document}
-    own = document.get("panels") or [{"split": split} for split in document["splits"]]
-    return [{**common, **panel} for panel in own]
-
-
-def _check_panel(panel: dict[str, Any], document: dict[str, Any], catalog: Catalog, where: str) -> None:
+def _panel(panel: dict[str, Any], kind_id: str, catalog: Catalog, where: str) -> Panel:
+    """Return a panel of a figure; ``panel`` has all that the figure says for it, too."""
+    kind = KINDS[kind_id]
     if panel.get("parameter", "rho") not in PARAMETERS:
         raise ConfigError(unknown("parameter", panel["parameter"], PARAMETERS, f"{where}: parameter"))
-    for key in KINDS[document["kind"]].panel_needs:
+    for key in kind.panel_needs:
         if key not in panel:
-            raise ConfigError(f"{where}: key {key!r} is missing; a panel of kind {document['kind']} needs it")
+            raise ConfigError(f"{where}: key {key!r} is missing; a panel of kind {kind_id} needs it")
     if "title" not in panel and "split" not in panel:
         raise ConfigError(f"{where}: key 'title' is missing; only a panel of one `split` takes its name")
-    for one in entries(panel):
-        _check_entry(one, panel, document, catalog, where)
-    models = [row for one in entries(panel) for row in rows(one)]
-    if "frame" in panel and (document["kind"] != "surface" or panel["frame"] not in models):
-        raise ConfigError(unknown("row", panel["frame"], models, f"{where}: frame (of kind surface, one of its rows)"))
-    if "frame" in panel and len(models) != 2:
-        raise ConfigError(f"{where}: frame: {panel['frame']!r} is for two models in one frame, not {len(models)}")
-    ends = [one["protocol"] for one in entries(panel) for _ in rows(one)]
-    if document["kind"] == "line" and (len(ends) < 2 or len(set(ends)) > 1):
+    shared = {key: panel[key] for key in OF_PANEL if key in panel}
+    parts = panel.get("series") or panel.get("points") or panel.get("partitions") or [{}]
+    found = Panel(
+        entries=tuple(_entry({**shared, **part}, kind, catalog, where) for part in parts),
+        levels=_entry({**shared, "rows": panel["levels"]}, kind, catalog, where) if "levels" in panel else None,
+        title=panel["title"] if "title" in panel else ", ".join(catalog.splits[panel["split"]]["label"]),
+        metric=panel.get("metric"),
+        parameter=panel.get("parameter"),
+        rows=tuple(panel.get("rows", ())),
+        frame=panel.get("frame"),
+    )
+    for scale in SCALES:
+        _check_models(found, [(one.protocol, row) for one in found.every(scale) for row in one.rows], kind_id, where)
+    return found
+
+
+def _check_models(panel: Panel, models: list[tuple[str, str]], kind: str, where: str) -> None:
+    """Refuse a frame of other ``models``, each (protocol, row), than two, and a line that is not between two."""
+    rows = [row for _, row in models]
+    if panel.frame and (kind != "surface" or panel.frame not in rows):
+        raise ConfigError(unknown("row", panel.frame, rows, f"{where}: frame (of kind surface, one of its rows)"))
+    if panel.frame and len(models) != 2:
+        raise ConfigError(f"{where}: frame: {panel.frame!r} is for two models in one frame, not {len(models)}")
+    if kind == "line" and (len(models) < 2 or len({protocol for protocol, _ in models}) > 1):
         raise ConfigError(f"{where}: a line is between two models of one protocol; rows or series, its start first")
 
 
-def _check_entry(
-    entry: dict[str, Any], panel: dict[str, Any], document: dict[str, Any], catalog: Catalog, where: str
-) -> None:
-    """Refuse a series, point or partition of a panel that lacks what it is of, or names what is not there."""
-    kind = KINDS[document["kind"]]
+def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> Entry:
+    """Return a series, point or partition; ``entry`` has all that its panel says for it, too.
+
+    :raises ConfigError: it lacks what it is of, or names what is not there.
+    """
+    rows = [entry["row"]] if "row" in entry else entry.get("rows", [])
+    rows = [f"{row}~{entry['variant']}" if "variant" in entry else row for row in rows]
     trained = kind.reads != "partitions"
-    if trained and not rows(entry):
+    if trained and not rows:
         raise ConfigError(f"{where}: key 'rows' is missing; ids of config/algorithms.yaml")
     if "protocol" not in entry:
         raise ConfigError(f"{where}: key 'protocol' is missing; an id of config/protocols")
     protocol = compatibility.protocol_of(entry["protocol"], catalog, where)
     _check_label(entry.get("label", ""), f"{where}: label")
-    if panel.get("metric") in PROBES and "probe" not in protocol.scales["paper"]:
-        raise ConfigError(f"{where}: metric {panel['metric']!r} needs a probe, which {protocol.id} does not have")
+    if entry.get("metric") in PROBES and "probe" not in protocol.scales["paper"]:
+        raise ConfigError(f"{where}: metric {entry['metric']!r} needs a probe, which {protocol.id} does not have")
     several = [] if kind.one_seed else entry.get("splits")
     splits = several or ([entry["split"]] if "split" in entry else [])
     if not splits:
         raise ConfigError(f"{where}: key 'split' is missing; an id of config/splits.yaml")
+    trained_on: dict[str, tuple[str, ...]] = {}
     for split in splits:
         if split not in catalog.splits:
             raise ConfigError(unknown("split", split, catalog.splits, f"{where}: split"))
         compatibility.check(protocol, split, catalog, where)
-        for row in rows(entry) if trained else ():
+        for row in rows if trained else ():
             if row not in catalog.algorithms:
                 raise registry.unknown_algorithm(row, catalog.algorithms, f"{where}: rows")
             own = compatibility.own_split(split, row, entry.get("decentralised", "*"), catalog, where)
             compatibility.check_pair(protocol.id, own, row, catalog, where)
+            trained_on[row] = (*trained_on.get(row, ()), own)
+    return Entry(protocol.id, tuple(splits), trained_on, entry.get("label"), entry.get("preview", True))
 
 
 def _check_label(label: str, where: str) -> None:
@@ -151,17 +169,3 @@ def _check_label(label: str, where: str) -> None:
             raise ConfigError(
                 f"{where}: {label!r}: format {form or conversion!r} is not allowed; one such as :g is wanted"
             )
-
-
-def entries(panel: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a panel's series, points or partitions, each with the panel's own protocol, split and rows."""
-    common = {key: panel[key] for key in SHARED if key in panel}
-    parts = panel.get("series") or panel.get("points") or panel.get("partitions") or [{}]
-    entries = [{**common, **part} for part in parts]
-    return [*entries, {**common, "rows": panel["levels"]}] if "levels" in panel else entries
-
-
-def rows(entry: dict[str, Any]) -> list[str]:
-    """Return the ids of the algorithms of a series or a point; a point's ``variant`` is a label added to each."""
-    rows = [entry["row"]] if "row" in entry else entry.get("rows", [])
-    return [f"{row}~{entry['variant']}" if "variant" in entry else row for row in rows]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from flatfed.experiment import figures
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
+    from flatfed.experiment.model import Figure
 
 #: Measure -> what it is; braces hold keys of a protocol's ``probe:``.
 DEFINITIONS = {
@@ -32,13 +31,13 @@ F = (
 )
 
 
-def defined(experiment: Experiment, scale: str, document: dict[str, Any]) -> list[str]:
-    """Return a sentence for every measure of the probes that a figure of curves shows, and for the loss they are of."""
-    shown = [panel for panel in figures.panels(document) if panel.get("metric") in DEFINITIONS]
+def defined(experiment: Experiment, scale: str, found: Figure) -> list[str]:
+    """Return a sentence for every measure of the probes that a figure shows, and for the loss they are of."""
     probes = [
-        (panel["metric"], experiment.catalog.protocols[entry["protocol"]].scales[scale]["probe"])
-        for panel in shown
-        for entry in figures.entries(panel)
+        (panel.metric, experiment.values(scale, entry.protocol)["probe"])
+        for panel in found.panels
+        for entry in panel.entries
+        if panel.metric in DEFINITIONS
     ]
     said = [DEFINITIONS[metric].format(**probe) for metric, probe in probes]
     return list(dict.fromkeys([*said, *(F.format(**probe) for _, probe in probes)]))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from flatfed.runs.run import Run
 from flatfed.specs.cell import SCALES, CellSpec
 from flatfed.specs.figure import FigureSpec
 
-__all__ = ["SCALES", "Cell", "Column", "Drawing", "Figure", "Row", "Run", "Table"]
+__all__ = ["SCALES", "Cell", "Column", "Drawing", "Entry", "Figure", "Panel", "Row", "Run", "Table", "Trained"]
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,79 @@ class Table:
         return tuple(self.entries)
 
 
+class Trained(NamedTuple):
+    """What a table or figure shows of a row: in which protocol and on which split its algorithm is trained."""
+
+    protocol: str
+    split: str
+    algorithm: str | None
+    label: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a panel shows of one protocol: its deals of ``splits`` or, where something is trained, ``rows``.
+
+    ``rows``: row -> the splits that it is trained on, whose mean is shown; those of decentralised rows may be their own.
+    ``label`` is that of a line, None for the row's own; ``preview``: whether the preview scale shows it.
+    """
+
+    protocol: str
+    splits: tuple[str, ...]
+    rows: Mapping[str, tuple[str, ...]]
+    label: str | None
+    preview: bool
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The protocol with each split that something is trained on, or that is dealt."""
+        trained = [split for splits in self.rows.values() for split in splits]
+        return [(self.protocol, split) for split in trained or self.splits]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel of a figure: its ``entries`` are lines, points, partitions or models, in their order.
+
+    Of a sweep, ``parameter`` is what varies, ``rows`` has a line each, which all points mark in this order, and
+    ``levels`` are rows that do not have the parameter. ``frame`` is the row by whose filters two models are moved.
+    """
+
+    title: str
+    entries: tuple[Entry, ...]
+    metric: str | None
+    parameter: str | None
+    rows: tuple[str, ...]
+    levels: Entry | None
+    frame: str | None
+
+    def shown(self, scale: str) -> list[Entry]:
+        """Return the entries that ``scale`` shows."""
+        return [entry for entry in self.entries if scale == "paper" or entry.preview]
+
+    def every(self, scale: str) -> list[Entry]:
+        """Return the entries that ``scale`` shows, and the levels."""
+        return [*self.shown(scale), *([self.levels] if self.levels else [])]
+
+
 @dataclass(frozen=True)
 class Figure:
     """A figure of a paper: ``settings`` is its YAML, validated."""
 
     id: str
     kind: str
+    panels: tuple[Panel, ...]
     settings: dict[str, Any]
+
+    @property
+    def file(self) -> str:
+        """The file that declares it."""
+        return f"config/figures/{self.id}.yaml"
+
+    @property
+    def protocols(self) -> list[str]:
+        """The protocols that it shows, in their order."""
+        return list(dict.fromkeys(entry.protocol for panel in self.panels for entry in panel.every("paper")))
 
 
 @dataclass(frozen=True)

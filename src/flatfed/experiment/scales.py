@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from flatfed.errors import ConfigError
-from flatfed.experiment import figures as drawn
-from flatfed.experiment.model import SCALES, Figure, Table
+from flatfed.experiment.model import SCALES, Table
 from flatfed.papers import significance
 
 if TYPE_CHECKING:
@@ -27,12 +26,6 @@ def of_table(table: Table, columns: Iterable[str] | None = None) -> list[str]:
     return list(dict.fromkeys(filter(None, [*of_columns, *of_rows])))
 
 
-def of_figure(figure: Figure) -> list[str]:
-    """Return the protocols of a figure."""
-    panels = drawn.panels(figure.settings)
-    return list(dict.fromkeys(entry["protocol"] for panel in panels for entry in drawn.entries(panel)))
-
-
 def tables(experiment: Experiment, scale: str, asked: Iterable[Asked]) -> list[Asked]:
     """Return those of the tables ``asked`` for that there are at ``scale``."""
     return [each for each in asked if not _lacking(experiment, scale, *each)]
@@ -40,7 +33,7 @@ def tables(experiment: Experiment, scale: str, asked: Iterable[Asked]) -> list[A
 
 def figures(experiment: Experiment, scale: str, asked: Iterable[str]) -> list[str]:
     """Return those of the figures ``asked`` for that there are at ``scale``."""
-    return [name for name in asked if not _without(experiment, scale, of_figure(experiment.figures[name]))]
+    return [name for name in asked if not _without(experiment, scale, experiment.figures[name].protocols)]
 
 
 def every(experiment: Experiment, scale: str) -> tuple[list[Asked], list[str]]:
@@ -55,7 +48,7 @@ def left_out(experiment: Experiment, scale: str, asked: Iterable[Asked], shown: 
     lines = [said for each in asked if (said := _lacking(experiment, scale, *each))]
     there = set(figures(experiment, scale, shown))
     lines += [
-        _explanation(experiment, f"figures/{name}.png", of_figure(experiment.figures[name]), scale)
+        _explanation(experiment, f"figures/{name}.png", experiment.figures[name].protocols, scale)
         for name in shown
         if name not in there
     ]

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from flatfed import forms
-from flatfed.experiment import figures, settings
+from flatfed.experiment import settings
 from flatfed.runs import graphs
 from flatfed.specs.table import DatasetSpec
 
@@ -110,12 +110,11 @@ def same_data(experiment: Experiment, scale: str, found: Figure, panels: list[An
 
     Those of the figure itself, and of others of its kind, beside which it lies in the paper.
     """
-    shown = _protocols(found)
-    beside = {one for other in experiment.figures.values() if other.kind == found.kind for one in _protocols(other)}
+    beside = {one for other in experiment.figures.values() if other.kind == found.kind for one in other.protocols}
     said = []
-    for protocol in shown:
+    for protocol in found.protocols:
         twins = [
-            one for one in sorted(beside) if _values(experiment, scale, one) == _values(experiment, scale, protocol)
+            one for one in sorted(beside) if _settled(experiment, scale, one) == _settled(experiment, scale, protocol)
         ]
         names = [_dataset(experiment, "paper", one) for one in twins]
         same: dict[str, list[str]] = {}
@@ -131,28 +130,22 @@ def same_data(experiment: Experiment, scale: str, found: Figure, panels: list[An
     return "; ".join(dict.fromkeys(said))
 
 
-def _protocols(found: Figure) -> list[str]:
-    """Return the protocols of a figure, in their order."""
-    every = [one["protocol"] for panel in figures.panels(found.settings) for one in figures.entries(panel)]
-    return list(dict.fromkeys(every))
-
-
-def _values(experiment: Experiment, scale: str, protocol: str) -> dict[str, Any]:
+def _settled(experiment: Experiment, scale: str, protocol: str) -> dict[str, Any]:
     """Return what a protocol settles at a scale of data and training; what is measured of them is nothing to them."""
-    values = experiment.catalog.protocols[protocol].scales[scale]
+    values = experiment.values(scale, protocol)
     settled = {key: value for key, value in values.items() if key not in REMARKS}
     return {**settled, "evaluation": {key: value for key, value in values["evaluation"].items() if key != "sets"}}
 
 
 def _dataset(experiment: Experiment, scale: str, protocol: str) -> str:
-    return experiment.catalog.datasets[experiment.catalog.protocols[protocol].scales[scale]["dataset"]]["label"]
+    return experiment.catalog.datasets[experiment.values(scale, protocol)["dataset"]]["label"]
 
 
 def _set_ups(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool) -> list[dict[str, str]]:
     """Return what there is to say of each different set-up of (protocol, split)s, by what it is about."""
     said: dict[tuple[tuple[str, str], ...], None] = {}
     for protocol, split in pairs:
-        values = experiment.catalog.protocols[protocol].scales[scale]
+        values = experiment.values(scale, protocol)
         dataset = experiment.catalog.datasets[values["dataset"]]
         deal = experiment.partition_spec(scale, protocol, split, 1)
         central = deal["scheme"] == "central"

@@ -43,14 +43,13 @@ def _of_dataset(experiment: Experiment, scale: str, column: Column, row: Row) ->
 
 def _searched(experiment: Experiment, scale: str, column: Column, row: Row) -> float | None:
     """Return the hyper-parameter of a row that a column's algorithm has, or a value of the grid it was chosen from."""
-    values = experiment.catalog.protocols[column.protocol].scales[scale]
     algorithm, key, place = column.settings["algorithm"], row.settings["key"], column.settings["place"]
     if key not in registry.load(algorithm).parameters() and key not in settings.OWN_TRAINING:
         return None
     if place:
-        grid = values["searched"][algorithm].get(key, [])
+        grid = experiment.values(scale, column.protocol)["searched"][algorithm].get(key, [])
         number = grid[place - 1] if place <= len(grid) else None
     else:
-        training, parameters = settings.of_algorithm(values, algorithm, experiment.catalog.algorithms[algorithm])
+        training, parameters = experiment.hyperparameters(scale, column.protocol, algorithm)
         number = parameters[key] if key in parameters else training[key]
     return 1 / number if number and row.settings.get("reciprocal") else number

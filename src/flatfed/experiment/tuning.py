@@ -121,14 +121,12 @@ def keys(values: dict[str, Any]) -> set[str]:
 
 def open_keys(experiment: Experiment, found: Search, protocol: str, row: str) -> list[str]:
     """Return the keys of a search that a run of ``protocol`` and ``row`` takes its choice of: those it does not set."""
-    catalog = experiment.catalog
-    plain, values = (catalog.protocols[name].scales[found.scale] for name in (found.protocol, protocol))
     own = {}
     if row != found.row:
-        own = {**catalog.algorithms[row].get("set", {}), **values["algorithms"].get(row, {})}
-    entry = catalog.algorithms[found.row]
-    before, after = (settings.of_algorithm(each, found.row, entry) for each in (plain, values))
-    before, after = ({**training, **parameters} for training, parameters in (before, after))
+        of_protocol = experiment.values(found.scale, protocol)["algorithms"].get(row, {})
+        own = {**experiment.catalog.algorithms[row].get("set", {}), **of_protocol}
+    both = (experiment.hyperparameters(found.scale, name, found.row) for name in (found.protocol, protocol))
+    before, after = ({**training, **parameters} for training, parameters in both)
     return [key for key in found.grid if key not in own and before[key] == after[key]]
 
 
@@ -190,7 +188,7 @@ def run(experiment: Experiment, found: Search, point: str) -> Run:
 def choice_spec(experiment: Experiment, found: Search) -> Choice:
     """Return what ``flatfed choose`` takes: what is searched, and for every point its run and that run's digest."""
     runs = {point: run(experiment, found, point) for point in found.points()}
-    values = experiment.catalog.protocols[found.protocol].scales[found.scale]
+    values = experiment.values(found.scale, found.protocol)
     points = [
         Point(values=found.points()[point], run=one.path, description_digest=digest_json(one.description))
         for point, one in runs.items()

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 from flatfed import algorithms as registry
 from flatfed.experiment import analyses, cell_specs, set_ups, settings, tables, tuning
-from flatfed.experiment.model import Column, Table
+from flatfed.experiment.model import Column, Table, Trained
 from flatfed.papers.metrics import METRICS
 from flatfed.runs import curvature
 from flatfed.specs.table import ColumnSpec, RowSpec, TableSpec
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
-
-#: What is trained: protocol, split, algorithm, and the label of its row.
-Trained = tuple[str, str, str | None, str]
 
 
 def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]) -> TableSpec:
@@ -51,7 +48,7 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
         notes=notes(experiment, scale, found, chosen),
         flags=experiment.errata.flags(found.reference) if found.reference else {},
         against={
-            row.id: experiment.catalog.algorithms[row.settings["against"]]["label"]
+            row.id: experiment.label(row.settings["against"])
             for row in found.entries.values()
             if document.get("kind") == "effects"
         },
@@ -60,7 +57,7 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
 
 def trained_in(experiment: Experiment, found: Table, columns: list[Column]) -> list[tuple[str, str]]:
     """Return the (protocol, split) pairs that the rows of a table are trained in."""
-    return list(dict.fromkeys((protocol, split) for protocol, split, *_ in rows_trained(experiment, found, columns)))
+    return list(dict.fromkeys((one.protocol, one.split) for one in rows_trained(experiment, found, columns)))
 
 
 #: What the Hessian scaled by the weights is, and what the other one cannot show.
@@ -87,19 +84,24 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
         lines.append(f"Nothing printed to compare with: {table.settings['reason']}.")
     lines += peers(table, columns)
     lines += flatness(experiment, scale, columns, table.reference is not None)
-    runs = [one for one in rows_trained(experiment, table, columns) if one[2]]
+    runs = [one for one in rows_trained(experiment, table, columns) if one.algorithm]
     lines += of_tuning(experiment, scale, runs, table.reference is not None)
     if scale == "paper" and table.reference is not None:
         lines += [f"Not stated by the paper, {line}." for line in left_open(experiment, scale, runs)]
         algorithms = [row.algorithm for row in table.entries.values() if row.algorithm]
-        lines += choices(experiment, scale, algorithms, dict.fromkeys(protocol for protocol, *_ in runs))
+        lines += choices(experiment, scale, algorithms, dict.fromkeys(one.protocol for one in runs))
     return lines
 
 
 def rows_trained(experiment: Experiment, table: Table, columns: list[Column]) -> list[Trained]:
     """Return all that the rows of a table are trained in, in the order of its columns; a row may have no algorithm."""
     return [
-        (column.protocol, tables.split_of(column, split, row, experiment.catalog, table.file), row.algorithm, row.label)
+        Trained(
+            column.protocol,
+            tables.split_of(column, split, row, experiment.catalog, table.file),
+            row.algorithm,
+            row.label,
+        )
         for column in columns
         for split in column.splits
         for row in table.entries.values()
@@ -113,17 +115,17 @@ def left_open(experiment: Experiment, scale: str, runs: Iterable[Trained], witho
     or about all. ``without``: keys of lines that are not of what is shown.
     """
     said: dict[str, None] = {}
-    for protocol in dict.fromkeys(protocol for protocol, *_ in runs):
-        values = experiment.catalog.protocols[protocol].scales[scale]
+    for protocol in dict.fromkeys(one.protocol for one in runs):
+        values = experiment.values(scale, protocol)
         settled = tuning.keys(values) if experiment.tune else set()
         for key, entry in values["unstated"].items():
             of = entry if isinstance(entry, dict) else {"says": entry}
             rows = of.get("rows", [key] if key in experiment.catalog.algorithms else ["*"])
             makes = (
-                own == protocol
-                and settings.matching_any(rows, row, row.partition("~")[0])
-                and settings.matching_any(of.get("splits", ["*"]), split)
-                for own, split, row, _ in runs
+                one.protocol == protocol
+                and settings.matching_any(rows, one.algorithm, one.algorithm.partition("~")[0])
+                and settings.matching_any(of.get("splits", ["*"]), one.split)
+                for one in runs
             )
             if key not in {*settled, *without} and any(makes):
                 said[f"{key.replace('_', ' ')}: {of['says']}"] = None
@@ -217,13 +219,12 @@ def untuned(experiment: Experiment, scale: str, runs: Iterable[Trained], printed
         search = tuning.search(experiment, scale, protocol, split, row)
         if search is None:
             continue
-        plain = experiment.catalog.protocols[search.protocol].scales[scale]
-        values = experiment.catalog.protocols[protocol].scales[scale]
-        training, parameters = settings.of_algorithm(values, row, experiment.catalog.algorithms[row])
-        name = experiment.catalog.algorithms[row.partition("~")[0]]["label"] if "~" in row else label
+        grids = experiment.values(scale, search.protocol)["tune"]["grids"]
+        training, parameters = experiment.hyperparameters(scale, protocol, row)
+        name = experiment.label(row.partition("~")[0]) if "~" in row else label
         for key in tuning.open_keys(experiment, search, protocol, row):
             used = {**training, **parameters}[key]
-            tried = ", ".join(f"{value:.4g}" for value in plain["tune"]["grids"][search.row][key])
+            tried = ", ".join(f"{value:.4g}" for value in grids[search.row][key])
             line = f"{key.replace('_', ' ')} is {used:g}"
             line += f"; the paper tried {tried} and does not say what it chose" if printed else f", out of {tried}"
             said.setdefault(line, {})[name] = None
@@ -234,15 +235,13 @@ def choices(experiment: Experiment, scale: str, rows: Iterable[str], protocols: 
     """Return a line for every choice for or against a paper or its code that the ``rows`` make in ``protocols``."""
     made: dict[tuple[str, str], dict[str, None]] = {}
     for protocol in dict.fromkeys(protocols):
-        values = experiment.catalog.protocols[protocol].scales[scale]
         for row in rows:
-            entry = experiment.catalog.algorithms[row]
-            _, parameters = settings.of_algorithm(values, row, entry)
+            _, parameters = experiment.hyperparameters(scale, protocol, row)
             for name, declared in registry.load(row.partition("~")[0]).parameters().items():
                 if isinstance(declared, registry.Choice) and is_said(declared, parameters[name]):
                     reason = f" ({declared.reason})" if declared.reason and parameters[name] == declared.default else ""
                     line = (name, f"{followed(name, parameters[name], declared)} {declared.doc}{reason}.")
-                    made.setdefault(line, {})[entry["label"]] = None
+                    made.setdefault(line, {})[experiment.label(row)] = None
     return [f"{', '.join(labels)}: {text}" for (_, text), labels in made.items()]
 
 
