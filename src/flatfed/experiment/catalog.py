@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -14,25 +13,37 @@ from flatfed import schemas
 from flatfed.errors import ConfigError
 from flatfed.experiment import checks, data_sources, defaults, needs, own, settings
 from flatfed.experiment.checks import LABELLED, PLAIN, check_id
-from flatfed.experiment.own import Document
-from flatfed.schemas import Missing
+from flatfed.experiment.own import SECTIONS, Document
 from flatfed.strict_yaml import read
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The ``content`` that a ``file`` declares under an id: at this ``key`` of it, "" where it is the whole file."""
+
+    content: dict[str, Any]
+    file: str
+    key: str = ""
+
+    @property
+    def where(self) -> str:
+        """File and key, for messages."""
+        return f"{self.file}: {self.key}" if self.key else self.file
 
 
 @dataclass(frozen=True)
 class Catalog:
     """All that is declared, by id, validated; protocols include their labelled variants, by scale.
 
-    ``places``: kind ("datasets", "splits", "algorithms") -> id -> file and key of the entry, for messages.
+    ``places``: section ("datasets", "splits", "algorithms") -> id -> file and key of the entry, for messages.
     """
 
     datasets: dict[str, dict[str, Any]]
     splits: dict[str, dict[str, Any]]
     algorithms: dict[str, dict[str, Any]]
     protocols: dict[str, settings.Protocol]
-    tables: dict[str, dict[str, Any]]
-    table_files: dict[str, str]
-    figures: dict[str, dict[str, Any]]
+    tables: dict[str, Declared]
+    figures: dict[str, Declared]
     places: dict[str, dict[str, str]]
 
 
@@ -49,101 +60,87 @@ def load(
     :raises ConfigError: the first mistake, with file, key, value, what is allowed and the nearest match.
     """
     documents = own.documents(root, table_folders, f"{where}: table_folders")
-    places: dict[str, dict[str, str]] = {}
-    datasets, places["datasets"] = _entries(root, "datasets", PLAIN, documents, needs.datasets)
-    for name, entry in datasets.items():
+    declared = {section: _section(root, section, documents) for section in SECTIONS}
+    for name in registry.names():
+        check_id(name, PLAIN, "algorithm_folders: the file of an algorithm")
+        # A file alone is enough for a row.
+        declared["algorithms"].setdefault(name, Declared({}, "config/algorithms.yaml", name))
+    contents = {section: {name: one.content for name, one in found.items()} for section, found in declared.items()}
+    places = {section: {name: one.where for name, one in found.items()} for section, found in declared.items()}
+    datasets = {}
+    for name, entry in contents["datasets"].items():
         at = places["datasets"][name]
         data_sources.check_source(entry["source"], f"{at}.source")
         if name in data:
-            data_sources.check_source(data[name], f"{where}: data.{name}", also=("images",))
+            data_sources.check_given(data[name], f"{where}: data.{name}")
         datasets[name] = defaults.dataset(name, entry, data.get(name, entry["source"]), at)
         checks.check_dataset(datasets[name], at)
-    splits, places["splits"] = _entries(root, "splits", PLAIN, documents, needs.splits)
-    checks.check_splits(splits, places["splits"])
-    splits = {name: defaults.split(entry) for name, entry in splits.items()}
-    algorithms, places["algorithms"] = _entries(root, "algorithms", LABELLED, documents, needs.algorithms)
-    for name in registry.names():
-        check_id(name, PLAIN, "algorithm_folders: the file of an algorithm")
-        algorithms.setdefault(name, {})  # a file alone is enough for a row
-        places["algorithms"].setdefault(name, f"config/algorithms.yaml: {name}")
-    known = registry.names()
-    for name, entry in algorithms.items():
-        checks.check_algorithm(name, entry, algorithms, known, places["algorithms"][name])
-    algorithms = {name: defaults.algorithm(name, entry, algorithms) for name, entry in algorithms.items()}
-    protocols = {protocol.id: protocol for protocol in _protocols(root, documents)}
+    checks.check_splits(contents["splits"], places["splits"])
+    splits = {name: defaults.split(entry) for name, entry in contents["splits"].items()}
+    for name, entry in contents["algorithms"].items():
+        checks.check_algorithm(name, entry, places["algorithms"][name])
+    algorithms = {
+        name: defaults.algorithm(name, entry, contents["algorithms"]) for name, entry in contents["algorithms"].items()
+    }
+    protocols = {protocol.id: protocol for protocol in _protocols(declared["protocols"])}
     own.check_declared(documents, datasets, protocols, splits)
     for protocol in protocols.values():
         checks.check_protocol(protocol, datasets, algorithms, splits)
-    tables, table_files = _tables(documents)
-    figures = dict(_files(root / "config/figures", "config/figures", "figure"))
-    return Catalog(datasets, splits, algorithms, protocols, tables, table_files, figures, places)
+    return Catalog(
+        datasets, splits, algorithms, protocols, _tables(documents), dict(_files(root, "figures", "figure")), places
+    )
 
 
-def _entries(
-    root: Path,
-    name: str,
-    form: re.Pattern[str],
-    documents: list[Document],
-    lacking: Callable[[dict[str, Any]], Iterator[Missing]],
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Return the entries of config/<name>.yaml, and of the sections of this name, by id, and where each stands."""
-    where = f"config/{name}.yaml"
-    entries = read(root / where, where)
-    schemas.refuse(own.mistakes(name, entries), where, (one for one in lacking(entries)))
-    places = {}
-    for id_ in entries:
-        check_id(id_, form, where)
-        places[id_] = f"{where}: {id_}"
+def _section(root: Path, section: str, documents: list[Document]) -> dict[str, Declared]:
+    """Return what config/ declares of a ``section``, and the files of tables, by id."""
+    if section == "protocols":
+        found = dict(_files(root, "protocols", "protocol"))
+    else:
+        where = f"config/{section}.yaml"
+        entries = read(root / where, where)
+        schemas.refuse(own.mistakes(section, entries), where, needs.section(section, entries))
+        found = {name: Declared(entry, where, name) for name, entry in entries.items()}
+    form = LABELLED if section == "algorithms" else PLAIN
+    for name, one in found.items():
+        check_id(name, form, one.file)
     for document in documents:
-        for id_, entry in document.sections.get(name, {}).items():
-            check_id(id_, form, f"{document.where}: {name}")
-            _refuse_again(id_, places, f"{document.where}: {name}")
-            entries[id_], places[id_] = entry, f"{document.where}: {name}.{id_}"
-    return entries, places
+        where = f"{document.where}: {section}"
+        for name, entry in document.sections.get(section, {}).items():
+            check_id(name, form, where)
+            if name in found:
+                already = f"{name!r} is declared already, in {found[name].where}"
+                raise ConfigError(f"{where}: {already}; an id means one thing everywhere")
+            found[name] = Declared(entry, document.where, f"{section}.{name}")
+    return found
 
 
-def _protocols(root: Path, documents: list[Document]) -> Iterator[settings.Protocol]:
-    """Yield the protocols of config/protocols and of the sections of this name, with their labelled variants."""
-    declared = {
-        name: (content, f"config/protocols/{name}.yaml", "")
-        for name, content in _files(root / "config/protocols", "config/protocols", "protocol")
-    }
-    for document in documents:
-        for name, content in document.sections.get("protocols", {}).items():
-            check_id(name, PLAIN, f"{document.where}: protocols")
-            _refuse_again(name, {one: file for one, (_, file, _) in declared.items()}, f"{document.where}: protocols")
-            declared[name] = (content, document.where, f"protocols.{name}.")
-    for name, (content, file, under) in declared.items():
-        for label in content.get("variants", {}):
-            check_id(label, PLAIN, f"{file}: {under}variants")
-        yield from settings.variants(name, content, file, under)
+def _protocols(declared: dict[str, Declared]) -> Iterator[settings.Protocol]:
+    """Yield the protocols with their labelled variants."""
+    for name, one in declared.items():
+        under = f"{one.key}." if one.key else ""
+        for label in one.content.get("variants", {}):
+            check_id(label, PLAIN, f"{one.file}: {under}variants")
+        yield from settings.variants(name, one.content, one.file, under)
 
 
-def _refuse_again(name: str, places: Mapping[str, str], where: str) -> None:
-    """Refuse an id that is declared already."""
-    if name in places:
-        raise ConfigError(f"{where}: {name!r} is declared already, in {places[name]}; an id means one thing everywhere")
-
-
-def _tables(documents: list[Document]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Return the tables of all files by id, and the file of each."""
-    tables: dict[str, dict[str, Any]] = {}
-    files: dict[str, str] = {}
+def _tables(documents: list[Document]) -> dict[str, Declared]:
+    """Return the tables of all files by id."""
+    tables: dict[str, Declared] = {}
     for document in documents:
         name = document.name
         if document.table is None:
             continue
         if name in tables:
-            raise ConfigError(f"{document.where}: there is a table {name!r} already, {files[name]}")
-        tables[name], files[name] = defaults.table(document.table), document.where
-    return tables, files
+            raise ConfigError(f"{document.where}: there is a table {name!r} already, {tables[name].file}")
+        tables[name] = Declared(defaults.table(document.table), document.where)
+    return tables
 
 
-def _files(folder: Path, place: str, schema: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield id, the name without .yaml, and content of the files of ``folder``; ``place`` is its name in messages."""
-    for path in own.files(folder):
-        where = f"{place}/{path.name}"
+def _files(root: Path, folder: str, schema: str) -> Iterator[tuple[str, Declared]]:
+    """Yield id, the name without .yaml, and content of the files of config/<folder>."""
+    for path in own.files(root / "config" / folder):
+        where = f"config/{folder}/{path.name}"
         check_id(path.stem, PLAIN, where)
         content = read(path, where)
         schemas.validate(content, schema, where)
-        yield path.stem, content
+        yield path.stem, Declared(content, where)

@@ -54,7 +54,7 @@ def check_splits(splits: dict[str, dict[str, Any]], places: Mapping[str, str]) -
     for name, split in splits.items():
         where = places[name]
         needed, optional = SCHEMES[split["scheme"]]
-        data_sources.check_keys(split, needed, (*COMMON, *needed, *optional), f"scheme {split['scheme']}", where)
+        data_sources.check_keys(split, (*COMMON, *needed, *optional), f"scheme {split['scheme']}", where)
         if split["scheme"] == "central" and split["clients"] != 1:
             raise ConfigError(f"{where}.clients: {split['clients']} is not allowed; scheme central has 1")
         for key, without in (("steps_of", ("central",)), ("images_of", ("central", "domain"))):
@@ -84,19 +84,13 @@ def check_splits(splits: dict[str, dict[str, Any]], places: Mapping[str, str]) -
         seen[same] = name
 
 
-def check_algorithm(
-    name: str, entry: dict[str, Any], algorithms: dict[str, dict[str, Any]], files: list[str], where: str
-) -> None:
-    """Refuse an algorithm without one of ``files``, and a variant without a base or with a key that means nothing."""
+def check_algorithm(name: str, entry: dict[str, Any], where: str) -> None:
+    """Refuse an algorithm without a file, one that is no variant and sets something, and what is no setting of it."""
     base, _, label = name.partition("~")
-    if base not in files:
-        raise registry.unknown_algorithm(base, files, where)
+    if base not in registry.names():
+        raise registry.unknown_algorithm(base, registry.names(), where)
     if not label and "set" in entry:
         raise ConfigError(f"{where}.set: only a variant ({name}~label) has this key; {name} has its file's defaults")
-    if label and base not in algorithms:
-        raise ConfigError(f"{where}: is a variant of {base!r}, which is not declared")
-    if label and not entry.get("set"):
-        raise ConfigError(f"{where}: key 'set' is missing; a variant says in it what differs from {base}")
     settings.check_overrides(base, entry.get("set", {}), f"{where}.set")
 
 

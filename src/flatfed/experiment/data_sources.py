@@ -9,6 +9,7 @@ from flatfed import schemas
 from flatfed.data import counting
 from flatfed.data.keys import SOURCES
 from flatfed.errors import ConfigError, absent, unknown
+from flatfed.experiment import needs
 
 LAYOUT = "<domain>/<class>/<image>, with a folder for every domain"
 
@@ -25,22 +26,24 @@ ON_DISK = {
 }
 
 
-def check_keys(entry: dict[str, Any], needed: Any, known: Any, kind: str, where: str) -> None:
-    """Refuse an entry that lacks a key its kind needs, or has one that means nothing for it."""
-    for key in needed:
-        if key not in entry:
-            raise ConfigError(f"{where}: key {key!r} is missing; {kind} needs {', '.join(needed)}")
+def check_keys(entry: dict[str, Any], known: tuple[str, ...], kind: str, where: str) -> None:
+    """Refuse an entry with a key that means nothing for its kind."""
     for key in entry:
         if key not in known:
             raise ConfigError(unknown("key", key, known, f"{where} ({kind})"))
 
 
+def check_given(source: dict[str, Any], where: str) -> None:
+    """Refuse what stands under ``data`` of config.yaml in place of a dataset's source, as one that is declared."""
+    schemas.refuse(schemas.mistakes(source, "source"), where, needs.source(source))
+    check_source(source, where, also=("images",))
+
+
 def check_source(source: dict[str, Any], where: str, also: tuple[str, ...] = ()) -> None:
     """Refuse a source with a key of another kind of source; ``also`` are keys that any kind may have there."""
-    schemas.validate(source, "source", where)
     kind = source["source"]
     needed, optional = SOURCES[kind]
-    check_keys(source, needed, ("source", *needed, *optional, *also), f"source {kind}", where)
+    check_keys(source, ("source", *needed, *optional, *also), f"source {kind}", where)
     if kind == "npz" and set("{}") & set(source["path"]):
         raise ConfigError(f"{where}.path: {source['path']!r} is not allowed; to Snakemake, braces are wildcards")
 

@@ -65,11 +65,11 @@ class Experiment:
         self.references = reference.read_all(root)
         self.sources = selection.sources(config, self.catalog)
         self.tables: dict[str, Table] = {
-            name: tables.table(name, document, self.catalog, self.references)
-            for name, document in self.catalog.tables.items()
+            name: tables.table(name, declared, self.catalog, self.references)
+            for name, declared in self.catalog.tables.items()
         }
         self.figures: dict[str, Figure] = {
-            name: figures.figure(name, document, self.catalog) for name, document in self.catalog.figures.items()
+            name: figures.figure(name, declared, self.catalog) for name, declared in self.catalog.figures.items()
         }
         for protocol in self.catalog.protocols.values():
             tuning.check(protocol, self.catalog)

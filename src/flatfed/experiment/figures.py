@@ -10,7 +10,7 @@ from typing import Any
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import compatibility
-from flatfed.experiment.catalog import Catalog
+from flatfed.experiment.catalog import Catalog, Declared
 from flatfed.experiment.model import SCALES, Entry, Figure, Panel
 from flatfed.papers.figure_kinds import KINDS, PROBES, Kind
 
@@ -50,9 +50,9 @@ OF_FIGURE = ("protocol", "rows", "metric", "decentralised")
 OF_PANEL = ("protocol", "split", "splits", "rows", "metric", "decentralised")
 
 
-def figure(name: str, document: dict[str, Any], catalog: Catalog) -> Figure:
-    """Return the figure declared in config/figures/<name>.yaml; ConfigError for what does not exist."""
-    where = f"config/figures/{name}.yaml"
+def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
+    """Return the figure ``name`` as it is ``declared``; ConfigError for what does not exist."""
+    document, where = declared.content, declared.file
     kind_id, kind = document["kind"], KINDS[document["kind"]]
     for key in kind.needs:
         if key not in document:
@@ -82,7 +82,7 @@ def figure(name: str, document: dict[str, Any], catalog: Catalog) -> Figure:
             raise ConfigError(unknown("split", split, catalog.splits, f"{where}: splits"))
     at = f"{where}: panels[{{}}]" if "panels" in document else where
     found = [_panel(panel, kind_id, catalog, at.format(place)) for place, panel in enumerate(panels)]
-    return Figure(name, kind_id, tuple(found), document)
+    return Figure(name, where, kind_id, tuple(found), document)
 
 
 def _panel(panel: dict[str, Any], kind_id: str, catalog: Catalog, where: str) -> Panel:

@@ -119,7 +119,7 @@ class Trained(NamedTuple):
 class Entry:
     """What a panel shows of one protocol: its deals of ``splits`` or, where something is trained, ``rows``.
 
-    ``rows``: row -> the splits that it is trained on, whose mean is shown; those of decentralised rows may be their own.
+    ``rows``: row -> the splits that it is trained on, whose mean is shown; decentralised rows may have their own.
     ``label`` is that of a line, None for the row's own; ``preview``: whether the preview scale shows it.
     """
 
@@ -163,17 +163,13 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper: ``settings`` is its YAML, validated."""
+    """A figure of a paper: ``settings`` is its ``file``, validated."""
 
     id: str
+    file: str
     kind: str
     panels: tuple[Panel, ...]
     settings: dict[str, Any]
-
-    @property
-    def file(self) -> str:
-        """The file that declares it."""
-        return f"config/figures/{self.id}.yaml"
 
     @property
     def protocols(self) -> list[str]:

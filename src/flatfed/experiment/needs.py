@@ -38,14 +38,19 @@ TABLES = {
 def datasets(entries: dict[str, Any], under: tuple[str, ...] = ()) -> Iterator[Missing]:
     """Yield what the datasets ``entries``, which stand ``under`` these keys of their file, lack for their sources."""
     for name, entry in entries.items():
-        source = entry.get("source", {})
-        kind = source.get("source")
-        for key in SOURCES[kind][0] if kind in SOURCES else ():
-            if key not in source:
-                yield Missing((*under, name, "source"), key, meaning("source", key))
+        yield from source(entry.get("source", {}), (*under, name, "source"))
+        kind = entry.get("source", {}).get("source")
         for key in DECLARED if kind in SOURCES and kind not in COUNTS else ():
             if key not in entry:
                 yield Missing((*under, name), key, meaning("datasets", "*", key))
+
+
+def source(entry: dict[str, Any], under: tuple[str, ...] = ()) -> Iterator[Missing]:
+    """Yield what the source of a dataset lacks for its kind."""
+    kind = entry.get("source")
+    for key in SOURCES[kind][0] if kind in SOURCES else ():
+        if key not in entry:
+            yield Missing(under, key, meaning("source", key))
 
 
 def splits(entries: dict[str, Any], under: tuple[str, ...] = ()) -> Iterator[Missing]:
@@ -61,6 +66,12 @@ def algorithms(entries: dict[str, Any], under: tuple[str, ...] = ()) -> Iterator
     for name, entry in entries.items():
         if "~" in name and not entry.get("set"):
             yield Missing((*under, name), "set", meaning("algorithms", "*", "set"))
+
+
+def section(name: str, entries: dict[str, Any], under: tuple[str, ...] = ()) -> Iterator[Missing]:
+    """Yield what the ``entries`` of a section lack, which stand ``under`` these keys of their file."""
+    of = {"datasets": datasets, "splits": splits, "algorithms": algorithms}.get(name)
+    yield from of(entries, under) if of else ()
 
 
 def table(document: dict[str, Any]) -> Iterator[Missing]:

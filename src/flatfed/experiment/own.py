@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from flatfed import schemas
 from flatfed.errors import ConfigError
 from flatfed.experiment import needs
 from flatfed.experiment.checks import PLAIN, check_id
-from flatfed.schemas import Missing
 from flatfed.strict_yaml import read
 
 #: Keys of such a file that are no part of a table. Their entries are as those of the catalog's files of these names.
@@ -61,7 +60,8 @@ def document(path: Path, where: str) -> Document:
         errors = [error for error in errors if error.validator != "required"]
     for name, entries in sections.items():
         errors += mistakes(name, entries, (name,))
-    schemas.refuse(errors, where, _missing(table, sections))
+    lacking = (missed for name, entries in sections.items() for missed in needs.section(name, entries, (name,)))
+    schemas.refuse(errors, where, (missed for found in (needs.table(table), lacking) for missed in found))
     return Document(where, path.stem, table or None, sections)
 
 
@@ -77,12 +77,6 @@ def mistakes(name: str, entries: Any, under: tuple[str, ...] = ()) -> list[Valid
     return errors
 
 
-def _missing(table: dict[str, Any], sections: dict[str, dict[str, Any]]) -> Iterator[Missing]:
-    yield from needs.table(table) if table else ()
-    for name, of in (("datasets", needs.datasets), ("splits", needs.splits), ("algorithms", needs.algorithms)):
-        yield from of(sections.get(name, {}), (name,))
-
-
 def check_declared(
     documents: Iterable[Document], datasets: Container[str], protocols: Container[str], splits: Container[str]
 ) -> None:
@@ -94,7 +88,7 @@ def check_declared(
         absent = [
             f"protocols.{name}.dataset {protocol['dataset']!r}"
             for name, protocol in each.sections.get("protocols", {}).items()
-            if "dataset" in protocol and protocol["dataset"] not in datasets
+            if protocol["dataset"] not in datasets
         ]
         for place, group in enumerate((each.table or {}).get("columns", [])):
             asked = [("protocol", group["protocol"], protocols)] if "protocol" in group else []

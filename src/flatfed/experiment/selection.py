@@ -11,7 +11,7 @@ from flatfed import schemas, strict_yaml
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import scales, settings
 from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.data_sources import at_home, check_domains, check_said, check_source, check_there
+from flatfed.experiment.data_sources import at_home, check_domains, check_said, check_there
 from flatfed.experiment.model import Figure, Table
 from flatfed.runs.wanted import pack
 from flatfed.specs.pages import Picture, ReportSpec
@@ -88,14 +88,13 @@ def figures(config: dict[str, Any], known: dict[str, Figure]) -> list[str]:
 def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any]]:
     """Return the source of every dataset, those of ``data:`` in place of the declared ones, without their ``images``.
 
-    :raises ConfigError: ``data:`` names no dataset, is no source, or points at nothing; a folder that is there lacks
+    :raises ConfigError: ``data:`` names no dataset, or points at nothing; a folder that is there lacks
         the folder of a domain.
     """
     for name, source in config.get("data", {}).items():
         where = f"{WHERE}: data"
         if name not in catalog.datasets:
             raise ConfigError(unknown("dataset", name, catalog.datasets, where))
-        check_source(source, f"{where}.{name}", also=("images",))
         check_there(source, f"{where}.{name}")
         check_domains(at_home(source), catalog.datasets[name], f"{where}.{name}")
     for name, entry in catalog.datasets.items():

@@ -7,7 +7,7 @@ from typing import Any
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import compatibility, described, settings
-from flatfed.experiment.catalog import Catalog
+from flatfed.experiment.catalog import Catalog, Declared
 from flatfed.experiment.model import Column, Row, Table
 from flatfed.papers.metrics import METRICS, RELATIVES, SETS, unit_of
 from flatfed.papers.metrics.facts import FACTS
@@ -27,13 +27,13 @@ EVERYWHERE = ("part", "header", "reference")
 ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
 
 
-def table(name: str, document: dict[str, Any], catalog: Catalog, references: dict[str, Reference]) -> Table:
-    """Return the table ``name``, declared in ``document``.
+def table(name: str, declared: Declared, catalog: Catalog, references: dict[str, Reference]) -> Table:
+    """Return the table ``name`` as it is ``declared``.
 
     :raises ConfigError: a row, protocol, split, metric, unit, target or reference does not exist, two columns have
         the same id, or a row cannot be trained where a column wants it.
     """
-    where = catalog.table_files[name]
+    document, where = declared.content, declared.file
     kind = document.get("kind", "results")
     rows = {}
     for place, entry in enumerate(document["rows"]):
