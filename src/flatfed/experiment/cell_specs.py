@@ -65,9 +65,11 @@ def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: 
 
 def _runs(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> list[Run]:
     """Return the runs of a row in a column, seed by seed, those of a seed's several splits together."""
-    splits = [tables.split_of(column, split, row, experiment.catalog, table.file) for split in column.splits]
-    seeds = experiment.seeds(scale, column.protocol, table.settings.get("seeds"))
-    return [experiment.run(scale, column.protocol, split, row.algorithm, seed) for seed in seeds for split in splits]
+    return [
+        experiment.run(scale, column.protocol, split, row.algorithm, seed)
+        for seed in experiment.seeds(scale, column.protocol, table.settings.get("seeds"))
+        for split in table.trained_on[column.id, row.id]
+    ]
 
 
 def _sources(experiment: Experiment, scale: str, column: Column, row: Row, metric: Metric, runs: list[Run]) -> Sources:

@@ -51,8 +51,8 @@ class Column:
 
     ``headers`` are the paper's header levels, outermost first; ``part`` is the block of the table it stands in;
     ``target`` is the name of the target accuracy in the protocol (t1, t2), None where the metric has none.
-    ``relative`` says how a row is taken against its ``base`` row (an id, or ids by row). ``decentralised`` is the
-    split of decentralised rows, * standing for the column's, ``decentralised_metric`` their metric where it is another.
+    ``relative`` says how a row is taken against its ``base`` row (an id, or ids by row). ``decentralised_metric``
+    is the metric of decentralised rows where it is another.
     ``reference`` as in :class:`Row`; ``settings`` as in the YAML, for descriptive tables.
     """
 
@@ -66,7 +66,6 @@ class Column:
     part: str | None
     relative: str | None = None
     base: str | Mapping[str, str] | None = None
-    decentralised: str = "*"
     decentralised_metric: str | None = None
     reference: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -85,6 +84,7 @@ class Column:
 class Table:
     """A table: ``settings`` is its ``file``, validated; ``reference`` the name of the printed numbers, or None.
 
+    ``trained_on``: (column, row) -> the splits of the column, or those that the decentralised row has in their place.
     ``bases`` are rows that others are taken against and that are not shown.
     """
 
@@ -92,6 +92,7 @@ class Table:
     file: str
     entries: Mapping[str, Row]
     columns: dict[str, Column]
+    trained_on: Mapping[tuple[str, str], tuple[str, ...]]
     reference: str | None
     settings: dict[str, Any]
     bases: Mapping[str, Row] = field(default_factory=dict)
@@ -111,7 +112,7 @@ class Trained(NamedTuple):
 
     protocol: str
     split: str
-    algorithm: str | None
+    algorithm: str
     label: str
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from flatfed import algorithms as registry
@@ -9,7 +10,7 @@ from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import compatibility, described, settings
 from flatfed.experiment.catalog import Catalog, Declared
 from flatfed.experiment.model import Column, Row, Table
-from flatfed.papers.metrics import METRICS, RELATIVES, SETS, unit_of
+from flatfed.papers.metrics import METRICS, SETS, unit_of
 from flatfed.papers.metrics.facts import FACTS
 from flatfed.papers.reference import KEYS, Reference
 from flatfed.papers.units import UNITS, units_of
@@ -62,10 +63,10 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
             if column.id in columns:
                 raise ConfigError(f"{at}: column {column.id!r} is there twice")
             columns[column.id] = column
-    _check_bases(columns.values(), {**rows, **bases}, where)
-    found = Table(name, where, rows, columns, reference, document, bases)
-    _check_pairs(found, catalog, where)
-    return found
+    every = {**rows, **bases}
+    _check_bases(columns.values(), every, where)
+    trained_on = _trained_on(columns.values(), every.values(), catalog, where)
+    return Table(name, where, rows, columns, trained_on, reference, document, bases)
 
 
 def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
@@ -205,7 +206,7 @@ def _column(
         headers = (header, *([", ".join(label)] if under and label else label), *([under] if under else []))
     return Column(
         stem, protocol.id, splits, metric, unit, target, headers, group.get("part"), relative, one.get("base"),
-        group.get("decentralised", "*"), peers, group.get("reference", {}), group,
+        peers, group.get("reference", {}), group,
     )  # fmt: skip
 
 
@@ -259,21 +260,33 @@ def _effects(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
 _BUILDERS = {"results": _results, "datasets": described.datasets, "search": described.search, "effects": _effects}
 
 
-def _check_bases(columns: Any, rows: dict[str, Row], where: str) -> None:
+def _check_bases(columns: Iterable[Column], rows: dict[str, Row], where: str) -> None:
     for column in columns:
-        if column.relative is not None and column.relative not in RELATIVES:
-            raise ConfigError(unknown("relative", column.relative, RELATIVES, f"{where}: {column.id}"))
         bases = column.base.values() if isinstance(column.base, dict) else [column.base]
         for base in bases:
             if base is not None and base not in rows:
                 raise ConfigError(unknown("row", base, rows, f"{where}: base of {column.id}"))
 
 
-def split_of(column: Column, split: str, row: Row, catalog: Catalog, where: str) -> str:
-    """Return the split that ``row`` is trained on in a column of ``split``: decentralised rows may have their own."""
-    if row.algorithm is None:
-        return split
-    return compatibility.own_split(split, row.algorithm, column.decentralised, catalog, where)
+def _trained_on(
+    columns: Iterable[Column], rows: Iterable[Row], catalog: Catalog, where: str
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return (column, row) -> the splits that the row is trained on there: decentralised rows may have their own.
+
+    :raises ConfigError: a row cannot be trained on a split that it stands under.
+    """
+    trained_on = {}
+    checked = set()
+    for column in columns:
+        for row in rows if column.splits else ():
+            pattern = column.settings.get("decentralised", "*")
+            splits = [compatibility.own_split(split, row.algorithm, pattern, catalog, where) for split in column.splits]
+            for pair in ((column.protocol, split, row.algorithm) for split in splits):
+                if pair not in checked:
+                    compatibility.check_pair(*pair, catalog, where)
+                checked.add(pair)
+            trained_on[column.id, row.id] = tuple(splits)
+    return trained_on
 
 
 def metric_of(column: Column, row: Row) -> str:
@@ -281,18 +294,3 @@ def metric_of(column: Column, row: Row) -> str:
     if column.decentralised_metric and registry.load(row.algorithm.partition("~")[0]).decentralised:
         return column.decentralised_metric
     return column.metric or row.settings["metric"]
-
-
-def _check_pairs(found: Table, catalog: Catalog, where: str) -> None:
-    """Refuse a row that cannot be trained on a split it stands under."""
-    if found.settings.get("kind", "results") not in TRAINED:
-        return
-    seen = set()
-    for column in found.columns.values():
-        for split in column.splits:
-            for row in (*found.entries.values(), *found.bases.values()):
-                own = split_of(column, split, row, catalog, where)
-                pair = (column.protocol, own, row.algorithm)
-                if pair not in seen:
-                    seen.add(pair)
-                    compatibility.check_pair(*pair, catalog, where)

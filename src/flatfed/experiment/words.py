@@ -21,7 +21,7 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
     document = found.settings
     metrics = {column.metric or row.settings["metric"]: None for column in chosen for row in found.entries.values()}
     first = next(iter(metrics))
-    pairs = trained_in(experiment, found, chosen)
+    pairs = list(dict.fromkeys((one.protocol, one.split) for one in rows_trained(found, chosen)))
     return TableSpec(
         table=found.id,
         scale=scale,
@@ -55,11 +55,6 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
     )
 
 
-def trained_in(experiment: Experiment, found: Table, columns: list[Column]) -> list[tuple[str, str]]:
-    """Return the (protocol, split) pairs that the rows of a table are trained in."""
-    return list(dict.fromkeys((one.protocol, one.split) for one in rows_trained(experiment, found, columns)))
-
-
 #: What the Hessian scaled by the weights is, and what the other one cannot show.
 SCALED = (
     "Scaled: of diag(|w|) H diag(|w|). Longer filters ahead of normalisation, or with shorter ones after them, leave a "
@@ -84,7 +79,7 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
         lines.append(f"Nothing printed to compare with: {table.settings['reason']}.")
     lines += peers(table, columns)
     lines += flatness(experiment, scale, columns, table.reference is not None)
-    runs = [one for one in rows_trained(experiment, table, columns) if one.algorithm]
+    runs = rows_trained(table, columns)
     lines += of_tuning(experiment, scale, runs, table.reference is not None)
     if scale == "paper" and table.reference is not None:
         lines += [f"Not stated by the paper, {line}." for line in left_open(experiment, scale, runs)]
@@ -93,17 +88,12 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     return lines
 
 
-def rows_trained(experiment: Experiment, table: Table, columns: list[Column]) -> list[Trained]:
-    """Return all that the rows of a table are trained in, in the order of its columns; a row may have no algorithm."""
+def rows_trained(table: Table, columns: list[Column]) -> list[Trained]:
+    """Return all that the rows of a table are trained in, in the order of its columns."""
     return [
-        Trained(
-            column.protocol,
-            tables.split_of(column, split, row, experiment.catalog, table.file),
-            row.algorithm,
-            row.label,
-        )
+        Trained(column.protocol, table.trained_on[column.id, row.id][place], row.algorithm, row.label)
         for column in columns
-        for split in column.splits
+        for place in range(len(column.splits))
         for row in table.entries.values()
     ]
 
