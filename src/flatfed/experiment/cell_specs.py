@@ -24,7 +24,7 @@ def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: 
     runs: dict[str, list[Run]] = {}
     known: dict[str, Any] = {}
     if metric.needs_runs:
-        known["accuracy"] = experiment.accuracy(scale, column.protocol)
+        known["accuracy"] = experiment.values(scale, column.protocol)["accuracy"]
     if metric.source == "given":
         known["sources"] = Sources(given=table_facts.given(experiment, scale, column, row))
     elif column.relative is None or base is not None:

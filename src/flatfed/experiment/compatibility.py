@@ -77,14 +77,30 @@ def check(protocol: settings.Protocol, split: str, catalog: Catalog, where: str)
 
 
 def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, where: str) -> None:
-    """Refuse an algorithm that cannot be trained on a split in a protocol, at any scale it has."""
+    """Refuse an algorithm that cannot be trained on a split in a protocol, at any scale it has.
+
+    :raises ConfigError: a decentralised algorithm without a topology, one with a server on a topology, a centralised
+        one on several clients, or more gossip steps than the topology has.
+    """
+    content = catalog.splits[split]
     for scale, values in catalog.protocols[protocol].scales.items():
         _, parameters = settings.of_algorithm(values, algorithm, catalog.algorithms[algorithm])
-        content = catalog.splits[split]
+        kind = registry.load(algorithm.partition("~")[0])(**parameters)
         topology = settings.topology_of(content, values)
-        deal, _ = deal_of(catalog.protocols[protocol], split, scale, catalog)
-        at = f"{where}: {protocol} ({scale} scale)"
-        settings.check_pair(algorithm, parameters, split, content, topology, deal["clients"], at)
+        at = f"{where}: {protocol} ({scale} scale): algorithm {algorithm!r} cannot train on split {split!r}"
+        if kind.decentralised and topology is None:
+            allowed = ", ".join(graphs.GRAPHS)
+            raise ConfigError(f"{at}: it is decentralised and the split has no topology; allowed: {allowed}")
+        if not kind.decentralised and topology is not None:
+            others = ", ".join(name for name in registry.names() if registry.load(name).decentralised)
+            graph = topology["graph"]
+            raise ConfigError(f"{at}: it has a server and the split a topology, {graph}; topologies are for {others}")
+        if kind.central and content["scheme"] != "central":
+            scheme = content["scheme"]
+            raise ConfigError(f"{at}: it has all data at one place, as splits of scheme central do, not {scheme}")
+        if topology is not None:
+            deal, _ = deal_of(catalog.protocols[protocol], split, scale, catalog)
+            graphs.check_steps(topology, deal["clients"], kind.gossip_steps, f"{at}: gossip_steps")
 
 
 def own_split(split: str, algorithm: str, pattern: str, catalog: Catalog, where: str) -> str:

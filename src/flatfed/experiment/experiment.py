@@ -140,9 +140,12 @@ class Experiment:
         """Return the run of these ids; ConfigError for one that does not exist, or a split that does not fit."""
         key = (scale, protocol, split, algorithm, seed)
         if key not in self._runs:
-            self.values(scale, protocol, f"runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json")
-            self._algorithm(algorithm)
+            name = f"{protocol}/{split}/{algorithm}"
+            self.values(scale, protocol, f"runs/{name}/seed{seed}/run.json")
+            if algorithm not in self.catalog.algorithms:
+                raise registry.unknown_algorithm(algorithm, self.catalog.algorithms, "config/algorithms.yaml")
             self.partition_spec(scale, protocol, split, seed)
+            compatibility.check_pair(protocol, split, algorithm, self.catalog, name)
             chosen = tuning.chosen(self, *key[:-1]) if self.tune else {}
             self._runs[key] = self.resolved(*key, chosen)
         return self._runs[key]
@@ -167,15 +170,12 @@ class Experiment:
     def resolved(
         self, scale: str, protocol: str, split: str, algorithm: str, seed: int, chosen: dict[str, float]
     ) -> Run:
-        """Return the run of these ids with the ``chosen`` values in place of the protocol's; ConfigError as `run`."""
+        """Return the run of these ids, which exists, with the ``chosen`` values in place of the protocol's."""
         values = self.values(scale, protocol)
         deal, sampling = self._deal(scale, protocol, split)
-        entry = self._algorithm(algorithm)
-        training, parameters = settings.of_algorithm(values, algorithm, entry, chosen)
+        training, parameters = settings.of_algorithm(values, algorithm, self.catalog.algorithms[algorithm], chosen)
         content = self.catalog.splits[split]
-        where = f"{protocol}/{split}/{algorithm} ({scale} scale)"
         topology = settings.topology_of(content, values)
-        settings.check_pair(algorithm, parameters, split, content, topology, deal["clients"], where)
         dataset, model = self.catalog.datasets[values["dataset"]], values["model"]
         description = {
             "format": 1,
@@ -218,10 +218,6 @@ class Experiment:
         """Return what an algorithm or variant is called in tables and figures."""
         return self.catalog.algorithms[row]["label"]
 
-    def accuracy(self, scale: str, protocol: str) -> str:
-        """Return the column of metrics.csv that targets, tuning and the best accuracy read of ``protocol``."""
-        return self.values(scale, protocol)["accuracy"]
-
     def seeds(self, scale: str, protocol: str, own: dict[str, list[int]] | None = None) -> list[int]:
         """Return the seeds of a table or figure: config.yaml's, else its ``own`` by scale, else the protocol's."""
         values = self.values(scale, protocol)
@@ -260,11 +256,6 @@ class Experiment:
     def report_spec(self, scale: str) -> ReportSpec:
         """Return what ``flatfed report`` takes: the tables and figures that config.yaml asks for, and their runs."""
         return selection.report(self, scale)
-
-    def _algorithm(self, name: str) -> dict[str, Any]:
-        if name not in self.catalog.algorithms:
-            raise registry.unknown_algorithm(name, self.catalog.algorithms, "config/algorithms.yaml")
-        return self.catalog.algorithms[name]
 
     def _columns(self, scale: str, table: str, columns: list[str] | None) -> tuple[Table, list[Column]]:
         found = self._table(table)

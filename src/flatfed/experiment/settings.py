@@ -13,7 +13,6 @@ from flatfed import schemas
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment.defaults import PROTOCOL
 from flatfed.papers.quantity import TEST
-from flatfed.runs import graphs
 
 #: Training keys that an algorithm may have its own value of; the others are what all rows of a table share.
 OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_epochs", "batch_size", "clip_norm")
@@ -184,40 +183,6 @@ def steps_of(deal: dict[str, Any], sampling: dict[str, Any], training: dict[str,
     active = deal["clients"] if sampling["scheme"] == "all" else max(1, round(deal["clients"] * sampling["fraction"]))
     batches = -(-(images // deal["clients"]) // training["batch_size"])
     return active * training["local_epochs"] * batches
-
-
-def check_pair(
-    algorithm: str,
-    parameters: dict[str, Any],
-    split: str,
-    content: dict[str, Any],
-    topology: dict[str, Any] | None,
-    clients: int,
-    where: str,
-) -> None:
-    """Refuse an algorithm on a split that it cannot train on.
-
-    ``content`` is the split's entry; ``topology`` and ``clients`` what it comes to at a scale.
-
-    :raises ConfigError: a decentralised algorithm without a topology, one with a server on a topology, a centralised
-        one on several clients, or more gossip steps than the topology has.
-    """
-    kind = registry.load(algorithm.partition("~")[0])(**parameters)
-    at = f"{where}: algorithm {algorithm!r} cannot train on split {split!r}"
-    if kind.decentralised and topology is None:
-        graphs_known = ", ".join(graphs.GRAPHS)
-        raise ConfigError(f"{at}: it is decentralised and the split has no topology; allowed: {graphs_known}")
-    if not kind.decentralised and topology is not None:
-        others = ", ".join(name for name in registry.names() if registry.load(name).decentralised)
-        raise ConfigError(
-            f"{at}: it has a server and the split a topology, {topology['graph']}; topologies are for {others}"
-        )
-    if kind.central and content["scheme"] != "central":
-        raise ConfigError(
-            f"{at}: it has all data at one place, as splits of scheme central do, not {content['scheme']}"
-        )
-    if topology is not None:
-        graphs.check_steps(topology, clients, kind.gossip_steps, f"{at}: gossip_steps")
 
 
 def target(values: dict[str, Any], split: str, name: str, where: str) -> float:

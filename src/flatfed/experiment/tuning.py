@@ -179,7 +179,8 @@ def run(experiment: Experiment, found: Search, point: str) -> Run:
         raise ConfigError(unknown("point", point, points, found.folder(experiment.places)))
     plain = experiment.resolved(found.scale, found.protocol, found.split, found.row, found.seed, points[point])
     description = {key: value for key, value in plain.description.items() if key != "probe"}
-    own = ["clients"] if experiment.accuracy(found.scale, found.protocol) == "client_test_accuracy" else []
+    accuracy = experiment.values(found.scale, found.protocol)["accuracy"]
+    own = ["clients"] if accuracy == "client_test_accuracy" else []
     description["evaluation"] = {**description["evaluation"], "sets": ["validation", *own]}
     description["validation"] = found.validation
     return replace(plain, path=f"{found.folder(experiment.places)}/{point}", description=description)
