@@ -121,8 +121,8 @@ def printed(experiment: Experiment, table: Table, column: Column, row: Row, metr
     elif column.splits:
         what["dataset"] = experiment.dataset_of("paper", column.protocol)
         if len(column.splits) == 1:
-            deal = experiment.partition_spec("paper", column.protocol, column.split, 1)
-            what |= reference.keys_of_split(experiment.catalog.splits[column.split], deal["clients"])
+            clients = experiment.deal("paper", column.protocol, column.split).partition["clients"]
+            what |= reference.keys_of_split(experiment.catalog.splits[column.split], clients)
     what |= {**column.reference, **row.reference}
     variants = [entry.reference.get("variant") for entry in (column, row)]
     if "variant" not in column.reference:

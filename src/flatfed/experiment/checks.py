@@ -10,7 +10,7 @@ from typing import Any
 from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import data_sources, settings
+from flatfed.experiment import data_sources, deals, defaults, settings
 from flatfed.experiment.needs import SCHEMES
 from flatfed.models import pretrained
 from flatfed.papers.quantity import ACCURACIES
@@ -64,7 +64,7 @@ def check_splits(splits: dict[str, dict[str, Any]], places: Mapping[str, str]) -
         if "neighbours" in split and "topology" not in split:
             raise ConfigError(f"{where}.neighbours: means nothing without a topology")
         if "topology" in split and "clients" in split:  # of a domain split they depend on the dataset
-            graphs.check(settings.topology_of(split, {}), split["clients"], f"{where}.topology")
+            graphs.check(deals.topology(split), split["clients"], f"{where}.topology")
         if split.get("sampling") == "all" and split["participation"] != 1:
             raise ConfigError(f"{where}.participation: {split['participation']} is not 1, but sampling is all")
         if split.get("sampler") == "official":
@@ -74,7 +74,7 @@ def check_splits(splits: dict[str, dict[str, Any]], places: Mapping[str, str]) -
                     f"{where}.sampler: official is not allowed; the official code deals iid without balance, dirichlet "
                     f"with replacement and pathological, nothing else: keyed"
                 )
-        content = {**settings.SPLIT_DEFAULTS, **split, "label": None}
+        content = {**defaults.SPLIT, **split, "label": None}
         same = json.dumps(content, sort_keys=True)
         if same in seen:
             raise ConfigError(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flatfed import algorithms as registry
-from flatfed.data import keys
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import settings
+from flatfed.experiment import deals, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.runs import graphs
 
@@ -20,19 +17,6 @@ def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
     if name not in catalog.protocols:
         raise ConfigError(unknown("protocol", name, catalog.protocols, f"{where}: protocol"))
     return catalog.protocols[name]
-
-
-def deal_of(
-    protocol: settings.Protocol, split: str, scale: str, catalog: Catalog
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (partition spec without seed, client sampling) of ``split`` in ``protocol`` at ``scale``."""
-    values = protocol.scales[scale]
-    dataset, printed = (catalog.datasets[each["dataset"]] for each in (values, protocol.scales["paper"]))
-    deal, sampling = settings.of_split(catalog.splits[split], values, dataset, printed)
-    if other := catalog.splits[split].get("images_of"):
-        clients, _ = deal_of(protocol, other, scale, catalog)
-        deal["images_of"] = {key: value for key, value in clients.items() if key not in keys.OF_THE_WHOLE}
-    return deal, sampling
 
 
 def check(protocol: settings.Protocol, split: str, catalog: Catalog, where: str) -> None:
@@ -55,9 +39,10 @@ def check(protocol: settings.Protocol, split: str, catalog: Catalog, where: str)
             if len(dataset.get("domains", [])) != wanted:
                 found = len(dataset.get("domains", []))
                 raise ConfigError(f"{place}: {wanted} domains are wanted {there}, which has {found}")
-        deal, sampling = deal_of(protocol, split, scale, catalog)
-        if sampling["scheme"] == "bernoulli" and deal["clients"] * sampling["fraction"] < FEWEST:
-            wrong = f"{place}.participation: {declared['participation']} of {deal['clients']} clients"
+        dealt = deals.of_split(split, protocol, scale, catalog)
+        deal, clients = dealt.partition, dealt.partition["clients"]
+        if dealt.sampling["scheme"] == "bernoulli" and clients * dealt.sampling["fraction"] < FEWEST:
+            wrong = f"{place}.participation: {declared['participation']} of {clients} clients"
             raise ConfigError(f"{wrong} is not allowed; at least {FEWEST} clients a round are wanted {there}")
         if deal.get("classes_per_client", 0) > dataset["classes"]:
             wrong = f"{place}.classes_per_client: {declared['classes_per_client']}"
@@ -66,9 +51,9 @@ def check(protocol: settings.Protocol, split: str, catalog: Catalog, where: str)
             wrong = f"{place}.shards_per_client: {declared['shards_per_client']}"
             most = f"at most {dataset['classes']}, the classes {there}"
             raise ConfigError(f"{wrong} is not allowed; {most}, or any number with assignment: permutation")
-        if "topology" in declared:
-            graphs.check(settings.topology_of(declared, protocol.scales[scale]), deal["clients"], f"{place}.topology")
-        parts = deal["clients"] * deal.get("shards_per_client", 1)
+        if dealt.topology is not None:
+            graphs.check(dealt.topology, clients, f"{place}.topology")
+        parts = clients * deal.get("shards_per_client", 1)
         if parts > dataset["train"]:
             kind = "shards" if "shards_per_client" in deal else "clients"
             wrong = f"{place}.clients: {declared.get('clients', declared.get('clients_per_domain'))}"
@@ -86,7 +71,8 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
     for scale, values in catalog.protocols[protocol].scales.items():
         _, parameters = settings.of_algorithm(values, algorithm, catalog.algorithms[algorithm])
         kind = registry.load(algorithm.partition("~")[0])(**parameters)
-        topology = settings.topology_of(content, values)
+        deal = deals.of_split(split, catalog.protocols[protocol], scale, catalog)
+        topology = deal.topology
         at = f"{where}: {protocol} ({scale} scale): algorithm {algorithm!r} cannot train on split {split!r}"
         if kind.decentralised and topology is None:
             allowed = ", ".join(graphs.GRAPHS)
@@ -99,8 +85,7 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
             scheme = content["scheme"]
             raise ConfigError(f"{at}: it has all data at one place, as splits of scheme central do, not {scheme}")
         if topology is not None:
-            deal, _ = deal_of(catalog.protocols[protocol], split, scale, catalog)
-            graphs.check_steps(topology, deal["clients"], kind.gossip_steps, f"{at}: gossip_steps")
+            graphs.check_steps(topology, deal.partition["clients"], kind.gossip_steps, f"{at}: gossip_steps")
 
 
 def own_split(split: str, algorithm: str, pattern: str, catalog: Catalog, where: str) -> str:

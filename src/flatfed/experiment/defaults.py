@@ -31,6 +31,12 @@ PROTOCOL: dict[str, Any] = {
     "seeds": [1, 2],
 }
 
+#: A split: keys that its scheme does not have mean nothing there.
+SPLIT: dict[str, Any] = {
+    **{"balanced": False, "replacement": True, "assignment": "different_classes"},
+    **{"sampling": "bernoulli", "sampler": "keyed"},
+}
+
 #: Kind of table -> what its numbers are where neither it nor a group of its columns names a metric.
 NUMBERS = {
     "results": {"metric": "test_accuracy", "unit": "percent"},
@@ -80,8 +86,8 @@ def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: 
 
 
 def split(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the ``entry`` of a split with a label that says what it is where it has none."""
-    return {"label": [LABELS[entry["scheme"]].format(**entry)], **entry}
+    """Return the ``entry`` of a split, whole, with a label that says what it is where it has none."""
+    return {"label": [LABELS[entry["scheme"]].format(**entry)], **SPLIT, **entry}
 
 
 def algorithm(name: str, entry: dict[str, Any], entries: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from flatfed.experiment import catalog as catalogs
 from flatfed.experiment import (
     cell_specs,
     compatibility,
+    deals,
     figure_specs,
     figures,
     scales,
@@ -23,6 +24,7 @@ from flatfed.experiment import (
     tuning,
     words,
 )
+from flatfed.experiment.deals import Deal
 from flatfed.experiment.model import Cell, Column, Drawing, Figure, Run, Table
 from flatfed.models import pretrained
 from flatfed.papers import printed_sources, reference
@@ -130,11 +132,15 @@ class Experiment:
         if not 1 <= seed <= LARGEST_SEED:
             raise ConfigError(f"results: seed {seed} is not allowed; 1 to {LARGEST_SEED} is wanted")
         self.values(scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
-        return {"seed": seed, **self._deal(scale, protocol, split)[0]}
+        return {"seed": seed, **self.deal(scale, protocol, split).partition}
 
-    def sampling(self, scale: str, protocol: str, split: str) -> dict[str, Any]:
-        """Return how clients join a round: scheme, fraction, sampler."""
-        return self._deal(scale, protocol, split)[1]
+    def deal(self, scale: str, protocol: str, split: str) -> Deal:
+        """Return how ``split`` deals the data, and who takes part; ConfigError for one that does not fit."""
+        self.values(scale, protocol)
+        _get(self.catalog.splits, split, "split", "config/splits.yaml")
+        found = self.catalog.protocols[protocol]
+        compatibility.check(found, split, self.catalog, f"{protocol}/{split}")
+        return deals.of_split(split, found, scale, self.catalog)
 
     def run(self, scale: str, protocol: str, split: str, algorithm: str, seed: int) -> Run:
         """Return the run of these ids; ConfigError for one that does not exist, or a split that does not fit."""
@@ -172,10 +178,12 @@ class Experiment:
     ) -> Run:
         """Return the run of these ids, which exists, with the ``chosen`` values in place of the protocol's."""
         values = self.values(scale, protocol)
-        deal, sampling = self._deal(scale, protocol, split)
+        deal = self.deal(scale, protocol, split)
         training, parameters = settings.of_algorithm(values, algorithm, self.catalog.algorithms[algorithm], chosen)
-        content = self.catalog.splits[split]
-        topology = settings.topology_of(content, values)
+        length = {}
+        if "steps_of" in self.catalog.splits[split]:  # a round is as long as one of the split that it is measured by
+            federated = self.deal(scale, protocol, self.catalog.splits[split]["steps_of"])
+            length = {"local_steps": federated.steps(training["batch_size"], training["local_epochs"])}
         dataset, model = self.catalog.datasets[values["dataset"]], values["model"]
         description = {
             "format": 1,
@@ -184,10 +192,10 @@ class Experiment:
                 "name": values["dataset"],
                 **{key: dataset[key] for key in ("classes", "shape", "mean", "std")},
             },
-            "partition": deal,
-            "sampling": sampling,
-            **({"topology": topology} if topology else {}),
-            **({"local_steps": self._steps_of(scale, protocol, content, training)} if "steps_of" in content else {}),
+            "partition": deal.partition,
+            "sampling": deal.sampling,
+            **({"topology": deal.topology} if deal.topology else {}),
+            **length,
             "model": {
                 "name": model["name"],
                 "options": models.check_options(model["name"], model.get("options", {}), protocol),
@@ -204,11 +212,6 @@ class Experiment:
         folder, partition = places.run(RunIds(*ids)), places.partition(scale, protocol, split, seed)
         weights = places.weights(model["weights"]) if "weights" in model else None
         return Run(*ids, folder, values["dataset"], partition, description, weights, places)
-
-    def _steps_of(self, scale: str, protocol: str, split: dict[str, Any], training: dict[str, Any]) -> int:
-        """Return the steps of a round of a central split: those of the split it is measured by, in this protocol."""
-        deal, sampling = self._deal(scale, protocol, split["steps_of"])
-        return settings.steps_of(deal, sampling, training, self.catalog.datasets[deal["dataset"]]["train"])
 
     def hyperparameters(self, scale: str, protocol: str, row: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return (training settings, parameters) of an algorithm or variant in ``protocol``, before any tuning."""
@@ -271,14 +274,6 @@ class Experiment:
         found = _get(self.catalog.protocols, protocol, "protocol", "config/protocols")
         scales.refuse(self, scale, [protocol], target or f"runs/{protocol}")
         return _get(found.scales, scale, "scale", "results")
-
-    def _deal(self, scale: str, protocol: str, split: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return (partition spec without seed, client sampling), checked to fit the protocol's dataset."""
-        self.values(scale, protocol)
-        _get(self.catalog.splits, split, "split", "config/splits.yaml")
-        found = self.catalog.protocols[protocol]
-        compatibility.check(found, split, self.catalog, f"{protocol}/{split}")
-        return compatibility.deal_of(found, split, scale, self.catalog)
 
 
 def _get(known: dict[str, Any], name: str, kind: str, where: str) -> Any:

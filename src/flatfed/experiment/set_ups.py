@@ -11,7 +11,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from flatfed import forms
-from flatfed.experiment import settings
 from flatfed.runs import graphs
 from flatfed.specs.table import DatasetSpec
 
@@ -64,9 +63,9 @@ def title(experiment: Experiment, scale: str, text: str, pairs: list[tuple[str, 
 
 def _numbers(experiment: Experiment, scale: str, protocol: str, split: str) -> dict[str, str]:
     """Return what :data:`NUMBERS` names of a deal at a scale."""
-    deal = experiment.partition_spec(scale, protocol, split, 1)
-    active = f"{100 * experiment.sampling(scale, protocol, split)['fraction']:g}"
-    return {"active": active, **{key: str(deal[key]) for key in NUMBERS if key in deal}}
+    deal = experiment.deal(scale, protocol, split)
+    active = f"{100 * deal.sampling['fraction']:g}"
+    return {"active": active, **{key: str(deal.partition[key]) for key in NUMBERS if key in deal.partition}}
 
 
 def in_brief(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool) -> str:
@@ -147,14 +146,15 @@ def _set_ups(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], t
     for protocol, split in pairs:
         values = experiment.values(scale, protocol)
         dataset = experiment.catalog.datasets[values["dataset"]]
-        deal = experiment.partition_spec(scale, protocol, split, 1)
+        dealt = experiment.deal(scale, protocol, split)
+        deal = dealt.partition
         central = deal["scheme"] == "central"
         parts = {
             "data": f"{dataset['label']} {{{values['dataset']}}}",
             "clients": "all at one place" if central else f"{deal['clients']} clients",
         }
         if trained:
-            fraction = experiment.sampling(scale, protocol, split)["fraction"]
+            fraction = dealt.sampling["fraction"]
             epochs = f"{values['local_epochs']} local epoch{'s' if values['local_epochs'] > 1 else ''}"
             parts |= {
                 **({} if central else {"active": f"{100 * fraction:g}% active"}),
@@ -163,8 +163,7 @@ def _set_ups(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], t
                 "length": "as many steps as a federated one" if central else epochs,
                 "batch": f"batch {values['batch_size']}",
             }
-            graph = settings.topology_of(experiment.catalog.splits[split], values)
-            if graph:
+            if graph := dealt.topology:
                 gap = graphs.spectral_gap(graph, deal["clients"])
                 near = f" of {graph['neighbours']}" if gap is None else ""
                 parts["graph"] = f"decentralised rows: {graph['graph']}{near}"

@@ -1,4 +1,4 @@
-"""From what the files say to what holds: a protocol at a scale, an algorithm in a protocol, a split at a scale."""
+"""From what the files say to what holds: a protocol at a scale, an algorithm in a protocol."""
 
 from __future__ import annotations
 
@@ -19,11 +19,6 @@ OWN_TRAINING = ("learning_rate", "learning_rate_decay", "weight_decay", "local_e
 
 #: The largest parameter of an algorithm, learning rates and the like: the schemas' bound for numbers without another.
 LARGEST_PARAMETER = 1_000_000
-
-SPLIT_DEFAULTS = {
-    **{"balanced": False, "replacement": True, "assignment": "different_classes"},
-    **{"sampling": "bernoulli", "sampler": "keyed"},
-}
 
 #: Keys of a protocol whose mappings are merged key by key where something overrides them; other values are replaced.
 MERGED = ("evaluation", "probe", "analysis", "executor", "unstated")
@@ -127,62 +122,6 @@ def of_algorithm(
     }
     shared = ("rounds", "augmentation", "precision", "checkpoint_every", *OWN_TRAINING)
     return {key: own.get(key, values[key]) for key in shared}, parameters
-
-
-def of_split(
-    split: dict[str, Any], values: dict[str, Any], dataset: dict[str, Any], printed: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (partition spec without seed, client sampling) of ``split`` under a protocol's ``values`` at a scale.
-
-    ``dataset`` is the entry of the dataset at that scale, ``printed`` of the one at paper scale. At preview scale
-    clients and participation are multiplied as the protocol says, the classes per client shrink in proportion to the
-    classes (10 of 100 are 2 of 20), and a domain is the one at the same place: the first stands for the first. A
-    protocol that evaluates every client or node by itself has the deal draw test images for each, as many as it says.
-    """
-    split = {**SPLIT_DEFAULTS, **split}
-    scheme, classes = split["scheme"], dataset["classes"]
-    clients = split["clients"] if scheme != "domain" else split["clients_per_domain"]
-    if scheme != "central":
-        clients = max(1, round(clients * values.get("clients_times", 1)))
-    deal: dict[str, Any] = {"dataset": values["dataset"], "classes": classes, "scheme": scheme, "clients": clients}
-    if scheme == "domain":
-        deal |= {"clients": clients * (len(dataset["domains"]) - 1), "clients_per_domain": clients}
-        deal["held_out"] = printed["domains"].index(split["domain"])
-    if scheme == "dirichlet":
-        deal |= {"alpha": float(split["alpha"]), "replacement": split["replacement"]}
-    elif scheme == "pathological":
-        shrunk = max(1, round(split["classes_per_client"] * classes / printed["classes"]))
-        deal["classes_per_client"] = shrunk
-    elif scheme == "iid":
-        deal["balanced"] = split["balanced"]
-    elif scheme == "shards":
-        deal |= {"shards_per_client": split["shards_per_client"], "assignment": split["assignment"]}
-    if "client_test_images" in values:
-        deal["client_test"] = values["client_test_images"]
-    deal["sampler"] = split["sampler"]
-    fraction = min(1.0, round(split["participation"] * values.get("participation_times", 1), 10))
-    sampling = {"scheme": split["sampling"], "fraction": fraction, "sampler": split["sampler"]}
-    return deal, sampling
-
-
-def topology_of(split: dict[str, Any], values: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the graph of ``split``, or None; a protocol's ``values`` multiply neighbours as they do clients."""
-    if "topology" not in split:
-        return None
-    spec = {"graph": split["topology"]}
-    if "neighbours" in split:
-        spec["neighbours"] = max(2, round(split["neighbours"] * values.get("clients_times", 1)))
-    return spec
-
-
-def steps_of(deal: dict[str, Any], sampling: dict[str, Any], training: dict[str, Any], images: int) -> int:
-    """Return the gradient steps n K of one round of a federated split, n the expected number of active clients.
-
-    ``deal`` and ``sampling`` as :func:`of_split` returns them, ``images`` in the training set: K = E ceil(n_i / B).
-    """
-    active = deal["clients"] if sampling["scheme"] == "all" else max(1, round(deal["clients"] * sampling["fraction"]))
-    batches = -(-(images // deal["clients"]) // training["batch_size"])
-    return active * training["local_epochs"] * batches
 
 
 def target(values: dict[str, Any], split: str, name: str, where: str) -> float:

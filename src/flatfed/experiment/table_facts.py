@@ -37,7 +37,7 @@ def _of_dataset(experiment: Experiment, scale: str, column: Column, row: Row) ->
     if column.settings["fact"] == "clients":
         if "split" not in column.settings:
             return None
-        return experiment.partition_spec(scale, protocol, column.settings["split"], 1)["clients"]
+        return experiment.deal(scale, protocol, column.settings["split"]).partition["clients"]
     return OF_DATASET[column.settings["fact"]](experiment.catalog.datasets[experiment.dataset_of(scale, protocol)])
 
 

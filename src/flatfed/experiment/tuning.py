@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError, DataError, unknown
-from flatfed.experiment import compatibility, settings
+from flatfed.experiment import compatibility, deals, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Run
 from flatfed.files import digest_json
@@ -84,8 +84,8 @@ def check(protocol: settings.Protocol, catalog: Catalog) -> None:
 def _check_share(protocol: settings.Protocol, split: str, scale: str, catalog: Catalog) -> None:
     """Refuse a validation share that is less than one image of a client's."""
     values = protocol.scales[scale]
-    deal, _ = compatibility.deal_of(protocol, split, scale, catalog)
-    images = catalog.datasets[values["dataset"]]["train"] // deal["clients"]
+    deal = deals.of_split(split, protocol, scale, catalog)
+    images = deal.images // deal.partition["clients"]
     share = values["tune"]["validation"]
     if share * images < 1:
         raise ConfigError(

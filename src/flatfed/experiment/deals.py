@@ -1,0 +1,78 @@
+"""How a split deals the data of a protocol at a scale, and who takes part in a round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flatfed.data import keys
+
+if TYPE_CHECKING:
+    from flatfed.experiment.catalog import Catalog
+    from flatfed.experiment.settings import Protocol
+
+
+@dataclass(frozen=True)
+class Deal:
+    """What a run description says of a split: ``partition`` without seed, ``sampling`` of clients, ``topology`` if any.
+
+    ``images``: how many training images there are.
+    """
+
+    partition: dict[str, Any]
+    sampling: dict[str, Any]
+    topology: dict[str, Any] | None
+    images: int
+
+    def steps(self, batch_size: int, local_epochs: int) -> int:
+        """Return the gradient steps n K of a round: n the expected number of active clients, K = E ceil(n_i / B)."""
+        clients = self.partition["clients"]
+        active = clients if self.sampling["scheme"] == "all" else max(1, round(clients * self.sampling["fraction"]))
+        return active * local_epochs * -(-(self.images // clients) // batch_size)
+
+
+def of_split(split: str, protocol: Protocol, scale: str, catalog: Catalog) -> Deal:
+    """Return the deal of ``split`` in ``protocol`` at ``scale``.
+
+    At preview scale clients and participation are multiplied as the protocol says, the classes per client shrink in
+    proportion to the classes (10 of 100 are 2 of 20), and a domain is the one at the same place: the first stands for
+    the first. A protocol that evaluates every client or node by itself has test images drawn for each, as many as it
+    says.
+    """
+    entry, values = catalog.splits[split], protocol.scales[scale]
+    dataset, printed = (catalog.datasets[each["dataset"]] for each in (values, protocol.scales["paper"]))
+    scheme, classes = entry["scheme"], dataset["classes"]
+    clients = entry["clients"] if scheme != "domain" else entry["clients_per_domain"]
+    if scheme != "central":
+        clients = max(1, round(clients * values.get("clients_times", 1)))
+    deal: dict[str, Any] = {"dataset": values["dataset"], "classes": classes, "scheme": scheme, "clients": clients}
+    if scheme == "domain":
+        deal |= {"clients": clients * (len(dataset["domains"]) - 1), "clients_per_domain": clients}
+        deal["held_out"] = printed["domains"].index(entry["domain"])
+    elif scheme == "dirichlet":
+        deal |= {"alpha": float(entry["alpha"]), "replacement": entry["replacement"]}
+    elif scheme == "pathological":
+        deal["classes_per_client"] = max(1, round(entry["classes_per_client"] * classes / printed["classes"]))
+    elif scheme == "iid":
+        deal["balanced"] = entry["balanced"]
+    elif scheme == "shards":
+        deal |= {"shards_per_client": entry["shards_per_client"], "assignment": entry["assignment"]}
+    if "client_test_images" in values:
+        deal["client_test"] = values["client_test_images"]
+    deal["sampler"] = entry["sampler"]
+    if "images_of" in entry:
+        pooled = of_split(entry["images_of"], protocol, scale, catalog).partition
+        deal["images_of"] = {key: value for key, value in pooled.items() if key not in keys.OF_THE_WHOLE}
+    fraction = min(1.0, round(entry["participation"] * values.get("participation_times", 1), 10))
+    sampling = {"scheme": entry["sampling"], "fraction": fraction, "sampler": entry["sampler"]}
+    return Deal(deal, sampling, topology(entry, values.get("clients_times", 1)), dataset["train"])
+
+
+def topology(entry: dict[str, Any], clients_times: float = 1) -> dict[str, Any] | None:
+    """Return the graph of a split's ``entry``, or None; neighbours are multiplied as clients are."""
+    if "topology" not in entry:
+        return None
+    spec = {"graph": entry["topology"]}
+    if "neighbours" in entry:
+        spec["neighbours"] = max(2, round(entry["neighbours"] * clients_times))
+    return spec
