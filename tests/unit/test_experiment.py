@@ -42,18 +42,18 @@ def test_loading_imports_no_torch() -> None:
 
 def test_default_is_what_the_quickstart_shows(exp: experiment.Experiment) -> None:
     assert exp.scale == "preview"
-    columns = dict(exp.selected())
+    columns = dict(exp.selected().tables)
     splits = ("dir0.6-100", "dir0.1-100", "path6-100", "path3-100")
     assert columns[T1] == [f"cifar10-{split}" for split in splits]
     assert columns[T6] == [
         f"cifar10-{split}.rounds_to_target-{target}" for split in splits[1::2] for target in ("t1", "t2")
     ]
-    assert exp.selected_figures() == ["fedsmoo2023_F7", "fedsmoo2023_F5"]
+    assert exp.selected().figures == ["fedsmoo2023_F7", "fedsmoo2023_F5"]
     assert len(exp.table_runs("preview", T1, columns[T1])) == 8 * 4 * 2
 
 
 def test_preview_is_small(exp: experiment.Experiment) -> None:
-    for table, columns in exp.selected():
+    for table, columns in exp.selected().tables:
         for run in exp.table_runs("preview", table, columns):
             description, data = run.description, exp.catalog.datasets[run.dataset]
             images = data["train"] // description["partition"]["clients"]

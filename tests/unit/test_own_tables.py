@@ -46,8 +46,8 @@ def test_there_is_no_preview_and_whoever_asks_is_told_what_to_ask_for():
 
 def test_selections_and_everything_leave_it_out_and_say_so():
     found = load(tables=["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}], figures=[])
-    assert [name for name, _ in found.selected()] == ["fedsmoo2023_T1"]
-    assert [name for name, _ in found.selected("paper")] == ["photos", "fedsmoo2023_T1"]
+    assert [name for name, _ in found.selected().tables] == ["fedsmoo2023_T1"]
+    assert [name for name, _ in found.selected("paper").tables] == ["photos", "fedsmoo2023_T1"]
     (line,) = found.left_out()
     assert line.startswith("Left out: results/preview/tables/photos.md") and line.endswith(PAPER)
     assert found.left_out("paper") == []

@@ -130,22 +130,25 @@ def check_targets(*asked_for):
 # What was left out is said once, where it would have been made.
 @functools.cache
 def say_left_out(every):
-    asked = [(table, None) for table in EXPERIMENT.tables], EXPERIMENT.figures
-    lines = scales.left_out(EXPERIMENT, EXPERIMENT.scale, *asked) if every else EXPERIMENT.left_out()
+    asked = EXPERIMENT.everything if every else EXPERIMENT.asked
+    lines = scales.left_out(EXPERIMENT, EXPERIMENT.scale, asked)
     for line in lines if workflow.is_main_process else ():
         logger.info(line)
+
+
+def outputs(scale, asked):
+    """The files of tables and figures that are asked for."""
+    return PLACES.made(scale, [table for table, _ in asked.tables], asked.figures)
 
 
 def selected_outputs(wildcards):
     say_left_out(every=False)
     scale = EXPERIMENT.scale
-    tables = [table for table, _ in EXPERIMENT.selected()]
-    made = PLACES.made(scale, tables, EXPERIMENT.selected_figures())
+    made = outputs(scale, EXPERIMENT.selected())
     return [*made, PLACES.report(scale), PLACES.errata, PLACES.disputed]
 
 
 def every_output(wildcards):
     say_left_out(every=True)
-    scale = EXPERIMENT.scale
-    tables, figures = scales.every(EXPERIMENT, scale)
-    return [*PLACES.made(scale, [table for table, _ in tables], figures), PLACES.errata, PLACES.disputed]
+    made = outputs(EXPERIMENT.scale, scales.every(EXPERIMENT, EXPERIMENT.scale))
+    return [*made, PLACES.errata, PLACES.disputed]

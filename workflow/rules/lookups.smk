@@ -137,18 +137,19 @@ def choice_inputs(wildcards):
     return [file for point in found.points() for file in tuning.run(EXPERIMENT, found, point).files]
 
 
+def choice_files(asked):
+    found = tuning.searches_for(EXPERIMENT, EXPERIMENT.scale, *asked)
+    return [tuning.choice_path(EXPERIMENT, search) for search in found]
+
+
 @told
 def tuning_choices(wildcards):
-    found = tuning.searches_for(
-        EXPERIMENT, EXPERIMENT.scale, EXPERIMENT.selected(), EXPERIMENT.selected_figures()
-    )
-    return [tuning.choice_path(EXPERIMENT, search) for search in found]
+    return choice_files(EXPERIMENT.selected())
 
 
 @told
 def every_tuning_choice(wildcards):
-    found = tuning.searches_for(EXPERIMENT, EXPERIMENT.scale, *scales.every(EXPERIMENT, EXPERIMENT.scale))
-    return [tuning.choice_path(EXPERIMENT, search) for search in found]
+    return choice_files(scales.every(EXPERIMENT, EXPERIMENT.scale))
 
 
 @told
@@ -198,9 +199,7 @@ def figure_spec(wildcards):
 
 @told
 def report_inputs(wildcards):
-    scale = wildcards.scale
-    tables = [table for table, _ in EXPERIMENT.selected(scale)]
-    return PLACES.made(scale, tables, EXPERIMENT.selected_figures(scale))
+    return outputs(wildcards.scale, EXPERIMENT.selected(wildcards.scale))
 
 
 @told

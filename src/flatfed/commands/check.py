@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
     print(f"{len(experiment.printed_by)} sources of printed numbers, {disputed} cells that two or more of them print")
     print("declared: " + ", ".join(f"{len(ids)} {kind}" for kind, ids in declared.items()))
     runs: set[str] = set()
-    for table, columns in experiment.selected():
+    for table, columns in experiment.selected().tables:
         needed = {run.path for run in experiment.table_runs(scale, table, columns)}
         cells = experiment.cells(scale, table, columns)
         print(f"{table}: {len(cells)} cells from {len(needed)} runs at {scale} scale")

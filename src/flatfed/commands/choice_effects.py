@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _asked(experiment: Experiment, names: list[str], scale: str | None) -> list[tuple[str, list[str] | None, str]]:
     """Return each table asked for, the columns that config.yaml names of it, and each scale that it is wanted at."""
-    known = [name for name, table in experiment.tables.items() if table.settings.get("kind") == "effects"]
+    known = [name for name, table in experiment.tables.items() if table.kind == "effects"]
     for name in names:
         if name in experiment.tables and name not in known:
             raise ConfigError(f"table {name!r} is not of kind effects; those that are: {', '.join(known) or 'none'}")
@@ -61,7 +61,7 @@ def _asked(experiment: Experiment, names: list[str], scale: str | None) -> list[
             raise ConfigError(unknown("table", name, known, "tables of kind effects"))
     wanted = [scale] if scale else SCALES
     asked = [(*each, one) for each in selection.with_columns(experiment, names or known) for one in wanted]
-    there = [(name, columns, one) for name, columns, one in asked if scales.tables(experiment, one, [(name, columns)])]
+    there = [(name, columns, one) for name, columns, one in asked if scales.has_table(experiment, one, name, columns)]
     for name in names:
         if name not in [each for each, _, _ in there]:
             scales.refuse_table(experiment, scale or experiment.scale, name, None)

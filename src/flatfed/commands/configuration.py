@@ -12,8 +12,7 @@ import yaml
 from flatfed import experiment, strict_yaml
 from flatfed.commands.kinds import is_value
 from flatfed.errors import ConfigError
-from flatfed.experiment import selection
-from flatfed.experiment.scales import Asked
+from flatfed.experiment import AskedTable, selection
 
 #: The copy of FlatFed that is running: its config/ holds the protocols, splits, algorithms and tables.
 HOME = Path(__file__).resolve().parents[3]
@@ -31,10 +30,10 @@ def load(parts: Parts) -> experiment.Experiment:
     return experiment.load(HOME, read(parts))
 
 
-def asked_tables(loaded: experiment.Experiment, options: argparse.Namespace) -> tuple[str, list[Asked]]:
+def asked_tables(loaded: experiment.Experiment, options: argparse.Namespace) -> tuple[str, list[AskedTable]]:
     """Return the scale and the tables, with columns, that the command line asks for, else those of config.yaml."""
     scale = options.scale or selection.scale_of(loaded, options.tables)
-    return scale, selection.with_columns(loaded, options.tables) or loaded.selected(scale)
+    return scale, selection.with_columns(loaded, options.tables) or loaded.selected(scale).tables
 
 
 def split(parts: Parts) -> tuple[list[str], list[str]]:

@@ -14,8 +14,7 @@ from flatfed.commands.plan_costs import Costs, known_costs
 from flatfed.commands.plan_needs import joined, needs_of, state
 from flatfed.commands.plan_summary import explained, lines, summarise
 from flatfed.errors import ConfigError, DataError, unknown
-from flatfed.experiment import Experiment, Run, scales, selection
-from flatfed.experiment.scales import Asked
+from flatfed.experiment import Asked, AskedTable, Experiment, Run, scales, selection
 from flatfed.files import write_json
 from flatfed.workflow.requests import Measured
 
@@ -100,7 +99,7 @@ def run(options: argparse.Namespace) -> None:
         write_json(options.json, {**about, "requests": asked, "plan": plan})
 
 
-def print_power(experiment: Experiment, scale: str, tables: list[Asked], options: argparse.Namespace) -> None:
+def print_power(experiment: Experiment, scale: str, tables: list[AskedTable], options: argparse.Namespace) -> None:
     """Print how many seeds tell a difference of ``options.power`` points.
 
     :raises DataError: no difference is given, or no spread is known.
@@ -116,7 +115,7 @@ def print_power(experiment: Experiment, scale: str, tables: list[Asked], options
     print("\n".join(plan_power.lines(options.power, found, options.spread)))
 
 
-def print_cells(experiment: Experiment, scale: str, tables: list[Asked]) -> None:
+def print_cells(experiment: Experiment, scale: str, tables: list[AskedTable]) -> None:
     """Print the cells of ``tables``, table/column/row, and whether each is made."""
     for name, columns in tables:
         for cell in experiment.cells(scale, name, columns):
@@ -137,7 +136,7 @@ def requests(runs: Iterable[Run], costs: Costs) -> dict[str, Measured]:
     return by_protocol
 
 
-def asked_for(experiment: Experiment, scale: str, names: list[str], every: bool) -> tuple[list[Asked], list[str]]:
+def asked_for(experiment: Experiment, scale: str, names: list[str], every: bool) -> Asked:
     """Return the tables, with their columns, and the figures that ``names`` are of.
 
     Without names they are those that config.yaml asks for at ``scale``, or all there are if ``every`` is true.
@@ -149,8 +148,8 @@ def asked_for(experiment: Experiment, scale: str, names: list[str], every: bool)
             known_ids = [*experiment.tables, *experiment.figures]
             raise ConfigError(unknown("table or figure", name, known_ids, "plan"))
     if not names and not every:
-        return experiment.selected(scale), experiment.selected_figures(scale)
+        return experiment.selected(scale)
     if not names:
         return scales.every(experiment, scale)
     tables = selection.with_columns(experiment, [name for name in dict.fromkeys(names) if name in experiment.tables])
-    return tables, [name for name in dict.fromkeys(names) if name in experiment.figures]
+    return Asked(tables, [name for name in dict.fromkeys(names) if name in experiment.figures])

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.experiment import Cell, Drawing, Experiment, Run, tuning
-from flatfed.experiment.scales import Asked
+from flatfed.experiment import AskedTable, Cell, Drawing, Experiment, Run, tuning
 from flatfed.runs import identity
 from flatfed.runs import record as records
 
@@ -33,7 +32,7 @@ def joined(needs: Iterable[Need]) -> Need:
 
 
 def needs_of(
-    experiment: Experiment, scale: str, tables: list[Asked], figures: list[str], tuned: bool
+    experiment: Experiment, scale: str, tables: list[AskedTable], figures: list[str], tuned: bool
 ) -> dict[str, Need]:
     """Return what each of ``tables`` and ``figures`` needs: its runs or, if ``tuned``, those that choose for it."""
     if tuned:
@@ -56,7 +55,7 @@ def _of_figure(figure: Drawing) -> Need:
     return Need(runs=figure.runs, analysed=set(figure.runs) if figure.analysed else set())
 
 
-def _of_searches(experiment: Experiment, scale: str, tables: list[Asked], figures: list[str]) -> Need:
+def _of_searches(experiment: Experiment, scale: str, tables: list[AskedTable], figures: list[str]) -> Need:
     searches = tuning.searches_for(experiment, scale, tables, figures)
     runs = [tuning.run(experiment, search, point) for search in searches for point in search.points()]
     return Need(runs={run.path: run for run in runs})

@@ -132,7 +132,7 @@ def is_table_complete(described: Experiment, runs: FoundRuns, name: str) -> bool
     """Return whether a table reads runs, and all that it reads is published."""
     if not runs.protocols.issuperset(scales.of_table(described.tables[name])):
         return False
-    if not scales.tables(described, runs.scale, [(name, None)]):
+    if not scales.has_table(described, runs.scale, name):
         return False
     made = described.cells(runs.scale, name)
     return any(cell.runs for cell in made) and not any(_absent(cell.inputs, cell.runs) for cell in made)

@@ -25,7 +25,7 @@ from flatfed.experiment import (
     words,
 )
 from flatfed.experiment.deals import Deal
-from flatfed.experiment.model import Cell, Column, Drawing, Figure, Run, Table
+from flatfed.experiment.model import Asked, Cell, Column, Drawing, Figure, Run, Table
 from flatfed.models import pretrained
 from flatfed.papers import printed_sources, reference
 from flatfed.papers.errata import Errata
@@ -82,8 +82,8 @@ class Experiment:
         self.tune: bool = config.get("tune", False)
         if config.get("seeds_together") and len(config.get("seeds", [])) < 2:
             raise ConfigError(f"{selection.WHERE}: seeds_together: true needs two `seeds` or more, such as [1, 2]")
-        self._selected = selection.tables(config, self.tables)
-        self._selected_figures = selection.figures(config, self.figures)
+        self.asked = Asked(selection.tables(config, self.tables), selection.figures(config, self.figures))
+        self.everything = Asked([(name, None) for name in self.tables], list(self.figures))
         self._runs: dict[tuple[str, str, str, str, int], Run] = {}
         self._choices: dict[str, dict[str, float]] = {}
 
@@ -97,17 +97,13 @@ class Experiment:
         """Who printed numbers of the same cells: config/sources.yaml."""
         return printed_sources.read(self.root, self.references)
 
-    def selected(self, scale: str | None = None) -> list[tuple[str, list[str]]]:
-        """Return the tables that config.yaml asks for and that are there at ``scale``, with ids of their columns."""
-        return scales.tables(self, scale or self.scale, self._selected)
-
-    def selected_figures(self, scale: str | None = None) -> list[str]:
-        """Return the figures that config.yaml asks for and that there are at ``scale``."""
-        return scales.figures(self, scale or self.scale, self._selected_figures)
+    def selected(self, scale: str | None = None) -> Asked:
+        """Return what config.yaml asks for and what is there at ``scale``."""
+        return scales.there(self, scale or self.scale, self.asked)
 
     def left_out(self, scale: str | None = None) -> list[str]:
         """Return a line for each table and figure that config.yaml asks for and that there is not at ``scale``."""
-        return scales.left_out(self, scale or self.scale, self._selected, self._selected_figures)
+        return scales.left_out(self, scale or self.scale, self.asked)
 
     def dataset_spec(self, name: str) -> dict[str, Any]:
         """Return what makes resources/<name>: name, classes, shape, numbers of images, source and any domains.

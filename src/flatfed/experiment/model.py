@@ -10,7 +10,7 @@ from flatfed.runs.run import Run
 from flatfed.specs.cell import SCALES, CellSpec
 from flatfed.specs.figure import FigureSpec
 
-__all__ = ["SCALES", "Cell", "Column", "Drawing", "Entry", "Figure", "Panel", "Row", "Run", "Table", "Trained"]
+__all__ = ["SCALES", "Asked", "AskedTable", "Cell", "Column", "Drawing", "Entry", "Figure", "Panel", "Row", "Run", "Table", "Trained"]
 
 
 @dataclass(frozen=True)
@@ -82,14 +82,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: ``settings`` is its ``file``, validated; ``reference`` the name of the printed numbers, or None.
+    """A table of a ``kind``: ``settings`` is its ``file``, validated.
 
-    ``trained_on``: (column, row) -> the splits of the column, or those that the decentralised row has in their place.
+    ``reference`` is the name of the printed numbers, or None. ``trained_on``: (column, row) -> the splits of the column,
+    or those that the decentralised row has in their place.
     ``bases`` are rows that others are taken against and that are not shown.
     """
 
     id: str
     file: str
+    kind: str
     entries: Mapping[str, Row]
     columns: dict[str, Column]
     trained_on: Mapping[tuple[str, str], tuple[str, ...]]
@@ -105,6 +107,17 @@ class Table:
     def rows(self) -> tuple[str, ...]:
         """The ids of the rows, in the paper's order."""
         return tuple(self.entries)
+
+
+#: A table that is asked for and the ids of its columns, None for all.
+AskedTable = tuple[str, list[str] | None]
+
+
+class Asked(NamedTuple):
+    """What is asked for: tables and figures."""
+
+    tables: list[AskedTable]
+    figures: list[str]
 
 
 class Trained(NamedTuple):

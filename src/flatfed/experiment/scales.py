@@ -9,14 +9,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from flatfed.errors import ConfigError
-from flatfed.experiment.model import SCALES, Table
+from flatfed.experiment.model import SCALES, Asked, Table
 from flatfed.papers import significance
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
-
-#: A table and the ids of its columns, None for all.
-Asked = tuple[str, list[str] | None]
 
 
 def of_table(table: Table, columns: Iterable[str] | None = None) -> list[str]:
@@ -26,48 +23,42 @@ def of_table(table: Table, columns: Iterable[str] | None = None) -> list[str]:
     return list(dict.fromkeys(filter(None, [*of_columns, *of_rows])))
 
 
-def tables(experiment: Experiment, scale: str, asked: Iterable[Asked]) -> list[Asked]:
-    """Return those of the tables ``asked`` for that there are at ``scale``."""
-    return [each for each in asked if not _lacking(experiment, scale, *each)]
+def there(experiment: Experiment, scale: str, asked: Asked) -> Asked:
+    """Return what there is at ``scale`` of what was ``asked`` for."""
+    tables = [each for each in asked.tables if not _table_lacking(experiment, scale, *each)]
+    return Asked(tables, [name for name in asked.figures if not _figure_lacking(experiment, scale, name)])
 
 
-def figures(experiment: Experiment, scale: str, asked: Iterable[str]) -> list[str]:
-    """Return those of the figures ``asked`` for that there are at ``scale``."""
-    return [name for name in asked if not _without(experiment, scale, experiment.figures[name].protocols)]
-
-
-def every(experiment: Experiment, scale: str) -> tuple[list[Asked], list[str]]:
+def every(experiment: Experiment, scale: str) -> Asked:
     """Return all tables and figures that there are at ``scale``."""
-    asked = [(name, None) for name in experiment.tables]
-    return tables(experiment, scale, asked), figures(experiment, scale, experiment.figures)
+    return there(experiment, scale, experiment.everything)
 
 
-def left_out(experiment: Experiment, scale: str, asked: Iterable[Asked], shown: Iterable[str]) -> list[str]:
-    """Return a line for each of the tables ``asked`` for and figures ``shown`` that is not there at ``scale``."""
-    shown = list(shown)
-    lines = [said for each in asked if (said := _lacking(experiment, scale, *each))]
-    there = set(figures(experiment, scale, shown))
-    lines += [
-        _explanation(experiment, f"figures/{name}.png", experiment.figures[name].protocols, scale)
-        for name in shown
-        if name not in there
-    ]
-    return [f"Left out: {line}" for line in lines]
+def left_out(experiment: Experiment, scale: str, asked: Asked) -> list[str]:
+    """Return a line for each table and figure ``asked`` for that is not there at ``scale``."""
+    said = [_table_lacking(experiment, scale, *each) for each in asked.tables]
+    said += [_figure_lacking(experiment, scale, name) for name in asked.figures]
+    return [f"Left out: {line}" for line in said if line]
+
+
+def has_table(experiment: Experiment, scale: str, table: str, columns: list[str] | None = None) -> bool:
+    """Return whether there is a ``table`` at ``scale``, or these of its columns."""
+    return not _table_lacking(experiment, scale, table, columns)
 
 
 def refuse_table(experiment: Experiment, scale: str, table: str, columns: list[str] | None) -> None:
     """Raise a ConfigError where there is no ``table`` at ``scale``, or not these of its columns."""
-    if scale in SCALES and (said := _lacking(experiment, scale, table, columns)):
+    if scale in SCALES and (said := _table_lacking(experiment, scale, table, columns)):
         raise ConfigError(said)
 
 
 def refuse(experiment: Experiment, scale: str, protocols: Iterable[str], target: str) -> None:
     """Raise a ConfigError where one of ``protocols`` has no ``scale``; ``target`` is the path under it asked for."""
-    if scale in SCALES and _without(experiment, scale, protocols):
-        raise ConfigError(_explanation(experiment, target, protocols, scale))
+    if scale in SCALES and (said := _lacking(experiment, scale, protocols, target)):
+        raise ConfigError(said)
 
 
-def _lacking(experiment: Experiment, scale: str, name: str, columns: list[str] | None) -> str:
+def _table_lacking(experiment: Experiment, scale: str, name: str, columns: list[str] | None) -> str:
     """Return why table ``name``, or some of its columns, is not to be had at ``scale``; "" where it is."""
     table, target = experiment.tables[name], f"tables/{name}.md"
     only = table.settings.get("scales", SCALES)
@@ -78,9 +69,13 @@ def _lacking(experiment: Experiment, scale: str, name: str, columns: list[str] |
             f"for {results}/{only[0]}/{target}"
         )
     protocols = of_table(table, columns)
-    if _without(experiment, scale, protocols):
-        return _explanation(experiment, target, protocols, scale)
-    return _seeds_lacking(experiment, scale, table, protocols) if table.settings.get("kind") == "effects" else ""
+    said = _lacking(experiment, scale, protocols, target)
+    return said or (_seeds_lacking(experiment, scale, table, protocols) if table.kind == "effects" else "")
+
+
+def _figure_lacking(experiment: Experiment, scale: str, name: str) -> str:
+    """Return why figure ``name`` is not to be had at ``scale``; "" where it is."""
+    return _lacking(experiment, scale, experiment.figures[name].protocols, f"figures/{name}.png")
 
 
 def _seeds_lacking(experiment: Experiment, scale: str, table: Table, protocols: Iterable[str]) -> str:
@@ -99,16 +94,12 @@ def _seeds_lacking(experiment: Experiment, scale: str, table: Table, protocols: 
     )
 
 
-def _without(experiment: Experiment, scale: str, protocols: Iterable[str]) -> list[str]:
-    return [name for name in protocols if scale not in experiment.catalog.protocols[name].scales]
-
-
-def _explanation(experiment: Experiment, target: str, protocols: Iterable[str], scale: str) -> str:
-    """Say why ``target`` is not to be had at ``scale``, and what to ask for in its place."""
-    names = _without(experiment, scale, protocols)
-    where = " and ".join(f"{name} ({experiment.catalog.protocols[name].file})" for name in names)
-    has = "protocol {} has" if len(names) == 1 else "protocols {} have"
-    return (
-        f"{experiment.places.results}/{scale}/{target}: {has.format(where)} no `{scale}:`, so that there is none; ask "
-        f"for {experiment.places.results}/paper/{target}"
-    )
+def _lacking(experiment: Experiment, scale: str, protocols: Iterable[str], target: str) -> str:
+    """Return why ``target``, which is of ``protocols``, is not to be had at ``scale``; "" where it is."""
+    declared = (experiment.catalog.protocols[name] for name in protocols)
+    where = [f"{protocol.id} ({protocol.file})" for protocol in declared if scale not in protocol.scales]
+    if not where:
+        return ""
+    has = f"protocol {where[0]} has" if len(where) == 1 else f"protocols {' and '.join(where)} have"
+    results = experiment.places.results
+    return f"{results}/{scale}/{target}: {has} no `{scale}:`, so that there is none; ask for {results}/paper/{target}"

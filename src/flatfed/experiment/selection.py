@@ -65,15 +65,14 @@ def tables(config: dict[str, Any], known: dict[str, Table]) -> list[tuple[str, l
 
 def with_columns(experiment: Experiment, names: Iterable[str]) -> list[tuple[str, list[str] | None]]:
     """Return tables that are asked for by name, with the columns that config.yaml names of them; None: all."""
-    chosen = dict(experiment.selected("paper"))
+    chosen = dict(experiment.selected("paper").tables)
     return [(name, chosen.get(name)) for name in names]
 
 
 def scale_of(experiment: Experiment, names: Iterable[str]) -> str:
     """Return the configuration's scale, or "paper" where none of the tables ``names`` has that one."""
-    named_ = [(name, None) for name in names if name in experiment.tables]
-    there = not named_ or scales.tables(experiment, experiment.scale, named_)
-    return experiment.scale if there else "paper"
+    there = [scales.has_table(experiment, experiment.scale, name) for name in names if name in experiment.tables]
+    return experiment.scale if any(there) or not there else "paper"
 
 
 def figures(config: dict[str, Any], known: dict[str, Figure]) -> list[str]:
@@ -118,10 +117,10 @@ def counted(config: dict[str, Any], catalog: Catalog) -> Catalog:
 def report(experiment: Experiment, scale: str) -> ReportSpec:
     """Return what ``flatfed report`` takes: what was asked for at ``scale``, its runs, and what was left out."""
     selected = experiment.selected(scale)
-    tabled = [run for name, columns in selected for run in experiment.table_runs(scale, name, columns)]
+    tabled = [run for name, columns in selected.tables for run in experiment.table_runs(scale, name, columns)]
     runs = {run.path: run for run in tabled}
     drawn = []
-    for name in experiment.selected_figures(scale):
+    for name in selected.figures:
         found = experiment.figure(scale, name)
         runs |= found.runs
         same = {key: getattr(found.spec, key) for key in ("title", "paper", "setting", "caption", "datasets")}
@@ -129,8 +128,8 @@ def report(experiment: Experiment, scale: str) -> ReportSpec:
         drawn.append(Picture(figure=name, **same, png=png))
     return ReportSpec(
         scale=scale,
-        tables=[experiment.table_spec(scale, name, columns) for name, columns in selected],
-        files={name: experiment.places.table(scale, name) for name, _ in selected},
+        tables=[experiment.table_spec(scale, name, columns) for name, columns in selected.tables],
+        files={name: experiment.places.table(scale, name) for name, _ in selected.tables},
         figures=drawn,
         # Of its runs the report says what they cost and how they ended; what their numbers are, tables and figures.
         runs=list(runs),

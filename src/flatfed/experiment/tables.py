@@ -66,7 +66,7 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
     every = {**rows, **bases}
     _check_bases(columns.values(), every, where)
     trained_on = _trained_on(columns.values(), every.values(), catalog, where)
-    return Table(name, where, rows, columns, trained_on, reference, document, bases)
+    return Table(name, where, kind, rows, columns, trained_on, reference, document, bases)
 
 
 def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
@@ -102,7 +102,6 @@ def _check_reference(keys: dict[str, Any], where: str) -> None:
 def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
     """Return the columns of one group: split by split, metric by metric, target by target."""
     protocol = compatibility.protocol_of(group["protocol"], catalog, where)
-    metrics = [{**_own(document), **one} for one in _own_metrics(group) or _own_metrics(document) or [{}]]
     splits = group.get("splits", [])
     for split in splits:
         if split not in catalog.splits:
@@ -114,12 +113,12 @@ def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
         places = [tuple(splits)]
     else:
         places = [(split,) for split in splits] or [()]
-    every = [one for other in document["columns"] for one in (_own_metrics(other) or _own_metrics(document) or [{}])]
-    kinds = {(one.get("metric", document.get("metric")), one.get("relative")) for one in every}
+    every = [one for other in document["columns"] for one in _metrics(other, document)]
+    kinds = {(one.get("metric"), one.get("relative")) for one in every}
     datasets = {_dataset(other, catalog) for other in document["columns"]} - {None}
     columns = []
     for place in places:
-        for one in metrics:
+        for one in _metrics(group, document):
             for target in _targets(one, protocol, place, where):
                 columns.append(
                     _column(group, one, protocol, place, target, catalog, where, len(datasets) > 1, len(kinds) > 1)
@@ -127,16 +126,14 @@ def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
     return columns
 
 
-def _own(document: dict[str, Any]) -> dict[str, Any]:
-    return {key: document[key] for key in ("metric", "unit") if key in document}
-
-
-def _own_metrics(entry: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the metrics that a group (or a table) says it has, None where it leaves them to the table."""
-    if "metrics" in entry:
-        return entry["metrics"]
-    one = {key: entry[key] for key in ONE_METRIC if key in entry}
-    return [one] if one else None
+def _metrics(group: dict[str, Any], document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the metrics of a group of columns: its own or, where it names none, those of the table."""
+    for entry in (group, document):
+        metrics = entry.get("metrics") or [{key: entry[key] for key in ONE_METRIC if key in entry}]
+        if any(metrics):
+            break
+    common = {key: document[key] for key in ("metric", "unit") if key in document}
+    return [{**common, **one} for one in metrics]
 
 
 def _dataset(group: dict[str, Any], catalog: Catalog) -> str | None:

@@ -50,7 +50,7 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
         against={
             row.id: experiment.label(row.settings["against"])
             for row in found.entries.values()
-            if document.get("kind") == "effects"
+            if found.kind == "effects"
         },
     )
 
