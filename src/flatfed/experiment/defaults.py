@@ -104,4 +104,4 @@ def table(document: dict[str, Any]) -> dict[str, Any]:
     everywhere = all(any(key in group for key in ("metric", "metrics")) for group in document["columns"])
     kind = document.get("kind", "results")
     of = {} if (named or everywhere) and kind != "effects" else NUMBERS.get(kind, {})
-    return {"reference": "none", **of, **document}
+    return {"kind": kind, "reference": "none", **of, **document}

@@ -84,8 +84,8 @@ class Column:
 class Table:
     """A table of a ``kind``: ``settings`` is its ``file``, validated.
 
-    ``reference`` is the name of the printed numbers, or None. ``trained_on``: (column, row) -> the splits of the column,
-    or those that the decentralised row has in their place.
+    ``reference`` is the name of the printed numbers, or None. ``trained_on``: (column, row) -> the column's splits, or
+    those that the decentralised row has in their place.
     ``bases`` are rows that others are taken against and that are not shown.
     """
 

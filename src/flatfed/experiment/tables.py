@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,9 +16,12 @@ from flatfed.papers.metrics.facts import FACTS
 from flatfed.papers.reference import KEYS, Reference
 from flatfed.papers.units import UNITS, units_of
 
+#: Keys of a metric in a group of columns that has one alone.
+ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
+
 #: Kind of table -> the keys that say what a group of its columns is, and those of a row beside id and label.
 KINDS = {
-    "results": (("protocol", "splits", "decentralised", "mean", "id"), ()),
+    "results": (("protocol", "splits", "decentralised", "mean", "id", "metrics", *ONE_METRIC), ()),
     "datasets": (("fact", "label", "split", "id"), ("protocol",)),
     "search": (("protocol", "algorithm", "id"), ("key", "metric", "reciprocal")),
     "effects": (("protocol", "splits", "id"), ("against",)),
@@ -25,7 +29,6 @@ KINDS = {
 #: Kinds whose rows are algorithms that are trained.
 TRAINED = ("results", "effects")
 EVERYWHERE = ("part", "header", "reference")
-ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
 
 
 def table(name: str, declared: Declared, catalog: Catalog, references: dict[str, Reference]) -> Table:
@@ -35,7 +38,7 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
         the same id, or a row cannot be trained where a column wants it.
     """
     document, where = declared.content, declared.file
-    kind = document.get("kind", "results")
+    kind = document["kind"]
     rows = {}
     for place, entry in enumerate(document["rows"]):
         row = _row(entry, kind, catalog, f"{where}: rows[{place}]")
@@ -56,7 +59,7 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
     for place, group in enumerate(document["columns"]):
         at = f"{where}: columns[{place}]"
         for key in group:
-            if key not in (*KINDS[kind][0], *EVERYWHERE, *(("metrics", *ONE_METRIC) if kind == "results" else ())):
+            if key not in (*KINDS[kind][0], *EVERYWHERE):
                 raise ConfigError(unknown("key", key, (*KINDS[kind][0], *EVERYWHERE), f"{at} (kind {kind})"))
         _check_reference(group.get("reference", {}), at)
         for column in _BUILDERS[kind](document, group, catalog, at):
@@ -116,14 +119,15 @@ def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
     every = [one for other in document["columns"] for one in _metrics(other, document)]
     kinds = {(one.get("metric"), one.get("relative")) for one in every}
     datasets = {_dataset(other, catalog) for other in document["columns"]} - {None}
-    columns = []
-    for place in places:
-        for one in _metrics(group, document):
-            for target in _targets(one, protocol, place, where):
-                columns.append(
-                    _column(group, one, protocol, place, target, catalog, where, len(datasets) > 1, len(kinds) > 1)
-                )
-    return columns
+    metrics = _metrics(group, document)
+    for one in metrics:
+        _check_metric(one, protocol, splits, where)
+    return [
+        _column(group, one, protocol, place, target, catalog, len(datasets) > 1, len(kinds) > 1)
+        for place in places
+        for one in metrics
+        for target in one.get("targets", [None])
+    ]
 
 
 def _metrics(group: dict[str, Any], document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -141,37 +145,20 @@ def _dataset(group: dict[str, Any], catalog: Catalog) -> str | None:
     return protocol.scales["paper"]["dataset"] if protocol else None
 
 
-def _targets(one: dict[str, Any], protocol: settings.Protocol, splits: tuple[str, ...], where: str) -> list[str | None]:
-    """Return the names of the targets that a metric is wanted for, checked at both scales; [None] where it has none."""
-    metric, names = one.get("metric"), one.get("targets", [])
+def _check_metric(one: dict[str, Any], protocol: settings.Protocol, splits: Iterable[str], where: str) -> None:
+    """Refuse a metric that there is not, or that is not measured in ``protocol``, at any scale it has.
+
+    :raises ConfigError: also for another metric's unit, for targets that are missing or too many, and without a base.
+    """
+    metric, names, unit = one.get("metric"), one.get("targets", []), one.get("unit", "")
     if metric not in METRICS:
         raise ConfigError(unknown("metric", metric, METRICS, f"{where}: metric"))
     if METRICS[metric].needs_target != bool(names):
         wanted = "needs `targets:`, names of the protocol's" if not names else "has no targets"
         raise ConfigError(f"{where}: metric {metric!r} {wanted}")
-    for name in names:
+    for name, split in itertools.product(names, splits):
         for scale, values in protocol.scales.items():
-            for split in splits:
-                settings.target(values, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
-    return names or [None]
-
-
-def _column(
-    group: dict[str, Any],
-    one: dict[str, Any],
-    protocol: settings.Protocol,
-    splits: tuple[str, ...],
-    target: str | None,
-    catalog: Catalog,
-    where: str,
-    several_datasets: bool,
-    several_metrics: bool,
-) -> Column:
-    """Return a column; its id is ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begins as the group's.
-
-    A dataset or metric that all columns of the table share is left out, unless there are targets.
-    """
-    metric, unit = one["metric"], one.get("unit", "")
+            settings.target(values, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
     relative = one.get("relative", METRICS[metric].relative)
     if unit not in UNITS:
         raise ConfigError(unknown("unit", unit, UNITS, f"{where}: unit"))
@@ -186,6 +173,24 @@ def _column(
         _check_peers(peers, metric, relative, f"{where}: metrics")
     if splits:
         _check_evaluated([metric, *([peers] if peers else [])], protocol, where)
+
+
+def _column(
+    group: dict[str, Any],
+    one: dict[str, Any],
+    protocol: settings.Protocol,
+    splits: tuple[str, ...],
+    target: str | None,
+    catalog: Catalog,
+    several_datasets: bool,
+    several_metrics: bool,
+) -> Column:
+    """Return a column; its id is ``[<dataset>-]<split>[.<metric>[_<relative>][-<target>]]`` or begins as the group's.
+
+    A dataset or metric that all columns of the table share is left out, unless there are targets.
+    """
+    metric = one["metric"]
+    relative = one.get("relative", METRICS[metric].relative)
     dataset = protocol.scales["paper"]["dataset"]
     header = group.get("header", catalog.datasets[dataset]["label"])
     stem = group.get("id") or ((f"{dataset}-" if several_datasets else "") + (splits[0] if splits else metric))
@@ -195,15 +200,15 @@ def _column(
     label = catalog.splits[splits[0]]["label"] if splits and not group.get("mean") else []
     under = one.get("label", METRICS[metric].words if several_metrics else "")
     if target:
-        goal = settings.target(protocol.scales["paper"], splits[0], target, where)
+        goal = settings.target(protocol.scales["paper"], splits[0], target, protocol.file)
         under = ", ".join(filter(None, (under, f"acc = {100 * goal:g}%")))
     if several_metrics:
         headers = (", ".join([header, *label]), under)
     else:
         headers = (header, *([", ".join(label)] if under and label else label), *([under] if under else []))
     return Column(
-        stem, protocol.id, splits, metric, unit, target, headers, group.get("part"), relative, one.get("base"),
-        peers, group.get("reference", {}), group,
+        stem, protocol.id, splits, metric, one["unit"], target, headers, group.get("part"), relative, one.get("base"),
+        one.get("decentralised"), group.get("reference", {}), group,
     )  # fmt: skip
 
 
