@@ -13,7 +13,6 @@ from flatfed.data import dataset as datasets
 from flatfed.data import image_folders, sources
 from flatfed.data.digits import STYLES
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import catalog
 
 ROOT = Path(__file__).parents[2]
 SPEC = {"name": "office", "classes": 2, "shape": [3, 8, 8], "domains": ["art", "real_world"]}
@@ -161,7 +160,7 @@ def test_an_archive_with_other_domains_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["digits-domains4", "digits-domains6"])
 def test_digits_in_styles(tmp_path, name):
-    entry = catalog.load(ROOT).datasets[name]
+    entry = experiment.load(ROOT).catalog.datasets[name]
     spec = {"name": name, **{key: entry[key] for key in ("classes", "shape", "domains", "source")}}
     for folder in ("a", "b"):
         sources.fetch(spec, tmp_path / folder)
@@ -241,7 +240,7 @@ def test_emnist_is_upright_and_drawn_in_proportion(tmp_path, monkeypatch):
 
 
 def test_the_declared_sets_have_the_papers_sizes():
-    declared = catalog.load(ROOT).datasets
+    declared = experiment.load(ROOT).catalog.datasets
     totals = {name: declared[name]["train"] + declared[name]["test"] for name in declared}
     assert totals["emnist"] == declared["emnist"]["source"]["draw"] == 81_425
     assert (totals["officehome"], totals["domainnet"], totals["pacs"]) == (15_588, 586_575, 9_991)

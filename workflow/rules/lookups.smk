@@ -39,25 +39,26 @@ def partition_labels(wildcards):
     return PLACES.arrays(EXPERIMENT.dataset_of(wildcards.scale, wildcards.protocol))[1]
 
 
+def row_of(wildcards):
+    return wildcards.scale, wildcards.protocol, wildcards.split, wildcards.algorithm
+
+
 def search_of(wildcards):
-    ids = (wildcards.scale, wildcards.protocol, wildcards.split, wildcards.algorithm)
-    return tuning.search_at(EXPERIMENT, *ids)
+    return tuning.search_at(EXPERIMENT, *row_of(wildcards))
 
 
 @told
 def run_of(wildcards):
     if "point" in wildcards.keys():
         return tuning.run(EXPERIMENT, search_of(wildcards), wildcards.point)
-    ids = (wildcards.scale, wildcards.protocol, wildcards.split, wildcards.algorithm)
     seed = wildcards.get("seed") or EXPERIMENT.seeds(wildcards.scale, wildcards.protocol)[0]
-    return EXPERIMENT.run(*ids, int(seed))
+    return EXPERIMENT.run(*row_of(wildcards), int(seed))
 
 
 @told
 def runs_of(wildcards):
     """The runs of all seeds, where they train together."""
-    ids = (wildcards.scale, wildcards.protocol, wildcards.split, wildcards.algorithm)
-    return [EXPERIMENT.run(*ids, seed) for seed in EXPERIMENT.seeds(wildcards.scale, wildcards.protocol)]
+    return [EXPERIMENT.run(*row_of(wildcards), seed) for seed in EXPERIMENT.seeds(wildcards.scale, wildcards.protocol)]
 
 
 def run_partitions(wildcards):

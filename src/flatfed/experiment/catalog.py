@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
@@ -47,12 +46,7 @@ class Catalog:
     places: dict[str, dict[str, str]]
 
 
-def load(
-    root: Path,
-    table_folders: Iterable[str] = (),
-    data: Mapping[str, dict[str, Any]] = MappingProxyType({}),
-    where: str = "config",
-) -> Catalog:
+def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, Any]], where: str) -> Catalog:
     """Read the catalog in ``root``/config, and tables and what is declared with them in ``table_folders``.
 
     ``data``: sources of datasets on this machine, in place of those declared; ``where`` both were asked for.

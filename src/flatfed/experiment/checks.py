@@ -112,7 +112,7 @@ def check_protocol(
         for key in ("every", "sets", "batch_size", "window"):
             if key not in values["evaluation"]:
                 raise ConfigError(f"{where}evaluation: key {key!r} is missing")
-        check_client_test(values, datasets[dataset], where)
+        _check_client_test(values, datasets[dataset], where)
         if (needed := ACCURACIES[values["accuracy"]]) not in (evaluated := values["evaluation"]["sets"]):
             raise ConfigError(
                 f"{where}accuracy: {values['accuracy']} needs {needed!r} among evaluation.sets, which are "
@@ -162,7 +162,7 @@ def _check_patterns(
             raise ConfigError(unknown(kind, pattern, known, f"{where}{key}"))
 
 
-def check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
+def _check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
     """Refuse a number of test images of each client that nobody asks for, or that the ``dataset`` does not have."""
     key, sets = "client_test_images", values["evaluation"]["sets"]
     asked = "clients" in sets or ("nodes" in sets and key in values)

@@ -38,7 +38,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
     pairs = list(dict.fromkeys(pair for entry in entries for pair in entry.pairs))
     here = [
         set_ups.in_brief(experiment, scale, pairs, trained=kind.reads != "partitions"),
-        set_ups.same_data(experiment, scale, found, drawn),
+        set_ups.same_data(experiment, scale, found, [panel.title for panel in drawn]),
     ]
     measured = measures.defined(experiment, scale, found)
     if found.kind == "eigenvalues":

@@ -90,22 +90,22 @@ def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any
     :raises ConfigError: ``data:`` names no dataset, or points at nothing; a folder that is there lacks
         the folder of a domain.
     """
-    for name, source in config.get("data", {}).items():
-        where = f"{WHERE}: data"
+    given = config.get("data", {})
+    for name in given:
         if name not in catalog.datasets:
-            raise ConfigError(unknown("dataset", name, catalog.datasets, where))
-        check_there(source, f"{where}.{name}")
-        check_domains(at_home(source), catalog.datasets[name], f"{where}.{name}")
+            raise ConfigError(unknown("dataset", name, catalog.datasets, f"{WHERE}: data"))
+    found = {}
     for name, entry in catalog.datasets.items():
-        if name not in config.get("data", {}):
-            check_domains(at_home(entry["source"]), entry, f"{catalog.places['datasets'][name]}.source")
-            check_said(at_home(entry["source"]), entry, catalog.places["datasets"][name])
-    own = {
-        name: {key: value for key, value in source.items() if key != "images"}
-        for name, source in config.get("data", {}).items()
-    }
-    every = {name: entry["source"] for name, entry in catalog.datasets.items()} | own
-    return {name: at_home(source) for name, source in every.items()}
+        place = catalog.places["datasets"][name]
+        source = at_home(given.get(name, entry["source"]))
+        if name in given:
+            check_there(given[name], f"{WHERE}: data.{name}")
+            check_domains(source, entry, f"{WHERE}: data.{name}")
+        else:
+            check_domains(source, entry, f"{place}.source")
+            check_said(source, entry, place)
+        found[name] = {key: value for key, value in source.items() if key != "images"}
+    return found
 
 
 def counted(config: dict[str, Any], catalog: Catalog) -> Catalog:

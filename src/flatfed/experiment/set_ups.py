@@ -6,11 +6,10 @@ figure is made (:mod:`flatfed.tables.trained_on`).
 
 from __future__ import annotations
 
-import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flatfed import forms
 from flatfed.runs import graphs
 from flatfed.specs.table import DatasetSpec
 
@@ -104,28 +103,26 @@ def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -
     }
 
 
-def same_data(experiment: Experiment, scale: str, found: Figure, panels: list[Any]) -> str:
-    """Say which data sets of the paper are the same at ``scale``, and which ``panels`` of a figure therefore; or "".
+def same_data(experiment: Experiment, scale: str, found: Figure, titles: list[str]) -> str:
+    """Say which data sets of the paper are the same at ``scale``, and which panels of a figure therefore; or "".
 
-    Those of the figure itself, and of others of its kind, beside which it lies in the paper.
+    Those of the figure itself, and of others of its kind, beside which it lies in the paper. ``titles``: its panels'.
     """
     beside = {one for other in experiment.figures.values() if other.kind == found.kind for one in other.protocols}
     said = []
     for protocol in found.protocols:
-        twins = [
-            one for one in sorted(beside) if _settled(experiment, scale, one) == _settled(experiment, scale, protocol)
-        ]
-        names = [_dataset(experiment, "paper", one) for one in twins]
+        settled = _settled(experiment, scale, protocol)
+        twins = [one for one in sorted(beside) if _settled(experiment, scale, one) == settled]
+        names = dict.fromkeys(_dataset(experiment, "paper", one) for one in twins)
+        if len(names) < 2:
+            continue
         same: dict[str, list[str]] = {}
-        for panel in panels:
-            drawn = json.dumps({key: value for key, value in forms.plain(panel).items() if key != "title"})
-            for twin in twins:
-                drawn = drawn.replace(f"/{twin}/", f"/{twins[0]}/")
-            same.setdefault(drawn, []).append(panel.title)
-        repeated = [f"panels {' and '.join(titles)} are the same" for titles in same.values() if len(titles) > 1]
-        if len(set(names)) > 1:
-            line = f"{' and '.join(dict.fromkeys(names))} are the same data here"
-            said.append(": ".join([line, *repeated]))
+        for panel, title in zip(found.panels, titles, strict=True):
+            entries = [replace(one, protocol=twins[0]) if one.protocol in twins else one for one in panel.every(scale)]
+            content = replace(panel, title="", entries=tuple(entries), levels=None)
+            same.setdefault(repr(content), []).append(title)
+        repeated = [f"panels {' and '.join(alike)} are the same" for alike in same.values() if len(alike) > 1]
+        said.append(": ".join([f"{' and '.join(names)} are the same data here", *repeated]))
     return "; ".join(dict.fromkeys(said))
 
 
