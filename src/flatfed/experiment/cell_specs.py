@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flatfed.experiment import settings, table_facts, tables
+from flatfed.experiment import described, settings, tables
 from flatfed.experiment.model import Cell, Column, Row, Run, Table
 from flatfed.papers import reference
 from flatfed.papers.metrics import METRICS, Metric
@@ -26,7 +26,7 @@ def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: 
     if metric.needs_runs:
         known["accuracy"] = experiment.values(scale, column.protocol)["accuracy"]
     if metric.source == "given":
-        known["sources"] = Sources(given=table_facts.given(experiment, scale, column, row))
+        known["sources"] = Sources(given=described.given(experiment, scale, column, row))
     elif column.relative is None or base is not None:
         for whose, entry in {"sources": row, **({"base_sources": table.row(base)} if base else {})}.items():
             runs[whose] = _runs(experiment, scale, table, column, entry) if metric.source != "declared" else []

@@ -1,15 +1,35 @@
-"""Columns of the tables that describe what is used, and train nothing: data sets, and searched hyper-parameters."""
+"""Tables that describe what is used, and train nothing: data sets, and searched hyper-parameters.
+
+Their columns, and the numbers in them, which are taken from the configuration.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+from flatfed import algorithms as registry
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import compatibility
+from flatfed.experiment import compatibility, settings
 from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.model import Column
+from flatfed.experiment.model import Column, Row
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.metrics.facts import FACTS
+
+if TYPE_CHECKING:
+    from flatfed.experiment.experiment import Experiment
+
+#: Fact -> function of a dataset's entry.
+OF_DATASET: dict[str, Callable[[dict[str, Any]], int | None]] = {
+    "total_samples": lambda dataset: dataset["train"] + dataset["test"],
+    "train_samples": lambda dataset: dataset["train"],
+    "test_samples": lambda dataset: dataset["test"],
+    "classes": lambda dataset: dataset["classes"],
+    "domains": lambda dataset: len(dataset["domains"]) if "domains" in dataset else None,
+    "image_channels": lambda dataset: dataset["shape"][0],
+    "image_height": lambda dataset: dataset["shape"][1],
+    "image_width": lambda dataset: dataset["shape"][2],
+}
 
 
 def datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
@@ -41,12 +61,38 @@ def search(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, wh
     for place in [*range(1, max(map(len, grids)) + 1), 0]:
         name, variant = (f"grid{place}", f"grid;{place}") if place else ("best", "best")
         headers = (group.get("header", group["id"]), "Grid search" if place else "Best")
-        settings_ = {**group, "place": place}
         variant = f"{group['reference']['variant']};{variant}"
         columns.append(
             Column(
                 f"{group['id']}.{name}", protocol.id, (), "", "number", None, headers, group.get("part"),
-                reference={"variant": variant}, settings=settings_,
+                reference={"variant": variant}, settings={**group, "place": place},
             )
         )  # fmt: skip
     return columns
+
+
+def given(experiment: Experiment, scale: str, column: Column, row: Row) -> float | None:
+    """Return the number of a cell of a descriptive table, None where it means nothing for the row."""
+    return (_of_dataset if column.metric else _searched)(experiment, scale, column, row)
+
+
+def _of_dataset(experiment: Experiment, scale: str, column: Column, row: Row) -> float | None:
+    protocol = row.settings["protocol"]
+    if column.metric == "clients":
+        split = column.settings.get("split")
+        return None if split is None else experiment.deal(scale, protocol, split).partition["clients"]
+    return OF_DATASET[column.metric](experiment.catalog.datasets[experiment.dataset_of(scale, protocol)])
+
+
+def _searched(experiment: Experiment, scale: str, column: Column, row: Row) -> float | None:
+    """Return the hyper-parameter of a row that a column's algorithm has, or a value of the grid it was chosen from."""
+    algorithm, key, place = column.settings["algorithm"], row.settings["key"], column.settings["place"]
+    if key not in registry.load(algorithm).parameters() and key not in settings.OWN_TRAINING:
+        return None
+    if place:
+        grid = experiment.values(scale, column.protocol)["searched"][algorithm].get(key, [])
+        number = grid[place - 1] if place <= len(grid) else None
+    else:
+        training, parameters = experiment.hyperparameters(scale, column.protocol, algorithm)
+        number = parameters[key] if key in parameters else training[key]
+    return 1 / number if number and row.settings.get("reciprocal") else number
