@@ -162,5 +162,5 @@ def _trained(described: Experiment, record: RunRecord, folder: Path) -> Trained:
         history = history_of(folder, record, ("round", TEST), name, every=True)
     run = Trained(record, history, str(folder))
     protocol = described.catalog.protocols.get(run.ids.protocol)
-    accuracy = described.accuracy("paper", protocol.id) if protocol else run.accuracy
+    accuracy = described.values("paper", protocol.id)["accuracy"] if protocol else run.accuracy
     return replace(run, accuracy=accuracy) if accuracy in history else run
