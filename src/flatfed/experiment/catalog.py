@@ -66,7 +66,9 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
         at = places["datasets"][name]
         data_sources.check_source(entry["source"], f"{at}.source")
         if name in data:
-            data_sources.check_given(data[name], f"{where}: data.{name}")
+            given = f"{where}: data.{name}"
+            schemas.refuse(schemas.mistakes(data[name], "source"), given, needs.source(data[name]))
+            data_sources.check_source(data[name], given, also=("images",))
         datasets[name] = defaults.dataset(name, entry, data.get(name, entry["source"]), at)
         checks.check_dataset(datasets[name], at)
     checks.check_splits(contents["splits"], places["splits"])

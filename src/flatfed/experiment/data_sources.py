@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flatfed import schemas
 from flatfed.data import counting
 from flatfed.data.keys import SOURCES
 from flatfed.errors import ConfigError, absent, unknown
-from flatfed.experiment import needs
 
 LAYOUT = "<domain>/<class>/<image>, with a folder for every domain"
 
@@ -31,12 +29,6 @@ def check_keys(entry: dict[str, Any], known: tuple[str, ...], kind: str, where: 
     for key in entry:
         if key not in known:
             raise ConfigError(unknown("key", key, known, f"{where} ({kind})"))
-
-
-def check_given(source: dict[str, Any], where: str) -> None:
-    """Refuse what stands under ``data`` of config.yaml in place of a dataset's source, as one that is declared."""
-    schemas.refuse(schemas.mistakes(source, "source"), where, needs.source(source))
-    check_source(source, where, also=("images",))
 
 
 def check_source(source: dict[str, Any], where: str, also: tuple[str, ...] = ()) -> None:

@@ -43,6 +43,9 @@ NUMBERS = {
     "effects": {"metric": "test_accuracy", "unit": "pp"},
 }
 
+#: Keys of a metric in a group of columns that has one alone.
+ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
+
 #: Mean and standard deviation of every channel, of pixels scaled to 0..1: what is between black and white is -2..2.
 MEAN, DEVIATION = 0.5, 0.25
 
@@ -105,3 +108,13 @@ def table(document: dict[str, Any]) -> dict[str, Any]:
     kind = document.get("kind", "results")
     of = {} if (named or everywhere) and kind != "effects" else NUMBERS.get(kind, {})
     return {"kind": kind, "reference": "none", **of, **document}
+
+
+def metrics(group: dict[str, Any], document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what stands under each split of a ``group`` of columns: its own metrics or, without any, the table's."""
+    for entry in (group, document):
+        found = entry.get("metrics") or [{key: entry[key] for key in ONE_METRIC if key in entry}]
+        if any(found):
+            break
+    common = {key: document[key] for key in ("metric", "unit") if key in document}
+    return [{**common, **one} for one in found]

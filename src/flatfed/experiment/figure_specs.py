@@ -169,7 +169,7 @@ def _own(experiment: Experiment, run: Run, parameter: str) -> Run:
     """
     ids = (run.scale, run.protocol, run.split)
     search = tuning.search(experiment, *ids, run.algorithm)
-    keys = tuning.open_keys(experiment, search, run.protocol, run.algorithm) if search else []
+    keys = tuning.open_keys(experiment, search, run.protocol, run.algorithm)
     for key in PARAMETERS[parameter][2]:
         if key in keys:
             raise ConfigError(

@@ -10,6 +10,7 @@ from typing import Any
 
 from flatfed.data.counting import COUNTS
 from flatfed.data.keys import SOURCES
+from flatfed.experiment import defaults
 from flatfed.papers.metrics import METRICS
 from flatfed.schemas import Missing, meaning
 
@@ -96,6 +97,5 @@ def table(document: dict[str, Any]) -> Iterator[Missing]:
 
 def _of_runs(document: dict[str, Any], group: dict[str, Any]) -> str | None:
     """Return the first metric under a group of columns that is not declared but measured, None where there is none."""
-    several = group.get("metrics") or ([group] if "metric" in group else document.get("metrics", [document]))
-    names = [one.get("metric", document.get("metric", "test_accuracy")) for one in several]
+    names = [one["metric"] for one in defaults.metrics(group, {**defaults.NUMBERS["results"], **document})]
     return next((name for name in names if name in METRICS and METRICS[name].source != "declared"), None)

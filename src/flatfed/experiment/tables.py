@@ -8,7 +8,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import compatibility, described, settings
+from flatfed.experiment import compatibility, defaults, described, settings
 from flatfed.experiment.catalog import Catalog, Declared
 from flatfed.experiment.model import Column, Row, Table
 from flatfed.papers.metrics import METRICS, SETS, unit_of
@@ -16,12 +16,9 @@ from flatfed.papers.metrics.facts import FACTS
 from flatfed.papers.reference import KEYS, Reference
 from flatfed.papers.units import UNITS, units_of
 
-#: Keys of a metric in a group of columns that has one alone.
-ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
-
 #: Kind of table -> the keys that say what a group of its columns is, and those of a row beside id and label.
 KINDS = {
-    "results": (("protocol", "splits", "decentralised", "mean", "id", "metrics", *ONE_METRIC), ()),
+    "results": (("protocol", "splits", "decentralised", "mean", "id", "metrics", *defaults.ONE_METRIC), ()),
     "datasets": (("fact", "label", "split", "id"), ("protocol",)),
     "search": (("protocol", "algorithm", "id"), ("key", "metric", "reciprocal")),
     "effects": (("protocol", "splits", "id"), ("against",)),
@@ -116,10 +113,10 @@ def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
         places = [tuple(splits)]
     else:
         places = [(split,) for split in splits] or [()]
-    every = [one for other in document["columns"] for one in _metrics(other, document)]
+    every = [one for other in document["columns"] for one in defaults.metrics(other, document)]
     kinds = {(one.get("metric"), one.get("relative")) for one in every}
     datasets = {_dataset(other, catalog) for other in document["columns"]} - {None}
-    metrics = _metrics(group, document)
+    metrics = defaults.metrics(group, document)
     for one in metrics:
         _check_metric(one, protocol, splits, where)
     return [
@@ -128,16 +125,6 @@ def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
         for one in metrics
         for target in one.get("targets", [None])
     ]
-
-
-def _metrics(group: dict[str, Any], document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the metrics of a group of columns: its own or, where it names none, those of the table."""
-    for entry in (group, document):
-        metrics = entry.get("metrics") or [{key: entry[key] for key in ONE_METRIC if key in entry}]
-        if any(metrics):
-            break
-    common = {key: document[key] for key in ("metric", "unit") if key in document}
-    return [{**common, **one} for one in metrics]
 
 
 def _dataset(group: dict[str, Any], catalog: Catalog) -> str | None:

@@ -119,8 +119,10 @@ def keys(values: dict[str, Any]) -> set[str]:
     return {key for grid in values.get("tune", {"grids": {}})["grids"].values() for key in grid}
 
 
-def open_keys(experiment: Experiment, found: Search, protocol: str, row: str) -> list[str]:
+def open_keys(experiment: Experiment, found: Search | None, protocol: str, row: str) -> list[str]:
     """Return the keys of a search that a run of ``protocol`` and ``row`` takes its choice of: those it does not set."""
+    if found is None:
+        return []
     own = {}
     if row != found.row:
         of_protocol = experiment.values(found.scale, protocol)["algorithms"].get(row, {})
@@ -144,7 +146,7 @@ def searches_for(
     found = {}
     for protocol, split, row in dict.fromkeys([*timed, *(ids[1:4] for ids in plain.runs_asked_for())]):
         one = search(plain, scale, protocol, split, row)
-        if one is not None and open_keys(plain, one, protocol, row):
+        if open_keys(plain, one, protocol, row):
             found[one.folder(plain.places)] = one
     return list(found.values())
 
@@ -239,8 +241,4 @@ def chosen(experiment: Experiment, scale: str, protocol: str, split: str, row: s
     :raises ConfigError: a choice that it takes is not there, or not the one that the configuration asks for.
     """
     found = search(experiment, scale, protocol, split, row)
-    keys = open_keys(experiment, found, protocol, row) if found else []
-    if not keys:
-        return {}
-    values = experiment.choice(found)
-    return {key: values[key] for key in keys}
+    return {key: experiment.choice(found)[key] for key in open_keys(experiment, found, protocol, row)}

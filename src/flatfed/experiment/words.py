@@ -207,14 +207,12 @@ def untuned(experiment: Experiment, scale: str, runs: Iterable[Trained], printed
     said: dict[str, dict[str, None]] = {}
     for protocol, split, row, label in dict.fromkeys(runs):
         search = tuning.search(experiment, scale, protocol, split, row)
-        if search is None:
-            continue
-        grids = experiment.values(scale, search.protocol)["tune"]["grids"]
         training, parameters = experiment.hyperparameters(scale, protocol, row)
         name = experiment.label(row.partition("~")[0]) if "~" in row else label
         for key in tuning.open_keys(experiment, search, protocol, row):
             used = {**training, **parameters}[key]
-            tried = ", ".join(f"{value:.4g}" for value in grids[search.row][key])
+            grid = experiment.values(scale, search.protocol)["tune"]["grids"][search.row][key]
+            tried = ", ".join(f"{value:.4g}" for value in grid)
             line = f"{key.replace('_', ' ')} is {used:g}"
             line += f"; the paper tried {tried} and does not say what it chose" if printed else f", out of {tried}"
             said.setdefault(line, {})[name] = None
