@@ -53,10 +53,10 @@ def hold_images(experiment: Experiment, compared: Iterable[tuple[str, Run]], cho
     firsts: dict[str, tuple[Run, Any]] = {}
     for panel, run in compared:
         asked = settings(experiment, "surface", run.scale, run.protocol)
-        images = experiment.catalog.datasets[experiment.dataset_of(run.scale, run.protocol)]["train"]
-        if (chosen or asked["set"]) != "train" or asked["images"] >= images:
+        dealt = experiment.deal(run.scale, run.protocol, run.split)
+        if (chosen or asked["set"]) != "train" or asked["images"] >= dealt.images:
             continue
-        spec = experiment.partition_spec(run.scale, run.protocol, run.split, run.seed)
+        spec = {"seed": run.seed, **dealt.partition}
         deal = keys.pooled(spec) if "images_of" in spec else spec
         for group in (f"panel {panel}", run.protocol.partition("~")[0]):
             first, theirs = firsts.setdefault(group, (run, deal))

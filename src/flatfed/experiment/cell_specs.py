@@ -28,7 +28,8 @@ def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: 
     if metric.source == "given":
         known["sources"] = Sources(given=described.given(experiment, scale, column, row))
     elif column.relative is None or base is not None:
-        for whose, entry in {"sources": row, **({"base_sources": table.row(base)} if base else {})}.items():
+        rows = {"sources": row, "base_sources": table.row(base)} if base else {"sources": row}
+        for whose, entry in rows.items():
             runs[whose] = _runs(experiment, scale, table, column, entry) if metric.source != "declared" else []
             known[whose] = _sources(experiment, scale, column, entry, metric, runs[whose])
         if metric.needs_runs or metric.source == "analysis":
@@ -51,13 +52,16 @@ def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: 
     )
     timed = [each[0] for each in runs.values() if each and metric.source == "timing"]
     read = [run for each in runs.values() for run in each] if spec.sources.runs else []
+    inputs = [run.timing for run in timed]
+    inputs += [*spec.sources.analyses, *spec.base_sources.analyses]
+    inputs += [file for run in read for file in (run.partition, *run.files)]
     ids = table.id, column.id, row.id
     return Cell(
         path=experiment.places.cell(scale, *ids),
         log=experiment.places.log("cell", scale, "/".join(ids)),
         runs=list({run.path: run for run in read}.values()),
         spec=spec,
-        inputs=list(dict.fromkeys(_inputs(spec, timed, read))),
+        inputs=list(dict.fromkeys(inputs)),
         timed=timed,
         analysed=metric.source == "analysis",
     )
@@ -90,13 +94,6 @@ def _sources(experiment: Experiment, scale: str, column: Column, row: Row, metri
     )
 
 
-def _inputs(spec: CellSpec, timed: list[Run], read: list[Run]) -> list[str]:
-    """Return the files that a cell cannot do without."""
-    analyses = [*spec.sources.analyses, *spec.base_sources.analyses]
-    files = [file for run in read for file in (run.partition, *run.files)]
-    return [*(run.timing for run in timed), *analyses, *files]
-
-
 def target(experiment: Experiment, scale: str, column: Column) -> float | None:
     """Return the column's target accuracy at ``scale`` as a fraction, None where its metric has none."""
     if column.target is None:
@@ -124,17 +121,15 @@ def printed(experiment: Experiment, table: Table, column: Column, row: Row, metr
             clients = experiment.deal("paper", column.protocol, column.split).partition["clients"]
             what |= reference.keys_of_split(experiment.catalog.splits[column.split], clients)
     what |= {**column.reference, **row.reference}
-    variants = [entry.reference.get("variant") for entry in (column, row)]
-    if "variant" not in column.reference:
-        variants[0] = _relation(column, row)
+    variants = column.reference.get("variant", _relation(column, row)), row.reference.get("variant")
     what["variant"] = ";".join(filter(None, variants))
     return experiment.references[table.reference].printed(what)
 
 
-def _relation(column: Column, row: Row) -> str | None:
-    """Return the variant under which the reference files keep what is relative to a base row."""
+def _relation(column: Column, row: Row) -> str:
+    """Return the variant under which the reference files keep what is relative to a base row, "" for none."""
     if column.relative is None or column.unit == "V":
-        return None
+        return ""
     if column.relative == "difference":
         return "vs_base_method"
     return f"{'speedup_vs' if column.relative == 'speedup' else 'relative_to'}_{column.base_of(row.id)}"
