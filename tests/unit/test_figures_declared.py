@@ -285,6 +285,36 @@ def test_a_frame_puts_both_models_into_one_file_by_the_filters_of_its_row(first:
     assert [entry.surface.rpartition("/")[2] for entry in plain.surfaces] == ["surface.test.npz"] * 2
 
 
+OWN_LINE = """
+kind: line
+title: From a model with a server to one without
+paper: ours
+protocol: dfedsam-cifar10
+decentralised: "*-ring"
+panels:
+  - title: DFedAvg to others
+    split: dir0.6-100-norep
+    series: [{row: dfedavg}, {row: dfedsam}, {row: dfedavgm, preview: false}]
+"""
+
+
+def test_models_of_a_line_are_of_their_own_splits_and_of_the_scale(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    (tmp_path / "config" / "figures" / "own.yaml").write_text(OWN_LINE)
+    loaded = experiment.load(tmp_path)
+    for scale, others in (("preview", ["dfedsam"]), ("paper", ["dfedsam", "dfedavgm"])):
+        found = loaded.figure(scale, "own")
+        runs = list(found.runs.values())
+        assert {run.split for run in runs} == {"dir0.6-100-norep-ring"}
+        assert [run.algorithm for run in runs] == ["dfedavg", *others]
+        (panel,) = found.spec.panels
+        assert [way.label for way in panel.lines] == [f"DFedAvg to {loaded.label(other)}" for other in others]
+    path = tmp_path / "config" / "figures" / "own.yaml"
+    path.write_text(OWN_LINE.replace("{row: dfedsam}", "{row: dfedsam, preview: false}"))
+    with pytest.raises(ConfigError, match=r"own\.yaml: panels\[0\]: a line is between two models"):
+        experiment.load(tmp_path)
+
+
 def test_runs_are_told_apart_however_a_specification_is_written() -> None:
     """Snakemake hands it on with sorted keys: the runs of a level line come before those of the series then."""
     for name in EXP.figures:
