@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from flatfed import algorithms as registry
 from flatfed.experiment import analyses, cell_specs, set_ups, settings, tables, tuning
@@ -14,6 +15,8 @@ from flatfed.specs.table import ColumnSpec, RowSpec, TableSpec
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
+
+Key, Value = TypeVar("Key"), TypeVar("Value")
 
 
 def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]) -> TableSpec:
@@ -176,24 +179,23 @@ def of_tuning(experiment: Experiment, scale: str, runs: list[Trained], printed: 
 
 def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[Trained]) -> list[str]:
     """Return a line for every set-up and key whose values were chosen on a validation part: what, and out of what."""
-    found: dict[tuple[str, str], dict[str, dict[str, dict[str, None]]]] = {}
+    found = []
     for protocol, split, row, label in dict.fromkeys(runs):
         ids = scale, protocol, split, row
         search = tuning.search(experiment, *ids)
         for key, value in tuning.chosen(experiment, *ids).items():
             tried = ", ".join(f"{each:.4g}" for each in search.grid[key])
             part = f"{100 * search.validation:g} % of every client's training images, seed {search.seed}"
-            head = f"{part}; {experiment.catalog.protocols[protocol].label}", f"{key.replace('_', ' ')} out of {tried}"
-            chosen = found.setdefault(head, {}).setdefault(label, {})
-            chosen.setdefault(f"{value:.4g}", {})[search.split] = None
+            part += f"; {experiment.catalog.protocols[protocol].label}"
+            found.append(((part, f"{key.replace('_', ' ')} out of {tried}"), (label, (f"{value:.4g}", search.split))))
     lines = []
-    for (part, what), rows in found.items():
-        splits = list(dict.fromkeys(split for values in rows.values() for each in values.values() for split in each))
+    for (part, what), chosen in _grouped(found).items():
+        splits = list(dict.fromkeys(split for _, (_, split) in chosen))
         one = len(splits) == 1
-        said = [
-            f"{label} " + ", ".join(value if one else f"{value} ({', '.join(at)})" for value, at in values.items())
-            for label, values in rows.items()
-        ]
+        said = []
+        for label, values in _grouped(chosen).items():
+            each = (value if one else f"{value} ({', '.join(at)})" for value, at in _grouped(values).items())
+            said.append(f"{label} {', '.join(each)}")
         part += f", {splits[0]}" if one else ""
         lines.append(f"Tuned on a validation part ({part}), {what}: {'; '.join(said)}.")
     return lines
@@ -204,7 +206,7 @@ def untuned(experiment: Experiment, scale: str, runs: Iterable[Trained], printed
 
     Where no numbers of a paper's are ``printed``, it says of what values none was chosen.
     """
-    said: dict[str, dict[str, None]] = {}
+    said = []
     for protocol, split, row, label in dict.fromkeys(runs):
         search = tuning.search(experiment, scale, protocol, split, row)
         training, parameters = experiment.hyperparameters(scale, protocol, row)
@@ -215,22 +217,29 @@ def untuned(experiment: Experiment, scale: str, runs: Iterable[Trained], printed
             tried = ", ".join(f"{value:.4g}" for value in grid)
             line = f"{key.replace('_', ' ')} is {used:g}"
             line += f"; the paper tried {tried} and does not say what it chose" if printed else f", out of {tried}"
-            said.setdefault(line, {})[name] = None
-    return [f"Untuned, {', '.join(labels)}: {line}." for line, labels in said.items()]
+            said.append((line, name))
+    return [f"Untuned, {', '.join(names)}: {line}." for line, names in _grouped(said).items()]
 
 
 def choices(experiment: Experiment, scale: str, rows: Iterable[str], protocols: Iterable[str]) -> list[str]:
     """Return a line for every choice for or against a paper or its code that the ``rows`` make in ``protocols``."""
-    made: dict[tuple[str, str], dict[str, None]] = {}
-    for protocol in dict.fromkeys(protocols):
-        for row in rows:
-            _, parameters = experiment.hyperparameters(scale, protocol, row)
-            for name, declared in registry.load(row.partition("~")[0]).parameters().items():
-                if isinstance(declared, registry.Choice) and is_said(declared, parameters[name]):
-                    reason = f" ({declared.reason})" if declared.reason and parameters[name] == declared.default else ""
-                    line = (name, f"{followed(name, parameters[name], declared)} {declared.doc}{reason}.")
-                    made.setdefault(line, {})[experiment.label(row)] = None
-    return [f"{', '.join(labels)}: {text}" for (_, text), labels in made.items()]
+    made = []
+    for protocol, row in itertools.product(dict.fromkeys(protocols), rows):
+        _, parameters = experiment.hyperparameters(scale, protocol, row)
+        for name, declared in registry.load(row.partition("~")[0]).parameters().items():
+            if isinstance(declared, registry.Choice) and is_said(declared, parameters[name]):
+                reason = f" ({declared.reason})" if declared.reason and parameters[name] == declared.default else ""
+                line = f"{followed(name, parameters[name], declared)} {declared.doc}{reason}."
+                made.append(((name, line), experiment.label(row)))
+    return [f"{', '.join(labels)}: {line}" for (_, line), labels in _grouped(made).items()]
+
+
+def _grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """Return the values of every key, each once, in the order in which they come."""
+    found: dict[Key, dict[Value, None]] = {}
+    for key, value in pairs:
+        found.setdefault(key, {})[value] = None
+    return {key: list(values) for key, values in found.items()}
 
 
 def is_said(choice: registry.Choice, value: str | int) -> bool:
