@@ -44,7 +44,7 @@ TRAINED = ("curves", "sweep", "bars", "eigenvalues")
 #: Axes that count or number something, or show a ratio: all others end with their unit in brackets.
 COUNTED = {
     *("Communication round", "Local communications\n(rounds x gossip steps)", "Training images", "Client", "Class"),
-    *(label for _, label, _ in declared.PARAMETERS.values()),
+    *(parameter.axis for parameter in declared.PARAMETERS.values()),
     *("$x$", "$y$", "Share of the second model"),
 }
 UNITS = ("(%)", "(nats)", "(0 to 1)", "(weights, squared)")

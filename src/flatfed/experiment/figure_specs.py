@@ -78,7 +78,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
 
 def _not_shown(found: Figure) -> set[str]:
     """Return keys of ``unstated:`` whose lines are untrue of a figure: of seeds where it has one, of what it sweeps."""
-    swept = {key for panel in found.panels if panel.parameter for key in PARAMETERS[panel.parameter][2]}
+    swept = {key for panel in found.panels if panel.parameter for key in PARAMETERS[panel.parameter].keys}
     return swept | ({"seeds", "spread"} if KINDS[found.kind].one_seed else set())
 
 
@@ -152,7 +152,7 @@ def _sweep(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> C
     ]
     levels = _shown(experiment, scale, found, [panel.levels]) if panel.levels else []
     content = {
-        "axis": PARAMETERS[parameter][1],
+        "axis": PARAMETERS[parameter].axis,
         "series": series,
         "levels": [
             specs.Final(algorithm=one.row, label=one.label, **_final(one.runs, len(panel.levels.splits)))
@@ -170,7 +170,7 @@ def _own(experiment: Experiment, run: Run, parameter: str) -> Run:
     ids = (run.scale, run.protocol, run.split)
     search = tuning.search(experiment, *ids, run.algorithm)
     keys = tuning.open_keys(experiment, search, run.protocol, run.algorithm)
-    for key in PARAMETERS[parameter][2]:
+    for key in PARAMETERS[parameter].keys:
         if key in keys:
             raise ConfigError(
                 f"config/figures: {run.algorithm} in {run.protocol}: {parameter} is swept, but {key} is under `tune:` "
@@ -266,7 +266,7 @@ def _label(label: str, run: Run) -> str:
 def _value(parameter: str, run: Run) -> float:
     """Return what a run has of a parameter that figures show; ConfigError where its algorithm has none of that name."""
     try:
-        return PARAMETERS[parameter][0](run.description)
+        return PARAMETERS[parameter].value(run.description)
     except KeyError:
         known = [*run.description["update"]["params"], "local_epochs", "learning_rate_decay", "clients"]
         where = f"config/figures: {run.algorithm} in {run.protocol}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError, unknown
@@ -17,28 +17,34 @@ from flatfed.papers.figure_kinds import KINDS, PROBES, Kind
 #: Keys that figures of all kinds may have.
 COMMON = ("kind", "title", "paper", "caption", "decentralised")
 
-#: What a sweep can vary -> (its value in a run's description, the axis, the keys of a row that it is made of).
-PARAMETERS: dict[str, tuple[Callable[[dict[str, Any]], float], str, tuple[str, ...]]] = {
-    "active_clients": (
+
+class Parameter(NamedTuple):
+    """What a sweep can vary: its ``value`` in a run's description, its axis, the keys of a row that it is made of."""
+
+    value: Callable[[dict[str, Any]], float]
+    axis: str
+    keys: tuple[str, ...] = ()
+
+
+#: Parameters by the names that panels and labels have for them.
+PARAMETERS = {
+    "active_clients": Parameter(
         lambda about: about["partition"]["clients"] * about["sampling"]["fraction"],
         "Clients active in a round (expected)",
-        (),
     ),
-    "clients": (lambda about: about["partition"]["clients"], "Clients", ()),
-    "local_epochs": (lambda about: about["local_epochs"], "Local epochs $K$ of a round", ("local_epochs",)),
-    "learning_rate_decay": (
-        lambda about: about["learning_rate_decay"],
-        "Learning rate's decay per round",
-        ("learning_rate_decay",),
+    "clients": Parameter(lambda about: about["partition"]["clients"], "Clients"),
+    "local_epochs": Parameter(lambda about: about["local_epochs"], "Local epochs $K$ of a round", ("local_epochs",)),
+    "learning_rate_decay": Parameter(
+        lambda about: about["learning_rate_decay"], "Learning rate's decay per round", ("learning_rate_decay",)
     ),
-    "rho": (lambda about: about["update"]["params"]["rho"], r"Perturbation radius $\rho$", ("rho",)),
-    "alpha": (lambda about: about["update"]["params"]["alpha"], r"Weight $\beta$ of the fresh gradient", ("alpha",)),
-    "beta": (
-        lambda about: 1 / about["update"]["params"]["penalty"],
-        r"Penalised coefficient $\beta$",
-        ("penalty",),
+    "rho": Parameter(lambda about: about["update"]["params"]["rho"], r"Perturbation radius $\rho$", ("rho",)),
+    "alpha": Parameter(
+        lambda about: about["update"]["params"]["alpha"], r"Weight $\beta$ of the fresh gradient", ("alpha",)
     ),
-    "rho_per_learning_rate": (
+    "beta": Parameter(
+        lambda about: 1 / about["update"]["params"]["penalty"], r"Penalised coefficient $\beta$", ("penalty",)
+    ),
+    "rho_per_learning_rate": Parameter(
         lambda about: about["update"]["params"]["rho"] / about["learning_rate"],
         r"$\rho / \eta_l$",
         ("rho", "learning_rate"),

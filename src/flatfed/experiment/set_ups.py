@@ -36,7 +36,7 @@ def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) ->
     """
     stands_for: dict[str, dict[str, None]] = {}
     for protocol, split in pairs:
-        (parts,) = _set_ups(experiment, scale, [(protocol, split)], trained=True)
+        parts = _set_up(experiment, scale, protocol, split, trained=True)
         stands_for.setdefault(_joined(parts), {})[_dataset(experiment, "paper", protocol)] = None
     several = scale != "paper" and len({name for names in stands_for.values() for name in names}) > 1
     return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in stands_for.items())
@@ -73,7 +73,10 @@ def in_brief(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], t
     Parts of which one determines the other vary together ("30 clients, 20% active / 3 clients, 100% active"), others by
     themselves ("10% / 20% / 40% active; 1 / 3 / 5 local epochs").
     """
-    found = _set_ups(experiment, scale, pairs, trained)
+    found: list[dict[str, str]] = []
+    for protocol, split in pairs:
+        parts = _set_up(experiment, scale, protocol, split, trained)
+        found += [parts] if parts not in found else []
     keys = list(dict.fromkeys(key for parts in found for key in parts))
     values = {key: [parts.get(key, "") for parts in found] for key in keys}
     groups: list[list[str]] = []
@@ -137,36 +140,31 @@ def _dataset(experiment: Experiment, scale: str, protocol: str) -> str:
     return experiment.catalog.datasets[experiment.values(scale, protocol)["dataset"]]["label"]
 
 
-def _set_ups(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool) -> list[dict[str, str]]:
-    """Return what there is to say of each different set-up of (protocol, split)s, by what it is about."""
-    said: dict[tuple[tuple[str, str], ...], None] = {}
-    for protocol, split in pairs:
-        values = experiment.values(scale, protocol)
-        dataset = experiment.catalog.datasets[values["dataset"]]
-        dealt = experiment.deal(scale, protocol, split)
-        deal = dealt.partition
-        central = deal["scheme"] == "central"
-        parts = {
-            "data": f"{dataset['label']} {{{values['dataset']}}}",
-            "clients": "all at one place" if central else f"{deal['clients']} clients",
-        }
-        if trained:
-            fraction = dealt.sampling["fraction"]
-            epochs = f"{values['local_epochs']} local epoch{'s' if values['local_epochs'] > 1 else ''}"
-            parts |= {
-                **({} if central else {"active": f"{100 * fraction:g}% active"}),
-                "model": values["model"]["name"],
-                "rounds": f"{values['rounds']} rounds",
-                "length": "as many steps as a federated one" if central else epochs,
-                "batch": f"batch {values['batch_size']}",
-            }
-            if graph := dealt.topology:
-                gap = graphs.spectral_gap(graph, deal["clients"])
-                near = f" of {graph['neighbours']}" if gap is None else ""
-                parts["graph"] = f"decentralised rows: {graph['graph']}{near}"
-                parts |= {} if gap is None else {"gap": f"spectral gap {gap:.4f}"}
-        said[tuple(parts.items())] = None
-    return [dict(parts) for parts in said]
+def _set_up(experiment: Experiment, scale: str, protocol: str, split: str, trained: bool) -> dict[str, str]:
+    """Return what there is to say of a set-up, by what it is about; of its deal alone where nothing is ``trained``."""
+    values = experiment.values(scale, protocol)
+    deal = experiment.deal(scale, protocol, split)
+    clients, central = deal.partition["clients"], deal.partition["scheme"] == "central"
+    parts = {
+        "data": f"{_dataset(experiment, scale, protocol)} {{{values['dataset']}}}",
+        "clients": "all at one place" if central else f"{clients} clients",
+    }
+    if not trained:
+        return parts
+    epochs = f"{values['local_epochs']} local epoch{'s' if values['local_epochs'] > 1 else ''}"
+    parts |= {
+        **({} if central else {"active": f"{100 * deal.sampling['fraction']:g}% active"}),
+        "model": values["model"]["name"],
+        "rounds": f"{values['rounds']} rounds",
+        "length": "as many steps as a federated one" if central else epochs,
+        "batch": f"batch {values['batch_size']}",
+    }
+    if graph := deal.topology:
+        gap = graphs.spectral_gap(graph, clients)
+        near = f" of {graph['neighbours']}" if gap is None else ""
+        parts["graph"] = f"decentralised rows: {graph['graph']}{near}"
+        parts |= {} if gap is None else {"gap": f"spectral gap {gap:.4f}"}
+    return parts
 
 
 def _joined(parts: dict[str, str]) -> str:
