@@ -98,7 +98,7 @@ class Experiment:
         return printed_sources.read(self.root, self.references)
 
     def selected(self, scale: str | None = None) -> Asked:
-        """Return what config.yaml asks for and what is there at ``scale``."""
+        """Return what config.yaml asks for and there is at ``scale``."""
         return scales.there(self, scale or self.scale, self.asked)
 
     def left_out(self, scale: str | None = None) -> list[str]:

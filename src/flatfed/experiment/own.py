@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,8 +61,8 @@ def document(path: Path, where: str) -> Document:
         errors = [error for error in errors if error.validator != "required"]
     for name, entries in sections.items():
         errors += mistakes(name, entries, (name,))
-    lacking = (missed for name, entries in sections.items() for missed in needs.section(name, entries, (name,)))
-    schemas.refuse(errors, where, (missed for found in (needs.table(table), lacking) for missed in found))
+    missing = [needs.table(table), *(needs.section(name, entries, (name,)) for name, entries in sections.items())]
+    schemas.refuse(errors, where, itertools.chain(*missing))
     return Document(where, path.stem, table or None, sections)
 
 
