@@ -10,7 +10,7 @@ from typing import Any
 from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import data_sources, deals, defaults, settings
+from flatfed.experiment import deals, defaults, known, settings
 from flatfed.experiment.needs import SCHEMES
 from flatfed.models import pretrained
 from flatfed.papers.quantity import ACCURACIES
@@ -44,8 +44,7 @@ def check_dataset(dataset: dict[str, Any], where: str) -> None:
             raise ConfigError(f"{where}.{key}: {len(dataset[key])} numbers for {channels} channels; one each is wanted")
     if dataset["source"].get("expand") == "styles":
         for domain in dataset.get("domains", []):
-            if domain not in STYLES:
-                raise ConfigError(unknown("style", domain, STYLES, f"{where}.domains"))
+            known.check("style", domain, STYLES, f"{where}.domains")
 
 
 def check_splits(splits: dict[str, dict[str, Any]], places: Mapping[str, str]) -> None:
@@ -54,13 +53,13 @@ def check_splits(splits: dict[str, dict[str, Any]], places: Mapping[str, str]) -
     for name, split in splits.items():
         where = places[name]
         needed, optional = SCHEMES[split["scheme"]]
-        data_sources.check_keys(split, (*COMMON, *needed, *optional), f"scheme {split['scheme']}", where)
+        known.check_keys(split, (*COMMON, *needed, *optional), f"{where} (scheme {split['scheme']})")
         if split["scheme"] == "central" and split["clients"] != 1:
             raise ConfigError(f"{where}.clients: {split['clients']} is not allowed; scheme central has 1")
         for key, without in (("steps_of", ("central",)), ("images_of", ("central", "domain"))):
             federated = [id_ for id_, other in splits.items() if other["scheme"] not in without]
-            if key in split and split[key] not in federated:
-                raise ConfigError(unknown("split", split[key], federated, f"{where}.{key}"))
+            if key in split:
+                known.check("split", split[key], federated, f"{where}.{key}")
         if "neighbours" in split and "topology" not in split:
             raise ConfigError(f"{where}.neighbours: means nothing without a topology")
         if "topology" in split and "clients" in split:  # of a domain split they depend on the dataset
@@ -87,8 +86,7 @@ def check_splits(splits: dict[str, dict[str, Any]], places: Mapping[str, str]) -
 def check_algorithm(name: str, entry: dict[str, Any], where: str) -> None:
     """Refuse an algorithm without a file, one that is no variant and sets something, and what is no setting of it."""
     base, _, label = name.partition("~")
-    if base not in registry.names():
-        raise registry.unknown_algorithm(base, registry.names(), where)
+    known.check_algorithm(base, registry.names(), where)
     if not label and "set" in entry:
         raise ConfigError(f"{where}.set: only a variant ({name}~label) has this key; {name} has its file's defaults")
     settings.check_overrides(base, entry.get("set", {}), f"{where}.set")
@@ -104,8 +102,7 @@ def check_protocol(
     for scale, values in protocol.scales.items():
         where = f"{protocol.file}: {protocol.key(scale)}"
         dataset = values["dataset"]
-        if dataset not in datasets:
-            raise ConfigError(unknown("dataset", dataset, datasets, f"{where}dataset"))
+        known.check("dataset", dataset, datasets, f"{where}dataset")
         _check_model(values, tuple(datasets[dataset]["shape"]), where)
         _check_algorithms(values, algorithms, where)
         _check_patterns(values, algorithms, splits, where)
@@ -143,8 +140,7 @@ def _check_algorithms(values: dict[str, Any], algorithms: dict[str, dict[str, An
             given += [(key, name, {})]
             given += [(key, name, {parameter: value}) for parameter, tried in grid.items() for value in tried]
     for key, name, overrides in given:
-        if name not in algorithms:
-            raise registry.unknown_algorithm(name, algorithms, f"{where}{key}")
+        known.check_algorithm(name, algorithms, f"{where}{key}")
         settings.check_overrides(name.partition("~")[0], overrides, f"{where}{key}.{name}")
 
 
@@ -157,9 +153,9 @@ def _check_patterns(
         for kind in ("row", "split") if isinstance(entry, dict) else ():
             wanted += [(kind, pattern, f"unstated.{name}.{kind}s") for pattern in entry.get(f"{kind}s", [])]
     for kind, pattern, key in wanted:
-        known = algorithms if kind == "row" else splits
-        if not settings.matching(pattern, known):
-            raise ConfigError(unknown(kind, pattern, known, f"{where}{key}"))
+        ids = algorithms if kind == "row" else splits
+        if not settings.matching(pattern, ids):
+            raise ConfigError(unknown(kind, pattern, ids, f"{where}{key}"))
 
 
 def _check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flatfed import algorithms as registry
-from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import deals, settings
+from flatfed.errors import ConfigError
+from flatfed.experiment import deals, known, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.runs import graphs
 
@@ -14,9 +14,7 @@ FEWEST = 0.1
 
 def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
     """Return the protocol or labelled variant ``name``; ConfigError naming ``where`` if there is none."""
-    if name not in catalog.protocols:
-        raise ConfigError(unknown("protocol", name, catalog.protocols, f"{where}: protocol"))
-    return catalog.protocols[name]
+    return known.look_up("protocol", name, catalog.protocols, f"{where}: protocol")
 
 
 def check(protocol: settings.Protocol, split: str, catalog: Catalog, where: str) -> None:
@@ -28,9 +26,8 @@ def check(protocol: settings.Protocol, split: str, catalog: Catalog, where: str)
     if declared["scheme"] == "domain":
         name = protocol.scales["paper"]["dataset"]
         domains = catalog.datasets[name].get("domains", [])
-        if declared["domain"] not in domains:
-            there = f"{place}.domain (dataset {name!r}, {protocol.id}; asked for in {where})"
-            raise ConfigError(unknown("domain", declared["domain"], domains, there))
+        there = f"{place}.domain (dataset {name!r}, {protocol.id}; asked for in {where})"
+        known.check("domain", declared["domain"], domains, there)
     for scale in protocol.scales:
         dataset = catalog.datasets[protocol.scales[scale]["dataset"]]
         there = f"of dataset {protocol.scales[scale]['dataset']!r} ({protocol.id}, {scale} scale; asked for in {where})"
@@ -96,6 +93,5 @@ def own_split(split: str, algorithm: str, pattern: str, catalog: Catalog, where:
     if not registry.load(algorithm.partition("~")[0]).decentralised:
         return split
     own = pattern.replace("*", split)
-    if own not in catalog.splits:
-        raise ConfigError(unknown("split", own, catalog.splits, f"{where}: decentralised"))
+    known.check("split", own, catalog.splits, f"{where}: decentralised")
     return own

@@ -7,7 +7,8 @@ from typing import Any
 
 from flatfed.data import counting
 from flatfed.data.keys import SOURCES
-from flatfed.errors import ConfigError, absent, unknown
+from flatfed.errors import ConfigError, absent
+from flatfed.experiment import known
 
 LAYOUT = "<domain>/<class>/<image>, with a folder for every domain"
 
@@ -24,18 +25,11 @@ ON_DISK = {
 }
 
 
-def check_keys(entry: dict[str, Any], known: tuple[str, ...], kind: str, where: str) -> None:
-    """Refuse an entry with a key that means nothing for its kind."""
-    for key in entry:
-        if key not in known:
-            raise ConfigError(unknown("key", key, known, f"{where} ({kind})"))
-
-
 def check_source(source: dict[str, Any], where: str, also: tuple[str, ...] = ()) -> None:
     """Refuse a source with a key of another kind of source; ``also`` are keys that any kind may have there."""
     kind = source["source"]
     needed, optional = SOURCES[kind]
-    check_keys(source, ("source", *needed, *optional, *also), f"source {kind}", where)
+    known.check_keys(source, ("source", *needed, *optional, *also), f"{where} (source {kind})")
     if kind == "npz" and set("{}") & set(source["path"]):
         raise ConfigError(f"{where}.path: {source['path']!r} is not allowed; to Snakemake, braces are wildcards")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import compatibility, settings
+from flatfed.experiment import compatibility, known, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Column, Row
 from flatfed.papers.metrics import METRICS
@@ -35,10 +35,9 @@ OF_DATASET: dict[str, Callable[[dict[str, Any]], int | None]] = {
 def datasets(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
     """Return the column of a table that describes datasets: one fact of each row's."""
     fact = group.get("fact")
-    if fact not in FACTS["count"]:
-        raise ConfigError(unknown("fact", fact, FACTS["count"], f"{where}: fact"))
-    if "split" in group and group["split"] not in catalog.splits:
-        raise ConfigError(unknown("split", group["split"], catalog.splits, f"{where}: split"))
+    known.check("fact", fact, FACTS["count"], f"{where}: fact")
+    if "split" in group:
+        known.check("split", group["split"], catalog.splits, f"{where}: split")
     headers = tuple(group[key] for key in ("header", "label") if key in group) or (METRICS[fact].words,)
     return [
         Column(
@@ -54,8 +53,7 @@ def search(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, wh
     if "variant" not in group["reference"]:
         raise ConfigError(f"{where}: reference: key 'variant' is missing; kind search needs it")
     searched = protocol.scales["paper"].get("searched", {})
-    if group["algorithm"] not in searched:
-        raise ConfigError(unknown("algorithm", group["algorithm"], searched, f"{where}: algorithm"))
+    known.check("algorithm", group["algorithm"], searched, f"{where}: algorithm")
     grids = searched[group["algorithm"]].values()
     columns = []
     for place in [*range(1, max(map(len, grids)) + 1), 0]:

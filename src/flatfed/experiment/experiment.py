@@ -9,7 +9,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed import models
-from flatfed.errors import ConfigError, unknown
+from flatfed.errors import ConfigError
 from flatfed.experiment import catalog as catalogs
 from flatfed.experiment import (
     cell_specs,
@@ -17,6 +17,7 @@ from flatfed.experiment import (
     deals,
     figure_specs,
     figures,
+    known,
     scales,
     selection,
     settings,
@@ -110,13 +111,13 @@ class Experiment:
 
         :raises ConfigError: there is no such dataset.
         """
-        dataset = _get(self.catalog.datasets, name, "dataset", "resources")
+        dataset = known.look_up("dataset", name, self.catalog.datasets, "resources")
         kept = {key: dataset[key] for key in ("classes", "shape", "train", "test", "domains") if key in dataset}
         return {"name": name, **kept, "source": self.sources[name]}
 
     def weights_name(self, name: str) -> str:
         """Return ``name``, that of pre-trained weights; ConfigError if there are none of that name."""
-        _get(pretrained.PUBLISHED, name, "weights", Path(self.places.weights(name)).parent)
+        known.check("weights", name, pretrained.PUBLISHED, str(Path(self.places.weights(name)).parent))
         return name
 
     def dataset_of(self, scale: str, protocol: str) -> str:
@@ -133,7 +134,7 @@ class Experiment:
     def deal(self, scale: str, protocol: str, split: str) -> Deal:
         """Return how ``split`` deals the data, and who takes part; ConfigError for one that does not fit."""
         self.values(scale, protocol)
-        _get(self.catalog.splits, split, "split", "config/splits.yaml")
+        known.check("split", split, self.catalog.splits, "config/splits.yaml")
         found = self.catalog.protocols[protocol]
         compatibility.check(found, split, self.catalog, f"{protocol}/{split}")
         return deals.of_split(split, found, scale, self.catalog)
@@ -144,8 +145,7 @@ class Experiment:
         if key not in self._runs:
             name = f"{protocol}/{split}/{algorithm}"
             self.values(scale, protocol, f"runs/{name}/seed{seed}/run.json")
-            if algorithm not in self.catalog.algorithms:
-                raise registry.unknown_algorithm(algorithm, self.catalog.algorithms, "config/algorithms.yaml")
+            known.check_algorithm(algorithm, self.catalog.algorithms, "config/algorithms.yaml")
             self.partition_spec(scale, protocol, split, seed)
             compatibility.check_pair(protocol, split, algorithm, self.catalog, name)
             chosen = tuning.chosen(self, *key[:-1]) if self.tune else {}
@@ -238,9 +238,9 @@ class Experiment:
         """
         found = self._table(table)
         place = f"table {table}"
-        col = _get(found.columns, column, "column", place)
+        col = known.look_up("column", column, found.columns, place)
         scales.refuse(self, scale, scales.of_table(found, [column]), f"cells/{table}/{column}/{row}.json")
-        return cell_specs.cell(self, scale, found, col, _get(found.entries, row, "row", place))
+        return cell_specs.cell(self, scale, found, col, known.look_up("row", row, found.entries, place))
 
     def table_spec(self, scale: str, table: str, columns: list[str] | None = None) -> TableSpec:
         """Return what ``flatfed table`` takes: layout, titles, notes and the folder of the cells."""
@@ -248,7 +248,7 @@ class Experiment:
 
     def figure(self, scale: str, figure: str) -> Drawing:
         """Return what a figure draws; ConfigError if there is none."""
-        found = _get(self.figures, figure, "figure", "config/figures")
+        found = known.look_up("figure", figure, self.figures, "config/figures")
         scales.refuse(self, scale, found.protocols, f"figures/{figure}.png")
         return figure_specs.specification(self, scale, found)
 
@@ -258,21 +258,17 @@ class Experiment:
 
     def _columns(self, scale: str, table: str, columns: list[str] | None) -> tuple[Table, list[Column]]:
         found = self._table(table)
-        chosen = [_get(found.columns, column, "column", f"table {table}") for column in columns or found.columns]
+        chosen = [
+            known.look_up("column", column, found.columns, f"table {table}") for column in columns or found.columns
+        ]
         scales.refuse_table(self, scale, table, columns)
         return found, chosen
 
     def _table(self, table: str) -> Table:
-        return _get(self.tables, table, "table", "config/tables")
+        return known.look_up("table", table, self.tables, "config/tables")
 
     def values(self, scale: str, protocol: str, target: str = "") -> dict[str, Any]:
         """Return all settings of ``protocol`` at ``scale``; ConfigError if either does not exist, for ``target``."""
-        found = _get(self.catalog.protocols, protocol, "protocol", "config/protocols")
+        found = known.look_up("protocol", protocol, self.catalog.protocols, "config/protocols")
         scales.refuse(self, scale, [protocol], target or f"runs/{protocol}")
-        return _get(found.scales, scale, "scale", "results")
-
-
-def _get(known: dict[str, Any], name: str, kind: str, where: str) -> Any:
-    if name not in known:
-        raise ConfigError(unknown(kind, name, known, where))
-    return known[name]
+        return known.look_up("scale", scale, found.scales, "results")

@@ -7,9 +7,8 @@ import string
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from flatfed import algorithms as registry
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import compatibility
+from flatfed.experiment import compatibility, known
 from flatfed.experiment.catalog import Catalog, Declared
 from flatfed.experiment.model import SCALES, Entry, Figure, Panel
 from flatfed.papers.figure_kinds import KINDS, PROBES, Kind
@@ -63,29 +62,23 @@ def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
     for key in kind.needs:
         if key not in document:
             raise ConfigError(f"{where}: key {key!r} is missing; kind {kind_id} needs {', '.join(kind.needs)}")
-    known = (*COMMON, *kind.needs, *kind.takes)
-    for key in document:
-        if key not in known:
-            raise ConfigError(unknown("key", key, known, f"{where} (kind {kind_id})"))
+    known.check_keys(document, (*COMMON, *kind.needs, *kind.takes), f"{where} (kind {kind_id})")
     if not document.get("panels") and not document.get("splits"):
         raise ConfigError(f"{where}: key 'panels' is missing, or 'splits' in its place; a figure has a panel at least")
     shared = {key: document[key] for key in OF_FIGURE if key in document}
     # Where the figure lists splits, one panel each.
     panels = [{**shared, **own} for own in document.get("panels") or [{"split": each} for each in document["splits"]]]
     for metric in [entry["metric"] for entry in (document, *panels) if "metric" in entry]:
-        if metric not in kind.quantities:
-            raise ConfigError(unknown("metric", metric, kind.quantities, f"{where}: metric (kind {kind_id})"))
+        known.check("metric", metric, kind.quantities, f"{where}: metric (kind {kind_id})")
     for scale, width in document.get("smooth", {}).items():
         if width > 1 and width % 2 == 0:
             raise ConfigError(
                 f"{where}: smooth.{scale}: {width} is not allowed; an odd number of rounds, or 0, is wanted"
             )
     for place, row in enumerate(document.get("rows", [])):
-        if row not in catalog.algorithms:
-            raise registry.unknown_algorithm(row, catalog.algorithms, f"{where}: rows[{place}]")
+        known.check_algorithm(row, catalog.algorithms, f"{where}: rows[{place}]")
     for split in document.get("splits", []):
-        if split not in catalog.splits:
-            raise ConfigError(unknown("split", split, catalog.splits, f"{where}: splits"))
+        known.check("split", split, catalog.splits, f"{where}: splits")
     at = f"{where}: panels[{{}}]" if "panels" in document else where
     found = [_panel(panel, kind_id, catalog, at.format(place)) for place, panel in enumerate(panels)]
     return Figure(name, where, kind_id, tuple(found), document)
@@ -94,8 +87,7 @@ def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
 def _panel(panel: dict[str, Any], kind_id: str, catalog: Catalog, where: str) -> Panel:
     """Return a panel of a figure; ``panel`` has all that the figure says for it, too."""
     kind = KINDS[kind_id]
-    if panel.get("parameter", "rho") not in PARAMETERS:
-        raise ConfigError(unknown("parameter", panel["parameter"], PARAMETERS, f"{where}: parameter"))
+    known.check("parameter", panel.get("parameter", "rho"), PARAMETERS, f"{where}: parameter")
     for key in kind.panel_needs:
         if key not in panel:
             raise ConfigError(f"{where}: key {key!r} is missing; a panel of kind {kind_id} needs it")
@@ -150,12 +142,10 @@ def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> E
         raise ConfigError(f"{where}: key 'split' is missing; an id of config/splits.yaml")
     trained_on: dict[str, tuple[str, ...]] = {}
     for split in splits:
-        if split not in catalog.splits:
-            raise ConfigError(unknown("split", split, catalog.splits, f"{where}: split"))
+        known.check("split", split, catalog.splits, f"{where}: split")
         compatibility.check(protocol, split, catalog, where)
         for row in rows if trained else ():
-            if row not in catalog.algorithms:
-                raise registry.unknown_algorithm(row, catalog.algorithms, f"{where}: rows")
+            known.check_algorithm(row, catalog.algorithms, f"{where}: rows")
             own = compatibility.own_split(split, row, entry.get("decentralised", "*"), catalog, where)
             compatibility.check_pair(protocol.id, own, row, catalog, where)
             trained_on[row] = (*trained_on.get(row, ()), own)
@@ -169,8 +159,8 @@ def _check_label(label: str, where: str) -> None:
     except ValueError as error:
         raise ConfigError(f"{where}: {label!r}: {error}; a parameter in braces is wanted, as in {{rho:g}}") from None
     for _, name, form, conversion in parts:
-        if name is not None and name not in PARAMETERS:
-            raise ConfigError(unknown("parameter", name, PARAMETERS, where))
+        if name is not None:
+            known.check("parameter", name, PARAMETERS, where)
         if conversion or (form and not re.fullmatch(r"(\.[0-9])?[efg%]", form)):
             raise ConfigError(
                 f"{where}: {label!r}: format {form or conversion!r} is not allowed; one such as :g is wanted"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flatfed import schemas, strict_yaml
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import scales, settings
+from flatfed.experiment import known, scales, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.data_sources import at_home, check_domains, check_said, check_there
 from flatfed.experiment.model import Figure, Table
@@ -36,7 +36,7 @@ def check_file(path: Path) -> None:
         check(strict_yaml.read(path, FILE), FILE)
 
 
-def tables(config: dict[str, Any], known: dict[str, Table]) -> list[tuple[str, list[str]]]:
+def tables(config: dict[str, Any], there: dict[str, Table]) -> list[tuple[str, list[str]]]:
     """Return the tables asked for and their columns, in the tables' own order.
 
     :raises ConfigError: no such table or column, or a table is asked for twice.
@@ -45,11 +45,10 @@ def tables(config: dict[str, Any], known: dict[str, Table]) -> list[tuple[str, l
     for place, entry in enumerate(config["tables"]):
         where = f"{WHERE}: tables[{place}]"
         name = entry if isinstance(entry, str) else entry["table"]
-        if name not in known:
-            raise ConfigError(unknown("table", name, known, where))
+        known.check("table", name, there, where)
         if name in chosen:
             raise ConfigError(f"{where}: table {name!r} is given twice; one entry holds all its columns")
-        columns = known[name].columns
+        columns = there[name].columns
         if isinstance(entry, str):
             chosen[name] = list(columns)
             continue
@@ -75,12 +74,10 @@ def scale_of(experiment: Experiment, names: Iterable[str]) -> str:
     return experiment.scale if any(there) or not there else "paper"
 
 
-def figures(config: dict[str, Any], known: dict[str, Figure]) -> list[str]:
+def figures(config: dict[str, Any], there: dict[str, Figure]) -> list[str]:
     """Return the figures asked for; ConfigError if there is no such figure."""
     for place, name in enumerate(config["figures"]):
-        where = f"{WHERE}: figures[{place}]"
-        if name not in known:
-            raise ConfigError(unknown("figure", name, known, where))
+        known.check("figure", name, there, f"{WHERE}: figures[{place}]")
     return list(config["figures"])
 
 
@@ -92,8 +89,7 @@ def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any
     """
     given = config.get("data", {})
     for name in given:
-        if name not in catalog.datasets:
-            raise ConfigError(unknown("dataset", name, catalog.datasets, f"{WHERE}: data"))
+        known.check("dataset", name, catalog.datasets, f"{WHERE}: data")
     found = {}
     for name, entry in catalog.datasets.items():
         place = catalog.places["datasets"][name]

@@ -11,6 +11,7 @@ from typing import Any
 from flatfed import algorithms as registry
 from flatfed import schemas
 from flatfed.errors import ConfigError, unknown
+from flatfed.experiment import known
 from flatfed.experiment.defaults import PROTOCOL
 from flatfed.papers.quantity import TEST
 
@@ -128,8 +129,6 @@ def target(values: dict[str, Any], split: str, name: str, where: str) -> float:
     """Return the target accuracy ``name`` of ``split`` as a fraction; ConfigError naming ``where`` if there is none."""
     for pattern, goals in values["targets"].items():
         if fnmatchcase(split, pattern):
-            if name not in goals:
-                raise ConfigError(unknown("target", name, goals, where))
-            return goals[name]
-    known = ", ".join(values["targets"]) or "none"
-    raise ConfigError(f"{where}: the protocol has no targets for split {split!r}; it has some for: {known}")
+            return known.look_up("target", name, goals, where)
+    there = ", ".join(values["targets"]) or "none"
+    raise ConfigError(f"{where}: the protocol has no targets for split {split!r}; it has some for: {there}")

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from flatfed import algorithms as registry
-from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import compatibility, defaults, described, settings
+from flatfed.errors import ConfigError
+from flatfed.experiment import compatibility, defaults, described, known, settings
 from flatfed.experiment.catalog import Catalog, Declared
 from flatfed.experiment.model import Column, Row, Table
 from flatfed.papers.metrics import METRICS, SETS, unit_of
@@ -47,18 +47,14 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
         if (base := row.settings["against"]) not in rows:
             bases[base] = Row(base, catalog.algorithms[base]["label"], base)
     reference = None if document["reference"] == "none" else document["reference"]
-    if reference is not None and reference not in references:
-        raise ConfigError(unknown("reference", reference, ["none", *references], f"{where}: reference"))
+    known.check("reference", document["reference"], ["none", *references], f"{where}: reference")
     for algorithm, place in references[reference].algorithms.items() if reference else ():
-        if algorithm not in catalog.algorithms:
-            raise registry.unknown_algorithm(algorithm, catalog.algorithms, f"{place} (of {where})")
+        known.check_algorithm(algorithm, catalog.algorithms, f"{place} (of {where})")
     columns: dict[str, Column] = {}
     for place, group in enumerate(document["columns"]):
         at = f"{where}: columns[{place}]"
-        for key in group:
-            if key not in (*KINDS[kind][0], *EVERYWHERE):
-                raise ConfigError(unknown("key", key, (*KINDS[kind][0], *EVERYWHERE), f"{at} (kind {kind})"))
-        _check_reference(group.get("reference", {}), at)
+        known.check_keys(group, (*KINDS[kind][0], *EVERYWHERE), f"{at} (kind {kind})")
+        known.check_keys(group.get("reference", {}), KEYS, f"{at}: reference")
         for column in _BUILDERS[kind](document, group, catalog, at):
             if column.id in columns:
                 raise ConfigError(f"{at}: column {column.id!r} is there twice")
@@ -74,29 +70,20 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
     if isinstance(entry, str):
         entry = {"row": entry}
     id_ = entry["row"]
-    for key in entry:
-        if key not in ("row", "label", "reference", *KINDS[kind][1]):
-            raise ConfigError(unknown("key", key, ("row", "label", "reference", *KINDS[kind][1]), where))
-    _check_reference(entry.get("reference", {}), where)
+    known.check_keys(entry, ("row", "label", "reference", *KINDS[kind][1]), where)
+    known.check_keys(entry.get("reference", {}), KEYS, f"{where}: reference")
     if kind in TRAINED:
         for name in (id_, entry.get("against", id_)):
-            if name not in catalog.algorithms:
-                raise registry.unknown_algorithm(name, catalog.algorithms, where)
+            known.check_algorithm(name, catalog.algorithms, where)
         if entry.get("against") == id_:
             raise ConfigError(f"{where}: against: {id_!r} is the row itself; wanted: what it differs from")
         label = entry.get("label", catalog.algorithms[id_]["label"])
         return Row(id_, label, id_, entry.get("reference", {}), entry)
     if kind == "datasets":
         compatibility.protocol_of(entry["protocol"], catalog, where)
-    elif entry["metric"] not in FACTS["number"]:
-        raise ConfigError(unknown("metric", entry["metric"], FACTS["number"], where))
+    else:
+        known.check("metric", entry["metric"], FACTS["number"], where)
     return Row(id_, entry.get("label", id_), None, entry.get("reference", {}), entry)
-
-
-def _check_reference(keys: dict[str, Any], where: str) -> None:
-    for key in keys:
-        if key not in KEYS:
-            raise ConfigError(unknown("key", key, KEYS, f"{where}: reference"))
 
 
 def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
@@ -104,8 +91,7 @@ def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
     protocol = compatibility.protocol_of(group["protocol"], catalog, where)
     splits = group.get("splits", [])
     for split in splits:
-        if split not in catalog.splits:
-            raise ConfigError(unknown("split", split, catalog.splits, f"{where}: splits"))
+        known.check("split", split, catalog.splits, f"{where}: splits")
         compatibility.check(protocol, split, catalog, where)
     if group.get("mean"):
         if "id" not in group:
@@ -138,8 +124,7 @@ def _check_metric(one: dict[str, Any], protocol: settings.Protocol, splits: Iter
     :raises ConfigError: also for another metric's unit, for targets that are missing or too many, and without a base.
     """
     metric, names, unit = one.get("metric"), one.get("targets", []), one.get("unit", "")
-    if metric not in METRICS:
-        raise ConfigError(unknown("metric", metric, METRICS, f"{where}: metric"))
+    known.check("metric", metric, METRICS, f"{where}: metric")
     if METRICS[metric].needs_target != bool(names):
         wanted = "needs `targets:`, names of the protocol's" if not names else "has no targets"
         raise ConfigError(f"{where}: metric {metric!r} {wanted}")
@@ -147,8 +132,7 @@ def _check_metric(one: dict[str, Any], protocol: settings.Protocol, splits: Iter
         for scale, values in protocol.scales.items():
             settings.target(values, split, name, f"{where}: targets ({scale} scale, {protocol.file})")
     relative = one.get("relative", METRICS[metric].relative)
-    if unit not in UNITS:
-        raise ConfigError(unknown("unit", unit, UNITS, f"{where}: unit"))
+    known.check("unit", unit, UNITS, f"{where}: unit")
     if UNITS[unit].stored != unit_of(metric, relative):
         allowed = ", ".join(units_of(unit_of(metric, relative)))
         what = f"{metric} taken as a {relative}" if relative else metric
@@ -253,8 +237,8 @@ def _check_bases(columns: Iterable[Column], rows: dict[str, Row], where: str) ->
     for column in columns:
         bases = column.base.values() if isinstance(column.base, dict) else [column.base]
         for base in bases:
-            if base is not None and base not in rows:
-                raise ConfigError(unknown("row", base, rows, f"{where}: base of {column.id}"))
+            if base is not None:
+                known.check("row", base, rows, f"{where}: base of {column.id}")
 
 
 def _trained_on(

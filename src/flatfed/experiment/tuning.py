@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from flatfed.errors import ConfigError, DataError, unknown
-from flatfed.experiment import compatibility, deals, settings
+from flatfed.errors import ConfigError, DataError
+from flatfed.experiment import compatibility, deals, known, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Run
 from flatfed.files import digest_json
@@ -72,8 +72,7 @@ def check(protocol: settings.Protocol, catalog: Catalog) -> None:
     if "split" not in tune:
         return
     where = f"{protocol.file}: {protocol.under}tune.split"
-    if tune["split"] not in catalog.splits:
-        raise ConfigError(unknown("split", tune["split"], catalog.splits, where))
+    known.check("split", tune["split"], catalog.splits, where)
     compatibility.check(protocol, tune["split"], catalog, where)
     for row in tune["grids"]:
         compatibility.check_pair(protocol.id, tune["split"], row, catalog, where)
@@ -156,13 +155,12 @@ def search_at(experiment: Experiment, scale: str, protocol: str, split: str, row
 
     :raises ConfigError: nothing is tuned there.
     """
-    for name, known, kind in (
+    for name, there, kind in (
         (protocol, experiment.catalog.protocols, "protocol"),
         (split, experiment.catalog.splits, "split"),
         (row, experiment.catalog.algorithms, "algorithm"),
     ):
-        if name not in known:
-            raise ConfigError(unknown(kind, name, known, f"{experiment.places.results}/{scale}/tuning"))
+        known.check(kind, name, there, f"{experiment.places.results}/{scale}/tuning")
     found = search(experiment, scale, protocol, split, row)
     if found is None or (found.protocol, found.split, found.row) != (protocol, split, row):
         elsewhere = "nothing of it" if found is None else f"that in {found.folder(experiment.places)}"
@@ -177,8 +175,7 @@ def run(experiment: Experiment, found: Search, point: str) -> Run:
     :raises ConfigError: the grid has no such point.
     """
     points = found.points()
-    if point not in points:
-        raise ConfigError(unknown("point", point, points, found.folder(experiment.places)))
+    known.check("point", point, points, found.folder(experiment.places))
     plain = experiment.resolved(found.scale, found.protocol, found.split, found.row, found.seed, points[point])
     description = {key: value for key, value in plain.description.items() if key != "probe"}
     accuracy = experiment.values(found.scale, found.protocol)["accuracy"]
