@@ -10,7 +10,21 @@ from flatfed.runs.run import Run
 from flatfed.specs.cell import SCALES, CellSpec
 from flatfed.specs.figure import FigureSpec
 
-__all__ = ["SCALES", "Asked", "AskedTable", "Cell", "Column", "Drawing", "Entry", "Figure", "Panel", "Row", "Run", "Table", "Trained"]
+__all__ = [
+    "SCALES",
+    "Asked",
+    "AskedTable",
+    "Cell",
+    "Column",
+    "Drawing",
+    "Entry",
+    "Figure",
+    "Panel",
+    "Row",
+    "Run",
+    "Table",
+    "Trained",
+]
 
 
 @dataclass(frozen=True)
