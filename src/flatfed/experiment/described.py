@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flatfed import algorithms as registry
-from flatfed.errors import ConfigError, unknown
+from flatfed.errors import ConfigError
 from flatfed.experiment import compatibility, known, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Column, Row
