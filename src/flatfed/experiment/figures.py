@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import compatibility, known
 from flatfed.experiment.catalog import Catalog, Declared
-from flatfed.experiment.model import SCALES, Entry, Figure, Panel
+from flatfed.experiment.model import Entry, Figure, Panel
 from flatfed.papers.figure_kinds import KINDS, PROBES, Kind
+from flatfed.specs.cell import SCALES
 
 #: Keys that figures of all kinds may have.
 COMMON = ("kind", "title", "paper", "caption", "decentralised")

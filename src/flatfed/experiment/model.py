@@ -7,24 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flatfed.runs.run import Run
-from flatfed.specs.cell import SCALES, CellSpec
+from flatfed.specs.cell import CellSpec
 from flatfed.specs.figure import FigureSpec
-
-__all__ = [
-    "SCALES",
-    "Asked",
-    "AskedTable",
-    "Cell",
-    "Column",
-    "Drawing",
-    "Entry",
-    "Figure",
-    "Panel",
-    "Row",
-    "Run",
-    "Table",
-    "Trained",
-]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from flatfed.errors import ConfigError
-from flatfed.experiment.model import SCALES, Asked, Table
+from flatfed.experiment.model import Asked, Table
 from flatfed.papers import significance
+from flatfed.specs.cell import SCALES
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
