@@ -62,7 +62,8 @@ def run(options: argparse.Namespace) -> None:
         make_table(described, runs, name, options.out)
     for name in drawn:
         make_figure(described, runs, name, options.out)
-    print(f"{options.out}: made from {len(runs.records)} runs: {', '.join([*tables, *drawn])}")
+    made = [*(f"table {name}" for name in tables), *(f"figure {name}" for name in drawn)]
+    print(f"{options.out}: made from {len(runs.records)} runs: {', '.join(made)}")
 
 
 def make_table(described: Experiment, runs: FoundRuns, name: str, out: Path) -> None:
