@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed import algorithms, experiment  # noqa: E402
-from flatfed.experiment import Experiment, Run  # noqa: E402
+from flatfed.experiment import Experiment, Run, scales  # noqa: E402
 from flatfed.runs import provenance  # noqa: E402
 
 EXECUTORS = ("sequential", "stacked")
@@ -87,8 +87,9 @@ def chosen(known: Experiment, had: dict[str, list[str]]) -> list[Run]:
 
     Those are left out that code whose algorithms ``had`` these parameters cannot train.
     """
-    every = {run.path: run for table in known.tables for run in known.table_runs("preview", table)}
-    for name in known.figures:
+    there = scales.every(known, "preview")
+    every = {run.path: run for table, columns in there.tables for run in known.table_runs("preview", table, columns)}
+    for name in there.figures:
         every |= known.figure("preview", name).runs
     every = {path: run for path, run in every.items() if as_then(run.description, had)}
     wanted = {path: features(run) for path, run in every.items() if run.seed == 1}
@@ -97,8 +98,8 @@ def chosen(known: Experiment, had: dict[str, list[str]]) -> list[Run]:
         best = max(wanted, key=lambda path: (len(wanted[path] & left), path))
         left -= wanted[best]
         found.append(every[best])
-    there = {run.description["update"]["name"] for run in found}
-    return [*found, *(known.run("preview", *HOME, name, 1) for name in algorithms.names() if name not in there)]
+    shown = {run.description["update"]["name"] for run in found}
+    return [*found, *(known.run("preview", *HOME, name, 1) for name in algorithms.names() if name not in shown)]
 
 
 def trained(src: Path, run: dict[str, Any], files: tuple[Path, Path], out: Path) -> tuple[bytes, list[dict[str, str]]]:

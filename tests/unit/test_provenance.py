@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import same_bytes
-from flatfed import algorithms
+from flatfed import algorithms, experiment
 from flatfed.runs import provenance
 
 SRC = Path(__file__).parents[2] / "src"
@@ -184,3 +184,16 @@ def test_the_list_of_same_bytes_is_whole() -> None:
     assert len(every) == len(set(every)), "in one group each"
     for group in groups:
         assert provenance._digest(group["files"]) == group["digests"][0], "its files are those of the first"
+
+
+def test_what_is_trained_to_show_it_has_every_algorithm_and_choice_of_the_preview() -> None:
+    known = experiment.load(SRC.parent)
+    had = {name: list(algorithms.load(name).parameters()) for name in algorithms.names()}
+    found = same_bytes.chosen(known, had)
+    assert {run.description["update"]["name"] for run in found} == set(algorithms.names())
+    effects = [run for run in known.table_runs("preview", "effects") if run.seed == 1]
+    covered = set().union(*map(same_bytes.features, found))
+    assert effects and all(same_bytes.features(run) <= covered for run in effects)
+    older = {**had, "feddyn": [name for name in had["feddyn"] if name != "regulariser"]}
+    then = set().union(*map(same_bytes.features, same_bytes.chosen(known, older)))
+    assert {each for each in covered - then if "feddyn" in each} == {'feddyn.regulariser "FL-SAM@2c16149"'}
