@@ -37,7 +37,7 @@ def test_equals_the_slow_implementation_on_every_image():
 def test_without_draws_only_normalises():
     images = torch.randint(0, 256, (4, 3, 5, 5), dtype=torch.uint8)
     expected = (images.double() / 255 - MEAN[:, None, None]) / STD[:, None, None]
-    for scheme in augment.SCHEMES:
+    for scheme in ("none", "crop_flip_half"):
         assert torch.allclose(augment.batch(images, MEAN, STD, None, scheme, torch.float64), expected, atol=1e-6)
 
 

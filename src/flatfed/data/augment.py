@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PADDING = 4
-SCHEMES = ("none", "crop_flip_half")
 
 
 def draw(generator: np.random.Generator, count: int) -> np.ndarray:

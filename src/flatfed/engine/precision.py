@@ -17,7 +17,6 @@ from flatfed.errors import FlatFedError
 from flatfed.runs import host
 
 STATE = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.float32}
-ANALYSED = ("float32", "float64")  # what Hessians may be computed in
 SWITCHES = (torch.backends.cuda.matmul, torch.backends.cudnn.conv)  # of a GPU's products of float32
 
 
