@@ -58,7 +58,10 @@ def run_of(wildcards):
 @told
 def runs_of(wildcards):
     """The runs of all seeds, where they train together."""
-    return [EXPERIMENT.run(*row_of(wildcards), seed) for seed in EXPERIMENT.seeds(wildcards.scale, wildcards.protocol)]
+    return [
+        EXPERIMENT.run(*row_of(wildcards), seed)
+        for seed in EXPERIMENT.seeds(wildcards.scale, wildcards.protocol)
+    ]
 
 
 def run_partitions(wildcards):
