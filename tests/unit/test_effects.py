@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import string
 from pathlib import Path
 
 import numpy as np
@@ -151,7 +152,7 @@ def test_no_table_without_a_difference_has_a_false_claim_more_often_than_six_in_
     assert 0.02 <= false / 2000 <= 0.06
 
 
-@pytest.mark.parametrize(("seeds", "rows"), [(8, "a"), (10, "abcd"), (13, "abcdefgh")])
+@pytest.mark.parametrize(("seeds", "rows"), [(6, "a"), (8, "a"), (10, "abcd"), (10, string.ascii_lowercase[:18])])
 def test_the_power_is_what_the_plan_says(seeds, rows):
     """A difference of twice the spread in one row; the others have none."""
     random = np.random.default_rng(5)
@@ -187,6 +188,11 @@ def test_what_is_refused(tmp_path, monkeypatch, capsys):
     with pytest.raises(ConfigError, match=r"effects.yaml has `scales: \[preview\]`, so that there is none; ask for"):
         EXP.cells("paper", "effects")
     monkeypatch.chdir(tmp_path)
+    for asked, named in (([], "effects"), (["effects_cnn"], "effects_cnn")):
+        assert cli.main(["effects", *asked, "--config", "seeds=[1,2,3]"]) == 2
+        assert f"config/tables/{named}.yaml: with 3 seeds none of" in capsys.readouterr().err
+    assert cli.main(["effects", "--scale", "paper"]) == 0
+    assert "Left out: results/paper/tables/effects.md: config/tables/effects.yaml has" in capsys.readouterr().err
     assert cli.main(["effects", "fedsmoo2023_T1"]) == 2
     assert (
         "table 'fedsmoo2023_T1' is not of kind effects; those that are: effects, effects_cifar100"
@@ -230,7 +236,9 @@ def test_the_command_answers_without_any_run_and_as_json(tmp_path, monkeypatch, 
     assert cli.main(["effects", "--json", "out.json"]) == 0
     said = capsys.readouterr().out
     assert "effects: At preview scale none of 18 choices has all its runs yet." in said
-    assert "effects_cnn: At paper scale none of 3 choices has all its runs yet." in said
+    setting = "CIFAR-10, 100 clients, 10% active, cnn, 45 rounds of 2 local epochs, batch 50"
+    assert f"effects_cnn: At paper scale ({setting}) none of 3 choices has all its runs yet." in said
+    assert "\n  snakemake --cores all results/preview/tables/effects_cifar100." in said
     first, *others = json.loads(Path("out.json").read_text())
     assert first == {"table": "effects", "scale": "preview", "choices": []} and len(others) == 2
 

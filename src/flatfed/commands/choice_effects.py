@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 
 from flatfed.commands import arguments, configuration, kinds
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import SCALES, Experiment, scales, selection
+from flatfed.experiment import SCALES, Asked, Experiment, scales, selection
 from flatfed.files import write_json
 from flatfed.tables import effects, filled_table
 from flatfed.tables.effects import Effect
@@ -45,6 +46,8 @@ def run(options: argparse.Namespace) -> None:
         filled = filled_table.read(experiment.table_spec(scale, table, columns))
         pooled = effects.pooled(filled)
         print("\n".join(lines(filled, pooled)))
+        if not pooled:
+            print(f"  snakemake --cores all {experiment.places.table(scale, table)[0]}")
         choices = [{**asdict(effect), "verdict": effect.verdict} for effect in pooled]
         found.append({"table": table, "scale": scale, "choices": choices})
     if options.json is not None:
@@ -52,20 +55,29 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _asked(experiment: Experiment, names: list[str], scale: str | None) -> list[tuple[str, list[str] | None, str]]:
-    """Return each table asked for, the columns that config.yaml names of it, and each scale that it is wanted at."""
+    """Return each table asked for, the columns that config.yaml names of it, and each scale that it is wanted at.
+
+    What there is not at a scale that is asked for is said; a table that is at none is refused where it has a name, or
+    where no scale is asked for: its seeds are fewer than its test needs, or its protocol has no such scale.
+    """
     known = [name for name, table in experiment.tables.items() if table.kind == "effects"]
     for name in names:
         if name in experiment.tables and name not in known:
             raise ConfigError(f"table {name!r} is not of kind effects; those that are: {', '.join(known) or 'none'}")
         if name not in known:
             raise ConfigError(unknown("table", name, known, "tables of kind effects"))
-    wanted = [scale] if scale else SCALES
-    asked = [(*each, one) for each in selection.with_columns(experiment, names or known) for one in wanted]
-    there = [(name, columns, one) for name, columns, one in asked if scales.has_table(experiment, one, name, columns)]
-    for name in names:
-        if name not in [each for each, _, _ in there]:
-            scales.refuse_table(experiment, scale or experiment.scale, name, None)
-    return there
+    found = []
+    for table in selection.with_columns(experiment, names or known):
+        name, columns = table
+        wanted = [scale] if scale else experiment.tables[name].settings.get("scales", SCALES)
+        there = [one for one in wanted if scales.has_table(experiment, one, name, columns)]
+        if not there and (names or not scale):
+            scales.refuse_table(experiment, wanted[0], name, columns)
+        found += [(name, columns, one) for one in there]
+        for one in wanted:
+            for line in scales.left_out(experiment, one, Asked([table], [])):
+                print(line, file=sys.stderr)
+    return found
 
 
 def lines(table: FilledTable, pooled: list[Effect]) -> Iterator[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flatfed.papers import significance
 from flatfed.papers.significance import Interval
 from flatfed.papers.units import many, signed
+from flatfed.specs.table import TableSpec
 from flatfed.tables.claims import means
 from flatfed.tables.filled_table import FilledTable
 
@@ -83,6 +85,13 @@ def p_text(p: float) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
+def _scale(spec: TableSpec) -> str:
+    """Name the scale; of paper scale, which may be of a set-up that is no paper's, say what it trained."""
+    if spec.scale == "preview" or not spec.setting:
+        return f"At {spec.scale} scale"
+    return f"At {spec.scale} scale ({re.sub(r' {.+?}', '', spec.setting)})"
+
+
 def sentence(table: FilledTable, found: Sequence[Effect]) -> str:
     """Say what the choices come to, at which scale: how many differ, by how much, and how many do not.
 
@@ -90,7 +99,7 @@ def sentence(table: FilledTable, found: Sequence[Effect]) -> str:
     """
     spec = table.spec
     diverged = sum(any(cell and cell.status == "diverged" for cell in table.row(row.id)) for row in spec.rows)
-    choices, scale = many(len(spec.rows), "choice"), f"At {spec.scale} scale"
+    choices, scale = many(len(spec.rows), "choice"), _scale(spec)
     if not found and not diverged:
         return f"{scale} none of {choices} has all its runs yet."
     over = many(len(spec.columns), "column")
