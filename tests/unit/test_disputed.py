@@ -98,6 +98,12 @@ def test_what_differs_is_said_of_the_cells_that_it_concerns():
     assert said == ["ONE after 800 rounds, the last round; TWO after 500 rounds, the mean of the last 50",
                     "TWO: all; rows; both"]  # fmt: skip
     assert printed_sources.differences([one], Disputed(PLACE, "fedavg", {"one": 1.0})) == []
+    dealt = [Difference("dealt", partitions=(PLACE.partition,)), Difference("otherwise", partitions=("domain",))]
+    three = source("three", {}, 800, differs=dealt)
+    cell = Disputed(PLACE, "fedavg", {"one": 1.0, "three": 2.0})
+    assert printed_sources.differences([one, three], cell) == ["THREE: dealt"]
+    bare = Disputed(PLACE, "fedavg", {"one": 1.0, "four": 2.0})
+    assert printed_sources.differences([one, source("four", {}, 800)], bare) == ["No other difference is known"]
 
 
 def test_what_is_printed_of_the_same_cells_is_what_was_counted_elsewhere():

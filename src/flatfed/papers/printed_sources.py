@@ -33,17 +33,23 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """What a source's set-up has otherwise than FedSMOO's: for some algorithms, data and clients, all where empty."""
+    """What a source's set-up has otherwise than FedSMOO's: of some algorithms, data, deals, clients, or of all."""
 
     says: str
     rows: Sequence[str] = ()
     datasets: Sequence[str] = ()
     clients: Sequence[int] = ()
+    partitions: Sequence[str] = ()
 
     def concerns(self, place: Place, rows: set[str]) -> bool:
         """Return whether it is of a cell of ``place`` and ``rows``."""
-        of = (not self.rows or bool(rows & set(self.rows)), not self.datasets or place.dataset in self.datasets)
-        return all(of) and (not self.clients or place.clients in self.clients)
+        of_place = (
+            (self.datasets, place.dataset),
+            (self.clients, place.clients),
+            (self.partitions, place.partition),
+        )
+        in_place = all(not wanted or there in wanted for wanted, there in of_place)
+        return in_place and (not self.rows or bool(rows & set(self.rows)))
 
 
 @dataclass(frozen=True)
@@ -232,4 +238,6 @@ def differences(sources: Sequence[Source], cell: Disputed) -> list[str]:
         own = [one.says for one in source.differs if one.concerns(cell.place, rows)]
         if own:
             said.append(f"{source.label}: {'; '.join(own)}")
+    if len(there) > 1 and not any(one.concerns(cell.place, rows) for source in there for one in source.differs):
+        said.append("No other difference is known")
     return said

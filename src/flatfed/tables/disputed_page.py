@@ -42,7 +42,7 @@ class Section:
 def sections(known: Sequence[Source], labels: Mapping[str, str], runs: Runs) -> list[Section]:
     """Return the parts of the page; ``labels`` are what algorithms are called, ``runs`` ours at papers' settings."""
     cells = printed_sources.disputed(known)
-    found = [_of_sources(known), _of_rankings(known, printed_sources.rankings(cells))]
+    found = [_of_sources(known, runs), _of_rankings(known, printed_sources.rankings(cells))]
     found += [_of_place(known, *each, labels, runs) for each in printed_sources.by_place(cells).items()]
     return found
 
@@ -60,10 +60,14 @@ def sentence(known: Sequence[Source]) -> str:
     )
 
 
-def _of_sources(known: Sequence[Source]) -> Section:
-    """Return who prints what, read how."""
+def _of_sources(known: Sequence[Source], runs: Runs) -> Section:
+    """Return who prints what, read how, and how many rounds of ours there are to be read so."""
+    longest = max((run.rounds for of_cell in runs.values() for run in of_cell), default=0)
+    fewest = min((source.rounds for source in known), default=0)
+    own = "Ours are read as a source reads its own, where a run is long enough"
+    own += "." if longest >= fewest else f": none is by now, the longest of {longest:,} rounds." if longest else "."
     rows = tuple((source.label, source.where, source.read, str(len(source.cells))) for source in known)
-    return Section("Sources", (sentence(known),), ("source", "where", "read after", "accuracies"), rows, WORDS)
+    return Section("Sources", (sentence(known), own), ("source", "where", "read after", "accuracies"), rows, WORDS)
 
 
 def _of_rankings(known: Sequence[Source], found: Sequence[Ranking]) -> Section:
