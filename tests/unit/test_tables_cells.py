@@ -169,7 +169,11 @@ def test_damaged_run_json_is_named(two, tmp_path):
     [
         ({"metric": "test_acuracy"}, "unknown metric 'test_acuracy'; did you mean 'test_accuracy'?"),
         ({"unit": "percents"}, "unknown unit 'percents'; did you mean 'percent'?"),
+        ({"unit": "rounds"}, "unit 'rounds' is not one of test_accuracy; allowed: percent"),
+        ({"metric": "rounds_to_target", "unit": "rounds"}, "rounds_to_target needs a target"),
+        ({"target": 74}, "target 74 is not a fraction"),
         ({"window": 0}, "window: 0 is not a whole number from 1 up"),
+        ({"seeds": [1]}, "2 runs for 1 seeds"),
     ],
 )
 def test_impossible_specifications_are_refused_by_name(two, tmp_path, change, message):

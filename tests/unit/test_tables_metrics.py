@@ -276,7 +276,11 @@ def test_given_facts_need_no_run(make):
     ("change", "message"),
     [
         ({"relative": "ratoi"}, "unknown relative 'ratoi'; did you mean 'ratio'?"),
+        ({"relative": "ratio", "unit": "percent"}, "'percent' is not one of test_accuracy as a ratio; allowed: x, V"),
+        ({"relative": "ratio", "unit": "x"}, "test_accuracy, ratio to a base row, needs base_sources of runs"),
+        ({"relative": "ratio", "unit": "x", "base_runs": ["b", "c"]}, "2 base runs for 1 runs"),
         ({"compare": "order"}, "unknown compare 'order'; did you mean 'ordering'?"),
+        ({"seeds": [1, 2]}, "1 runs for 2 seeds"),
     ],
 )
 def test_impossible_base_rows_are_refused(make, change, message):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.data.manifest import NAME as MANIFEST
+from flatfed.errors import DataError
 from flatfed.runs.record import RECORD
 from flatfed.runs.timing import CALIBRATION, TIMING
 
@@ -34,9 +35,14 @@ class RunIds:
 
     @classmethod
     def named(cls, scale: str, folder: str) -> RunIds:
-        """Return the ids of a run of ``scale`` by the ``folder`` that is named for it (:attr:`name`)."""
-        protocol, split, algorithm, seed = Path(folder).parts[-4:]
-        return cls(scale, protocol, split, algorithm, int(seed.removeprefix("seed")))
+        """Return the ids of a run of ``scale`` by the ``folder`` that is named for it (:attr:`name`).
+
+        :raises DataError: it is named for none.
+        """
+        *_, seed = ids = Path(folder).parts[-4:]
+        if len(ids) < 4 or not re.fullmatch(r"seed\d+", seed):
+            raise DataError(f"{folder}: not the folder of a run, <protocol>/<split>/<algorithm>/seed<k>")
+        return cls(scale, *ids[:-1], int(seed.removeprefix("seed")))
 
     @property
     def name(self) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from flatfed.errors import DataError
 from flatfed.papers.metrics import METRICS, RELATIVES, Metric, unit_of
+from flatfed.papers.units import UNITS, units_of
 from flatfed.runs import uncertainty
 from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import Cell, CellSpec
@@ -26,6 +27,7 @@ def make(spec: CellSpec, out: str | Path) -> Cell:
     where = f"cell {spec.table}/{spec.column}/{spec.row}"
     metric = METRICS[spec.metric]
     relative = spec.relative or metric.relative
+    _check(spec, metric, relative, where)
     applicable = spec.sources.holds(metric.source)
     ours = _by_seed(read_sources(metric, spec, spec.sources), spec) if applicable else []
     bases = _by_seed(read_sources(metric, spec, spec.base_sources), spec) if applicable and relative else []
@@ -134,6 +136,43 @@ def _seeds_there(metric: Metric, ours: list[list[RunReading]]) -> int | None:
     if metric.source in ("declared", "given"):
         return None
     return sum(all(run.reading is not None for run in runs) for runs in ours)
+
+
+def _check(spec: CellSpec, metric: Metric, relative: str | None, where: str) -> None:
+    """Refuse a specification whose parts do not fit each other."""
+    if UNITS[spec.unit].stored != (stored := unit_of(spec.metric, relative)):
+        what = f"{spec.metric} as a {relative}" if relative else spec.metric
+        allowed = ", ".join(units_of(stored))
+        raise DataError(f"{where}: unit {spec.unit!r} is not one of {what}; allowed: {allowed}")
+    if metric.needs_target and spec.target is None:
+        raise DataError(f"{where}: {spec.metric} needs a target, a fraction between 0 and 1")
+    if spec.target is not None and not 0 < spec.target <= 1:
+        raise DataError(f"{where}: target {spec.target} is not a fraction between 0 and 1")
+    _check_counts(spec, metric, relative, where)
+
+
+def _check_counts(spec: CellSpec, metric: Metric, relative: str | None, where: str) -> None:
+    """Refuse runs that do not come out even over the seeds, and a base row that does not pair with ours."""
+    if not spec.sources.holds(metric.source):
+        return
+    if relative and not spec.base_sources.holds(metric.source):
+        raise DataError(f"{where}: {spec.metric}, {relative} to a base row, needs base_sources of {metric.source}")
+    runs, seeds = len(spec.sources.runs), len(spec.seeds)
+    if runs and (not seeds or runs % seeds or (runs > seeds and not metric.several)):
+        raise DataError(f"{where}: {runs} runs for {seeds} seeds")
+    if relative and metric.needs_runs and len(spec.base_sources.runs) != runs:
+        raise DataError(f"{where}: {len(spec.base_sources.runs)} base runs for {runs} runs; they are paired")
+    for name, sources in {"sources": spec.sources, **({"base_sources": spec.base_sources} if relative else {})}.items():
+        counts = {"descriptions": len(sources.descriptions["each"]), "partitions": len(sources.partitions)}
+        if metric.source == "timing" and not metric.needs_runs:
+            if not counts["descriptions"]:
+                raise DataError(f"{where}: {name}: no descriptions; the run that was timed is wanted")
+            continue
+        if metric.source == "analysis":
+            counts["analyses"] = len(sources.analyses)
+        if any(count != len(sources.runs) for count in counts.values()):
+            listed = ", ".join(f"{count} {what}" for what, count in counts.items())
+            raise DataError(f"{where}: {name}: {len(sources.runs)} runs, {listed}; as many of each are wanted")
 
 
 def _best(runs: list[RunReading]) -> float | None:

@@ -63,7 +63,7 @@ def make(spec: ReportSpec, out: str | Path) -> None:
         scale=spec.scale,
         papers=papers,
         left_out=spec.left_out,
-        tables=[(table, html.fragment(table, links, files(spec.files[table.id]))) for table in tables],
+        tables=[(table, html.fragment(table, links, files(spec.files.get(table.id, ())))) for table in tables],
         cells=[(status.replace("_", " "), counts[status]) for status in STATUSES if counts[status]],
         cell_count=counts.total(),
         warned=[table for table in tables if table.warnings],
