@@ -128,6 +128,7 @@ def main(run: str, folder: str, seed: int) -> None:
         manifest = Path(out, ".checkpoint/manifest.json")
         about = json.loads(manifest.read_text())["content"]["about"] if manifest.exists() else None
         left = sorted(path.name for path in manifest.parent.glob("*"))
+        finished = Path(out, "run.json").exists()
         ended = forked(lambda out=out: job(out))[0]
         found.append(
             {
@@ -135,6 +136,7 @@ def main(run: str, folder: str, seed: int) -> None:
                 "at": limit,
                 "status": status,
                 "left": left,
+                "finished": finished,
                 "round": about["simulation"]["round"] if about else None,
                 "ended": ended,
                 "same": Path(out, "model.safetensors").read_bytes() == Path("whole/model.safetensors").read_bytes(),

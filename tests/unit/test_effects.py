@@ -188,9 +188,11 @@ def test_what_is_refused(tmp_path, monkeypatch, capsys):
     with pytest.raises(ConfigError, match=r"effects.yaml has `scales: \[preview\]`, so that there is none; ask for"):
         EXP.cells("paper", "effects")
     monkeypatch.chdir(tmp_path)
-    for asked, named in (([], "effects"), (["effects_cnn"], "effects_cnn")):
-        assert cli.main(["effects", *asked, "--config", "seeds=[1,2,3]"]) == 2
+    for named in ("effects", "effects_cnn"):
+        assert cli.main(["effects", named, "--config", "seeds=[1,2,3]"]) == 2
         assert f"config/tables/{named}.yaml: with 3 seeds none of" in capsys.readouterr().err
+    assert cli.main(["effects", "--config", "seeds=[1,2,3]"]) == 0
+    assert capsys.readouterr().err.count("with 3 seeds none of") == 3, "said of each, where none is asked for by name"
     assert cli.main(["effects", "--scale", "paper"]) == 0
     assert "Left out: results/paper/tables/effects.md: config/tables/effects.yaml has" in capsys.readouterr().err
     assert cli.main(["effects", "fedsmoo2023_T1"]) == 2

@@ -57,8 +57,8 @@ def run(options: argparse.Namespace) -> None:
 def _asked(experiment: Experiment, names: list[str], scale: str | None) -> list[tuple[str, list[str] | None, str]]:
     """Return each table asked for, the columns that config.yaml names of it, and each scale that it is wanted at.
 
-    What there is not at a scale that is asked for is said; a table that is at none is refused where it has a name, or
-    where no scale is asked for: its seeds are fewer than its test needs, or its protocol has no such scale.
+    What there is not at a scale that is wanted, since its seeds are fewer than its test needs or it is declared for the
+    other one, is said; a table that is asked for by name and is at none is refused.
     """
     known = [name for name, table in experiment.tables.items() if table.kind == "effects"]
     for name in names:
@@ -71,7 +71,7 @@ def _asked(experiment: Experiment, names: list[str], scale: str | None) -> list[
         name, columns = table
         wanted = [scale] if scale else experiment.tables[name].settings.get("scales", SCALES)
         there = [one for one in wanted if scales.has_table(experiment, one, name, columns)]
-        if not there and (names or not scale):
+        if names and not there:
             scales.refuse_table(experiment, wanted[0], name, columns)
         found += [(name, columns, one) for one in there]
         for one in wanted:
