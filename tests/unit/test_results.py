@@ -16,7 +16,7 @@ from flatfed import cli, experiment
 from flatfed.runs import record as records
 from flatfed.specs.cell import Cell
 from flatfed.tables import results_page
-from flatfed.tables.own_setting import Bounds, Outcome, Trained, order
+from flatfed.tables.own_setting import Bounds, Outcome, Trained, order, side
 
 ROOT = Path(__file__).parents[2]
 EXP = experiment.load(ROOT)
@@ -169,7 +169,7 @@ def outcome(row, paper, bounds, metric="rounds_to_target", run=None, table="t", 
 
 def counts(*found) -> tuple[int, int, int]:
     counted = order(list(found))
-    return counted.claimed, counted.told, counted.held
+    return counted.claimed, counted.told, len(counted.held)
 
 
 def test_pairs_are_counted_by_hand():
@@ -184,6 +184,27 @@ def test_pairs_are_counted_by_hand():
     )
     assert counts(high, low) == (1, 1, 1)
     assert counts(outcome("a", 0.8, (0.5, 0.5), "test_accuracy"), low) == (1, 1, 0)
+
+
+def test_a_target_that_is_missed_by_now_is_worse_whatever_it_will_come_to():
+    """Printed 100: more than 105 rounds may still be within a tenth, 150 may not, nor what never gets there."""
+    sides = [side(outcome("a", 100, (low, math.inf))) for low in (90, 105, 150, math.inf)]
+    assert sides == ["", "", "worse", "worse"]
+    assert [side(outcome("a", 100, (n, n))) for n in (80, 105, 150)] == ["better", "agrees", "worse"]
+    unreached = [outcome("a", None, each, note="not reached") for each in ((50, math.inf), (50, 50))]
+    assert [side(each) for each in unreached] == ["", "better"]
+    assert side(outcome("a", None, (50, 50))) == "", "nothing is printed"
+    lost = outcome("a", 0.8, (-math.inf, math.inf), "test_accuracy")
+    assert side(lost) == "" and "of 0 printed numbers" in results_page.verdict([lost])
+
+
+def test_rows_that_come_out_in_another_order_are_named_across_tables():
+    a, b = outcome("a", 100, (150, math.inf)), outcome("b", 120, (90, 90), table="u")
+    said = results_page.sentence_on_reversed([a, b])
+    assert said.startswith("Not as printed: a before b (c: printed ") and results_page.sentence_on_reversed([a]) == ""
+    assert counts(a, b) == (1, 1, 0)
+    elsewhere = outcome("b", 120, (90, 90), "test_accuracy", table="u")
+    assert counts(a, elsewhere) == (0, 0, 0), "another metric"
 
 
 def test_pairs_are_of_one_precision_and_the_same_seeds_and_count_once():
@@ -205,6 +226,7 @@ def test_the_verdict_counts_each_printed_number_once():
         "within a tenth (accuracies: a point), 1 better by more and 1 worse by more; of 2 pairs of rows whose order "
         "can be told, 1 as printed."
     )
+    assert "of 2 pairs" in results_page.verdict([near, better, worse]), "whichever tables print them"
     assert "no run has a number that a paper prints yet" in results_page.verdict([])
 
 
@@ -253,7 +275,11 @@ def test_the_same_curves_are_read_otherwise_by_hand(root):
     means = re.search(r"ours over print, mean of 2 \|  \|  \|  \| (\S+) \| (\S+) \|", text).groups()
     assert means == (f"{first:.2f}", f"{of_three:.2f}")
     assert "| agree with print |  |  |  | 2 of 3 | 2 of 2 |" in text
-    assert "Rounds to a target are 1.00 times the printed ones as first crossings, 1.0" in text
+    of_three_known = (144 / 144 * 194 / 194 * 3 / 96) ** (1 / 3)
+    first = (
+        f"First crossings of a target come after {of_three_known:.2f} times the printed rounds (geometric mean of 3)"
+    )
+    assert f"{first}; read in 5 ways, the 2 that every way knows come after 1.00 to 1.0" in text
 
 
 def test_accuracies_are_read_otherwise_by_hand(root):

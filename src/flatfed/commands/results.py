@@ -14,7 +14,7 @@ from flatfed.figures import targets
 from flatfed.files import digest_json
 from flatfed.runs import identity
 from flatfed.runs.places import without_label
-from flatfed.tables import made_of, own_setting, results_page
+from flatfed.tables import claims, filled_table, made_of, own_setting, results_page
 from flatfed.tables.own_setting import Outcome, Trained
 from flatfed.tables.results_page import SmallerSetting
 
@@ -116,12 +116,20 @@ def at_a_smaller_setting(described: Experiment, runs: FoundRuns) -> list[Smaller
         there = [path for path in paths if path in runs.records and run_folders.is_finished(path)]
         if not there:
             continue
-        layout, outcomes = described.table_spec("paper", name), None
+        layout, answers, few = described.table_spec("paper", name), None, None
         if published.is_table_complete(described, runs, name):
-            with published.compared(described, runs, name) as (_, result):
-                outcomes = result.outcomes()
-        about, differs = (layout.table, layout.title, layout.paper), _differences(described, name)
-        smaller.append(SmallerSetting(*about, runs=len(paths), there=len(there), differs=differs, outcomes=outcomes))
+            with published.compared(described, runs, name) as (filled, result):
+                answers, few = result.claims, claims.too_few_seeds(filled_table.read(filled).columns)
+        smaller.append(
+            SmallerSetting(
+                *(layout.table, layout.title, layout.paper),
+                runs=len(paths),
+                there=len(there),
+                differs=_differences(described, name),
+                answers=answers,
+                few=few,
+            )
+        )
     return smaller
 
 

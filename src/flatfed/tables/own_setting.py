@@ -138,6 +138,12 @@ class Outcome:
         return (self.cell.metric, self.cell.target, self.cell.unit, self.cell.paper_value, folders)
 
     @property
+    def measured(self) -> tuple[Any, ...]:
+        """What is measured, on which clients and images, in which precision: rows of it can be ahead of each other."""
+        ids, cell = self.runs[0].ids, self.cell
+        return (ids.protocol, ids.split, cell.metric, cell.target, cell.relative, self.precision)
+
+    @property
     def comparable(self) -> bool:
         """Whether our number and the printed one are both known."""
         return self.cell.status == "ok" and self.cell.paper_value is not None
@@ -245,39 +251,58 @@ def _in_words(cell: Cell, runs: list[Trained], each: list[Bounds]) -> str:
 
 @dataclass(frozen=True)
 class Order:
-    """Of ``claimed`` pairs of rows, one printed ahead, how many can be told by now, and how many of those hold."""
+    """Of ``claimed`` pairs of rows, one printed ahead, those that can be told by now: which hold, and which do not."""
 
-    held: int
-    told: int
+    held: list[tuple[Outcome, Outcome]]
+    reversed_: list[tuple[Outcome, Outcome]]
     claimed: int
+
+    @property
+    def told(self) -> int:
+        """How many pairs can be told."""
+        return len(self.held) + len(self.reversed_)
 
 
 def order(found: list[Outcome]) -> Order:
-    """Return how the printed order of rows comes out, in each column of each table, among runs of one precision.
+    """Return how the printed order comes out among runs of one set-up and precision, whichever tables print them.
 
     The pairs are :func:`flatfed.tables.claims.claimed`; what several tables print of the same two runs counts once. One
     can be told where both have the same seeds and the bounds of their means do not meet.
     """
-    columns: dict[tuple[str, str, str], dict[str, Outcome]] = {}
+    columns: dict[tuple[Any, ...], dict[tuple[Any, ...], Outcome]] = {}
     for outcome in found:
-        place = outcome.cell.table, outcome.cell.column, outcome.precision
-        columns.setdefault(place, {})[outcome.cell.row] = outcome
-    pairs: dict[tuple[Any, ...], tuple[Outcome, Outcome]] = {}
-    for rows in columns.values():
-        for ahead, behind in claims.claimed({row: outcome.cell for row, outcome in rows.items()}):
-            pairs[rows[ahead].quantity, rows[behind].quantity] = rows[ahead], rows[behind]
-    held = told = 0
-    for ahead, behind in pairs.values():
+        columns.setdefault(outcome.measured, {})[outcome.quantity] = outcome
+    pairs = [
+        (column[ahead], column[behind])
+        for column in columns.values()
+        for ahead, behind in claims.claimed({quantity: outcome.cell for quantity, outcome in column.items()})
+        if column[ahead].runs != column[behind].runs
+    ]
+    held, reversed_ = [], []
+    for ahead, behind in pairs:
         if ahead.cell.seeds != behind.cell.seeds:
             continue
         above, below = ahead.bounds.low > behind.bounds.high, ahead.bounds.high < behind.bounds.low
-        told += above or below
-        held += above if compare.higher(ahead.cell) else below
-    return Order(held, told, len(pairs))
+        if above or below:
+            (held if above == bool(compare.higher(ahead.cell)) else reversed_).append((ahead, behind))
+    return Order(held, reversed_, len(pairs))
 
 
 def side(outcome: Outcome) -> str:
-    """Return whether our number "agrees" with the printed one, as ``flatfed verify`` has it, is "better" or "worse"."""
-    if compare.agreement(outcome.cell) == "agrees":
-        return "agrees"
-    return "better" if (outcome.cell.difference > 0) == bool(compare.higher(outcome.cell)) else "worse"
+    """Return on which side of the printed number ours is: "agrees", as ``flatfed verify`` has it, "better", "worse".
+
+    "" where that cannot be told yet: a target that was not reached in fewer rounds than are printed. One that takes
+    more than is printed is "worse", whatever it will come to.
+    """
+    cell, number = outcome.cell, outcome.cell.value
+    if compare.not_reached(cell):
+        return {"not_reached": "agrees", "ok": "better"}.get(cell.status, "")
+    if cell.paper_value is None:
+        return ""
+    if number is None and outcome.bounds.low > cell.paper_value:
+        number = outcome.bounds.low
+    if number is None:
+        return ""
+    if abs(number - cell.paper_value) <= compare.tolerance(cell, compare.POINT) + 1e-12:
+        return "agrees" if cell.value is not None else ""
+    return "better" if (number > cell.paper_value) == bool(compare.higher(cell)) else "worse"

@@ -19,8 +19,7 @@ import pandas as pd
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import signed
 from flatfed.specs.cell import Cell
-from flatfed.tables.compare import agreement
-from flatfed.tables.own_setting import Outcome, Trained, outcome_of
+from flatfed.tables.own_setting import Outcome, Trained, outcome_of, side
 
 #: Evaluated rounds in the Hanning window: what config/figures takes for FedSMOO's curves.
 WINDOW = 21
@@ -63,8 +62,8 @@ def mean_of(rounds: int) -> ReadOut:
     return ReadOut(f"mean of {rounds}", lambda curve: curve.rolling(rounds, min_periods=1).mean().round(9))
 
 
-AS_IN_THE_TABLES, MEAN_OF_FIVE = ReadOut("as in the tables", lambda curve: curve), mean_of(5)
-MEANS = mean_of(3), MEAN_OF_FIVE, mean_of(10)
+AS_IN_THE_TABLES = ReadOut("as in the tables", lambda curve: curve)
+MEANS = mean_of(3), mean_of(5), mean_of(10)
 DRAWN = ReadOut(f"Hanning window of {WINDOW}", lambda curve: hanning(curve.to_numpy(), WINDOW))
 BEST = ReadOut("best on the test set", lambda curve: curve.expanding().max())
 
@@ -125,7 +124,11 @@ def comparisons(outcomes: Iterable[Outcome]) -> list[Comparison]:
 
 
 def _comparison(outcomes: list[Outcome], metric: str, ways: tuple[ReadOut, ...], difference: Difference) -> Comparison:
-    told = [outcome for outcome in outcomes if outcome.cell.metric == metric and _told(outcome)]
+    told = [
+        outcome
+        for outcome in outcomes
+        if outcome.cell.metric == metric and outcome.cell.paper_value is not None and side(outcome)
+    ]
     rows = [[way.read(outcome) for way in ways] for outcome in sorted(told, key=_apart, reverse=True)]
     shared = [[outcome.cell for outcome in row] for row in rows if all(outcome.comparable for outcome in row)]
     return Comparison(
@@ -149,12 +152,6 @@ def _apart(outcome: Outcome) -> float:
     return abs(math.log(number / outcome.cell.paper_value))
 
 
-def _told(outcome: Outcome) -> bool:
-    """Return whether our number is known beside a printed one, or known to lie beyond it."""
-    printed = outcome.cell.paper_value
-    return outcome.comparable or (printed is not None and printed < outcome.bounds.low < math.inf)
-
-
 def _agreeing(outcomes: Iterable[Outcome]) -> tuple[int, int]:
-    told = [outcome for outcome in outcomes if _told(outcome)]
-    return sum(agreement(outcome.cell) == "agrees" for outcome in told), len(told)
+    sides = [side(outcome) for outcome in outcomes]
+    return sides.count("agrees"), len(sides) - sides.count("")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from flatfed.files import write_whole
-from flatfed.papers.units import many
-from flatfed.tables import page_templates
+from flatfed.papers.significance import least_seeds
+from flatfed.papers.units import many, signed
+from flatfed.tables import claims, page_templates
+from flatfed.tables.claims import Answer
 from flatfed.tables.notes import flags
 from flatfed.tables.own_setting import Outcome, Trained, order, side
-from flatfed.tables.read_outs import AS_IN_THE_TABLES, MEAN_OF_FIVE, Comparison, comparisons
+from flatfed.tables.read_outs import Comparison, comparisons
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,8 @@ class SmallerSetting:
     """A table that is made at a smaller setting than the paper's, so that only the order of its rows is compared.
 
     ``runs`` of it there are, of which ``there`` are finished. ``differs``: key, value here, value at the paper's
-    setting. ``outcomes`` counts what the paper's claims come to, None where not all runs are there.
+    setting. ``answers`` are what the paper's claims come to, None where not all runs are there; ``few`` the number of
+    seeds, where it is too small for any test.
     """
 
     table: str
@@ -30,18 +35,20 @@ class SmallerSetting:
     runs: int
     there: int
     differs: list[tuple[str, str, str]]
-    outcomes: Counter[str] | None
+    answers: Sequence[Answer] | None
+    few: int | None
 
     @property
     def claims(self) -> str:
-        """What became of the printed claims "A beats B", "" where not all runs are there."""
-        if self.outcomes is None:
+        """What became of the printed claims that one row beats another, "" where not all runs are there."""
+        if self.answers is None:
             return ""
-        total, held, reversed_ = self.outcomes.total(), self.outcomes["held clearly"], self.outcomes["reversed clearly"]
-        untold = total - self.outcomes["untested"] - held - reversed_
+        said = f"Of the printed leads of one row over another: {claims.counted(self.answers)}."
+        if self.few is None:
+            return said
         return (
-            f"Of {many(total, 'printed pair')} of rows of which one is ahead, {held} stand clearly here (exact sign "
-            f"flips over seeds, corrected for all pairs), {reversed_} are clearly reversed, {untold} cannot be told."
+            f"{said} With {many(self.few, 'seed')} nothing here can be told from chance; that takes {least_seeds()} "
+            "(exact sign flips, paired by seed)."
         )
 
 
@@ -60,6 +67,7 @@ def write(
         "results",
         ".md",
         verdict=said,
+        reversed_=sentence_on_reversed(outcomes),
         picture=picture,
         tables=[(title, [line(outcome) for outcome in rows], sentence_on_order(rows)) for title, rows in tables],
         otherwise=[(each, lines_of_comparison(each)) for each in otherwise],
@@ -89,10 +97,10 @@ def verdict(outcomes: list[Outcome]) -> str:
     n = f"n = {fewest}" + (f" to {most}" if most > fewest else "")
     # A number that several tables print counts once.
     quantities = {outcome.quantity: outcome for outcome in outcomes}.values()
-    sides = Counter(side(outcome) for outcome in quantities if outcome.comparable)
+    sides = Counter(filter(None, map(side, quantities)))
     pairs = order(outcomes)
     numbers = f"{sides['agrees']} within a tenth (accuracies: a point), {sides['better']} better by more"
-    told = f"of {many(pairs.told, 'pair')} of rows whose order can be told, {pairs.held} as printed"
+    told = f"of {many(pairs.told, 'pair')} of rows whose order can be told, {len(pairs.held)} as printed"
     if not pairs.told:
         told = "the order of no two rows can be told yet"
     return (
@@ -103,22 +111,46 @@ def verdict(outcomes: list[Outcome]) -> str:
 
 
 def sentence_on_rounds(otherwise: list[Comparison]) -> str:
-    """Return a sentence on what a mean of five evaluations does to rounds to a target, "" where nothing is known."""
-    rounds = next((each for each in otherwise if each.metric == "rounds_to_target" and each.means), None)
-    if rounds is None:
+    """Return a sentence on rounds to a target, and what other ways to read them do, "" where nothing is known."""
+    rounds = next((each for each in otherwise if each.metric == "rounds_to_target"), None)
+    known = [row[0].cell for row in rounds.rows if row[0].comparable] if rounds else []
+    if not known:
         return ""
-    first, of_five = (rounds.means[rounds.ways.index(way)] for way in (AS_IN_THE_TABLES, MEAN_OF_FIVE))
-    return (
-        f"Rounds to a target are {first:.2f} times the printed ones as first crossings, {of_five:.2f} times as "
-        f"crossings of the mean of five rounds (geometric means of {rounds.shared})."
+    first = (
+        f"First crossings of a target come after {rounds.difference.mean_over(known):.2f} times the printed rounds "
+        f"(geometric mean of {len(known)})"
     )
+    if not rounds.means:
+        return f"{first}."
+    return (
+        f"{first}; read in {len(rounds.ways)} ways, the {rounds.shared} that every way knows come after "
+        f"{min(rounds.means):.2f} to {max(rounds.means):.2f} times."
+    )
+
+
+def sentence_on_reversed(outcomes: list[Outcome]) -> str:
+    """Return a sentence that names the pairs of rows whose order is not as printed, "" where there are none."""
+    pairs = [
+        f"{ahead.row} before {behind.row} ({ahead.column}: printed {printed(ahead)} and {printed(behind)}, ours "
+        f"{ahead.ours} and {behind.ours})"
+        for ahead, behind in order(outcomes).reversed_
+    ]
+    return f"Not as printed: {'; '.join(pairs)}." if pairs else ""
 
 
 def line(outcome: Outcome) -> list[str]:
     """Return an outcome's texts, column by column of the page's tables."""
     rounds = " / ".join(f"{run.rounds} of {run.description['rounds']}" for run in outcome.runs)
-    ours = outcome.ours, outcome.difference or "–"
+    ours = outcome.ours, outcome.difference or _difference_at_least(outcome) or "–"
     return [outcome.column, outcome.row, printed(outcome), *ours, str(len(outcome.runs)), rounds, outcome.precision]
+
+
+def _difference_at_least(outcome: Outcome) -> str:
+    """Return by how much a target that is not reached yet is missed by now, "" where it may still come in time."""
+    cell, low = outcome.cell, outcome.bounds.low
+    if cell.paper_value is None or not cell.paper_value < low < math.inf:
+        return ""
+    return f"> {signed(low - cell.paper_value, cell.printed_unit, cell.paper_decimals)}"
 
 
 def printed(outcome: Outcome) -> str:
@@ -144,9 +176,8 @@ def sentence_on_order(outcomes: list[Outcome]) -> str:
     pairs = order(outcomes)
     if not pairs.claimed:
         return ""
-    told = (
-        f"{pairs.told} can be told by now, of which {pairs.held} as printed" if pairs.told else "none can be told yet"
-    )
+    told = f"{pairs.told} can be told by now, of which {len(pairs.held)} as printed"
+    told = told if pairs.told else "none can be told yet"
     return f"Pairs of these rows that are printed apart: {pairs.claimed}; {told}."
 
 
