@@ -97,6 +97,9 @@ def test_what_differs_is_said_of_the_cells_that_it_concerns():
     said = printed_sources.differences([one, two], Disputed(PLACE, "fedavg", {"one": 1.0, "two": 2.0}))
     assert said == ["ONE after 800 rounds, the last round; TWO after 500 rounds, the mean of the last 50",
                     "TWO: all; rows; both"]  # fmt: skip
+    taken = replace(one, inferred="its caption")
+    assert taken.read == "800 rounds, taken to be the last round", "which it does not say itself"
+    assert disputed_page.sections([taken, two], {}, {})[0].rows[0][2] == f"{taken.read} (its caption)"
     assert printed_sources.differences([one], Disputed(PLACE, "fedavg", {"one": 1.0})) == []
     dealt = [Difference("dealt", partitions=(PLACE.partition,)), Difference("otherwise", partitions=("domain",))]
     three = source("three", {}, 800, differs=dealt)

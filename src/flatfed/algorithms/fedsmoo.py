@@ -5,10 +5,11 @@
     server: w as FedDyn;   s = rho mbar / ||mbar||,   s^0 = 0
 
 mbar = mean_S mu_i in the official code (the authors call the dropped term small), mean_S (mu_i - e_{i,K}) in Alg. 1,
-lines 13 and 17: parameter ``s``, by default what public code runs, as repaired in FL-Simulator's commit 502bec6. That
-code appeared eight months after the paper, and until the repair handed every tensor the first coordinates of mu_i and s
-at the start of a client's round (erratum B14): ``unpacking: FL-Simulator@653ebb5``. mu_i persists over rounds. The
-signs are those of paper and code; a concave augmented Lagrangian would flip mu. rho = 0 is FedDyn exactly.
+lines 13 and 17: parameter ``s``, by default what the authors' own code runs, as repaired in FL-Simulator's commit
+502bec6; FL-SAM's has Algorithm 1's. The former appeared eight months after the paper, and until the repair handed every
+tensor the first coordinates of mu_i and s at the start of a client's round (erratum B14): ``unpacking:
+FL-Simulator@653ebb5``. mu_i persists over rounds. The signs are those of paper and code; a concave augmented Lagrangian
+would flip s. rho = 0 is FedDyn exactly.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class FedSMOO(FedDyn):
         "official_code",
         ("official_code", "paper"),
         "the global perturbation from mu_i alone, or from mu_i minus the last perturbation",
-        "what public code runs, as repaired in 502bec6",
+        "what the authors' code runs, as repaired in FL-Simulator@502bec6; they call the other term small",
     )
     unpacking = Choice(
         "paper",

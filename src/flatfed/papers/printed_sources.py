@@ -54,7 +54,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Source:
-    """Who printed ``cells``, percent by (place, algorithm), read after ``rounds`` rounds as ``read_out`` says."""
+    """Who printed ``cells``, percent by (place, algorithm), read after ``rounds`` rounds as ``read_out`` says.
+
+    ``inferred``: what that is taken from, where the source itself does not say.
+    """
 
     id: str
     cells: Mapping[tuple[Place, str], float]
@@ -65,12 +68,14 @@ class Source:
     last: int | None = None
     differs: Sequence[Difference] = ()
     best_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    inferred: str | None = None
 
     @property
     def read(self) -> str:
         """After which rounds, and how, the numbers are read, in words."""
         how = {"final": "the last round", "best": "the best round on the test set"}
-        return f"{self.rounds:,} rounds, {how.get(self.read_out, f'the mean of the last {self.last}')}"
+        read_out = how.get(self.read_out, f"the mean of the last {self.last}")
+        return f"{self.rounds:,} rounds, {'taken to be ' if self.inferred else ''}{read_out}"
 
     def number(self, place: Place, row: str, best_of: Mapping[str, Sequence[str]]) -> float | None:
         """Return the number of a cell, or None; for a row that others print as the best of several the best of all."""

@@ -66,8 +66,12 @@ def _of_sources(known: Sequence[Source], runs: Runs) -> Section:
     fewest = min((source.rounds for source in known), default=0)
     own = "Ours are read as a source reads its own, where a run is long enough"
     own += "." if longest >= fewest else f": none is by now, the longest of {longest:,} rounds." if longest else "."
-    rows = tuple((source.label, source.where, source.read, str(len(source.cells))) for source in known)
+    rows = tuple((source.label, source.where, _read_after(source), str(len(source.cells))) for source in known)
     return Section("Sources", (sentence(known), own), ("source", "where", "read after", "accuracies"), rows, WORDS)
+
+
+def _read_after(source: Source) -> str:
+    return f"{source.read} ({source.inferred})" if source.inferred else source.read
 
 
 def _of_rankings(known: Sequence[Source], found: Sequence[Ranking]) -> Section:
