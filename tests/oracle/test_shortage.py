@@ -254,6 +254,19 @@ def test_client_state_goes_to_the_host_before_fewer_rows_train(tmp_path, monkeyp
         assert all(torch.equal(values, whole.state.store[key]) for key, values in run.state.store.items())
 
 
+def test_client_state_does_not_go_to_a_disk_that_has_no_room(tmp_path, monkeypatch):
+    """A write there would end the process without a word."""
+    monkeypatch.setattr("flatfed.engine.memory.home.choose", lambda size, device: "device")
+    run = simulation(tmp_path, description("fedsmoo", precision="float32", **EVERYBODY))
+    monkeypatch.setattr("flatfed.engine.memory.available.available", lambda: 0)
+    monkeypatch.setattr("flatfed.engine.memory.home.shutil.disk_usage", lambda folder: SimpleNamespace(free=0))
+    Lacking(monkeypatch, most=6, once=2)
+    with pytest.raises(shortage.Shortage, match=r"client state: .* TMPDIR set to a folder on a larger disk"):
+        for _ in range(3):
+            shortage.advance(run)
+    assert run.state.home == "device"
+
+
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
 @pytest.mark.parametrize("name", ["fedsmoo", "scaffold", "dfedsam"])
 def test_state_apart_from_the_device_changes_no_byte(tmp_path, monkeypatch, name, executor):

@@ -156,6 +156,15 @@ def test_a_diverged_run_ends_at_its_round_and_says_so(tmp_path):
     assert len(lines(out)) == record["diverged_at"] - 1
 
 
+def test_a_probed_run_that_diverges_ends_as_well_and_measures_that_are_no_numbers_are_null(tmp_path):
+    probe = {"every": 2, "images": 20, "rho": 0.1, "m": 5}
+    seldom = {"every": 4, "sets": ["test"], "batch_size": 7}
+    out = job(tmp_path, "fedsam", "run", learning_rate=1e30, clip_norm=None, probe=probe, evaluation=seldom)
+    record = json.loads((out / "run.json").read_text())
+    assert record["diverged_at"] is not None
+    assert any(look["sharpness"] is None for look in record["probes"])
+
+
 def test_data_of_another_shape_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"shape \[1, 8, 8\].*has \[3, 32, 32\]"):
         job(

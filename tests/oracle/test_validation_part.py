@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from harness import description, write_problem
+from harness import dealt_to, description, write_problem
 from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 
 from flatfed import models
+from flatfed.commands import time_run
 from flatfed.data import partition as partitions
 from flatfed.engine.job import scores
 from flatfed.engine.job import train as job
@@ -109,6 +110,27 @@ def test_a_tuning_run_that_diverges_at_once_says_so(tmp_path):
     assert json.loads((out / "run.json").read_text())["diverged_at"] == 1
     assert lines(out) == []
     assert "validation_loss,validation_accuracy" in (out / "metrics.csv").read_text()
+
+
+def test_its_seconds_can_be_measured(tmp_path):
+    """On what is held out, since the test images are put away."""
+    data, path = write_problem(tmp_path)
+    spec = description("fedavg", validation=0.2, evaluation=EVALUATION, precision="float32")
+    time_run.write(spec, data, path, tmp_path / "timing.json", rounds=2, warm_up=1, device="cpu")
+    measured = json.loads((tmp_path / "timing.json").read_text())
+    assert measured["seconds_per_round"] > 0 and measured["evaluated"]["sets"] == ["validation", "train"]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_rounds_in_which_no_node_has_an_image_held_out_lack_that_column(tmp_path, seed):
+    """Of small clients only some have a validation image, and in some rounds none of them trains."""
+    data, _ = write_problem(tmp_path)
+    nodes = {"topology": {"graph": "ring"}, "sampling": {"scheme": "bernoulli", "fraction": 0.2}, "seed": seed}
+    sets = {"every": 1, "sets": ["validation", "nodes"], "batch_size": 7}
+    spec = description("dfedavg", validation=0.1, evaluation=sets, rounds=8, precision="float32", **nodes)
+    job.train(spec, data, dealt_to(tmp_path, seed), tmp_path / "run", device="cpu")
+    accuracies = [line["node_validation_accuracy"] for line in lines(tmp_path / "run")]
+    assert len(accuracies) == 8 and all(text == "" or 0 <= float(text) <= 1 for text in accuracies)
 
 
 def test_its_model_can_be_evaluated_again(tmp_path):

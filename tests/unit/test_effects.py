@@ -192,7 +192,7 @@ def test_what_is_refused(tmp_path, monkeypatch, capsys):
         assert cli.main(["effects", named, "--config", "seeds=[1,2,3]"]) == 2
         assert f"config/tables/{named}.yaml: with 3 seeds none of" in capsys.readouterr().err
     assert cli.main(["effects", "--config", "seeds=[1,2,3]"]) == 0
-    assert capsys.readouterr().err.count("with 3 seeds none of") == 3, "said of each, where none is asked for by name"
+    assert capsys.readouterr().err.count("with 3 seeds none of") == 4, "said of each, where none is asked for by name"
     assert cli.main(["effects", "--scale", "paper"]) == 0
     assert "Left out: results/paper/tables/effects.md: config/tables/effects.yaml has" in capsys.readouterr().err
     assert cli.main(["effects", "fedsmoo2023_T1"]) == 2
@@ -242,13 +242,13 @@ def test_the_command_answers_without_any_run_and_as_json(tmp_path, monkeypatch, 
     assert f"effects_cnn: At paper scale ({setting}) none of 3 choices has all its runs yet." in said
     assert "\n  snakemake --cores all results/preview/tables/effects_cifar100." in said
     first, *others = json.loads(Path("out.json").read_text())
-    assert first == {"table": "effects", "scale": "preview", "choices": []} and len(others) == 2
+    assert first == {"table": "effects", "scale": "preview", "choices": []} and len(others) == 3
 
 
 PUBLISHED = ROOT / "results/published/effects"
 
 
-@pytest.mark.parametrize("table", ["effects", "effects_cifar100", "effects_cnn"])
+@pytest.mark.parametrize("table", ["effects", "effects_cifar100", "effects_cnn", "effects_ours"])
 def test_a_published_table_is_what_its_own_cells_come_to(table):
     """From the values of every seed in its CSV; and its rows and columns are those of the configuration."""
     lines = list(csv.DictReader((PUBLISHED / f"{table}.csv").open()))

@@ -140,3 +140,16 @@ def test_ctrl_c_leaves_no_trace(place, said):
         [sys.executable, "-c", CTRL_C, place], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stderr) == (130, said)
+
+
+@pytest.mark.parametrize("given", [[], ["scale=preview"]])
+def test_a_configuration_that_is_a_list_is_none(given, tmp_path, capsys):
+    (tmp_path / "list.yaml").write_text("- scale\n- tables\n")
+    assert cli.main(["check", "--config", str(tmp_path / "list.yaml"), *given]) == 2
+    assert "list.yaml: keys with values are wanted, such as `scale: preview`, not a list" in capsys.readouterr().err
+
+
+def test_what_is_nested_too_deeply_is_not_json(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["fetch", "--spec", '{"a": ' * 100_000, "--out", "x"])
+    assert "the argument: not JSON" in capsys.readouterr().err

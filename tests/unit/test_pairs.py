@@ -115,6 +115,9 @@ def test_steps_of_must_name_a_federated_split(tmp_path):
     one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: dir0.1-10}"
     with pytest.raises(ConfigError, match=r"one.steps_of: unknown split 'dir0.1-10'; did you mean 'dir0.1-100'"):
         experiment.load(project(tmp_path, one=one))
+    of_domains = one.replace("dir0.1-10", "domain-art-1")
+    with pytest.raises(ConfigError, match=r"one.steps_of: unknown split 'domain-art-1'"):
+        experiment.load(project(tmp_path / "domains", one=of_domains))
 
 
 def test_a_central_split_can_have_the_images_of_a_federated_one(tmp_path):
@@ -194,7 +197,8 @@ def test_tables_say_where_paper_and_official_code_part():
     said = [line for line in notes if " is followed in " in line]
     assert [line for line in said if line.startswith("FedSMOO: ")] == [
         "FedSMOO: the official code is followed in s, the global perturbation from mu_i alone, or from mu_i minus the "
-        "last perturbation (what public code runs, as repaired in 502bec6)."
+        "last perturbation (what the authors' code runs, as repaired in FL-Simulator@502bec6; they call the other term "
+        "small)."
     ]
     assert any(line.startswith("SCAFFOLD, FedCM, MoFedSAM: the paper is followed in steps, K:") for line in said)
     assert not [line for line in experiment.load(ROOT).table_spec("preview", "fedsmoo2023_T1").notes if line in said]

@@ -169,6 +169,14 @@ def test_what_fails_before_the_training_fails_its_cells(here, capsys):
     assert "8 runs to make, of unknown length (`flatfed plan --calibrate` measures)" in said
 
 
+def test_a_labelled_variant_waits_for_the_partition_of_the_plain_protocol(here):
+    log = Path("logs/paper/partition", PROTOCOL, SPLIT, "seed1.log")
+    log.parent.mkdir(parents=True)
+    log.write_text("flatfed partition: 100 clients, but 3 training images\n")
+    runs = [here.run("paper", protocol, SPLIT, "fedavg", 1) for protocol in (PROTOCOL, f"{PROTOCOL}~probe")]
+    assert {state.name for state in status.states_of(runs).values()} == {"failed"}
+
+
 def test_a_cell_that_fails_though_its_runs_are_done_is_named(here, capsys):
     finished(run_of(here, "fedavg"))
     log = Path(f"logs/paper/cell/{TABLE}/cifar10-{SPLIT}/fedavg.log")

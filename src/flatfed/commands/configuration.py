@@ -56,10 +56,14 @@ def read(parts: Parts) -> dict[str, Any]:
     content = strict_yaml.read(path, str(path))
     if content is None:  # which would mean FlatFed's own
         raise ConfigError(f"{path}: holds nothing; a configuration has `scale`, `tables` and `figures` at least")
+    if not isinstance(content, dict):
+        raise ConfigError(
+            f"{path}: keys with values are wanted, such as `scale: preview`, not a {type(content).__name__}"
+        )
     for key, _, text in (part.partition("=") for part in given):
         try:
             value = strict_yaml.as_in_a_file(yaml.safe_load(text))
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, RecursionError) as error:
             raise ConfigError(f"--config: {key}={text}: not YAML ({' '.join(str(error).split())})") from None
         content = _merged(content, {key: value})
     return content

@@ -228,7 +228,8 @@ def differing_digests(arrival: Arrival, *, other_code: bool) -> list[str]:
 def move(arrival: Arrival) -> None:
     """Put a run into its place, whole or not at all, its files newer than anything they were made from.
 
-    It is then gone from where it was, except a run without its model: it is likely published there.
+    It is then gone from where it was, except a run without its model: it is likely published there. Of a link to a
+    folder the link goes.
     Where its record lacks parameters that the run's description has, or has retired names of values, the description is
     written to it, and beside it which parameters these were.
     It is copied beside its place first and removed last, so that a kill in between loses neither it nor what it
@@ -254,7 +255,10 @@ def move(arrival: Arrival) -> None:
     staged.rename(place)
     shutil.rmtree(replaced, ignore_errors=True)
     if (place / MODEL).exists():
-        shutil.rmtree(arrival.folder)
+        if arrival.folder.is_symlink():
+            arrival.folder.unlink()
+        else:
+            shutil.rmtree(arrival.folder)
 
 
 def forget(files: list[str]) -> None:

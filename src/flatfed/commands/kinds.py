@@ -40,7 +40,7 @@ def json_or_file(text: str) -> dict[str, Any]:
         value = json.loads(text if inline else Path(text).read_text(encoding="utf-8"))
     except OSError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a JSON object nor a readable file: {error}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"{'the argument' if inline else text}: not JSON: {error}") from None
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError(f"{text}: a JSON object is wanted, not {type(value).__name__}")

@@ -21,6 +21,7 @@ from flatfed.engine.job import progress
 from flatfed.experiment import Cell, Experiment, Run
 from flatfed.runs import lock
 from flatfed.runs import record as records
+from flatfed.runs.places import without_label
 from flatfed.workflow.closing import last_line
 
 #: States of runs and cells, and how a cell of each is drawn; a cell is in the first state that any of its runs is in.
@@ -181,7 +182,7 @@ def failure_before(run: Run) -> State | None:
     log = run.places.log
     needs = [
         (run.manifest, log("fetch", run.dataset)),
-        (run.partition, log("partition", run.scale, f"{run.protocol}/{run.split}/seed{run.seed}")),
+        (run.partition, log("partition", run.scale, f"{without_label(run.protocol)}/{run.split}/seed{run.seed}")),
     ]
     if run.weights:
         needs.append((run.weights, log("weights", run.description["model"]["weights"])))

@@ -88,10 +88,10 @@ def write(
 ) -> None:
     """Train ``warm_up`` + ``rounds`` rounds of ``description`` and write the seconds of a round to ``out``.
 
-    All training and all test images are evaluated after every round, as inside the official code's clock. Clients that
-    join by independent draws are here as many in every round as are expected, since a few rounds would not have their
-    mean. Other processes that keep the machine busy are not waited for, but reported, in ``warning`` and under the
-    tables that these seconds come to.
+    All training and all test images (those held out, in a run that holds some out to choose by) are evaluated after
+    every round, as inside the official code's clock. Clients that join by independent draws are here as many in every
+    round as are expected, since a few rounds would not have their mean. Other processes that keep the machine busy are
+    not waited for, but reported, in ``warning`` and under the tables that these seconds come to.
 
     :raises DataError: data or partition do not fit the description.
     :raises FlatFedError: the run diverged, or the device is not there.
@@ -104,7 +104,8 @@ def write(
     if busy:
         print(f"{busy}: these seconds will be long", file=sys.stderr)
     total = warm_up + rounds
-    evaluated = {"every": 1, "sets": ["test", "train"]}
+    unseen = "validation" if "validation" in description else "test"
+    evaluated = {"every": 1, "sets": [unseen, "train"]}
     short = {
         **{key: value for key, value in description.items() if key != "probe"},
         **{"rounds": total, "checkpoint_every": total + 1},

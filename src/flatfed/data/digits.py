@@ -59,9 +59,9 @@ def digits(spec: dict[str, Any], source: dict[str, Any]) -> Images:
 
 def _blurred(image: np.ndarray) -> np.ndarray:
     """Return the mean over 3 x 3 pixels, the edge repeated."""
-    padded = np.pad(image.astype(float), 1, mode="edge")
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3))
-    return np.rint(windows.mean(axis=(2, 3))).astype(np.uint8)
+    from scipy import ndimage
+
+    return np.rint(ndimage.uniform_filter(image.astype(float), 3, mode="nearest")).astype(np.uint8)
 
 
 def _shrunk(image: np.ndarray) -> np.ndarray:
@@ -76,17 +76,10 @@ def _shrunk(image: np.ndarray) -> np.ndarray:
 
 def _rotated(image: np.ndarray) -> np.ndarray:
     """Return the image turned by 25 degrees about its middle, interpolated, black where nothing was."""
-    angle = np.deg2rad(25)
-    rows, columns = np.mgrid[0:8, 0:8] - 3.5
-    y = np.cos(angle) * rows - np.sin(angle) * columns + 4.5
-    x = np.sin(angle) * rows + np.cos(angle) * columns + 4.5
-    padded = np.pad(image.astype(float), 1)
-    y, x = np.clip(y, 0, 8.999), np.clip(x, 0, 8.999)
-    top, left = y.astype(int), x.astype(int)
-    down, right = y - top, x - left
-    upper = padded[top, left] * (1 - right) + padded[top, left + 1] * right
-    lower = padded[top + 1, left] * (1 - right) + padded[top + 1, left + 1] * right
-    return np.rint(upper * (1 - down) + lower * down).astype(np.uint8)
+    from scipy import ndimage
+
+    turned = ndimage.rotate(image.astype(float), -25, reshape=False, order=1, mode="grid-constant")
+    return np.rint(turned).astype(np.uint8)
 
 
 def _noisy(image: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tokenize
 import zipfile
 import zlib
 from dataclasses import dataclass, replace
@@ -20,6 +21,12 @@ from flatfed.errors import DataError, unknown
 from flatfed.files import check_place, digest_arrays, write_whole
 
 SAMPLERS = ("keyed", "official")
+
+#: What NumPy raises of a damaged file, depending on where the damage is.
+UNREADABLE = (
+    *(OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
+)
 
 
 @dataclass(frozen=True)
@@ -177,7 +184,7 @@ def load(path: str | os.PathLike[str]) -> Partition:
             indices, offsets, test = file["indices"], file["offsets"], file["test"]
             counts, spec = file["class_counts"], json.loads(str(file["spec"]))
             drawn = file["client_test"] if "client_test" in file.files else None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except UNREADABLE as error:
         raise DataError(f"{path}: cannot be read as a partition ({error}); delete it to make it again") from error
     sizes = np.diff(offsets)
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices) or (sizes < 1).any():

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 def full_gradient(run: Simulation, w: Tensor, members: list[Tensor]) -> Tensor:
     """Return the gradients (rows, parameters) of the mean loss on the images ``members``, one tensor (n_i,) a row.
 
-    Unaugmented, without dropout, in pieces of the evaluation's batch size.
+    Unaugmented, without dropout, as many images at a time as are evaluated at a time.
     """
     data, gradients = run.data, torch.zeros_like(w)
     for row, own in enumerate(members):
-        for part in own.split(run.description["evaluation"]["batch_size"]):
+        for part in own.split(run.evaluate.batch_size):
             run.pause()
             weights = torch.full((1, len(part)), 1 / len(own), dtype=data.dtype, device=w.device)
             batch = Batch(data.batch(part)[None], data.labels[part][None], weights, [])

@@ -6,6 +6,7 @@ A probe looks at the model w^t between two rounds and changes nothing: it works 
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,8 @@ class Probe:
     def measured(self, order: np.ndarray | None = None, rate: Tensor | None = None) -> dict[str, Any]:
         """Return round (finished ones), the three measures, what they are of and the seconds that they took.
 
-        Arguments are those of :meth:`look`.
+        Arguments are those of :meth:`look`. A measure that is no number is None: a run that diverges has such before
+        its loss shows it.
         """
         began = time.monotonic()
         w = self.run.server["w"]
@@ -96,9 +98,10 @@ class Probe:
         return {
             "format": PROBE_FORMAT,
             "round": self.run.round,
-            "sharpness": sharp,
-            "m_sharpness": mean,
-            "perturbation_drift": drift,
+            **{
+                name: value if value is not None and math.isfinite(value) else None
+                for name, value in (("sharpness", sharp), ("m_sharpness", mean), ("perturbation_drift", drift))
+            },
             "images_sha256": self.digest,
             "seconds": seconds,
         }

@@ -14,7 +14,8 @@ def active_clients(spec: dict[str, Any], clients: int, seed: int, round_: int) -
 
     ``spec``: ``scheme`` all, bernoulli (every client with probability ``fraction``, drawn again when nobody is; as the
     official FedSMOO code and FedSAM section 5.1) or fixed (``fraction`` of the clients, without replacement; DFedSAM),
-    and ``sampler``: keyed (our streams) or official (the legacy generator of the official code, seeded seed + round).
+    and ``sampler``: keyed (our streams) or official (the legacy generator of the official code, seeded seed + round; of
+    fixed ones seeded by the round alone, so that all seeds draw the same clients).
     """
     scheme, fraction = spec["scheme"], float(spec.get("fraction", 1.0))
     if scheme == "all":

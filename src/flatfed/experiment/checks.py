@@ -56,8 +56,9 @@ def check_splits(splits: dict[str, dict[str, Any]], places: Mapping[str, str]) -
         known.check_keys(split, (*COMMON, *needed, *optional), f"{where} (scheme {split['scheme']})")
         if split["scheme"] == "central" and split["clients"] != 1:
             raise ConfigError(f"{where}.clients: {split['clients']} is not allowed; scheme central has 1")
-        for key, without in (("steps_of", ("central",)), ("images_of", ("central", "domain"))):
-            federated = [id_ for id_, other in splits.items() if other["scheme"] not in without]
+        for key in ("steps_of", "images_of"):
+            # How many images a domain split deals is known when the data are there, and not before.
+            federated = [id_ for id_, other in splits.items() if other["scheme"] not in ("central", "domain")]
             if key in split:
                 known.check("split", split[key], federated, f"{where}.{key}")
         if "neighbours" in split and "topology" not in split:

@@ -15,6 +15,9 @@ from flatfed.runs import graphs
 
 NUMBERS, SHARE = [float], Above(0, most=1)
 
+#: What a round may be evaluated on; "validation" is what ``validation`` of the training images are held out for.
+SETS = ("test", "train", "clients", "nodes", "validation")
+
 #: The form of a description (:mod:`flatfed.forms`).
 FORM = {
     **dict.fromkeys(("scale", "protocol", "split", "algorithm"), str),
@@ -24,7 +27,7 @@ FORM = {
     "sampling": {
         "scheme": Named("scheme", ("all", "bernoulli", "fixed")),
         "fraction?": SHARE,
-        "sampler?": str,
+        "sampler?": Named("sampler", ("keyed", "official")),
     },
     "topology?": {"graph": Named("topology", tuple(graphs.GRAPHS)), "neighbours?": Whole(1)},
     "local_steps?": Whole(1),
@@ -35,7 +38,7 @@ FORM = {
     "augmentation": Named("augmentation", ("none", "crop_flip_half")),
     "precision": Named("precision", ("float32", "float64", "bfloat16")),
     "update": {"name": str, "params": dict},
-    "evaluation": {"every": Whole(1), "sets": [str], "batch_size": Whole(1)},
+    "evaluation": {"every": Whole(1), "sets": [Named("set", SETS)], "batch_size": Whole(1)},
     "probe?": {"every": Whole(1), "images": Whole(1), "rho": float, "m": Whole(1)},
     "validation?": SHARE,
     "executor": {"cpu": str, "cuda": str},
@@ -49,6 +52,11 @@ def check(description: dict[str, Any], where: str) -> None:
     :raises DataError: a key is missing, or its value of another kind.
     """
     forms.check(description, FORM, where)
+    if ("validation" in description["evaluation"]["sets"]) != ("validation" in description):
+        raise DataError(
+            f"{where}: evaluation.sets has 'validation' exactly where `validation` says how large a part of the "
+            "training images is held out"
+        )
     data = description["dataset"]
     wanted = {"shape": 3, "mean": data["shape"][0], "std": data["shape"][0]}
     for key, count in wanted.items():

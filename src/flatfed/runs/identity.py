@@ -6,6 +6,7 @@ import ast
 import hashlib
 import json
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,12 @@ MEND = "remove the run's folder, and it is made again"
 
 #: Arrays of a partition file that its digest is taken of; not every partition has the last one.
 ARRAYS = ("indices", "offsets", "test", "client_test")
+
+#: What reading a damaged partition file raises, depending on where the damage is.
+UNREADABLE = (
+    *(OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 
 
 def pack(descriptions: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -178,7 +185,7 @@ def read_partition(path: str) -> tuple[str, dict[str, Any]]:
                 total.update(f"{name}:{kind}:{shape};".encode() + data)
             text = _array(file.read("spec.npy"))
             spec = json.loads(text[2].decode("utf-32-le" if text[0].startswith("<") else "utf-32-be"))
-    except (OSError, ValueError, KeyError, TypeError, EOFError, SyntaxError, zipfile.BadZipFile) as problem:
+    except UNREADABLE as problem:
         raise DataError(f"{path}: cannot be read as a partition ({problem}); delete it to make it again") from None
     return total.hexdigest(), spec
 

@@ -111,7 +111,8 @@ class Outputs:
 
     def _write_lines(self, name: str, run: Simulation) -> None:
         with write_whole(self.out / name, "w") as file:
-            names = list(self.lines[0]) if self.lines else columns(run.evaluate.unseen)
+            # A round in which no node has images of its own to be evaluated on lacks what the others have.
+            names = list(dict.fromkeys(name for line in self.lines for name in line)) or columns(run.evaluate.unseen)
             writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
             writer.writeheader()
             writer.writerows(self.lines)

@@ -16,11 +16,19 @@ def choose(size: int, device: torch.device) -> str:
 
     On the device while they take at most half of its free memory, else in host memory while at most half of that.
 
+    :raises Shortage: as :func:`on_host`.
+    """
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None
+    return "device" if sizes.home(size, free, available.available()) == "device" else on_host(size)
+
+
+def on_host(size: int) -> str:
+    """Return where on the host ``size`` bytes of client state go: ``memory`` or ``file``.
+
     :raises Shortage: a file they would need is larger than the disk has room for, on which a write would end the
         process without a word.
     """
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None
-    home = sizes.home(size, free, available.available())
+    home = sizes.home(size, None, available.available())
     folder = tempfile.gettempdir()
     if home == "file" and size > (room := shutil.disk_usage(folder).free):
         raise Shortage(

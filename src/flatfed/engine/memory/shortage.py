@@ -97,8 +97,10 @@ def spare(run: Simulation, more: str) -> None:
     way round: the store is mixed where it lies, and a CPU rounds otherwise than a GPU. ``more``: what :func:`asked`
     gave.
 
-    :raises Shortage: clients train one at a time as it is.
+    :raises Shortage: clients train one at a time as it is, or the host has no room for their state.
     """
+    from flatfed.engine.memory import footprint, home
+
     run.local.release()  # buffers have as many rows as the largest block so far
     release()
     rows = run.block(len(run.active()))
@@ -106,7 +108,7 @@ def spare(run: Simulation, more: str) -> None:
     taken = state.row_bytes() * run.clients
     mixed = run.algorithm.decentralised and rows > 1
     if state.home == "device" and not mixed and taken >= rows * row:
-        state.move_out(sizes.home(taken, None, available.available()))
+        state.move_out(home.on_host(taken))
         if run.last_received is not None:
             run.last_received.move_out()
         now = f"client state ({sizes.in_units(taken)}) goes to the host's {state.home}"
@@ -114,8 +116,6 @@ def spare(run: Simulation, more: str) -> None:
         run.rows = -(-rows // 2)
         now = f"{run.rows} client(s) at a time now, not {rows}: the same numbers up to rounding"
     else:
-        from flatfed.engine.memory import footprint
-
         wanted = footprint.sizes_of(run)
         parts = sizes.listed(wanted.parts())
         raise Shortage(
