@@ -53,8 +53,8 @@ lint: $(INSTALLED)
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
-# The packages of pyproject.toml, then a command `flatfed` that runs the sources here. The last line marks the environment as
-# whole, so that an interrupted installation is taken up again.
+# The packages of pyproject.toml, then a command `flatfed`, also as `python -m flatfed`, that runs the sources here. The last
+# line marks the environment as whole, so that an interrupted installation is taken up again.
 $(INSTALLED): pyproject.toml
 	@suitable='import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 13))'; \
 	if ! $(BIN)/python -c "$$suitable" 2> /dev/null; then \
@@ -72,6 +72,8 @@ $(INSTALLED): pyproject.toml
 	@set -o pipefail; \
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -r .venv/requirements.txt \
 	    | awk '/^ *Downloading.* [MG]B/ {print "  " $$2, $$3, $$4; fflush()} /^Installing/ {print "  unpacking"; fflush()}'
+	@printf '%s\n' "$(CURDIR)/src" \
+	    > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/flatfed.pth"
 	@printf '%s\n' "#!$(CURDIR)/$(BIN)/python" "import sys" "" "sys.path.insert(0, '$(CURDIR)/src')" \
 	    "from flatfed.cli import main" "" "sys.exit(main())" > $(BIN)/flatfed && chmod +x $(BIN)/flatfed
 	@touch $@

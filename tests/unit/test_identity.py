@@ -87,3 +87,16 @@ def test_a_description_of_an_algorithm_that_is_not_here_is_left_as_it_is():
 
 def test_what_a_cpu_may_imitate_decides_no_number():
     assert identity.deciding_differences({**WHOLE, "emulate_bfloat16": True}, WHOLE) == []
+
+
+def test_descriptions_are_packed_into_what_they_share_at_any_depth():
+    deal = {"scheme": "domain", "clients": 5, "held_out": 1}
+    one = {"seed": 1, "partition": deal, "model": {"name": "cnn", "options": {}}, "only": {"here": 1}}
+    two = {"seed": 2, "partition": {**deal, "held_out": 2}, "model": {"name": "cnn", "options": {}}, "topology": None}
+    packed = identity.pack([one, two])
+    assert packed["share"] == {"partition": {"scheme": "domain", "clients": 5}, "model": one["model"]}
+    assert packed["each"][1] == {"seed": 2, "partition": {"held_out": 2}, "topology": None}
+    assert identity.unpack(packed) == [one, two]
+    assert identity.unpack(identity.pack([one])) == [one] and identity.unpack(identity.pack([])) == []
+    bare = [{"a": {}, "b": {"c": 1}}, {"a": {"d": 1}, "b": 2}]
+    assert identity.unpack(identity.pack(bare)) == bare

@@ -18,7 +18,9 @@ rule surface:
     threads: run_threads
     resources:
         gpu=1 if DEVICE == "cuda" else 0,
-        device=DEVICE,
+        device=job_device,
+        runtime=run_minutes,
+        mem_mb=run_megabytes,
     params:
         dataset=subpath(input.manifest, parent=True),
         folder=subpath(input.run, parent=True),
@@ -98,7 +100,9 @@ rule hessian:
     threads: run_threads
     resources:
         gpu=1 if DEVICE == "cuda" else 0,
-        device=DEVICE,
+        device=job_device,
+        runtime=run_minutes,
+        mem_mb=run_megabytes,
     params:
         dataset=subpath(input.manifest, parent=True),
         folder=subpath(input.run, parent=True),

@@ -44,10 +44,7 @@ RECORDS = []
 # Folders can be written to, the device is there and said. Local training jobs fork from one process that has imported torch:
 # see flatfed.workflow.warm. On a terminal, bars: see flatfed.workflow.progress_bars.
 onstart:
-    if not workflow.local_exec and config.get("device", "auto") == "auto":
-        raise WorkflowError(
-            "device: auto is what this host has, but jobs go to other hosts: say --config device=cuda (or device=cpu)"
-        )
+    job_device()
     if workflow.is_main_process:
         outputs = [file for job in workflow.dag.needrun_jobs() for file in (*job.output, *job.log)]
         told(files.check_writable)(Path(file).parent for file in outputs)
@@ -96,6 +93,15 @@ wildcard_constraints:
     point="[^/]+",
 
 
+def job_device(wildcards=None):
+    """The device of a job, looked at by each that has one, too: a module has no `onstart`, which is the main Snakefile's."""
+    if not workflow.local_exec and config.get("device", "auto") == "auto":
+        raise WorkflowError(
+            "device: auto is what this host has, but jobs go to other hosts: say --config device=cuda (or device=cpu)"
+        )
+    return DEVICE
+
+
 def as_json(value):
     return json.dumps(value, sort_keys=True)
 
@@ -119,7 +125,7 @@ def check_targets(*asked_for):
     Snakemake tells its targets only after the rules are read, and then names no nearest: the words themselves are looked at.
     """
     if workflow.is_main_process and Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
-        names = {*EXPERIMENT.tables, *EXPERIMENT.figures}
+        names = {*EXPERIMENT.tables, *EXPERIMENT.figures, "report"}
         for target in requested.written(sys.argv[1:], PLACES.results, asked_for, names):
             if (target in names or not Path(target).exists()) and not any(
                 each.is_producer(target) for each in workflow.rules

@@ -10,6 +10,7 @@ rule fetch:
         "<logs>/fetch/{dataset}.log",
     benchmark:
         "<benchmarks>/fetch/{dataset}.tsv"
+    localrule: True
     conda:
         "../../environment.yml"
     params:
@@ -31,6 +32,7 @@ rule weights:
     log:
         "<logs>/weights/{weights}.log",
     cache: True
+    localrule: True
     conda:
         "../../environment.yml"
     params:

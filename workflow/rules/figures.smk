@@ -13,6 +13,7 @@ rule figure:
         "<logs>/{scale}/figure/{figure}.log",
     benchmark:
         "<benchmarks>/{scale}/figure/{figure}.tsv"
+    localrule: True
     conda:
         "../../environment.yml"
     params:

@@ -165,8 +165,10 @@ def cell_inputs(wildcards):
     return cell_of(wildcards).inputs
 
 
+@told
 def cell_spec(wildcards):
-    return as_json(forms.plain(cell_of(wildcards).spec))
+    spec = as_json(forms.plain(cell_of(wildcards).spec))
+    return requests.in_a_command(spec, "cell {table}/{column}/{row}".format(**wildcards))
 
 
 def cell_code(wildcards):
@@ -197,8 +199,11 @@ def figure_inputs(wildcards):
     return figure_of(wildcards).inputs
 
 
+@told
 def figure_spec(wildcards):
-    return as_json(forms.plain(figure_of(wildcards).spec))
+    return requests.in_a_command(
+        as_json(forms.plain(figure_of(wildcards).spec)), f"figure {wildcards.figure}"
+    )
 
 
 @told

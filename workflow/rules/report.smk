@@ -4,6 +4,7 @@ rule report_spec:
         "<results>/{scale}/report.json",
     log:
         "<logs>/{scale}/report_spec.log",
+    localrule: True
     conda:
         "../../environment.yml"
     params:
@@ -34,6 +35,7 @@ rule report:
         "<logs>/{scale}/report.log",
     benchmark:
         "<benchmarks>/{scale}/report.tsv"
+    localrule: True
     conda:
         "../../environment.yml"
     params:
@@ -50,6 +52,7 @@ rule errata:
         report("<results>/errata.html", category="Errata", labels={"page": "Errata of the four papers"}),
     log:
         "<logs>/errata.log",
+    localrule: True
     conda:
         "../../environment.yml"
     params:
@@ -68,6 +71,7 @@ rule disputed:
         ),
     log:
         "<logs>/disputed.log",
+    localrule: True
     conda:
         "../../environment.yml"
     params:

@@ -46,9 +46,13 @@ sys.path.insert(0, str(ROOT / "src"))
 for name, folder in ("PYTHONPATH", ROOT / "src"), ("PATH", Path(sys.executable).parent):
     before = os.environ.get(name)
     os.environ[name] = os.pathsep.join([str(folder), *([before] if before else [])])
-# Snakemake takes PYTHONPATH out of the environment of conda's jobs; the prefix of the shell puts it back.
+# Snakemake takes PYTHONPATH out of the environment of conda's jobs; the prefix of the shell puts it back. There is one for all
+# rules of a call: what a workflow that takes this one as a module has said stays before it.
 src = shlex.quote(str(ROOT / "src"))
-shell.prefix(f"set -euo pipefail; export PYTHONPATH=${{{{PYTHONPATH:-{src}}}}}; ")
+exported = f"export PYTHONPATH=${{{{PYTHONPATH:-{src}}}}}; "
+said = shell._process_prefix or ""
+if exported not in said:
+    shell.prefix(f"set -euo pipefail; {said}{exported}")
 
 from flatfed.errors import FlatFedError
 from flatfed.experiment import selection

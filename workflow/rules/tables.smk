@@ -6,6 +6,7 @@ rule cell:
         update("<results>/{scale}/cells/{table}/{column}/{row}.json"),
     log:
         "<logs>/{scale}/cell/{table}/{column}/{row}.log",
+    localrule: True
     conda:
         "../../environment.yml"
     params:
@@ -34,6 +35,7 @@ rule table:
         "<logs>/{scale}/table/{table}.log",
     benchmark:
         "<benchmarks>/{scale}/table/{table}.tsv"
+    localrule: True
     conda:
         "../../environment.yml"
     params:

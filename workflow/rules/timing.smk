@@ -17,7 +17,9 @@ rule timing:
     threads: all_cores
     resources:
         gpu=1 if DEVICE == "cuda" else 0,
-        device=DEVICE,
+        device=job_device,
+        runtime=run_minutes,
+        mem_mb=run_megabytes,
     params:
         run=run_description,
         dataset=subpath(input.manifest, parent=True),

@@ -22,7 +22,7 @@ rule train:
     threads: run_threads
     resources:
         gpu=1 if DEVICE == "cuda" else 0,
-        device=DEVICE,
+        device=job_device,
         runtime=run_minutes,
         mem_mb=run_megabytes,
     params:
@@ -57,7 +57,7 @@ if config.get("seeds_together"):
             "<benchmarks>/{scale}/train/{protocol}/{split}/{algorithm}/seeds.tsv"
         resources:
             gpu=1 if DEVICE == "cuda" else 0,
-            device=DEVICE,
+            device=job_device,
             runtime=together_minutes,
             mem_mb=together_megabytes,
         params:

@@ -20,6 +20,7 @@ rule choose:
         "<results>/{scale}/tuning/{protocol}/{split}/{algorithm}/choice.json",
     log:
         "<logs>/{scale}/tuning/{protocol}/{split}/{algorithm}.log",
+    localrule: True
     conda:
         "../../environment.yml"
     params:
@@ -34,6 +35,7 @@ rule choose:
 rule tuning:
     input:
         tuning_choices,
+    localrule: True
     message:
         "All choices that config/config.yaml's tables and figures need are made"
 
@@ -41,5 +43,6 @@ rule tuning:
 rule tuning_everything:
     input:
         every_tuning_choice,
+    localrule: True
     message:
         "All choices that tables and figures need are made"

@@ -11,7 +11,7 @@ from flatfed.tables import search
 
 DETAIL = """\
 Reads the runs that tried them and records grid, accuracies and choice; the test images have no part in it.
-Snakemake passes the specification: `snakemake -n -p --forcerun choose tuning` prints every call."""
+Snakemake passes the specification: `snakemake -n -p --forcerun choose -- tuning` prints every call."""
 EXAMPLE = "python -m flatfed choose --spec cell.json --out choice.json"
 
 

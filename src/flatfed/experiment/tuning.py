@@ -214,7 +214,8 @@ def choice(experiment: Experiment, found: Search) -> dict[str, float]:
         scale = "" if found.scale == experiment.scale else f" --config scale={found.scale}"
         raise ConfigError(
             f"tune: true wants the choice in {path}, which is not made yet. First: snakemake --cores all tuning{scale} "
-            f"makes those of config.yaml's tables and figures, snakemake --cores all {path} this one"
+            f"makes those of config.yaml's tables and figures, snakemake --cores all {path} this one; either with this "
+            "call's --config, where it has one"
         ) from None
     except DataError as error:
         raise ConfigError(str(error)) from error

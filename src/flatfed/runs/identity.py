@@ -35,15 +35,42 @@ UNREADABLE = (
 
 def pack(descriptions: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return ``descriptions`` in a short form: what all ``share``, and the rest of ``each``; see :func:`unpack`."""
-    first = descriptions[0] if descriptions else {}
-    share = {key: value for key, value in first.items() if all(about.get(key) == value for about in descriptions)}
-    each = [{key: value for key, value in about.items() if key not in share} for about in descriptions]
-    return {"share": share, "each": each}
+    share = _shared(descriptions)
+    return {"share": share, "each": [_rest(about, share) for about in descriptions]}
 
 
 def unpack(packed: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the descriptions that :func:`pack` was given."""
-    return [{**packed["share"], **rest} for rest in packed["each"]]
+    return [_whole(packed["share"], rest) for rest in packed["each"]]
+
+
+def _shared(all_: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what is the same in all of these dictionaries, also inside of dictionaries that they hold."""
+    shared = {}
+    for key in all_[0] if all_ else ():
+        values = [each.get(key) for each in all_]
+        if all(value == values[0] for value in values):
+            shared[key] = values[0]
+        elif all(isinstance(value, dict) for value in values) and (inside := _shared(values)):
+            shared[key] = inside
+    return shared
+
+
+def _rest(about: dict[str, Any], share: dict[str, Any]) -> dict[str, Any]:
+    """Return what ``about`` has besides ``share``."""
+    rest = {}
+    for key, value in about.items():
+        if key not in share:
+            rest[key] = value
+        elif value != share[key]:
+            rest[key] = _rest(value, share[key])
+    return rest
+
+
+def _whole(share: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
+    """Return ``share`` with its ``rest``: what :func:`_rest` was given."""
+    both = {key: _whole(share[key], value) for key, value in rest.items() if key in share}
+    return {**share, **rest, **both}
 
 
 def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -38,8 +38,8 @@ def files(experiment: Experiment) -> list[str]:
 def written(words: Sequence[str], results: str, rules: Iterable[str], names: Collection[str] = ()) -> list[str]:
     """Return the ``words`` of a command line that are surely targets, but no ``rules``.
 
-    They are files under ``results``, misspelt rules, and ``names`` of tables and figures, alone or as a file's stem:
-    people ask for them, and Snakemake makes nothing of such a name.
+    They are files under ``results``, misspelt rules, and ``names`` of tables, figures and the report, alone, misspelt
+    or as a file's stem: people ask for them, and Snakemake makes nothing of such a name.
 
     Snakemake says what its targets are only after the rules are read. A word is surely no option's value after ``--``
     and after an option of FLAGS, or of VALUED with its value; how many values other options take is not known.
@@ -53,7 +53,7 @@ def written(words: Sequence[str], results: str, rules: Iterable[str], names: Col
         elif wanted:
             wanted -= 1
         elif certain and word not in rules:
-            misspelt = difflib.get_close_matches(word, rules, cutoff=SLIP)
+            misspelt = difflib.get_close_matches(word, [*rules, *names], cutoff=SLIP)
             if misspelt or word.startswith(f"{results}/") or Path(word).stem in names:
                 found.append(word)
     return found
@@ -64,8 +64,10 @@ def refuse(experiment: Experiment, target: str, rules: Iterable[str]) -> None:
     rules = sorted(rules)
     known = files(experiment)
     # Of a name alone, the first file of that name: preview before paper, where there are both.
-    named = next((file for file in known if Path(file).stem == Path(target).stem and not target.startswith("/")), None)
-    near = named if "/" not in target and named else nearest(target, [*rules, *known]) or named
+    by_name = {Path(file).stem: file for file in reversed(known)}
+    named = by_name.get(Path(target).stem) if not target.startswith("/") else None
+    near = named if "/" not in target and named else nearest(target, [*rules, *known, *by_name]) or named
+    near = by_name.get(near, near)
     meant = f"did you mean {near!r}? " if near else ""
     raise ConfigError(
         f"target {target!r}: no rule makes it; {meant}Targets are rules ({', '.join(rules)}) and files, such as "

@@ -1,4 +1,4 @@
-"""What a training asks a cluster for: minutes and memory, from a measured plan, or wide guesses without one."""
+"""What a job asks a cluster for: minutes and memory, by a measured plan or wide guesses; how long a command may be."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ MARGIN = 1.5
 
 #: The least that is asked for, minutes and megabytes: Python, torch and CUDA take as much before the first round.
 LEAST = (10, 4_000)
+
+#: Bytes of a specification that a command can hold: Linux takes 131,071 in one word, some of them for the rest.
+LONGEST = 125_000
 
 #: (scale, protocol) -> (minutes, megabytes) to ask for.
 Requests = Mapping[tuple[str, str], tuple[int, int]]
@@ -50,9 +53,9 @@ def read(path: str | None) -> Requests:
     try:
         plan = read_as(reader(Plan), path, "a plan", "`python -m flatfed plan --all --json FILE` writes one")
     except FileNotFoundError as error:
-        raise ConfigError(f"config/config.yaml: plan: {described(error)}") from None
+        raise ConfigError(f"plan (config/config.yaml, or --config): {described(error)}") from None
     except DataError as error:
-        raise ConfigError(f"config/config.yaml: plan: {error}") from None
+        raise ConfigError(f"plan (config/config.yaml, or --config): {error}") from None
     return {
         (plan.scale, protocol): (
             max(LEAST[0], math.ceil(MARGIN * of.minutes)),
@@ -60,6 +63,19 @@ def read(path: str | None) -> Requests:
         )
         for protocol, of in plan.requests.items()
     }
+
+
+def in_a_command(spec: str, what: str) -> str:
+    """Return the specification ``spec`` of ``what``.
+
+    :raises ConfigError: a command cannot hold it.
+    """
+    if len(spec.encode()) > LONGEST:
+        raise ConfigError(
+            f"{what}: takes {len(spec.encode()):,} bytes to say which runs it is made of, and a command holds "
+            f"{LONGEST:,}; fewer `seeds` (config/config.yaml, or --config) make it shorter"
+        )
+    return spec
 
 
 def for_runs(runs: Sequence[Run], planned: Requests, attempt: int) -> tuple[int, int]:
