@@ -44,10 +44,8 @@ def test_guesses_where_the_plan_does_not_know(tmp_path):
 def test_what_is_no_plan_is_refused(tmp_path, text):
     file = tmp_path / "plan.json"
     file.write_text(text)
-    with pytest.raises(
-        ConfigError,
-        match=r"plan \(.*, or --config\): .*plan\.json: not a plan \(.*`python -m flatfed plan --all --json FILE` writes one",
-    ):
+    writes = r"`python -m flatfed plan --all --json FILE` writes one"
+    with pytest.raises(ConfigError, match=rf"plan \(.*, or --config\): .*plan\.json: not a plan \(.*{writes}"):
         requests.read(str(file))
     with pytest.raises(ConfigError, match=r"absent\.json: no such file or directory"):
         requests.read(str(tmp_path / "absent.json"))
