@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +68,11 @@ def test_published_numbers_are_the_mean_of_their_runs():
             with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
                 finals.append(float(list(csv.DictReader(file))[-1]["test_accuracy"]))
         assert float(cell["value"]) == pytest.approx(sum(finals) / 2, abs=1e-12)
+
+
+@pytest.mark.skipif(Path(sys.prefix) != ROOT / ".venv", reason="another environment than `make quickstart` installs")
+def test_both_ways_to_call_the_command_work_in_the_environment_that_make_installs(tmp_path):
+    bare = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    for call in ([sys.executable, "-m", "flatfed"], [ROOT / ".venv/bin/flatfed"]):
+        asked = subprocess.run([*call, "--help"], env=bare, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert asked.returncode == 0 and asked.stdout.startswith("usage: flatfed"), asked.stderr
