@@ -16,7 +16,8 @@ from flatfed import cli, experiment
 from flatfed.runs import record as records
 from flatfed.specs.cell import Cell
 from flatfed.tables import results_page
-from flatfed.tables.own_setting import Bounds, Outcome, Trained, order, side
+from flatfed.tables.own_setting import Bounds, Outcome, Trained
+from flatfed.tables.standing import order, side
 
 ROOT = Path(__file__).parents[2]
 EXP = experiment.load(ROOT)

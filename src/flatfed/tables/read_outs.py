@@ -19,7 +19,8 @@ import pandas as pd
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import signed
 from flatfed.specs.cell import Cell
-from flatfed.tables.own_setting import Outcome, Trained, outcome_of, side
+from flatfed.tables.own_setting import Outcome, Trained, outcome_of
+from flatfed.tables.standing import side
 
 #: Evaluated rounds in the Hanning window: what config/figures takes for FedSMOO's curves.
 WINDOW = 21

@@ -16,8 +16,9 @@ from flatfed.papers.units import many, signed
 from flatfed.tables import claims, page_templates
 from flatfed.tables.claims import Answer
 from flatfed.tables.notes import flags
-from flatfed.tables.own_setting import Outcome, Trained, order, side
+from flatfed.tables.own_setting import Outcome, Trained
 from flatfed.tables.read_outs import Comparison, comparisons
+from flatfed.tables.standing import order, side
 
 
 @dataclass(frozen=True)
