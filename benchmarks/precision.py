@@ -39,15 +39,14 @@ from flatfed.runs import host  # noqa: E402
 WAYS = {"float32": ("float32", False), "bfloat16": ("bfloat16", False), "noise floor": ("float32", True)}
 #: Executor -> the other one.
 OTHER = {"sequential": "stacked", "stacked": "sequential"}
-#: What a line of a record names before the accuracies, in percent, and after them.
+#: What a line of a record names before the accuracies, in percent; after them comes the processor.
 KEYS = ("scale", "protocol", "split", "algorithm", "seed", "floor", "last")
-ABOUT = ("processor",)
 
 
-def accuracy(description: dict, dealt: Path, out: Path, threads: int, options: argparse.Namespace) -> float:
+def accuracy(description: dict, data: Path, dealt: Path, out: Path, threads: int, options: argparse.Namespace) -> float:
     """Train a run where it is not done, and return the mean of its last accuracies, in percent."""
     if not (out / "run.json").exists():
-        train(description, options.data, dealt, out, device=options.device, threads=threads)
+        train(description, data, dealt, out, device=options.device, threads=threads)
     with open(out / "metrics.csv", newline="", encoding="utf-8") as file:
         lines = [float(line["test_accuracy"]) for line in csv.DictReader(file)]
     return 100 * statistics.fmean(lines[-options.last :])
@@ -57,12 +56,12 @@ def three(split: str, algorithm: str, seed: int, folder: Path, options: argparse
     """Return way -> accuracy of one seed, in percent."""
     known = experiment.load(ROOT)
     run = known.run(options.scale, options.protocol, split, algorithm, seed)
-    options.data = options.data or folder / "data"
-    if not options.data.exists():
-        sources.fetch(known.dataset_spec(run.dataset), options.data)
+    data = options.data or folder / "data"
+    if not data.exists():
+        sources.fetch(known.dataset_spec(run.dataset), data)
     dealt = folder / split / f"seed{seed}.npz"
     if not dealt.exists():
-        partition.make(known.partition_spec(options.scale, options.protocol, split, seed), options.data, dealt)
+        partition.make(known.partition_spec(options.scale, options.protocol, split, seed), data, dealt)
     found = {}
     for way, (precision, otherwise) in WAYS.items():
         description, threads = {**run.description, "precision": precision}, options.threads
@@ -72,7 +71,7 @@ def three(split: str, algorithm: str, seed: int, folder: Path, options: argparse
         elif otherwise:
             threads = options.other_threads
         out = folder / split / algorithm / str(seed) / way.replace(" ", "-")
-        found[way] = accuracy(description, dealt, out, threads, options)
+        found[way] = accuracy(description, data, dealt, out, threads, options)
     return found
 
 
@@ -101,7 +100,7 @@ def accuracies(folder: Path, options: argparse.Namespace) -> Iterator[tuple[str,
                     with open(record, "a", newline="", encoding="utf-8") as file:
                         lines = csv.writer(file, lineterminator="\n")
                         if not begun:
-                            lines.writerow((*KEYS, *WAYS, *ABOUT))
+                            lines.writerow((*KEYS, *WAYS, "processor"))
                         lines.writerow((*named, *(f"{accuracy_of[way]:.4f}" for way in WAYS), host.processor()))
                 for way in WAYS:
                     found[way].append(accuracy_of[way])
