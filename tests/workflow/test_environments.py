@@ -3,7 +3,8 @@
 import csv
 import json
 import os
-import sys
+import sysconfig
+import venv
 from pathlib import Path
 
 from project import COLUMN, TABLE
@@ -19,10 +20,18 @@ esac
 """
 
 
-def test_a_python_with_the_packages_but_not_flatfed_is_enough(trained, tmp_path):
-    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('flatfed') is not None)"
-    assert trained.call(sys.executable, "-c", code).returncode == 0, "flatfed is installed, so this test shows nothing"
-    assert json.loads((trained.root / CELL).read_text())["status"] == "ok"
+def test_a_python_with_the_packages_but_not_flatfed_is_enough(project, tmp_path):
+    venv.create(tmp_path / "bare", symlinks=True)
+    python = tmp_path / "bare" / "bin" / "python"
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(project.call(python, "-c", where).stdout.strip())
+    # A folder named in a .pth is searched for packages, but what it holds itself of .pth files (ours) is not read.
+    (site / "packages.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    code = "import importlib.util, sys, torch; sys.exit(importlib.util.find_spec('flatfed') is not None)"
+    assert project.call(python, "-c", code).returncode == 0, "flatfed is installed, so this test shows nothing"
+    done = project.call(python, "-m", "snakemake", "--cores", "2", "--force", CELL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((project.root / CELL).read_text())["status"] == "ok"
 
 
 def test_a_python_earlier_on_the_path_is_not_taken(project, tmp_path):
