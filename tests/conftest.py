@@ -16,9 +16,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items):
-    """Skip tests marked ``gpu`` where there is none, saying so."""
+    """Begin with the tests of Slurm, which mostly wait; skip tests marked ``gpu`` where there is none, saying so."""
     from flatfed.gpus import visible
 
+    items.sort(key=lambda item: item.path.name != "test_slurm.py")
     if visible():
         return
     skip = pytest.mark.skip(reason="no GPU visible on this machine")
