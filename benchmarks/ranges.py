@@ -1,0 +1,80 @@
+"""The tables of docs/performance.md from reports of several occasions: what a round takes, how many times as fast it is.
+
+    python benchmarks/ranges.py results/published/rounds/epyc-25-17/*
+
+Each folder is one occasion, its files are reports of ``benchmarks/rounds.py``. Seconds are medians of the occasions'
+medians; a factor is the least and the largest that an occasion has, its own being the median over turns. Needs no torch.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from statistics import median
+
+HEAD = ["", "threads", "algorithm", "executor"]
+
+
+def rows_of(folder):
+    """Return {(workload, precision, threads, algorithm): row} of the reports in ``folder``."""
+    found = {}
+    for file in sorted(folder.glob("*.json")):
+        for row in json.loads(file.read_text())["rows"]:
+            if row["kind"] == "round":
+                found[row["workload"], row["precision"], row["threads"], row["algorithm"]] = row
+    if not found:
+        raise SystemExit(f"{folder}: no report of benchmarks/rounds.py in it")
+    return found
+
+
+def fastest(rows):
+    """Return the executor of ours with the least median of ``rows``."""
+    return min(rows[0]["ratio"], key=lambda executor: median(row["seconds"][executor]["median"] for row in rows))
+
+
+def between(values, digits=2):
+    """Return the least and the largest of ``values`` as they are read, one where they are the same."""
+    ends = [f"{end:.{digits}f}" for end in (min(values), max(values))]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
+def table(occasions, precision):
+    """Return the lines of the table of ``precision``, yardsticks in the order in which they were measured."""
+    keys = [key for key in occasions[0] if key[1] == precision and all(key in each for each in occasions)]
+    if not keys:
+        return []
+    first = [each[keys[0]] for each in occasions]
+    yardsticks = list(first[0]["ratio"][fastest(first)])
+    head = [
+        *HEAD,
+        *(f"{name}, s" for name in yardsticks),
+        "ours, s",
+        *(f"over {name}" for name in yardsticks),
+        "floor, %",
+    ]
+    lines = [head, ["---"] * len(head)]
+    for key in keys:
+        rows = [each[key] for each in occasions]
+        ours = fastest(rows)
+        seconds = [f"{median(row['seconds'][name]['median'] for row in rows):.3f}" for name in (*yardsticks, ours)]
+        factors = [between([row["ratio"][ours][name] for row in rows]) for name in yardsticks]
+        floor = between([100 * row["of_floor"][ours] for row in rows], digits=0)
+        lines.append([key[0], str(key[2]), row_name(key[3]), ours, *seconds, *factors, floor])
+    return ["| " + " | ".join(cells) + " |" for cells in lines]
+
+
+def row_name(algorithm):
+    """Return the name that the papers give ``algorithm``."""
+    return {"fedavg": "FedAvg", "fedsam": "FedSAM", "scaffold": "SCAFFOLD", "fedsmoo": "FedSMOO"}[algorithm]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("occasions", nargs="+", type=Path, help="folders of reports, one an occasion")
+    occasions = [rows_of(folder) for folder in parser.parse_args().occasions]
+    for precision in ("float32", "bfloat16"):
+        if lines := table(occasions, precision):
+            print(f"{precision}\n", *lines, "", sep="\n")
+
+
+if __name__ == "__main__":
+    main()
