@@ -1,9 +1,9 @@
-"""The tables of docs/performance.md from reports of several occasions: what a round takes, how many times as fast it is.
+"""The tables of docs/performance.md from reports of several occasions: seconds of a round, and factors.
 
     python benchmarks/ranges.py results/published/rounds/epyc-25-17/*
 
 Each folder is one occasion, its files are reports of ``benchmarks/rounds.py``. Seconds are medians of the occasions'
-medians; a factor is the least and the largest that an occasion has, its own being the median over turns. Needs no torch.
+medians; a factor is the least and the largest of the occasions', whose own are medians over turns. Needs no torch.
 """
 
 import argparse
