@@ -33,15 +33,13 @@ mutants: $(INSTALLED)
 same-bytes: $(INSTALLED)
 	$(BIN)/python tests/same_bytes.py $(AGAINST)
 
-# All figures that results/$(SCALE) holds on one page, as it is kept in docs.
-SCALE ?= preview
+# All figures of the preview on one page, as it is kept in docs.
 figures-page: $(INSTALLED)
-	$(BIN)/python -m flatfed gallery results/$(SCALE)/figures --out docs/figures.png \
-	    --head "FlatFed, $(SCALE) scale, drawn at commit $$(git rev-parse --short HEAD); seeds and what is missing as each foot says"
+	$(BIN)/python docs/pictures.py figures
 
 # What results/preview/report.html looks like, in Chromium, as it is kept in docs.
 report-page: $(INSTALLED)
-	$(BIN)/python docs/picture_of_report.py
+	$(BIN)/python docs/pictures.py report
 
 # What the runs under results/published come to at the papers' own settings: docs/results.md and its picture.
 results-page: $(INSTALLED)

@@ -35,7 +35,6 @@ CALLS = {
     "import": "--config config.yaml run",
     "check": "--config config.yaml",
     "errata": "--out new.html",
-    "gallery": "pictures --out new.png",
     "verify": "--config config.yaml --json new.json",
     "time": "--run run.d.json --dataset data --partition dealt.npz --out new.json --rounds 1",
     "plan": "--config config.yaml --json new.json",
@@ -76,8 +75,6 @@ def whole(tmp_path_factory):
     for name, spec in specs.items():
         (root / f"{name}.json").write_text(json.dumps(forms.plain(spec)))
     (root / "other.pth").write_bytes(b"weights of another kind")
-    (root / "pictures").mkdir()
-    (root / "pictures/x_F1.png").write_bytes((ROOT / "docs/figures.png").read_bytes())
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         assert cli.main(DEALT.split()) == cli.main(TRAINED.split()) == 0
@@ -102,7 +99,7 @@ def cases():
     for command, call in CALLS.items():
         for word in dict.fromkeys(call.split()):
             is_file = "." in word and "/dir" not in word
-            if not is_file and word not in ("data", "run", "new", "pictures"):
+            if not is_file and word not in ("data", "run", "new"):
                 continue
             for name, content in (FOR_FILE if is_file else FOR_FOLDER).items():
                 right = isinstance(content, bytes) if is_file else content == {}

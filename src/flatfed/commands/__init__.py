@@ -18,7 +18,6 @@ COMMANDS = {
     "figure": ("make_figure", "draw a figure as PNG and PDF"),
     "report": ("make_report", "bind the tables and figures of one scale into one page"),
     "specify": ("specify", "write what a report holds"),
-    "gallery": ("make_gallery", "put all figures of a folder on one picture"),
     "describe": ("describe", "print the description of runs: all that a training takes"),
     "import": ("import_runs", "accept runs that were made elsewhere"),
     "check": ("check", "validate the whole configuration and say what it asks for"),

@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 
 from flatfed import forms
 from flatfed.figures import bars, curves, eigenvalues, heat_map, histogram, line, surface_3d, sweep
-from flatfed.figures.gallery import MADE_OF
 from flatfed.figures.style import DPI, STYLE, frame
 from flatfed.files import digest_json, write_whole
 from flatfed.specs.figure import FigureSpec
@@ -34,6 +33,9 @@ KINDS = {
     "surface": surface_3d.draw,
     "line": line.draw,
 }
+
+#: Key of a text in a PNG: the digest of the specification that it was drawn from.
+MADE_OF = "flatfed"
 
 #: Format -> what keeps the date and the library's version out of the file: the same inputs give the same
 #: bytes.
