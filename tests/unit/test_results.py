@@ -299,6 +299,27 @@ def test_accuracies_are_read_otherwise_by_hand(root):
     assert f"| ours minus print, points, mean of 1 |  |  |  | {' | '.join(means)} |" in part
 
 
+def test_a_run_with_one_choice_otherwise_stands_beside_the_plain_one_by_hand(root):
+    """The last ten rounds of both are 3 to 12: of the finished FedSMOO all at 50 %, of the variant a tenth at 70 %."""
+    other, folder = "fedsmoo~rho0.05", Path("runs")
+    made.so_far(place(folder, other), columns([0.1] * 2 + [0.6] * 9 + [0.7]), description=described(other), **COST)
+    low = described(other, protocol="fedsmoo-cifar10~bfloat16", precision="bfloat16")
+    made.so_far(place(folder, other, low["protocol"]), columns([0.9]), description=low, **COST)
+    second = "fedsmoo~paper-s"
+    made.so_far(place(folder, second, seed=2), columns([0.9]), description=described(second, 2), **COST)
+    assert page("runs") == 0
+    text = Path("page.md").read_text()
+    section = text[text.index("## One choice otherwise") : text.index("## The runs")]
+    lines = [
+        [word.strip() for word in line.strip("|").split("|")] for line in section.splitlines() if "seed" not in line
+    ]
+    assert [line for line in lines if len(line) > 1 and not line[0].startswith("-")] == [
+        ["fedsmoo-cifar10", SPLIT, "fedsmoo", "1", "rho 0.05 in place of 0.1", "12", "50.00", "61.00", "+11.00"]
+    ], "of another seed, and in another precision, no plain run is there"
+    made_of = next(line for line in text.splitlines() if "rho0.05" in line)
+    assert made_of.split("|")[6].strip() == "12 of 800" and "3 runs so far" in text, "it counts for no printed number"
+
+
 def test_seeds_stand_together_and_say_what_is_missing(root):
     made.so_far(place(Path("runs"), "fedcm", seed=2), columns([0.7]), description=described("fedcm", 2), **COST)
     assert page("runs") == 0

@@ -14,7 +14,7 @@ from flatfed.figures import targets
 from flatfed.files import digest_json
 from flatfed.runs import identity
 from flatfed.runs.places import without_label
-from flatfed.tables import claims, filled_table, made_of, own_setting, results_page
+from flatfed.tables import claims, filled_table, made_of, own_setting, results_page, trials
 from flatfed.tables.own_setting import Outcome, Trained
 from flatfed.tables.results_page import SmallerSetting
 
@@ -56,7 +56,9 @@ def run(options: argparse.Namespace) -> None:
     panels = panels_of(described, outcomes)
     picture = options.out.with_suffix(".png") if panels else None
     without_sums = made_of.without_sums(list(found.records.values()))
-    said = results_page.write(outcomes, smaller, options.out, picture.name if picture else None, without_sums)
+    otherwise = list(trials.trials(runs, results_page.trainings(outcomes)))
+    image = picture.name if picture else None
+    said = results_page.write(outcomes, smaller, options.out, image, without_sums, otherwise)
     if picture:
         text = options.out.read_text(encoding="utf-8").replace(f"({picture.name})", "()")
         targets.make(panels, picture, digest_json(text))

@@ -19,6 +19,7 @@ from flatfed.tables.notes import flags
 from flatfed.tables.own_setting import Outcome, Trained
 from flatfed.tables.read_outs import Comparison, comparisons
 from flatfed.tables.standing import order, side
+from flatfed.tables.trials import LAST, Trial
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,18 @@ class SmallerSetting:
 
 
 def write(
-    outcomes: list[Outcome], smaller: list[SmallerSetting], out: Path, picture: str | None, without_sums: str = ""
+    outcomes: list[Outcome],
+    smaller: list[SmallerSetting],
+    out: Path,
+    picture: str | None,
+    without_sums: str = "",
+    trials: Sequence[Trial] = (),
 ) -> str:
     """Write the page of ``outcomes`` at the papers' own settings and of tables made at ``smaller`` ones, whole.
 
-    ``without_sums`` is a sentence that counts the records which cannot tell whether their lines are what was written.
-    Returns the page's first sentences, which say how things stand.
+    ``trials`` are of runs of ``outcomes`` with one choice otherwise. ``without_sums`` is a sentence that counts the
+    records which cannot tell whether their lines are what was written. Returns the page's first sentences, which say
+    how things stand.
     """
     tables = [(title, list(rows)) for title, rows in groupby(outcomes, key=lambda outcome: outcome.table)]
     otherwise = comparisons(outcomes)
@@ -72,7 +79,9 @@ def write(
         picture=picture,
         tables=[(title, [line(outcome) for outcome in rows], sentence_on_order(rows)) for title, rows in tables],
         otherwise=[(each, lines_of_comparison(each)) for each in otherwise],
-        runs=[line_of_run(run) for run in trainings(outcomes)],
+        trials=[line_of_trial(trial) for trial in trials],
+        last=LAST,
+        runs=[line_of_run(run) for run in [*trainings(outcomes), *(trial.run for trial in trials)]],
         smaller=smaller,
         without_sums=without_sums,
     )
@@ -180,6 +189,13 @@ def sentence_on_order(outcomes: list[Outcome]) -> str:
     told = f"{pairs.told} can be told by now, of which {len(pairs.held)} as printed"
     told = told if pairs.told else "none can be told yet"
     return f"Pairs of these rows that are printed apart: {pairs.claimed}; {told}."
+
+
+def line_of_trial(trial: Trial) -> list[str]:
+    """Return the texts of a trial: whose, what it has otherwise, how many rounds both have, and their accuracies."""
+    about, (plain, otherwise) = trial.plain.description, trial.accuracies
+    here = [about["protocol"], about["split"], about["algorithm"], str(about["seed"]), trial.changed]
+    return [*here, str(len(trial.common)), f"{plain:.2f}", f"{otherwise:.2f}", f"{otherwise - plain:+.2f}"]
 
 
 def line_of_run(run: Trained) -> list[str]:

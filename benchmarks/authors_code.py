@@ -1,0 +1,186 @@
+"""The FedSMOO authors' own code, unchanged, on the clients, first weights and sampling of one of our runs.
+
+    git clone https://github.com/woodenchild95/FL-Simulator FOLDER
+    flatfed describe 'results/paper/runs/fedsmoo-cifar10/path3-100/fedsmoo/seed1' > run.json
+    python benchmarks/authors_code.py FOLDER --run run.json --dataset resources/cifar10 --partition PARTITION.npz \\
+        --rounds 15 --out theirs.csv
+
+Batches and augmentations are its own draws, so single rounds differ; what is compared is how a curve goes. It is handed
+our images dealt as ours are, our first weights, our draw of clients, and a run's values. Test images alone are
+evaluated, where it evaluates the training images besides. On a CPU, in float32; 100 clients' vectors of a ResNet-18,
+of which FedSMOO keeps four tables, lie in files beside OUT while it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+from torch import Tensor
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from flatfed.data import dataset, partition  # noqa: E402
+from flatfed.engine import weights  # noqa: E402
+from flatfed.engine.sampling import active_clients  # noqa: E402
+
+#: Our algorithm -> its class there.
+METHODS = {
+    "fedavg": "FedAvg",
+    "scaffold": "SCAFFOLD",
+    "fedcm": "FedCM",
+    "feddyn": "FedDyn",
+    "fedsam": "FedSAM",
+    "mofedsam": "MoFedSAM",
+    "fedgamma": "FedGamma",
+    "fedspeed": "FedSpeed",
+    "fedsmoo": "FedSMOO",
+}
+#: Our parameter -> its name there.
+PARAMETERS = {"penalty": "lamb", "rho": "rho", "alpha": "alpha", "server_learning_rate": "global_learning_rate"}
+#: A table of so many numbers lies in a file.
+LARGE = 10**8
+
+
+def values(description: dict[str, Any], clients: int, rounds: int, out: Path) -> argparse.Namespace:
+    """Return the options of its train.py that say what a run's ``description`` says; others have its defaults."""
+    update = description["update"]
+    named = {PARAMETERS[name]: value for name, value in update["params"].items() if name in PARAMETERS}
+    defaults = {"lamb": 0.1, "rho": 0.1, "alpha": 0.1, "global_learning_rate": 1.0}
+    return argparse.Namespace(
+        method=METHODS[update["name"]],
+        dataset="CIFAR10",
+        model="ResNet18",
+        non_iid=True,
+        total_client=clients,
+        comm_rounds=rounds,
+        local_epochs=description["local_epochs"],
+        batchsize=description["batch_size"],
+        weight_decay=description["weight_decay"],
+        local_learning_rate=description["learning_rate"],
+        lr_decay=description["learning_rate_decay"],
+        seed=20,
+        gamma=1.0,
+        use_RI=False,
+        **{"split_rule": "Pathological", "split_coef": 0.0, "active_ratio": 0.0},  # they name its file of results
+        out_file=str(out),
+        **{**defaults, **named},
+    )
+
+
+class Dealt:
+    """The images of a run as its code holds them: normalised float32 arrays, a client's and those of the test."""
+
+    def __init__(self, description: dict[str, Any], data: dataset.Dataset, dealt: partition.Partition):
+        about = description["dataset"]
+        mean, std = (np.array(about[key], np.float32)[:, None, None] for key in ("mean", "std"))
+
+        def images(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            pixels = np.asarray(data.images[positions], np.float32) / np.float32(255)
+            return (pixels - mean) / std, data.labels[positions][:, None]
+
+        members = np.split(dealt.indices, dealt.offsets[1:-1])
+        self.dataset = "CIFAR10"
+        self.client_x, self.client_y = zip(*(images(np.sort(member)) for member in members), strict=True)
+        self.test_x, self.test_y = images(dealt.test)
+
+
+@contextmanager
+def tables_in(folder: Path) -> Iterator[None]:
+    """Have large tables, which its servers make of zeros or by repeating the model, lie in files of ``folder``."""
+    zeros, repeat = torch.zeros, Tensor.repeat
+
+    def table(*shape: int) -> Tensor:
+        file = folder / str(len(list(folder.iterdir())))
+        return torch.from_file(str(file), shared=True, size=int(np.prod(shape))).view(*shape)
+
+    def zeros_in_file(*size: Any, **options: Any) -> Tensor:
+        shape = size[0] if size and not isinstance(size[0], int) else size
+        return table(*shape) if np.prod(shape) > LARGE else zeros(*size, **options)
+
+    def repeated_in_file(self: Tensor, *times: int) -> Tensor:
+        # Only the rows of clients that have trained are ever read.
+        return table(times[0], self.numel()) if self.numel() * times[0] > LARGE else repeat(self, *times)
+
+    with mock.patch.object(torch, "zeros", zeros_in_file), mock.patch.object(Tensor, "repeat", repeated_in_file):
+        yield
+
+
+def server_of(
+    description: dict[str, Any], data: Dealt, options: argparse.Namespace, lines: csv.writer, device: torch.device
+) -> Any:
+    """Return its server with our first weights, which draws clients as we do and writes a line for each round."""
+    network = importlib.import_module("models").client_model
+    kind = getattr(importlib.import_module("server"), options.method)
+    began = time.monotonic()
+
+    class Ours(kind):
+        def _activate_clients_(self, t: int) -> np.ndarray:
+            return active_clients(description["sampling"], options.total_client, int(description["seed"]), t)
+
+        def _test_(self, t: int, selected_clients: np.ndarray) -> None:
+            loss, accuracy = self._validate_((self.datasets.test_x, self.datasets.test_y))
+            self.test_perf[t] = [loss, accuracy]
+            lines.writerow((t + 1, f"{accuracy:.4f}", f"{time.monotonic() - began:.0f}"))
+
+    model, initial = weights.drawn(description)
+    names, tensors = zip(*model.named_parameters(), strict=True)
+    ours = dict(zip(names, initial.split([tensor.numel() for tensor in tensors]), strict=True))
+    torch.manual_seed(options.seed)
+    np.random.seed(options.seed)
+    first = network(options.model, description["dataset"]["classes"])
+    with torch.no_grad():
+        for name, tensor in first.named_parameters():
+            tensor.copy_(ours[name.removeprefix("model.")].view_as(tensor))
+    return Ours(
+        device=device,
+        model_func=lambda: network(options.model, description["dataset"]["classes"]),
+        init_model=first,
+        init_par_list=torch.cat([tensor.detach().reshape(-1) for tensor in first.parameters()]),
+        datasets=data,
+        method=options.method,
+        args=options,
+    )
+
+
+def main() -> None:
+    """Parse the arguments, train, write a line for each round."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="a clone of FL-Simulator, at the commit that is asked about")
+    parser.add_argument("--run", type=Path, required=True, help="a run description, of `flatfed describe`")
+    parser.add_argument("--dataset", type=Path, required=True, help="the folder of CIFAR-10, of `flatfed fetch`")
+    parser.add_argument("--partition", type=Path, required=True, help="the partition of the run")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path, required=True, metavar="CSV")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    sys.path.insert(0, str(options.folder))
+    description = json.loads(options.run.read_text(encoding="utf-8"))
+    data = Dealt(description, dataset.load(options.dataset), partition.load(options.partition))
+    with (
+        tempfile.TemporaryDirectory(dir=options.out.parent) as folder,
+        tables_in(Path(folder)),
+        open(options.out, "w", newline="", encoding="utf-8", buffering=1) as file,
+    ):
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(("round", "test_accuracy", "seconds"))
+        theirs = values(description, len(data.client_x), options.rounds, Path(folder) / "out")
+        server_of(description, data, theirs, lines, torch.device("cpu")).train()
+
+
+if __name__ == "__main__":
+    main()

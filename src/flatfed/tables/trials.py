@@ -1,0 +1,61 @@
+"""Trials: a run with one choice otherwise, beside the run that a paper's tables ask for, as far as both have come."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, replace
+
+from flatfed.runs import identity
+from flatfed.runs.places import RunIds, without_label
+from flatfed.tables.own_setting import Trained
+
+#: Evaluated rounds that an accuracy is the mean of.
+LAST = 10
+
+
+@dataclass(frozen=True)
+class Trial:
+    """``run``, of a variant of an algorithm, and the ``plain`` algorithm's of the same clients, batches and weights.
+
+    ``common``: the rounds in which both were evaluated.
+    """
+
+    run: Trained
+    plain: Trained
+    common: list[float]
+
+    @property
+    def changed(self) -> str:
+        """What the variant has otherwise, in words."""
+        values = (identity.deciding_values(each.description) for each in (self.run, self.plain))
+        found = identity.differences(*values)
+        return "; ".join(
+            f"{key.removeprefix('update.params.')} {json.dumps(here)} in place of {json.dumps(there)}"
+            for key, here, there in found
+            if key != "algorithm"
+        )
+
+    @property
+    def accuracies(self) -> tuple[float, float]:
+        """The mean accuracy of the last common rounds, in percent: of the plain run, and of the variant's."""
+        return _mean(self.plain, self.common[-LAST:]), _mean(self.run, self.common[-LAST:])
+
+
+def _mean(run: Trained, rounds: list[float]) -> float:
+    by_round = dict(zip(run.history["round"], run.history[run.accuracy], strict=True))
+    return 100 * statistics.fmean(by_round[round_] for round_ in rounds)
+
+
+def trials(runs: list[Trained], plain: list[Trained]) -> Iterator[Trial]:
+    """Yield each of ``runs`` that is of a variant of one of the ``plain`` runs, beside it, where both have lines."""
+    asked = {RunIds.of(run.description): run for run in plain}
+    for run in sorted(runs, key=lambda run: astuple(run.ids)):
+        ids = RunIds.of(run.description)
+        other = asked.get(replace(ids, algorithm=without_label(ids.algorithm)))
+        if other is None or other.ids == run.ids:
+            continue
+        common = sorted({*run.history["round"]} & {*other.history["round"]})
+        if common:
+            yield Trial(run, other, common)

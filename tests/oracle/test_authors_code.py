@@ -1,0 +1,107 @@
+"""benchmarks/authors_code.py: a code of the same interface is handed a run's images, weights, draws and values."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flatfed import experiment
+from flatfed.data import partition, sources
+from flatfed.engine.job.train import train
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "benchmarks" / "authors_code.py"
+
+MODELS = """
+from torch import nn
+
+from flatfed import models
+
+
+class client_model(nn.Module):
+    def __init__(self, name, classes):
+        super().__init__()
+        self.model = models.build("cnn_tiny", (1, 8, 8), classes, {})
+
+    def forward(self, images):
+        return self.model(images)
+"""
+
+#: FedAvg of one step a client, on all of its images.
+SERVER = """
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
+
+
+class FedAvg:
+    def __init__(self, device, model_func, init_model, init_par_list, datasets, method, args):
+        assert method == "FedAvg" and args.local_epochs == 1 and args.batchsize == 99
+        self.model_func, self.server_model, self.w, self.datasets, self.args = (
+            model_func, init_model, init_par_list.clone(), datasets, args)
+        self.test_perf = np.zeros((args.comm_rounds, 2))
+        self.kept = torch.zeros((args.total_client, len(init_par_list)))
+        self.repeated = init_par_list.repeat(args.total_client, 1)
+
+    def _validate_(self, data):
+        vector_to_parameters(self.w, self.server_model.parameters())
+        with torch.no_grad():
+            found = self.server_model(torch.tensor(data[0]))
+        labels = torch.tensor(data[1]).flatten()
+        return float(cross_entropy(found, labels)), float((found.argmax(1) == labels).float().mean())
+
+    def train(self):
+        rate = self.args.local_learning_rate
+        for t in range(self.args.comm_rounds):
+            chosen = self._activate_clients_(t)
+            for client in chosen:
+                model = self.model_func()
+                vector_to_parameters(self.w.clone(), model.parameters())
+                images, labels = self.datasets.client_x[client], self.datasets.client_y[client]
+                images, labels = torch.tensor(images), torch.tensor(labels)
+                cross_entropy(model(images), labels.flatten()).backward()
+                clip_grad_norm_(model.parameters(), 10)
+                torch.optim.SGD(model.parameters(), rate, weight_decay=self.args.weight_decay).step()
+                self.kept[client] = parameters_to_vector(model.parameters()).detach()
+            self.w = self.kept[chosen].mean(0)
+            self._test_(t, chosen)
+            rate *= self.args.lr_decay
+"""
+
+
+@pytest.mark.parametrize("large", [10**8, 100], ids=["in memory", "in files"])
+def test_its_rounds_are_ours_where_a_step_takes_all_images(tmp_path, large):
+    known = experiment.load(ROOT)
+    run = known.run("preview", "fedsmoo-cifar10", "path3-100", "fedavg", 1)
+    description = {**run.description, "local_epochs": 1, "batch_size": 99, "rounds": 4}
+    data, dealt, out = tmp_path / "data", tmp_path / "dealt.npz", tmp_path / "theirs.csv"
+    sources.fetch(known.dataset_spec(run.dataset), data)
+    partition.make(known.partition_spec("preview", "fedsmoo-cifar10", "path3-100", 1), data, dealt)
+    train(description, data, dealt, tmp_path / "ours", device="cpu", threads=1)
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "models.py").write_text(MODELS)
+    (code / "server.py").write_text(SERVER)
+    (tmp_path / "run.json").write_text(json.dumps(description))
+    words = f"{code} --run run.json --dataset data --partition dealt.npz --rounds 4 --out theirs.csv".split()
+    lowered = f"import runpy, sys; sys.argv = sys.argv[1:]; sys.path.insert(0, {str(SCRIPT.parent)!r})"
+    lowered += f"; import authors_code; authors_code.LARGE = {large}; authors_code.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", lowered, str(SCRIPT), *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    with open(out, newline="") as theirs, open(tmp_path / "ours/metrics.csv", newline="") as ours:
+        theirs, ours = list(csv.DictReader(theirs)), list(csv.DictReader(ours))
+    assert [line["round"] for line in theirs] == ["1", "2", "3", "4"]
+    accuracies = [float(line["test_accuracy"]) for line in theirs]
+    assert accuracies == pytest.approx([float(line["test_accuracy"]) for line in ours], abs=0.0021)
+    assert len(set(accuracies)) == 4, "another model each round, so that agreement says something"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "code", "data", "dealt.npz", "ours", "run.json", "theirs.csv",
+    ]  # fmt: skip
