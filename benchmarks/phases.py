@@ -90,12 +90,15 @@ class PhaseClock:
         self._since = now
 
 
-def peaks(device: torch.device, wait: Wait, side: int, numbers: int, times: int = 7) -> dict[str, float]:
-    """Return ``flops`` per second of a product of float32 matrices (side, side) and ``bytes`` per second of a copy.
+def peaks(
+    device: torch.device, wait: Wait, side: int, numbers: int, products: str = "float32", times: int = 7
+) -> dict[str, Any]:
+    """Return ``flops`` per second of a product of matrices (side, side) and ``bytes`` per second of a copy.
 
-    Of ``numbers`` float32, read and written; the best of so many ``times``. TF32 as training has it.
+    The product is of numbers in the format ``products``, which is returned beside it, the copy of ``numbers`` float32,
+    read and written; the best of so many ``times``. TF32 as training has it.
     """
-    a, b = torch.rand(2, side, side, device=device)
+    a, b = torch.rand(2, side, side, device=device, dtype=getattr(torch, products))
     c = torch.empty_like(a)
     x = torch.rand(numbers, device=device)
     y = torch.empty_like(x)
@@ -111,6 +114,7 @@ def peaks(device: torch.device, wait: Wait, side: int, numbers: int, times: int 
         return min(taken[1:])  # the first is to warm up
 
     return {
+        "products": products,
         "flops": 2 * side**3 / best(lambda: torch.mm(a, b, out=c)),
         "bytes": 2 * numbers * x.itemsize / best(lambda: y.copy_(x)),
     }

@@ -18,8 +18,12 @@ def rows_of(folder):
     """Return {(workload, precision, threads, algorithm): row} of the reports in ``folder``."""
     found = {}
     for file in sorted(folder.glob("*.json")):
-        for row in json.loads(file.read_text())["rows"]:
+        report = json.loads(file.read_text())
+        for row in report["rows"]:
             if row["kind"] == "round":
+                peak = report["sessions"][row["session"]]["peak"]
+                if peak.get("products", "float32") != row["precision"]:  # a floor of products in another format is none
+                    del row["of_floor"]
                 found[row["workload"], row["precision"], row["threads"], row["algorithm"]] = row
     if not found:
         raise SystemExit(f"{folder}: no report of benchmarks/rounds.py in it")
@@ -44,21 +48,17 @@ def table(occasions, precision):
         return []
     first = [each[keys[0]] for each in occasions]
     yardsticks = list(first[0]["ratio"][fastest(first)])
-    head = [
-        *HEAD,
-        *(f"{name}, s" for name in yardsticks),
-        "ours, s",
-        *(f"over {name}" for name in yardsticks),
-        "floor, %",
-    ]
+    floors = all("of_floor" in each[key] for each in occasions for key in keys)
+    seconds, factors = [f"{name}, s" for name in yardsticks], [f"over {name}" for name in yardsticks]
+    head = [*HEAD, *seconds, "ours, s", *factors, *(["floor, %"] if floors else [])]
     lines = [head, ["---"] * len(head)]
     for key in keys:
         rows = [each[key] for each in occasions]
         ours = fastest(rows)
         seconds = [f"{median(row['seconds'][name]['median'] for row in rows):.3f}" for name in (*yardsticks, ours)]
         factors = [between([row["ratio"][ours][name] for row in rows]) for name in yardsticks]
-        floor = between([100 * row["of_floor"][ours] for row in rows], digits=0)
-        lines.append([key[0], str(key[2]), row_name(key[3]), ours, *seconds, *factors, floor])
+        floor = [between([100 * row["of_floor"][ours] for row in rows], digits=0)] if floors else []
+        lines.append([key[0], str(key[2]), row_name(key[3]), ours, *seconds, *factors, *floor])
     return ["| " + " | ".join(cells) + " |" for cells in lines]
 
 

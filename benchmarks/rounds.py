@@ -66,7 +66,7 @@ class Bench:
             options.rounds,
             options.yardstick_clients,
             options.workers,
-            peaks(self.device, wait, side, numbers),
+            peaks(self.device, wait, side, numbers, options.precision),
             options.precision,
         )
         out = options.out

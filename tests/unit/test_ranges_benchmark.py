@@ -10,7 +10,14 @@ ROOT = Path(__file__).parents[2]
 
 def row(ours, stacked, ratio, **changed):
     return {
-        **{"kind": "round", "workload": "W1", "precision": "float32", "threads": 2, "algorithm": "fedavg"},
+        **{
+            "kind": "round",
+            "workload": "W1",
+            "precision": "float32",
+            "threads": 2,
+            "algorithm": "fedavg",
+            "session": 0,
+        },
         "seconds": {"loader": {"median": 2.0}, "sequential": {"median": ours}, "stacked": {"median": stacked}},
         "ratio": {"sequential": {"loader": ratio}, "stacked": {"loader": 0.5}},
         "of_floor": {"sequential": 0.4 + ours / 10, "stacked": 0.1},
@@ -18,9 +25,10 @@ def row(ours, stacked, ratio, **changed):
     }
 
 
-def occasion(folder, *rows):
+def occasion(folder, *rows, peak=None):
     folder.mkdir()
-    (folder / "a.json").write_text(json.dumps({"sessions": [], "rows": rows, "unfinished": []}))
+    sessions = [{"peak": peak or {}}]
+    (folder / "a.json").write_text(json.dumps({"sessions": sessions, "rows": rows, "unfinished": []}))
     return folder
 
 
@@ -46,6 +54,12 @@ def test_seconds_are_medians_and_factors_the_ends_of_their_range(tmp_path):
 def test_the_faster_executor_of_ours_is_shown(tmp_path):
     shown = ranges(occasion(tmp_path / "1", row(3.0, 1.0, 2.0))).stdout
     assert "| stacked | 2.000 | 1.000 | 0.50 | 10 |" in shown
+
+
+def test_a_floor_of_products_in_another_format_is_left_out(tmp_path):
+    low = row(1.0, 3.0, 2.0, precision="bfloat16")
+    assert "floor" not in ranges(occasion(tmp_path / "1", low)).stdout
+    assert "| 50 |" in ranges(occasion(tmp_path / "2", low, peak={"products": "bfloat16"})).stdout
 
 
 def test_a_folder_without_reports_is_named(tmp_path):
