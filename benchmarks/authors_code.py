@@ -35,6 +35,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed.data import dataset, partition  # noqa: E402
 from flatfed.engine import weights  # noqa: E402
+from flatfed.engine.layout import Layout  # noqa: E402
 from flatfed.engine.sampling import active_clients  # noqa: E402
 
 #: Our algorithm -> its class there.
@@ -119,9 +120,7 @@ def tables_in(folder: Path) -> Iterator[None]:
         yield
 
 
-def server_of(
-    description: dict[str, Any], data: Dealt, options: argparse.Namespace, lines: csv.writer, device: torch.device
-) -> Any:
+def server_of(description: dict[str, Any], data: Dealt, options: argparse.Namespace, lines: csv.writer) -> Any:
     """Return its server with our first weights, which draws clients as we do and writes a line for each round."""
     network = importlib.import_module("models").client_model
     kind = getattr(importlib.import_module("server"), options.method)
@@ -137,16 +136,15 @@ def server_of(
             lines.writerow((t + 1, f"{accuracy:.4f}", f"{time.monotonic() - began:.0f}"))
 
     model, initial = weights.drawn(description)
-    names, tensors = zip(*model.named_parameters(), strict=True)
-    ours = dict(zip(names, initial.split([tensor.numel() for tensor in tensors]), strict=True))
+    ours = Layout.of(model).views(initial)
     torch.manual_seed(options.seed)
     np.random.seed(options.seed)
     first = network(options.model, description["dataset"]["classes"])
     with torch.no_grad():
         for name, tensor in first.named_parameters():
-            tensor.copy_(ours[name.removeprefix("model.")].view_as(tensor))
+            tensor.copy_(ours[name.removeprefix("model.")])
     return Ours(
-        device=device,
+        device=torch.device("cpu"),
         model_func=lambda: network(options.model, description["dataset"]["classes"]),
         init_model=first,
         init_par_list=torch.cat([tensor.detach().reshape(-1) for tensor in first.parameters()]),
@@ -179,7 +177,7 @@ def main() -> None:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(("round", "test_accuracy", "seconds"))
         theirs = values(description, len(data.client_x), options.rounds, Path(folder) / "out")
-        server_of(description, data, theirs, lines, torch.device("cpu")).train()
+        server_of(description, data, theirs, lines).train()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from flatfed.data import partition, sources
 from flatfed.engine.job.train import train
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "benchmarks" / "authors_code.py"
+BENCHMARKS = ROOT / "benchmarks"
 
 MODELS = """
 from torch import nn
@@ -90,11 +90,9 @@ def test_its_rounds_are_ours_where_a_step_takes_all_images(tmp_path, large):
     (code / "server.py").write_text(SERVER)
     (tmp_path / "run.json").write_text(json.dumps(description))
     words = f"{code} --run run.json --dataset data --partition dealt.npz --rounds 4 --out theirs.csv".split()
-    lowered = f"import runpy, sys; sys.argv = sys.argv[1:]; sys.path.insert(0, {str(SCRIPT.parent)!r})"
-    lowered += f"; import authors_code; authors_code.LARGE = {large}; authors_code.main()"
-    done = subprocess.run(
-        [sys.executable, "-c", lowered, str(SCRIPT), *words], cwd=tmp_path, capture_output=True, text=True
-    )
+    program = f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r}); import authors_code"
+    program += f"; authors_code.LARGE = {large}; authors_code.main()"
+    done = subprocess.run([sys.executable, "-c", program, *words], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     with open(out, newline="") as theirs, open(tmp_path / "ours/metrics.csv", newline="") as ours:
         theirs, ours = list(csv.DictReader(theirs)), list(csv.DictReader(ours))
