@@ -6,6 +6,7 @@ Not one of the figures of config/figures: what is drawn are runs, finished or no
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,22 +62,24 @@ def _panel(axis: Any, panel: Panel) -> None:
         look = {"color": colour, "linestyle": dashes, "linewidth": 1.1, "alpha": 0.45 if pale else 1.0}
         accuracies = [100 * value for value in run.history[run.accuracy]]
         axis.plot(run.history["round"], accuracies, label="_" if known else label, **look)
-    for target in sorted({outcome.cell.target for outcome in panel.targets}):
+    levels = sorted({outcome.cell.target for outcome in panel.targets})
+    there: Counter[tuple[float, float, bool]] = Counter()
+    for target in levels:
         outcomes = [outcome for outcome in panel.targets if outcome.cell.target == target]
         axis.axhline(100 * target, color="#888888", linewidth=0.6, linestyle=(0, (2, 2)), zorder=0)
         for outcome in outcomes:
             for bounds in outcome.each:
                 if bounds.number is not None:
-                    _circle(axis, outcome.cell.row, bounds.number, target, filled=True)
+                    _circle(axis, outcome.cell.row, bounds.number, target, there, filled=True)
         rounds = {outcome.cell.row: outcome.cell.paper_value for outcome in outcomes}
         printed = {row: round_ for row, round_ in rounds.items() if round_ is not None}
         for row, round_ in printed.items():
             if round_ <= last:
-                _circle(axis, row, round_, target, filled=False)
+                _circle(axis, row, round_, target, there, filled=False)
         beyond = sorted((round_, row) for row, round_ in printed.items() if round_ > last)
         for place, (round_, row) in enumerate(beyond):
             text = {"textcoords": "offset points", "fontsize": 6.5, "va": "center", "annotation_clip": False}
-            where = (4, 8 * ((len(beyond) - 1) / 2 - place))
+            where = (4, 8 * place if target == levels[-1] else -8 * place)  # away from what stands at another target
             colour = style(row)[0]
             axis.annotate(f"\u25b8 {round_:g}", (1.02 * last, 100 * target), where, color=colour, **text)
     axis.set_xlim(0, 1.02 * last)
@@ -92,9 +95,12 @@ def _panel(axis: Any, panel: Panel) -> None:
     axis.legend([*handles, *marks], [*labels, "printed", "ours"], frameon=False, loc="lower right")
 
 
-def _circle(axis: Any, row: str, round_: float, target: float, *, filled: bool) -> None:
+def _circle(axis: Any, row: str, round_: float, target: float, there: Counter[Any], *, filled: bool) -> None:
+    """Draw the mark of a round, smaller and above where ``there`` is one at the same place."""
     look = {} if filled else {"markerfacecolor": "white"}
-    axis.plot(round_, 100 * target, "o", color=style(row)[0], markersize=4.5, zorder=3, **look)
+    size = 4.5 * 0.6 ** there[round_, target, filled]
+    there[round_, target, filled] += 1
+    axis.plot(round_, 100 * target, "o", color=style(row)[0], markersize=size, zorder=3, **look)
 
 
 def make(panels: list[Panel], path: Path, page: str) -> None:
