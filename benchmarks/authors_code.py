@@ -33,10 +33,12 @@ from torch import Tensor
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
+from flatfed import algorithms  # noqa: E402
 from flatfed.data import dataset, partition  # noqa: E402
 from flatfed.engine import weights  # noqa: E402
 from flatfed.engine.layout import Layout  # noqa: E402
 from flatfed.engine.sampling import active_clients  # noqa: E402
+from flatfed.errors import DataError  # noqa: E402
 
 #: Our algorithm -> its class there.
 METHODS = {
@@ -52,13 +54,28 @@ METHODS = {
 }
 #: Our parameter -> its name there.
 PARAMETERS = {"penalty": "lamb", "rho": "rho", "alpha": "alpha", "server_learning_rate": "global_learning_rate"}
+#: What it does of itself, which no option of it changes: our key -> the value.
+FIXED = {
+    "clip_norm": 10.0,
+    "augmentation": "crop_flip_half",
+    "model": {"name": "resnet18_gn", "options": {"groups": 2, "stem": "imagenet"}},
+}
 #: A table of so many numbers lies in a file.
 LARGE = 10**8
 
 
 def values(description: dict[str, Any], clients: int, rounds: int, out: Path) -> argparse.Namespace:
-    """Return the options of its train.py that say what a run's ``description`` says; others have its defaults."""
+    """Return the options of its train.py that say what a run's ``description`` says; others have its defaults.
+
+    :raises DataError: the run has something otherwise that it cannot be told.
+    """
     update = description["update"]
+    declared = algorithms.load(update["name"]).parameters()
+    ours = {**{key: description[key] for key in FIXED}, **update["params"]}
+    theirs = {**FIXED, **{name: one.default for name, one in declared.items() if name not in PARAMETERS}}
+    for key, value in theirs.items():
+        if ours[key] != value:
+            raise DataError(f"{key}: the run has {ours[key]!r}, and that code can only be run with {value!r}")
     named = {PARAMETERS[name]: value for name, value in update["params"].items() if name in PARAMETERS}
     defaults = {"lamb": 0.1, "rho": 0.1, "alpha": 0.1, "global_learning_rate": 1.0}
     return argparse.Namespace(
@@ -168,6 +185,11 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     sys.path.insert(0, str(options.folder))
     description = json.loads(options.run.read_text(encoding="utf-8"))
+    clients = description["partition"]["clients"]
+    try:
+        theirs = values(description, clients, options.rounds, options.out.with_suffix(".out"))
+    except DataError as error:
+        parser.error(f"{options.run}: {error}")
     data = Dealt(description, dataset.load(options.dataset), partition.load(options.partition))
     with (
         tempfile.TemporaryDirectory(dir=options.out.parent) as folder,
@@ -176,7 +198,7 @@ def main() -> None:
     ):
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(("round", "test_accuracy", "seconds"))
-        theirs = values(description, len(data.client_x), options.rounds, Path(folder) / "out")
+        theirs.out_file = str(Path(folder) / "out")
         server_of(description, data, theirs, lines).train()
 
 

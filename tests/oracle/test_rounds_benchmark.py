@@ -113,6 +113,25 @@ def test_a_row_that_fails_loses_no_other(tmp_path, monkeypatch, capsys):
     assert "out of everything" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_floor_is_of_products_in_the_precision_of_the_run(tmp_path, monkeypatch, precision):
+    formats = []
+    product = torch.mm
+
+    def mm(a, b, out):
+        formats.append(a.dtype)
+        return product(a, b, out=out)
+
+    monkeypatch.setattr(torch, "mm", mm)
+    monkeypatch.setattr(rounds.Contest, "measure", lambda *_: {"seconds": {}})
+    out = tmp_path / "report.json"
+    chosen = ["--precision", precision, "--algorithms", "fedavg", "--out", str(out)]
+    with pytest.raises(SystemExit):
+        rounds.main(["W3-10", *SMALL, *chosen])
+    assert set(formats) == {getattr(torch, precision)}
+    assert json.loads(out.read_text())["sessions"][0]["peak"]["products"] == precision
+
+
 def test_scaling_covers_clients_totals_sizes_and_seeds():
     for cuda in (False, True):
         kinds = rounds.scaling(cuda)

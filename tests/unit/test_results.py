@@ -5,19 +5,26 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import operator
 import re
 import shutil
+import statistics
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import made
 from flatfed import cli, experiment
+from flatfed.figures import targets
 from flatfed.runs import record as records
 from flatfed.specs.cell import Cell
-from flatfed.tables import results_page
-from flatfed.tables.own_setting import Bounds, Outcome, Trained
-from flatfed.tables.standing import order, side
+from flatfed.tables import read_outs, results_page, results_verdict
+from flatfed.tables.own_setting import Bounds, Outcome, Trained, outcome_of
+from flatfed.tables.read_outs import Comparison, ReadPair
+from flatfed.tables.standing import pairs, side
 
 ROOT = Path(__file__).parents[2]
 EXP = experiment.load(ROOT)
@@ -34,7 +41,9 @@ def described(algorithm: str, seed: int = 1, **changes) -> dict:
 def columns(accuracies: list[float], first: int = 1) -> dict[str, list]:
     rounds = list(range(first, first + len(accuracies)))
     sent = [BYTES * number for number in rounds]
-    return {"round": rounds, "test_accuracy": accuracies, "download_bytes": sent, "upload_bytes": sent}
+    clients = [10 - number % 2 for number in rounds]
+    sent = {"download_bytes": sent, "upload_bytes": sent}
+    return {"round": rounds, "test_accuracy": accuracies, "clients": clients, **sent}
 
 
 def place(root: Path, algorithm: str, protocol: str = "fedsmoo-cifar10", seed: int = 1) -> Path:
@@ -60,7 +69,7 @@ def page(*folders: str, out: str = "page.md") -> int:
 
 def cell(text: str, table: str, column: str, row: str) -> list[str]:
     """Return the texts of a line of the page: printed, ours, difference, n, rounds, precision."""
-    part = text.split(f"### {table}")[1].split("###")[0]
+    part = text.split(f"### {table}")[1].split("\n##")[0]
     lines = [
         [each.strip() for each in line.strip("|").split("|")] for line in part.splitlines() if line.startswith("|")
     ]
@@ -79,7 +88,12 @@ def test_targets_stand_beside_print_as_soon_as_they_are_reached(root):
     assert cell(text, "Sun et al., ICML 2023, Table 1", "Pathological, c = 3", "FedCM")[1] == "not finished"
     smoo = cell(text, "Sun et al., ICML 2023, Table 1", "Pathological, c = 3", "FedSMOO")
     assert smoo[1:3] == ["80.00", f"{80 - float(smoo[0].split()[0]):+.2f}".replace("-", "−")]
-    assert "fedsmoo-cifar10\\~bfloat16 | path3-100 | fedavg | 1 | bfloat16 | 2 of 800 | 20.00 | 20.00 (2) | 2.0" in text
+    assert "| path3-100 | fedavg | 1 | bfloat16 | 2 of 800 | 9 to 10, 9.5 | 20.00 | 20.00 (2) | 2.0" in text
+    part = text.split("### Sun et al., ICML 2023, Table 6")[1].split("\n##")[0]
+    assert "Not begun in these columns: FedAdam, SCAFFOLD, FedDyn, FedSAM, MoFedSAM." in part
+    chosen = text.split("## What was chosen, and what the papers leave open")[1].split("\n##")[0]
+    assert "\n- FedSMOO: the official code is followed in s, " in chosen and "\n- B14: " in chosen
+    assert "mofedsam" not in chosen and chosen.count("clip norm") == 1, "of rows that are there, once"
     assert Path("page.png").read_bytes().startswith(b"\x89PNG") and "](page.png)" in text
 
 
@@ -165,12 +179,13 @@ def outcome(row, paper, bounds, metric="rounds_to_target", run=None, table="t", 
         **{"values": [value], "difference": None if None in (value, paper) else value - paper},
         status="missing" if value is None else "ok",
     )
-    return Outcome("t", "c", row, "", "", "", cell, [run], [Bounds(*bounds)])
+    return Outcome(table, "c", row, "", "", "", cell, [run], [Bounds(*bounds)])
 
 
 def counts(*found) -> tuple[int, int, int]:
-    counted = order(list(found))
-    return counted.claimed, counted.told, len(counted.held)
+    """Return of how many pairs of rows something is printed, how many can be told, how many are as printed."""
+    holds = [pair.holds for pair in pairs(list(found))]
+    return len(holds), len(holds) - holds.count(None), holds.count(True)
 
 
 def test_pairs_are_counted_by_hand():
@@ -196,14 +211,17 @@ def test_a_target_that_is_missed_by_now_is_worse_whatever_it_will_come_to():
     assert [side(each) for each in unreached] == ["", "better"]
     assert side(outcome("a", None, (50, 50))) == "", "nothing is printed"
     lost = outcome("a", 0.8, (-math.inf, math.inf), "test_accuracy")
-    assert side(lost) == "" and "of 0 printed numbers" in results_page.verdict([lost])
+    assert side(lost) == ""
 
 
-def test_rows_that_come_out_in_another_order_are_named_across_tables():
-    a, b = outcome("a", 100, (150, math.inf)), outcome("b", 120, (90, 90), table="u")
-    said = results_page.sentence_on_reversed([a, b])
-    assert said.startswith("Not as printed: a before b (c: printed ") and results_page.sentence_on_reversed([a]) == ""
-    assert counts(a, b) == (1, 1, 0)
+def test_rows_that_come_out_in_another_order_are_named_with_the_tables_that_print_them():
+    a, b = outcome("a", 100, (150, math.inf)), outcome("b", 120, (90, 90), table="u: of rounds")
+    (pair,) = pairs([a, b])
+    said = results_page.sentence_on_pairs([ReadPair(pair, (False, None, False))])
+    assert said == "a before b (c: printed  in t and  in u, ours  and ; of 3 readings 0 say so, 2 the reverse)"
+    again = outcome("b", 120, (90, 90), table="t", run=b.runs[0])
+    (pair,) = pairs([a, b, again])
+    assert pair.behind.table == "t", "one table has both"
     elsewhere = outcome("b", 120, (90, 90), "test_accuracy", table="u")
     assert counts(a, elsewhere) == (0, 0, 0), "another metric"
 
@@ -217,18 +235,87 @@ def test_pairs_are_of_one_precision_and_the_same_seeds_and_count_once():
     assert counts(first[0], outcome("b", 120, (95, 95), run=trained(seed=2))) == (1, 0, 0)
 
 
-def test_the_verdict_counts_each_printed_number_once():
-    run = trained()
-    near, better = outcome("a", 100, (92, 92), run=run), outcome("b", 200, (150, 150))
-    worse, still = outcome("c", 100, (170, 170)), outcome("d", 100, (50, math.inf))
-    twice = outcome("a", 100, (92, 92), run=run, table="u")
-    assert results_page.verdict([near, twice, better, worse, still]) == (
-        "At the papers' own settings, 4 runs so far (float32, n = 1): of 3 printed numbers that can be compared, 1 "
-        "within a tenth (accuracies: a point), 1 better by more and 1 worse by more; of 2 pairs of rows whose order "
-        "can be told, 1 as printed."
+def compared(*rows, means=(), metric="rounds_to_target") -> Comparison:
+    """A comparison in which a number by the first and by the last way is the first and the second of a row."""
+    ways = read_outs.OF_ROUNDS if metric == "rounds_to_target" else read_outs.OF_ACCURACY
+    whole = [[first, *[then] * (len(ways) - 1)] for first, then in rows]
+    sides = [Counter(filter(None, map(side, column))) for column in zip(*whole, strict=True)]
+    difference = read_outs.Difference("ours over print", operator.truediv, statistics.geometric_mean, str)
+    return Comparison(metric, ways, whole, sides, list(means), difference, len(means))
+
+
+def test_the_verdict_by_hand():
+    near, better, worse, still = (92, 92), (50, 50), (170, 170), (250, math.inf)
+    found = [outcome("a", 100, each) for each in (near, better, worse, still)]
+    numbers = compared(*zip(found, [found[1], found[1], found[3], found[3]], strict=True), means=(0.5, 1.25))
+    (pair,) = pairs([outcome("a", 100, (90, 90)), outcome("b", 120, (95, 95))])
+    said = [(True, None), (True, True), (False, None), (True, False), (None, None)]
+    read = [ReadPair(pair, each) for each in said]
+    runs = [trained(), replace(trained(2), record=replace(trained(2).record, rounds_done=20))]
+    assert results_verdict.verdict(runs, ["here", "there"], [numbers], read) == [
+        "At the papers' own settings, 2 runs so far (here; there; float32; n = 2), none finished: 10 to 20 of 800 "
+        "rounds.",
+        "Rounds to target beside print: of 4 that can be told, 1 within a tenth, 1 earlier and 2 later by first "
+        "crossings; by the mean of 10 rounds, of 4, 0, 2 and 2.",
+        "Of 4 pairs of rows whose order can be told, 2 as printed by every reading of the curves that can tell, 1 by "
+        "none and 1 by some.",
+        f"First crossings come after {(0.92 * 0.5 * 1.7) ** (1 / 3):.2f} times the printed rounds (geometric mean of "
+        f"3, and at least {(0.92 * 0.5 * 1.7 * 2.5) ** (1 / 4):.2f} with 1 more, late and not reached yet); read in 5 "
+        "ways, the 2 that every way knows come after 0.50 to 1.25 times.",
+    ]
+    ended = [replace(run, record=replace(run.record, rounds_done=800)) for run in runs]
+    assert "all finished." in results_verdict.how_far(ended, ["here"])
+    said = results_verdict.how_far([ended[0], runs[1]], ["a", "b", "c"])
+    assert "(3 settings; float32; n = 2), 1 finished, the others at 20 of 800 rounds." in said
+    assert results_verdict.verdict(runs, ["here"], [], [])[1:] == [
+        "No number can be held against print yet.",
+        "The order of no two rows can be told yet.",
+    ]
+    accuracies = compared([outcome("a", 0.8, (0.9, 0.9), "test_accuracy")] * 2, metric="test_accuracy")
+    assert results_verdict.numbers_beside_print(accuracies).startswith(
+        "Test accuracy beside print: of 1 that can be told, 0 within a point, 1 higher and 0 lower in the last round; "
     )
-    assert "of 2 pairs" in results_page.verdict([near, better, worse]), "whichever tables print them"
-    assert "no run has a number that a paper prints yet" in results_page.verdict([])
+    assert "no run has a number that a paper prints yet" in results_verdict.verdict([], [], [], [])[0]
+
+
+def test_a_pair_is_told_by_every_way_to_read_its_curves(root):
+    """FedCM crosses 68 % in round 3, for one round; FedDyn for good in round 5, which is FedCM's by every mean.
+
+    FedAvg, which is printed behind both, has not crossed.
+    """
+    shutil.rmtree("runs")
+    lines = {"fedcm": [0.1, 0.1, 0.7, *[0.1] * 37], "feddyn": [0.1] * 4 + [0.9] * 36, "fedavg": [0.1] * 40}
+    for name, accuracies in lines.items():
+        made.so_far(place(Path("runs"), name), columns(accuracies), description=described(name), **COST)
+    assert page("runs") == 0
+    text = " ".join(Path("page.md").read_text().split())
+    where = "(10% of 100 clients, CIFAR-10, Pathological, c = 3, acc = 68%: printed"
+    some = text.split("As printed by some readings only: ")[1].split(" ## ")[0]
+    assert some.startswith(
+        f"FedCM before FedDyn {where} 96 and 173, ours 3 and 5; of 5 readings 1 say so, 4 the reverse"
+    )
+    assert "FedAvg" not in some and "Not as printed" not in text.split("As printed by some")[0]
+
+
+def test_a_hanning_window_waits_for_the_rounds_that_will_change_it():
+    """However a run goes on, what was read of it stands: a round is as it was, or was one of those after a bound."""
+    rng = np.random.default_rng(1)
+    curve = list(0.55 + np.linspace(0, 0.2, 60) + 0.1 * (rng.random(60) - 0.5))
+    spec = next(
+        cell.spec
+        for cell in EXP.cells("paper", "fedsmoo2023_T6")
+        if cell.spec.row == "fedcm" and cell.spec.target == 0.68
+    )
+    read = []
+    for rounds in range(1, 61):
+        record = replace(trained().record, rounds_done=rounds)
+        run = Trained(record, columns(curve[:rounds]), "f")
+        (bounds,) = read_outs.DRAWN.read(outcome_of(spec, ("t", "c", "r"), [run])).each
+        read.append(bounds)
+    last = read[-1].number
+    assert last is not None and 11 < last < 50
+    assert all(bounds.number == last if bounds.number else bounds.low < last for bounds in read)
+    assert [bounds.number for bounds in read].index(last) == last + read_outs.WINDOW // 2 - 1
 
 
 def test_runs_of_variants_of_other_metrics_and_without_lines_have_a_page(root):
@@ -247,7 +334,7 @@ def test_runs_of_variants_of_other_metrics_and_without_lines_have_a_page(root):
     text = Path("page.md").read_text()
     assert "Shi et al., ICML 2023, Table 3" in text and "Shi et al., ICML 2023, Table 1" in text
     assert cell(text, "Sun et al., ICML 2023, Table 6", "acc = 68%", "FedCM")[1] == "diverged in round 1"
-    assert "0 of 800 (diverged) | – | – |" in text
+    assert "0 of 800 (diverged) | – | – | – |" in text
 
 
 def otherwise(text: str, column: str, row: str) -> list[str]:
@@ -269,17 +356,16 @@ def test_the_same_curves_are_read_otherwise_by_hand(root):
     assert otherwise(text, "acc = 68%", "FedSMOO") == ["144", "144", "146", "148", "153", "154"]
     assert otherwise(text, "acc = 74%", "FedSMOO") == ["194", "194", "195", "196", "198", "194"]
     # FedCM, printed 96 and in round 4, had 68 % in round 3 alone; what lies before print tells nothing of 74 %.
-    assert otherwise(text, "acc = 68%", "FedCM") == ["96", "3", *["> 4"] * 4]
+    assert otherwise(text, "acc = 68%", "FedCM") == ["96", "3", *["> 4"] * 3, "> 0"]
     with pytest.raises(ValueError, match="not enough values"):
         otherwise(text, "acc = 74%", "FedCM")
     first, of_three = math.sqrt(144 / 144 * 194 / 194), math.sqrt(146 / 144 * 195 / 194)
     means = re.search(r"ours over print, mean of 2 \|  \|  \|  \| (\S+) \| (\S+) \|", text).groups()
     assert means == (f"{first:.2f}", f"{of_three:.2f}")
-    assert "| agree with print |  |  |  | 2 of 3 | 2 of 2 |" in text
+    assert "| ours within a tenth, of 3 |  |  |  | 2 | 2 |" in text
+    assert "| ours earlier, of 3 |  |  |  | 1 | 0 |" in text and "| ours later, of 3 |  |  |  | 0 | 0 |" in text
     of_three_known = (144 / 144 * 194 / 194 * 3 / 96) ** (1 / 3)
-    first = (
-        f"First crossings of a target come after {of_three_known:.2f} times the printed rounds (geometric mean of 3)"
-    )
+    first = f"First crossings come after {of_three_known:.2f} times the printed rounds (geometric mean of 3)"
     assert f"{first}; read in 5 ways, the 2 that every way knows come after 1.00 to 1.0" in text
 
 
@@ -305,19 +391,27 @@ def test_a_run_with_one_choice_otherwise_stands_beside_the_plain_one_by_hand(roo
     made.so_far(place(folder, other), columns([0.1] * 2 + [0.6] * 9 + [0.7]), description=described(other), **COST)
     low = described(other, protocol="fedsmoo-cifar10~bfloat16", precision="bfloat16")
     made.so_far(place(folder, other, low["protocol"]), columns([0.9]), description=low, **COST)
+    worse = "fedsmoo~rho1"
+    made.so_far(place(folder, worse), columns([0.5, 0.4]), description=described(worse), **COST)
+    same = "fedcm~beta0.1"  # FedCM's own value, in this protocol
+    made.so_far(place(folder, same), columns([0.5]), description=described(same), **COST)
     second = "fedsmoo~paper-s"
     made.so_far(place(folder, second, seed=2), columns([0.9]), description=described(second, 2), **COST)
     assert page("runs") == 0
     text = Path("page.md").read_text()
-    section = text[text.index("## One choice otherwise") : text.index("## The runs")]
+    section = text[text.index("## Variants beside their rows") : text.index("## The runs")]
     lines = [
         [word.strip() for word in line.strip("|").split("|")] for line in section.splitlines() if "seed" not in line
     ]
+    about = ["fedsmoo-cifar10", SPLIT, "fedsmoo", "1"]
     assert [line for line in lines if len(line) > 1 and not line[0].startswith("-")] == [
-        ["fedsmoo-cifar10", SPLIT, "fedsmoo", "1", "rho 0.05 in place of 0.1", "12", "50.00", "61.00", "+11.00"]
-    ], "of another seed, and in another precision, no plain run is there"
+        [*about, "rho 0.05 in place of 0.1", "3 to 12 of 800", "50.00", "61.00", "+11.00"],
+        [*about, "rho 1.0 in place of 0.1", "1 to 2 of 800", "50.00", "45.00", "−5.00"],
+    ], "of another seed, and in another precision, no plain run is there, and one more is the plain run by another name"
     made_of = next(line for line in text.splitlines() if "rho0.05" in line)
-    assert made_of.split("|")[6].strip() == "12 of 800" and "3 runs so far" in text, "it counts for no printed number"
+    assert made_of.split("|")[6].strip() == "12 of 800" and "3 runs so far (CIFAR-10, Pathological, c = 3" in text, (
+        "it counts for no printed number"
+    )
 
 
 def test_seeds_stand_together_and_say_what_is_missing(root):
@@ -380,3 +474,21 @@ def test_our_run_stands_beside_what_several_sources_print_read_as_they_read_thei
     assert own["FedSMOO"] == "80.00 (800 rounds, n = 1); 80.00 (500 rounds, n = 1)"
     assert own["FedCM"] == own["FedAvg"] == "–"
     assert text.count("n = 1") == 2
+
+
+def test_marks_at_one_place_are_all_seen_and_rounds_of_few_clients_are_named():
+    """Printed and ours both in round 3, and another row's there, too; round 4 draws one client of ten."""
+    run = replace(trained(), history={**columns([0.1, 0.5, 0.7, 0.3, 0.8]), "clients": [10, 10, 9, 1, 10]})
+    found = [outcome(row, 3, (3, 3), run=run) for row in ("fedavg", "fedsmoo")]
+    axis = targets.draw([targets.Panel("here", [("FedAvg", run)], found)]).axes[0]
+    marks = [line for line in axis.lines if line.get_marker() == "o" and list(line.get_xdata()) == [3]]
+    assert [line.get_markerfacecolor() == "white" for line in marks] == [False, False, True, True]
+    shown = sorted(marks, key=lambda line: line.get_zorder())
+    sizes = [line.get_markersize() for line in shown]
+    assert len({line.get_zorder() for line in marks}) == 4 and sizes == sorted(sizes, reverse=True) and sizes[3] > 0.9
+    (said,) = [text.get_text() for text in axis.texts if "client" in text.get_text()]
+    assert said == "1 client" and [4, 4] in [list(line.get_xdata()) for line in axis.lines]
+    usual = replace(run, history={**run.history, "clients": [10, 10, 9, 6, 10]})
+    for runs in ([usual], [run, usual]):
+        axis = targets.draw([targets.Panel("here", [("FedAvg", each) for each in runs], found)]).axes[0]
+        assert not [text for text in axis.texts if "client" in text.get_text()]

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from typing import Any
 
 from flatfed.commands import arguments, kinds, published, run_folders
 from flatfed.commands.run_folders import FoundRuns
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import Experiment
+from flatfed.experiment import Experiment, words
 from flatfed.figures import targets
 from flatfed.files import digest_json
 from flatfed.runs import identity
 from flatfed.runs.places import without_label
 from flatfed.tables import claims, filled_table, made_of, own_setting, results_page, trials
 from flatfed.tables.own_setting import Outcome, Trained
-from flatfed.tables.results_page import SmallerSetting
+from flatfed.tables.results_page import OwnSettings, OwnTable, SmallerSetting
 
 #: Keys of a description that do not belong to a table's set-up, or are its rows' own.
 NOT_SET_UP = ("protocol", "split", "algorithm", "seed", "update.", "evaluation.")
@@ -47,7 +48,8 @@ def run(options: argparse.Namespace) -> None:
     found = run_folders.at_paper_scale(options.folders)
     described = run_folders.described_for(found, options.config)
     runs = run_folders.as_far_as_trained(found, described)
-    outcomes = outcomes_of(described, runs)
+    own = at_own_settings(described, runs)
+    outcomes = own.outcomes
     smaller = at_a_smaller_setting(described, found)
     if not outcomes and not smaller:
         raise DataError(
@@ -58,17 +60,17 @@ def run(options: argparse.Namespace) -> None:
     without_sums = made_of.without_sums(list(found.records.values()))
     otherwise = list(trials.trials(runs, results_page.trainings(outcomes)))
     image = picture.name if picture else None
-    said = results_page.write(outcomes, smaller, options.out, image, without_sums, otherwise)
+    said = results_page.write(own, smaller, options.out, image, without_sums, otherwise)
     if picture:
         text = options.out.read_text(encoding="utf-8").replace(f"({picture.name})", "()")
         targets.make(panels, picture, digest_json(text))
     print(f"{options.out}: {said}")
 
 
-def outcomes_of(described: Experiment, runs: list[Trained]) -> list[Outcome]:
-    """Return the outcomes of ``runs`` in all tables of the papers that have their set-ups."""
+def at_own_settings(described: Experiment, runs: list[Trained]) -> OwnSettings:
+    """Return all that the tables of the papers print of ``runs``."""
     protocols = {run.ids.protocol for run in runs}
-    cells = []
+    found, rows = [], []
     for name, table in described.tables.items():
         if table.settings.get("compare", "values") != "values" or table.reference is None:
             continue
@@ -76,14 +78,49 @@ def outcomes_of(described: Experiment, runs: list[Trained]) -> list[Outcome]:
         if not chosen:
             continue
         layout = described.table_spec("paper", name, chosen)
-        columns = {column.id: column for column in layout.columns}
         labels = {row.id: row.label for row in layout.rows}
         heading = f"{layout.paper}: {layout.title}"
-        for cell in described.cells("paper", name, chosen):
-            column = columns[cell.spec.column]
-            title = ", ".join([*([column.part] if column.part else []), *column.headers])
-            cells.append((cell.spec, (heading, title, labels[cell.spec.row])))
-    return list(own_setting.outcomes(cells, runs))
+        titles = {
+            column.id: ", ".join([*([column.part] if column.part else []), *column.headers])
+            for column in layout.columns
+        }
+        cells = [cell.spec for cell in described.cells("paper", name, chosen)]
+        asked = [(spec, (heading, titles[spec.column], labels[spec.row])) for spec in cells]
+        outcomes = list(own_setting.outcomes(asked, runs))
+        if not outcomes:
+            continue
+        begun = dict.fromkeys(outcome.spec.row for outcome in outcomes)
+        shown = dict.fromkeys(outcome.spec.column for outcome in outcomes)
+        others = dict.fromkeys(
+            spec.row
+            for spec in cells
+            if spec.column in shown and spec.row not in begun and own_setting.is_read_from_a_run(spec)
+        )
+        part = replace(
+            table,
+            columns={key: table.columns[key] for key in shown},
+            entries={key: table.entries[key] for key in table.entries if key in begun},
+        )
+        rows += words.rows_trained(part, list(part.columns.values()))
+        notes = [*table.settings.get("notes", []), *described.errata.notes(table.reference)]
+        found.append(OwnTable(heading, outcomes, [labels[row] for row in others], notes))
+    trained = results_page.trainings([outcome for table in found for outcome in table.outcomes])
+    where = dict.fromkeys(setting_of(described, run) for run in trained)
+    algorithms, protocols = (dict.fromkeys(getattr(row, name) for row in rows) for name in ("algorithm", "protocol"))
+    chosen = [
+        *words.of_rows(described, algorithms),
+        *words.choices(described, "paper", algorithms, protocols),
+        *(f"Not stated by the paper, {line}." for line in words.left_open(described, "paper", rows)),
+    ]
+    return OwnSettings(found, list(where), chosen)
+
+
+def setting_of(described: Experiment, run: Trained) -> str:
+    """Return what ``run`` was trained on, in words: data, split, clients."""
+    about = run.description
+    data = described.catalog.datasets[about["dataset"]["name"]]["label"]
+    split = ", ".join(described.catalog.splits[run.ids.split]["label"])
+    return f"{data}, {split}, {about['partition']['clients']} clients"
 
 
 def panels_of(described: Experiment, outcomes: list[Outcome]) -> list[targets.Panel]:
@@ -94,12 +131,9 @@ def panels_of(described: Experiment, outcomes: list[Outcome]) -> list[targets.Pa
         if outcome.cell.metric != "rounds_to_target" or outcome.quantity in counted:
             continue
         counted.add(outcome.quantity)
-        about, ids = outcome.runs[0].description, outcome.runs[0].ids
+        ids = outcome.runs[0].ids
         if (ids.protocol, ids.split) not in panels:
-            data = described.catalog.datasets[about["dataset"]["name"]]["label"]
-            split = ", ".join(described.catalog.splits[ids.split]["label"])
-            title = f"{data}, {split}, {about['partition']['clients']} clients"
-            panels[ids.protocol, ids.split] = targets.Panel(title, [], [])
+            panels[ids.protocol, ids.split] = targets.Panel(setting_of(described, outcome.runs[0]), [], [])
         panel = panels[ids.protocol, ids.split]
         panel.targets.append(outcome)
         label = f"{described.catalog.algorithms[ids.algorithm]['label']} ({outcome.precision})"

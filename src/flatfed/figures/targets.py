@@ -6,6 +6,7 @@ Not one of the figures of config/figures: what is drawn are runs, finished or no
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +19,15 @@ from flatfed.figures import save
 from flatfed.figures.palette import rank, style
 from flatfed.figures.style import caption, subplots
 from flatfed.papers.figure_kinds import COLUMNS
+from flatfed.papers.units import many
 from flatfed.specs.figure import FigureSpec
 from flatfed.tables.own_setting import Outcome, Trained
 
 FOOTNOTE = (
     "Line: the accuracy that targets are of, as it was evaluated, unsmoothed, one line a run; pale where the same row "
     "has a line in float32. Open circle: the printed round; filled: ours, where a run's line first touches the target. "
-    "Rounds printed beyond the frame stand beside it."
+    "Rounds printed beyond the frame stand beside it. Upright: a round that draws far fewer clients than others, for "
+    "all rows alike."
 )
 
 
@@ -63,7 +66,7 @@ def _panel(axis: Any, panel: Panel) -> None:
         accuracies = [100 * value for value in run.history[run.accuracy]]
         axis.plot(run.history["round"], accuracies, label="_" if known else label, **look)
     levels = sorted({outcome.cell.target for outcome in panel.targets})
-    there: Counter[tuple[float, float, bool]] = Counter()
+    there: Counter[tuple[float, float]] = Counter()
     for target in levels:
         outcomes = [outcome for outcome in panel.targets if outcome.cell.target == target]
         axis.axhline(100 * target, color="#888888", linewidth=0.6, linestyle=(0, (2, 2)), zorder=0)
@@ -82,6 +85,7 @@ def _panel(axis: Any, panel: Panel) -> None:
             where = (4, 8 * place if target == levels[-1] else -8 * place)  # away from what stands at another target
             colour = style(row)[0]
             axis.annotate(f"\u25b8 {round_:g}", (1.02 * last, 100 * target), where, color=colour, **text)
+    _fewest_clients(axis, [run for _, run in panel.runs])
     axis.set_xlim(0, 1.02 * last)
     axis.set_title(panel.title)
     axis.set_xlabel("Communication round")
@@ -96,11 +100,27 @@ def _panel(axis: Any, panel: Panel) -> None:
 
 
 def _circle(axis: Any, row: str, round_: float, target: float, there: Counter[Any], *, filled: bool) -> None:
-    """Draw the mark of a round, smaller and above where ``there`` is one at the same place."""
+    """Draw the mark of a round, smaller and above where ``there`` are some at the same place."""
     look = {} if filled else {"markerfacecolor": "white"}
-    size = 4.5 * 0.6 ** there[round_, target, filled]
-    there[round_, target, filled] += 1
-    axis.plot(round_, 100 * target, "o", color=style(row)[0], markersize=size, zorder=3, **look)
+    before = there[round_, target]
+    there[round_, target] += 1
+    axis.plot(round_, 100 * target, "o", color=style(row)[0], markersize=4.5 * 0.6**before, zorder=3 + before, **look)
+
+
+def _fewest_clients(axis: Any, runs: list[Trained]) -> None:
+    """Mark the round of the fewest clients, if they are less than a third of the mean and the same for all runs."""
+    clients: dict[float, set[float]] = {}
+    for run in runs:
+        for round_, number in zip(run.history["round"], run.history.get("clients", []), strict=False):
+            clients.setdefault(round_, set()).add(number)
+    drawn = {round_: each.pop() for round_, each in clients.items() if len(each) == 1}
+    if not drawn:
+        return
+    round_, number = min(drawn.items(), key=lambda pair: pair[1])
+    if 3 * number < statistics.fmean(drawn.values()):
+        axis.axvline(round_, color="#888888", linewidth=0.6, linestyle=(0, (1, 2)), zorder=0)
+        text = {"textcoords": "offset points", "fontsize": 6.5, "color": "#666666", "va": "bottom"}
+        axis.annotate(many(int(number), "client"), (round_, axis.get_ylim()[0]), (3, 3), **text)
 
 
 def make(panels: list[Panel], path: Path, page: str) -> None:

@@ -167,8 +167,7 @@ def outcomes(cells: Iterable[tuple[CellSpec, tuple[str, ...]]], runs: list[Train
     for run in runs:
         by_ids.setdefault(run.ids, []).append(run)
     for spec, titles in cells:
-        metric = METRICS[spec.metric]
-        if metric.source != "runs" or metric.several or spec.relative or not spec.paper:
+        if not is_read_from_a_run(spec):
             continue
         by_precision: dict[str, list[Trained]] = {}
         for asked in identity.unpack(spec.sources.descriptions):
@@ -177,6 +176,12 @@ def outcomes(cells: Iterable[tuple[CellSpec, tuple[str, ...]]], runs: list[Train
                     by_precision.setdefault(run.precision, []).append(run)
         for same_precision in by_precision.values():
             yield outcome_of(spec, titles, same_precision)
+
+
+def is_read_from_a_run(spec: CellSpec) -> bool:
+    """Return whether a cell is of lines of one run a seed, on its own, and stands beside something printed."""
+    metric = METRICS[spec.metric]
+    return metric.source == "runs" and not metric.several and not spec.relative and bool(spec.paper)
 
 
 def outcome_of(spec: CellSpec, titles: tuple[str, ...], runs: list[Trained]) -> Outcome:

@@ -10,17 +10,20 @@ from __future__ import annotations
 import math
 import operator
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from flatfed.papers.metrics import METRICS
+from flatfed.papers.quantity import TEST
 from flatfed.papers.units import signed
 from flatfed.specs.cell import Cell
 from flatfed.tables.own_setting import Outcome, Trained, outcome_of
-from flatfed.tables.standing import side
+from flatfed.tables.standing import Pair, pairs, side
 
 #: Evaluated rounds in the Hanning window: what config/figures takes for FedSMOO's curves.
 WINDOW = 21
@@ -42,19 +45,27 @@ def hanning(values: np.ndarray, window: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ReadOut:
-    """A way to read a curve: its ``label``, and what it makes of the accuracies (rounds,) of the evaluated rounds."""
+    """A way to read a curve: its ``label``, and what it makes of the accuracies (rounds,) of the evaluated rounds.
+
+    ``curve``: None leaves it as it is. ``waits``: evaluated rounds after a round that still change what is read there.
+    """
 
     label: str
-    curve: Callable[[pd.Series], pd.Series | np.ndarray]
+    curve: Callable[[pd.Series], pd.Series | np.ndarray] | None
+    waits: int = 0
 
     def read(self, outcome: Outcome) -> Outcome:
-        """Return ``outcome`` with its number read this way."""
+        """Return ``outcome`` with its number read this way, as far as no round to come can change it."""
+        if self.curve is None:
+            return outcome
         titles = outcome.table, outcome.column, outcome.row
         return outcome_of(outcome.spec, titles, [self._smoothed(run) for run in outcome.runs])
 
     def _smoothed(self, run: Trained) -> Trained:
         accuracies = pd.Series(run.history[run.accuracy], dtype=float)
-        return replace(run, history={**run.history, run.accuracy: list(self.curve(accuracies))})
+        settled = len(accuracies) if run.record.ended else max(0, len(accuracies) - self.waits)
+        history = {**run.history, run.accuracy: list(self.curve(accuracies))}
+        return replace(run, history={column: values[:settled] for column, values in history.items()})
 
 
 def mean_of(rounds: int) -> ReadOut:
@@ -63,9 +74,9 @@ def mean_of(rounds: int) -> ReadOut:
     return ReadOut(f"mean of {rounds}", lambda curve: curve.rolling(rounds, min_periods=1).mean().round(9))
 
 
-AS_IN_THE_TABLES = ReadOut("as in the tables", lambda curve: curve)
+AS_IN_THE_TABLES = ReadOut("as in the tables", None)
 MEANS = mean_of(3), mean_of(5), mean_of(10)
-DRAWN = ReadOut(f"Hanning window of {WINDOW}", lambda curve: hanning(curve.to_numpy(), WINDOW))
+DRAWN = ReadOut(f"Hanning window of {WINDOW}", lambda curve: hanning(curve.to_numpy(), WINDOW), WINDOW // 2)
 BEST = ReadOut("best on the test set", lambda curve: curve.expanding().max())
 
 #: Ways to read rounds to a target, and an accuracy. The best so far crosses where the curve first does.
@@ -91,14 +102,14 @@ class Comparison:
     """Printed numbers of one kind beside ours, by each of several ``ways`` to read a curve.
 
     ``rows``: for each printed number ours by each of the ways, the largest difference in the tables' own way first.
-    ``agreeing``: by each of the ways how many numbers agree with print, of how many that can be told. ``means``: by
+    ``sides``: by each of the ways, of how many numbers ours "agrees" with print, is "better" and "worse". ``means``: by
     each of the ways the mean ``difference`` over the ``shared`` numbers that all ways know; empty where there are none.
     """
 
     metric: str
     ways: tuple[ReadOut, ...]
     rows: list[list[Outcome]]
-    agreeing: list[tuple[int, int]]
+    sides: list[Counter[str]]
     means: list[float]
     difference: Difference
     shared: int
@@ -136,7 +147,7 @@ def _comparison(outcomes: list[Outcome], metric: str, ways: tuple[ReadOut, ...],
         metric=metric,
         ways=ways,
         rows=rows,
-        agreeing=[_agreeing(column) for column in zip(*rows, strict=True)],
+        sides=[Counter(filter(None, map(side, column))) for column in zip(*rows, strict=True)],
         means=[difference.mean_over(cells) for cells in zip(*shared, strict=True)],
         difference=difference,
         shared=len(shared),
@@ -153,6 +164,32 @@ def _apart(outcome: Outcome) -> float:
     return abs(math.log(number / outcome.cell.paper_value))
 
 
-def _agreeing(outcomes: Iterable[Outcome]) -> tuple[int, int]:
-    sides = [side(outcome) for outcome in outcomes]
-    return sides.count("agrees"), len(sides) - sides.count("")
+class ReadPair(NamedTuple):
+    """A ``pair`` of rows as the tables read it, and whether it holds by each way, None where one cannot tell."""
+
+    pair: Pair
+    said: tuple[bool | None, ...]
+
+    @property
+    def answers(self) -> frozenset[bool]:
+        """What the ways say that can tell: both, where they differ."""
+        return frozenset(said for said in self.said if said is not None)
+
+
+def pairs_read(outcomes: Iterable[Outcome]) -> list[ReadPair]:
+    """Return how the printed order of rows comes out, read in every way."""
+    by_ways: dict[tuple[ReadOut, ...], list[Outcome]] = {}
+    for outcome in outcomes:
+        by_ways.setdefault(ways_of(outcome.cell.metric), []).append(outcome)
+    return [
+        ReadPair(read[0], tuple(pair.holds for pair in read))
+        for ways, same in by_ways.items()
+        for read in zip(*(pairs([way.read(outcome) for outcome in same]) for way in ways), strict=True)
+    ]
+
+
+def ways_of(metric: str) -> tuple[ReadOut, ...]:
+    """Return the ways to read a number of ``metric``; there is one where it is not read from a curve of accuracies."""
+    if METRICS[metric].needs_target:
+        return OF_ROUNDS
+    return OF_ACCURACY if metric == TEST else (AS_IN_THE_TABLES,)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+import statistics
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ from flatfed.tables import claims, page_templates
 from flatfed.tables.claims import Answer
 from flatfed.tables.notes import flags
 from flatfed.tables.own_setting import Outcome, Trained
-from flatfed.tables.read_outs import Comparison, comparisons
-from flatfed.tables.standing import order, side
+from flatfed.tables.read_outs import Comparison, ReadPair, comparisons, pairs_read
+from flatfed.tables.results_verdict import EITHER, NO, WORDS, verdict
+from flatfed.tables.standing import pairs
 from flatfed.tables.trials import LAST, Trial
 
 
@@ -54,34 +54,68 @@ class SmallerSetting:
         )
 
 
+@dataclass(frozen=True)
+class OwnTable:
+    """A paper's table as far as it was run at its own setting.
+
+    ``outcomes`` are of its columns of which runs are there; rows of these ``not_begun`` have none. ``notes``: the
+    table's own, and the errata that concern it as a whole.
+    """
+
+    title: str
+    outcomes: list[Outcome]
+    not_begun: list[str]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class OwnSettings:
+    """What was run at the papers' own settings: ``where``, in words, and the ``tables`` that print a number of it.
+
+    ``chosen``: lines on what papers leave open and what their code does otherwise, as it was settled for these runs.
+    """
+
+    tables: Sequence[OwnTable] = ()
+    where: Sequence[str] = ()
+    chosen: Sequence[str] = ()
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """All outcomes, table by table."""
+        return [outcome for table in self.tables for outcome in table.outcomes]
+
+
 def write(
-    outcomes: list[Outcome],
+    own: OwnSettings,
     smaller: list[SmallerSetting],
     out: Path,
     picture: str | None,
     without_sums: str = "",
     trials: Sequence[Trial] = (),
 ) -> str:
-    """Write the page of ``outcomes`` at the papers' own settings and of tables made at ``smaller`` ones, whole.
+    """Write the page of what was run at the papers' ``own`` settings and of tables made at ``smaller`` ones, whole.
 
-    ``trials`` are of runs of ``outcomes`` with one choice otherwise. ``without_sums`` is a sentence that counts the
+    ``trials`` are of variants of runs of ``own``. ``without_sums`` is a sentence that counts the
     records which cannot tell whether their lines are what was written. Returns the page's first sentences, which say
     how things stand.
     """
-    tables = [(title, list(rows)) for title, rows in groupby(outcomes, key=lambda outcome: outcome.table)]
-    otherwise = comparisons(outcomes)
-    said = f"{verdict(outcomes)} {sentence_on_rounds(otherwise)}".strip()
+    outcomes = own.outcomes
+    otherwise, read, runs = comparisons(outcomes), pairs_read(outcomes), trainings(outcomes)
+    said = " ".join(verdict(runs, own.where, otherwise, read))
     page = page_templates.page(
         "results",
         ".md",
         verdict=said,
-        reversed_=sentence_on_reversed(outcomes),
+        reversed_=sentence_on_pairs(pair for pair in read if pair.answers == NO),
+        either=sentence_on_pairs(pair for pair in read if pair.answers == EITHER),
         picture=picture,
-        tables=[(title, [line(outcome) for outcome in rows], sentence_on_order(rows)) for title, rows in tables],
+        tables=[(table, list(map(line, table.outcomes)), sentence_on_order(table.outcomes)) for table in own.tables],
+        chosen=own.chosen,
+        notes=dict.fromkeys(note for table in own.tables for note in table.notes),
         otherwise=[(each, lines_of_comparison(each)) for each in otherwise],
         trials=[line_of_trial(trial) for trial in trials],
         last=LAST,
-        runs=[line_of_run(run) for run in [*trainings(outcomes), *(trial.run for trial in trials)]],
+        runs=[line_of_run(run) for run in [*runs, *(trial.run for trial in trials)]],
         smaller=smaller,
         without_sums=without_sums,
     )
@@ -96,56 +130,19 @@ def trainings(outcomes: list[Outcome]) -> list[Trained]:
     return sorted(runs.values(), key=lambda run: (*astuple(run.ids), run.precision))
 
 
-def verdict(outcomes: list[Outcome]) -> str:
-    """Return the one sentence that says how things stand."""
-    if not outcomes:
-        return "At the papers' own settings no run has a number that a paper prints yet."
-    runs = trainings(outcomes)
-    precisions = " and ".join(sorted({run.precision for run in runs}))
-    seeds = [len(outcome.runs) for outcome in outcomes]
-    fewest, most = min(seeds), max(seeds)
-    n = f"n = {fewest}" + (f" to {most}" if most > fewest else "")
-    # A number that several tables print counts once.
-    quantities = {outcome.quantity: outcome for outcome in outcomes}.values()
-    sides = Counter(filter(None, map(side, quantities)))
-    pairs = order(outcomes)
-    numbers = f"{sides['agrees']} within a tenth (accuracies: a point), {sides['better']} better by more"
-    told = f"of {many(pairs.told, 'pair')} of rows whose order can be told, {len(pairs.held)} as printed"
-    if not pairs.told:
-        told = "the order of no two rows can be told yet"
-    return (
-        f"At the papers' own settings, {many(len(runs), 'run')} so far ({precisions}, {n}): of "
-        f"{many(sides.total(), 'printed number')} that can be compared, {numbers} and {sides['worse']} worse by more; "
-        f"{told}."
+def sentence_on_pairs(read: Iterable[ReadPair]) -> str:
+    """Return the names of pairs of rows, their numbers as in the tables, and how many readings say what of them."""
+    return "; ".join(
+        f"{ahead.row} before {behind.row} ({ahead.column}: printed {_printed_in(ahead, behind)}, ours {ahead.ours} and "
+        f"{behind.ours}; of {many(len(said), 'reading')} {said.count(True)} say so, {said.count(False)} the reverse)"
+        for (ahead, behind, _), said in read
     )
 
 
-def sentence_on_rounds(otherwise: list[Comparison]) -> str:
-    """Return a sentence on rounds to a target, and what other ways to read them do, "" where nothing is known."""
-    rounds = next((each for each in otherwise if each.metric == "rounds_to_target"), None)
-    known = [row[0].cell for row in rounds.rows if row[0].comparable] if rounds else []
-    if not known:
-        return ""
-    first = (
-        f"First crossings of a target come after {rounds.difference.mean_over(known):.2f} times the printed rounds "
-        f"(geometric mean of {len(known)})"
-    )
-    if not rounds.means:
-        return f"{first}."
-    return (
-        f"{first}; read in {len(rounds.ways)} ways, the {rounds.shared} that every way knows come after "
-        f"{min(rounds.means):.2f} to {max(rounds.means):.2f} times."
-    )
-
-
-def sentence_on_reversed(outcomes: list[Outcome]) -> str:
-    """Return a sentence that names the pairs of rows whose order is not as printed, "" where there are none."""
-    pairs = [
-        f"{ahead.row} before {behind.row} ({ahead.column}: printed {printed(ahead)} and {printed(behind)}, ours "
-        f"{ahead.ours} and {behind.ours})"
-        for ahead, behind in order(outcomes).reversed_
-    ]
-    return f"Not as printed: {'; '.join(pairs)}." if pairs else ""
+def _printed_in(ahead: Outcome, behind: Outcome) -> str:
+    if ahead.table == behind.table:
+        return f"{printed(ahead)} and {printed(behind)}"
+    return " and ".join(f"{printed(each)} in {each.table.partition(':')[0]}" for each in (ahead, behind))
 
 
 def line(outcome: Outcome) -> list[str]:
@@ -174,38 +171,48 @@ def lines_of_comparison(comparison: Comparison) -> list[list[str]]:
         [row[0].column, row[0].row, row[0].precision, printed(row[0]), *(outcome.ours for outcome in row)]
         for row in comparison.rows
     ]
-    agreeing = ["agree with print", "", "", "", *(f"{agree} of {told}" for agree, told in comparison.agreeing)]
+    words = WORDS[comparison.metric]
+    named = {"agrees": words.near, "better": words.better, "worse": words.worse}
+    counted = [
+        [f"ours {word}, of {len(comparison.rows)}", "", "", "", *(f"{sides[side]}" for sides in comparison.sides)]
+        for side, word in named.items()
+    ]
     difference = comparison.difference
     mean_of = f"{difference.words}, mean of {comparison.shared}"
     means = [mean_of, "", "", "", *map(difference.write, comparison.means)]
-    return [*lines, agreeing, *([means] if comparison.means else [])]
+    return [*lines, *counted, *([means] if comparison.means else [])]
 
 
 def sentence_on_order(outcomes: list[Outcome]) -> str:
     """Return a sentence on how the printed order of a table's rows comes out."""
-    pairs = order(outcomes)
-    if not pairs.claimed:
+    claimed = pairs(outcomes)
+    if not claimed:
         return ""
-    told = f"{pairs.told} can be told by now, of which {len(pairs.held)} as printed"
-    told = told if pairs.told else "none can be told yet"
-    return f"Pairs of these rows that are printed apart: {pairs.claimed}; {told}."
+    known = [pair.holds for pair in claimed if pair.holds is not None]
+    told = f"{len(known)} can be told by now, of which {sum(known)} as printed"
+    told = told if known else "none can be told yet"
+    return f"Pairs of these rows that are printed apart: {len(claimed)}; {told}."
 
 
 def line_of_trial(trial: Trial) -> list[str]:
-    """Return the texts of a trial: whose, what it has otherwise, how many rounds both have, and their accuracies."""
+    """Return the texts of a trial: whose, what it has otherwise, the rounds that are read, and both accuracies."""
     about, (plain, otherwise) = trial.plain.description, trial.accuracies
     here = [about["protocol"], about["split"], about["algorithm"], str(about["seed"]), trial.changed]
-    return [*here, str(len(trial.common)), f"{plain:.2f}", f"{otherwise:.2f}", f"{otherwise - plain:+.2f}"]
+    first, last = trial.rounds
+    points = signed((otherwise - plain) / 100, "percent", 2)
+    return [*here, f"{first} to {last} of {about['rounds']}", f"{plain:.2f}", f"{otherwise:.2f}", points]
 
 
 def line_of_run(run: Trained) -> list[str]:
     """Return the texts of a run: what it is, how far, how well, what it took, on what."""
     about, accuracies, rounds = run.description, run.history[run.accuracy], run.history["round"]
     best = max(range(len(accuracies)), key=accuracies.__getitem__, default=None)
+    clients = run.history.get("clients")
     machines = dict.fromkeys(map(_machine, run.record.sessions or [vars(run.record)]))
     return [
         *(about["protocol"], about["split"], about["algorithm"], str(about["seed"]), run.precision),
         f"{run.rounds} of {about['rounds']}" + (" (diverged)" if run.diverged else ""),
+        f"{min(clients):.0f} to {max(clients):.0f}, {statistics.fmean(clients):.1f}" if clients else "–",
         "–" if best is None else f"{100 * accuracies[-1]:.2f}",
         "–" if best is None else f"{100 * accuracies[best]:.2f} ({rounds[best]})",
         f"{run.record.seconds / 3600:.1f}",

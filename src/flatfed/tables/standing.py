@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import itertools
+from typing import Any, NamedTuple
 
 from flatfed.tables import claims, compare
 from flatfed.tables.own_setting import Outcome
 
 
-@dataclass(frozen=True)
-class Order:
-    """Of ``claimed`` pairs of rows, one printed ahead, those that can be told by now: which hold, and which do not."""
+class Pair(NamedTuple):
+    """Two rows, ``ahead`` printed before ``behind``; ``holds``: whether that is so here, None if it cannot be told."""
 
-    held: list[tuple[Outcome, Outcome]]
-    reversed_: list[tuple[Outcome, Outcome]]
-    claimed: int
-
-    @property
-    def told(self) -> int:
-        """How many pairs can be told."""
-        return len(self.held) + len(self.reversed_)
+    ahead: Outcome
+    behind: Outcome
+    holds: bool | None
 
 
-def order(found: list[Outcome]) -> Order:
+def pairs(found: list[Outcome]) -> list[Pair]:
     """Return how the printed order comes out among runs of one set-up and precision, whichever tables print them.
 
     The pairs are :func:`flatfed.tables.claims.claimed`; what several tables print of the same two runs counts once. One
     can be told where both have the same seeds and the bounds of their means do not meet.
     """
-    columns: dict[tuple[Any, ...], dict[tuple[Any, ...], Outcome]] = {}
+    columns: dict[tuple[Any, ...], dict[tuple[Any, ...], list[Outcome]]] = {}
     for outcome in found:
-        columns.setdefault(outcome.measured, {})[outcome.quantity] = outcome
-    pairs = [
-        (column[ahead], column[behind])
+        columns.setdefault(outcome.measured, {}).setdefault(outcome.quantity, []).append(outcome)
+    claimed = (
+        _together(column[ahead], column[behind])
         for column in columns.values()
-        for ahead, behind in claims.claimed({quantity: outcome.cell for quantity, outcome in column.items()})
-        if column[ahead].runs != column[behind].runs
-    ]
-    held, reversed_ = [], []
-    for ahead, behind in pairs:
-        if ahead.cell.seeds != behind.cell.seeds:
-            continue
-        above, below = ahead.bounds.low > behind.bounds.high, ahead.bounds.high < behind.bounds.low
-        if above or below:
-            (held if above == bool(compare.higher(ahead.cell)) else reversed_).append((ahead, behind))
-    return Order(held, reversed_, len(pairs))
+        for ahead, behind in claims.claimed({quantity: same[0].cell for quantity, same in column.items()})
+        if column[ahead][0].runs != column[behind][0].runs
+    )
+    return [Pair(ahead, behind, _holds(ahead, behind)) for ahead, behind in claimed]
+
+
+def _holds(ahead: Outcome, behind: Outcome) -> bool | None:
+    above, below = ahead.bounds.low > behind.bounds.high, ahead.bounds.high < behind.bounds.low
+    if ahead.cell.seeds != behind.cell.seeds or not (above or below):
+        return None
+    return above == bool(compare.higher(ahead.cell))
+
+
+def _together(ahead: list[Outcome], behind: list[Outcome]) -> tuple[Outcome, Outcome]:
+    """Return one of each, of one table where a table has both."""
+    both = list(itertools.product(ahead, behind))
+    return next((pair for pair in both if pair[0].table == pair[1].table), both[0])
 
 
 def side(outcome: Outcome) -> str:

@@ -1,4 +1,4 @@
-"""Trials: a run with one choice otherwise, beside the run that a paper's tables ask for, as far as both have come."""
+"""Trials: a run of a variant, beside the run that a paper's tables ask for, as far as both have come."""
 
 from __future__ import annotations
 
@@ -38,6 +38,12 @@ class Trial:
         )
 
     @property
+    def rounds(self) -> tuple[int, int]:
+        """The first and the last of the rounds that accuracies are read from."""
+        read = self.common[-LAST:]
+        return int(read[0]), int(read[-1])
+
+    @property
     def accuracies(self) -> tuple[float, float]:
         """The mean accuracy of the last common rounds, in percent: of the plain run, and of the variant's."""
         return _mean(self.plain, self.common[-LAST:]), _mean(self.run, self.common[-LAST:])
@@ -49,13 +55,16 @@ def _mean(run: Trained, rounds: list[float]) -> float:
 
 
 def trials(runs: list[Trained], plain: list[Trained]) -> Iterator[Trial]:
-    """Yield each of ``runs`` that is of a variant of one of the ``plain`` runs, beside it, where both have lines."""
+    """Yield each of ``runs`` that is of a variant of one of the ``plain`` runs, beside it, where both have lines.
+
+    None of a variant that is, in its protocol, the plain algorithm by another name.
+    """
     asked = {RunIds.of(run.description): run for run in plain}
     for run in sorted(runs, key=lambda run: astuple(run.ids)):
         ids = RunIds.of(run.description)
         other = asked.get(replace(ids, algorithm=without_label(ids.algorithm)))
         if other is None or other.ids == run.ids:
             continue
-        common = sorted({*run.history["round"]} & {*other.history["round"]})
-        if common:
-            yield Trial(run, other, common)
+        trial = Trial(run, other, sorted({*run.history["round"]} & {*other.history["round"]}))
+        if trial.common and trial.changed:
+            yield trial
