@@ -255,8 +255,8 @@ def test_the_verdict_by_hand():
     assert results_verdict.verdict(runs, ["here", "there"], [numbers], read) == [
         "At the papers' own settings, 2 runs so far (here; there; float32; n = 2), none finished: 10 to 20 of 800 "
         "rounds.",
-        "Rounds to target beside print: of 4 that can be told, 1 within a tenth, 1 earlier and 2 later by first "
-        "crossings; by the mean of 10 rounds, of 4, 0, 2 and 2.",
+        "Rounds to target: of 4 printed numbers that can be told, ours are within a tenth for 1, earlier for 1 and "
+        "later for 2 by first crossings; by the mean of 10 rounds for 0, 2 and 2 of 4.",
         "Of 4 pairs of rows whose order can be told, 2 as printed by every reading of the curves that can tell, 1 by "
         "none and 1 by some.",
         f"First crossings come after {(0.92 * 0.5 * 1.7) ** (1 / 3):.2f} times the printed rounds (geometric mean of "
@@ -273,7 +273,8 @@ def test_the_verdict_by_hand():
     ]
     accuracies = compared([outcome("a", 0.8, (0.9, 0.9), "test_accuracy")] * 2, metric="test_accuracy")
     assert results_verdict.numbers_beside_print(accuracies).startswith(
-        "Test accuracy beside print: of 1 that can be told, 0 within a point, 1 higher and 0 lower in the last round; "
+        "Test accuracy: of 1 printed numbers that can be told, ours are within a point for 0, higher for 1 and lower "
+        "for 0 in the last round; "
     )
     assert "no run has a number that a paper prints yet" in results_verdict.verdict([], [], [], [])[0]
 

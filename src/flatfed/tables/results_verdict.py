@@ -64,9 +64,9 @@ def numbers_beside_print(compared: Comparison) -> str:
     words, smooth = WORDS[compared.metric], MEANS[-1]
     own, other = (compared.sides[compared.ways.index(way)] for way in (compared.ways[0], smooth))
     return (
-        f"{compared.title} beside print: of {own.total()} that can be told, {own['agrees']} {words.near}, "
-        f"{own['better']} {words.better} and {own['worse']} {words.worse} {words.read}; by the {smooth.label} rounds, "
-        f"of {other.total()}, {other['agrees']}, {other['better']} and {other['worse']}."
+        f"{compared.title}: of {own.total()} printed numbers that can be told, ours are {words.near} for "
+        f"{own['agrees']}, {words.better} for {own['better']} and {words.worse} for {own['worse']} {words.read}; "
+        f"by the {smooth.label} rounds for {other['agrees']}, {other['better']} and {other['worse']} of {other.total()}."
     )
 
 
