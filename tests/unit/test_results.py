@@ -273,7 +273,7 @@ def test_the_verdict_by_hand():
     ]
     accuracies = compared([outcome("a", 0.8, (0.9, 0.9), "test_accuracy")] * 2, metric="test_accuracy")
     assert results_verdict.numbers_beside_print(accuracies).startswith(
-        "Test accuracy: of 1 printed numbers that can be told, ours are within a point for 0, higher for 1 and lower "
+        "Test accuracy: of 1 printed number that can be told, ours are within a point for 0, higher for 1 and lower "
         "for 0 in the last round; "
     )
     assert "no run has a number that a paper prints yet" in results_verdict.verdict([], [], [], [])[0]

@@ -64,9 +64,10 @@ def numbers_beside_print(compared: Comparison) -> str:
     words, smooth = WORDS[compared.metric], MEANS[-1]
     own, other = (compared.sides[compared.ways.index(way)] for way in (compared.ways[0], smooth))
     return (
-        f"{compared.title}: of {own.total()} printed numbers that can be told, ours are {words.near} for "
-        f"{own['agrees']}, {words.better} for {own['better']} and {words.worse} for {own['worse']} {words.read}; "
-        f"by the {smooth.label} rounds for {other['agrees']}, {other['better']} and {other['worse']} of {other.total()}."
+        f"{compared.title}: of {many(own.total(), 'printed number')} that can be told, ours are {words.near} "
+        f"for {own['agrees']}, {words.better} for {own['better']} and {words.worse} for {own['worse']} {words.read}; "
+        f"by the {smooth.label} rounds for {other['agrees']}, {other['better']} and {other['worse']} of "
+        f"{other.total()}."
     )
 
 
