@@ -167,6 +167,15 @@ def test_surfaces_and_deals_that_figures_read(here):
             read("found.npz")
 
 
+def test_an_order_of_images(here):
+    from flatfed.data import order
+
+    with open("order.npz", "wb") as file:
+        np.savez(file, **dict.fromkeys(("train", "test", "digest"), np.array([Harm()] * 3, dtype=object)))
+    with pytest.raises(DataError, match=r"order\.npz cannot be read as the order of a dataset"):
+        order.put(None, "order.npz", "source.order")
+
+
 def test_a_checkpoint_of_weights_from_elsewhere(here, capsys):
     tensors("weights.pth")
     words = ["--name", "vit_b32-imagenet", "--checkpoint", "weights.pth", "--out", "weights.safetensors"]

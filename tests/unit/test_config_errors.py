@@ -216,6 +216,18 @@ CONFIGURATIONS = {
         {"data": {"cifar10": {"source": "npz", "path": "{seed}.npz"}}},
         ["data.cifar10.path", "'{seed}.npz' is not allowed", "braces"],
     ),
+    "order": (
+        {"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": "no/such.npz"}}},
+        ["data.cifar10.order", "'no/such.npz' is no file", "flatfed order"],
+    ),
+    "braces in an order": (
+        {"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": "{seed}.npz"}}},
+        ["data.cifar10.order", "'{seed}.npz' is not allowed", "braces"],
+    ),
+    "an order of folders": (
+        {"data": {"cifar10": {"source": "imagefolder", "path": "x", "size": 32, "order": "order.npz"}}},
+        ["data.cifar10", "'order'", "imagefolder"],
+    ),
     "folder": (
         {"data": {"cifar10": {"source": "imagefolder", "path": "no/such", "size": 32}}},
         ["data.cifar10.path", "'no/such' does not exist", "train/<class>"],

@@ -1,5 +1,6 @@
 """``flatfed rerun``: run.json is enough to make a run again, and says so where the metrics are not the same."""
 
+import numpy as np
 import pytest
 from project import SPLIT
 
@@ -42,3 +43,33 @@ def test_what_cannot_be_the_same_run_is_refused(project, change, words):
     done = project.flatfed("rerun", f"{RUN}/run.json", "--out", "again")
     assert done.returncode == 2 and words in done.text and "Traceback" not in done.text
     assert not (project.root / "again/run.json").exists()
+
+
+def test_images_of_another_source_are_put_into_the_order_of_the_run(project):
+    """What somebody does who has the images of published runs in another order."""
+    before = (project.root / "resources/digits/dataset.json").read_text()
+    assert project.flatfed("order", "resources/digits", "--out", "order.npz").returncode == 0
+    images, labels = (np.load(project.root / f"resources/digits/{name}.npy") for name in ("images", "labels"))
+    generator, train = np.random.default_rng(3), len(labels) - 500
+    places = {"train": generator.permutation(train), "test": train + generator.permutation(500)}
+    arrays = {f"{part}_images": images[kept, 0] for part, kept in places.items()}
+    np.savez(project.root / "digits.npz", **arrays, **{f"{part}_labels": labels[kept] for part, kept in places.items()})
+    plain, ordered = (
+        f"data={{digits: {{source: npz, path: digits.npz{more}}}}}" for more in ("", ", order: order.npz")
+    )
+
+    project.make("--config", plain, "--", "resources/digits/dataset.json")
+    done = project.flatfed("rerun", f"{RUN}/run.json", "--out", "again")
+    assert done.returncode == 2 and "order are put into the run's by the key `order` of their source" in done.text
+    assert project.planned("--config", plain)["train"]
+
+    project.make("--config", ordered, "--", "resources/digits/dataset.json")
+    digest = '"digest": "'
+    made = (project.root / "resources/digits/dataset.json").read_text()
+    assert made.split(digest)[1][:64] == before.split(digest)[1][:64]
+    done = project.flatfed("rerun", f"{RUN}/run.json", "--out", "again")
+    assert done.returncode == 0 and "digit for digit" in done.text
+    asked = ("--config", ordered, "--", "resources/digits/dataset.json")
+    assert project.planned(*asked) == {}
+    (project.root / "order.npz").write_bytes((project.root / "order.npz").read_bytes() + bytes(1))
+    assert project.planned(*asked) == {"fetch": {"resources/digits"}}, "another file of an order is read"

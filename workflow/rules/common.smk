@@ -13,7 +13,7 @@ from snakemake.settings.enums import Quietness
 
 from flatfed import algorithms, experiment, files, forms, gpus, strict_yaml
 from flatfed.data import counting
-from flatfed.experiment import analyses, scales, selection, tuning
+from flatfed.experiment import analyses, data_sources, scales, selection, tuning
 from flatfed.runs import provenance
 from flatfed.runs.places import Places, RunIds
 from flatfed.workflow import closing, requested, requests, warm

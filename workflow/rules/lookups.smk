@@ -6,9 +6,9 @@ def dataset_spec(wildcards):
 
 @told
 def source_file(wildcards):
-    """The file a data set is read from, so that a new one is read again; none for other sources."""
+    """The files a data set is read from, so that new ones are read again; none for other sources."""
     source = EXPERIMENT.dataset_spec(wildcards.dataset)["source"]
-    return [source["path"]] if source["source"] == "npz" else []
+    return [source[key] for key in data_sources.files(source)]
 
 
 @told

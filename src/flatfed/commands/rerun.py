@@ -160,7 +160,10 @@ def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
     if not manifest.exists():
         raise DataError(f"{manifest} is not there; make it: snakemake --cores 1 resources/{dataset.name}/dataset.json")
     if manifests.read(manifest).digest != record.dataset_digest:
-        raise DataError(f"{dataset}: not the data set that the run was trained on (dataset_digest)")
+        raise DataError(
+            f"{dataset}: not the data set that the run was trained on (dataset_digest); the same images in another "
+            f"order are put into the run's by the key `order` of their source (docs/runs-from-elsewhere.md)"
+        )
     if weights is not None:
         from flatfed.models import pretrained
 

@@ -156,7 +156,7 @@ def save(folder: str | os.PathLike[str], spec: dict[str, Any], found: Images) ->
         train=len(train.labels),
         test=len(test.labels),
         domains=found.domain_names,
-        source={key: value for key, value in spec["source"].items() if key != "path"},
+        source={key: value for key, value in spec["source"].items() if key not in manifests.PATHS},
         digest=digest_arrays(images=images, labels=labels, domains=domains),
         bytes=int(images.nbytes),
     )

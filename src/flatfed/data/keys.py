@@ -13,8 +13,8 @@ from flatfed.errors import DataError, unknown
 #: Kind of source -> the keys it needs, and those it takes beside them.
 SOURCES = {
     "sklearn": (("test",), ("expand",)),
-    "torchvision": (("dataset",), ("draw",)),
-    "npz": (("path",), ()),
+    "torchvision": (("dataset",), ("draw", "order")),
+    "npz": (("path",), ("order",)),
     "imagefolder": (("path", "size"), ("domains", "obtain")),
 }
 
@@ -52,7 +52,9 @@ def _flag(value: Any) -> bool:
 
 #: Key -> words for its values, and a test of their type; numbers and names are checked where they are used.
 VALUES: dict[str, tuple[str, Test]] = {
-    **dict.fromkeys(("name", "scheme", "sampler", "assignment", "path", "obtain", "expand"), ("a text", _text)),
+    **dict.fromkeys(
+        ("name", "scheme", "sampler", "assignment", "path", "order", "obtain", "expand"), ("a text", _text)
+    ),
     **dict.fromkeys(("classes", "train", "test", "clients", "size", "draw"), ("a whole number", _whole)),
     **dict.fromkeys(("classes_per_client", "shards_per_client"), ("a whole number", _whole)),
     **dict.fromkeys(("held_out", "clients_per_domain", "client_test"), ("a whole number", _whole)),

@@ -10,6 +10,8 @@ from flatfed import forms
 from flatfed.files import read_json, write_json
 
 NAME = "dataset.json"
+#: Keys of a source that are paths of one machine.
+PATHS = ("path", "order")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +19,8 @@ class Manifest:
     """A dataset of ``train`` and ``test`` images of one ``shape`` (C, H, W), ``bytes`` in all, uint8.
 
     ``domains``: their names, None where the images have none. ``source``: where the images are from, but not from which
-    path: from another one they are the same, and nothing is trained again. ``digest``: SHA-256 of all arrays.
+    path, nor by which file ordered: from others they are the same, and train nothing again. ``digest``: SHA-256 of all
+    arrays.
     """
 
     name: str

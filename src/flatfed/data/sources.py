@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from flatfed.data import dataset as datasets
-from flatfed.data import keys
+from flatfed.data import keys, order
 from flatfed.data.dataset import Images, Part
 from flatfed.data.digits import digits
 from flatfed.data.image_folders import imagefolder
@@ -33,10 +33,14 @@ def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
     check_place(out, folder=True)
     source = spec["source"]
     found = SOURCES[source["source"]](spec, source)
-    datasets.save(out, spec, _in_declared_order(spec, found) if spec.get("domains") else found)
+    if spec.get("domains"):
+        found = _with_declared_domains(spec, found)
+    if "order" in source:
+        found = order.put(found, source["order"], f"dataset {spec['name']!r}: source.order")
+    datasets.save(out, spec, found)
 
 
-def _in_declared_order(spec: dict[str, Any], found: Images) -> Images:
+def _with_declared_domains(spec: dict[str, Any], found: Images) -> Images:
     """Return the images ``found``, their domains numbered as ``domains`` of ``spec``; DataError where they differ."""
     declared, names, where = spec["domains"], found.domain_names, f"dataset {spec['name']!r}"
     if names is None:

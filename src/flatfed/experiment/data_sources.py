@@ -7,6 +7,7 @@ from typing import Any
 
 from flatfed.data import counting
 from flatfed.data.keys import SOURCES
+from flatfed.data.manifest import PATHS
 from flatfed.errors import ConfigError, absent
 from flatfed.experiment import known
 
@@ -30,12 +31,20 @@ def check_source(source: dict[str, Any], where: str, also: tuple[str, ...] = ())
     kind = source["source"]
     needed, optional = SOURCES[kind]
     known.check_keys(source, ("source", *needed, *optional, *also), f"{where} (source {kind})")
-    if kind == "npz" and set("{}") & set(source["path"]):
-        raise ConfigError(f"{where}.path: {source['path']!r} is not allowed; to Snakemake, braces are wildcards")
+    for key in files(source):
+        if set("{}") & set(source[key]):
+            raise ConfigError(f"{where}.{key}: {source[key]!r} is not allowed; to Snakemake, braces are wildcards")
+
+
+def files(source: dict[str, Any]) -> list[str]:
+    """Return the keys of the single files that a ``source`` is read from; a new one is read again."""
+    return [key for key in ("path", "order") if key in source and (key == "order" or source["source"] == "npz")]
 
 
 def check_there(source: dict[str, Any], where: str) -> None:
     """Refuse a ``source`` on disk, declared in ``where``, that is not there, or a file for a folder and the reverse."""
+    if "order" in source and not Path(at_home(source)["order"]).is_file():
+        raise ConfigError(f"{where}.order: {source['order']!r} is no file; wanted: one that `flatfed order` writes")
     if source["source"] not in ON_DISK:
         return
     layout, exists = ON_DISK[source["source"]]
@@ -46,8 +55,8 @@ def check_there(source: dict[str, Any], where: str) -> None:
 
 
 def at_home(source: dict[str, Any]) -> dict[str, Any]:
-    """Return ``source`` with the user's home in the place of a ``~`` that its path begins with."""
-    return {**source, "path": str(Path(source["path"]).expanduser())} if "path" in source else source
+    """Return ``source`` with the user's home in the place of a ``~`` that its paths begin with."""
+    return {**source, **{key: str(Path(source[key]).expanduser()) for key in PATHS if key in source}}
 
 
 def check_said(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
