@@ -172,8 +172,8 @@ def test_an_order_of_images(here):
 
     with open("order.npz", "wb") as file:
         np.savez(file, **dict.fromkeys(("train", "test", "digest"), np.array([Harm()] * 3, dtype=object)))
-    with pytest.raises(DataError, match=r"order\.npz cannot be read as the order of a dataset"):
-        order.put(None, "order.npz", "source.order")
+    with pytest.raises(DataError, match=r"order\.npz cannot be read as one that `flatfed order` wrote"):
+        order.read("order.npz", "source.order")
 
 
 def test_a_checkpoint_of_weights_from_elsewhere(here, capsys):

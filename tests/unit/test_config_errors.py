@@ -21,6 +21,7 @@ F7 = "figures/fedsmoo2023_F7.yaml"
 F5 = "figures/fedsmoo2023_F5.yaml"
 SAM = "protocols/fedsam-cifar10.yaml"
 PEERS = "tables/dfedsam2023_T1.yaml"
+ORDER = str(ROOT / "results/published/orders/cifar10.npz")
 
 # A line a mistake reads best; this table is as wide as it is.
 # ruff: noqa: E501
@@ -97,7 +98,7 @@ MISTAKES = {
     "statistics": ("datasets.yaml", "mean: [0.491, 0.482, 0.447]", "mean: [0.5]", ["cifar10.mean", "1 numbers for 3 channels"]),
     "shape": ("datasets.yaml", "shape: [3, 32, 32]", "shape: [32, 32]", ["cifar10.shape", "at least 3"]),
     "source's key": ("datasets.yaml", "\n  source: {source: torchvision, dataset:", "\n  source: {source: torchvision, datset:", ["cifar10.source", "did you mean 'dataset'?"]),
-    "another source's key": ("datasets.yaml", "  source: {source: sklearn, test: 500}\n", "  source: {source: sklearn, test: 500, path: x}\n", ["digits.source", "'path'"]),
+    "another source's key": ("datasets.yaml", "  source: {source: sklearn, test: 500}\n", "  source: {source: sklearn, test: 500, path: x}\n", ["digits.source.path", "is for source npz or imagefolder"]),
     "no class of torchvision": ("datasets.yaml", "\n  source: {source: torchvision, dataset: CIFAR10}", "\n  source: {source: torchvision, dataset: CIFAR}", ["cifar10.source.dataset", "did you mean 'CIFAR10'?"]),
     "figure's kind": (F7, "kind: curves", "kind: curve", [F7, "did you mean 'curves'?"]),
     "figure's row": (F7, "feddyn,", "fedyn,", [F7, "rows[4]", "did you mean 'feddyn'?"]),
@@ -218,7 +219,7 @@ CONFIGURATIONS = {
     ),
     "order": (
         {"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": "no/such.npz"}}},
-        ["data.cifar10.order", "'no/such.npz' is no file", "flatfed order"],
+        ["data.cifar10.order", "no/such.npz: no such file", "flatfed order"],
     ),
     "braces in an order": (
         {"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": "{seed}.npz"}}},
@@ -226,7 +227,24 @@ CONFIGURATIONS = {
     ),
     "an order of folders": (
         {"data": {"cifar10": {"source": "imagefolder", "path": "x", "size": 32, "order": "order.npz"}}},
-        ["data.cifar10", "'order'", "imagefolder"],
+        ["data.cifar10.order", "is for source torchvision or npz", "imagefolder"],
+    ),
+    "a text for an order": (
+        {"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": str(ROOT / "README.md")}}},
+        ["data.cifar10.order: ", "README.md cannot be read as one that `flatfed order` wrote"],
+    ),
+    "an order of more images": (
+        {
+            "data": {
+                "cifar10": {
+                    "source": "torchvision",
+                    "dataset": "CIFAR10",
+                    "order": ORDER,
+                    "images": {"train": 500, "test": 100},
+                }
+            }
+        },
+        ["data.cifar10.order", "orders 50000 train images, not 500"],
     ),
     "folder": (
         {"data": {"cifar10": {"source": "imagefolder", "path": "no/such", "size": 32}}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -107,8 +108,9 @@ def test_a_file_of_an_order_has_the_ranks_of_images_by_their_digests():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"train_labels": (np.arange(12) + 1) % 3}, r"was written for other images.*Leave `order` out"),
+        ({"train_labels": (np.arange(12) + 1) % 3}, r"was written for other images.*leave `order` out"),
         ({"test_images": np.zeros((6, 4, 4, 3), np.uint8)}, "was written for other images"),
+        ({"test_images": np.zeros((6, 5, 5, 3), np.uint8)}, "was written for other images"),
         (
             {"train_images": np.zeros((9, 4, 4, 3), np.uint8), "train_labels": np.arange(9) % 3},
             r"dataset 'mine': source\.order: order\.npz orders 12 train images, the source has 9",
@@ -126,32 +128,82 @@ def test_other_images_are_refused_and_what_stood_there_stays(changes, words):
     datasets.verify("out")
 
 
+GOOD = {"train": np.arange(12), "test": np.arange(6), "digest": "x"}
+
+
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("changes", "words"),
     [
-        ({"train": np.arange(12), "test": np.arange(6)}, "cannot be read as the order of a dataset"),
-        (
-            {"train": np.zeros(12, int), "test": np.arange(6), "digest": "x"},
-            "train is no order: every whole number below 12",
-        ),
-        ({"train": np.arange(12), "test": np.arange(6.0), "digest": "x"}, "test is no order"),
-        ({"train": np.arange(12).reshape(3, 4), "test": np.arange(6), "digest": "x"}, "train is no order"),
+        ({"digest": None}, "digest"),
+        ({"train": np.zeros(12, int)}, "train does not name every place once"),
+        ({"train": np.arange(12).reshape(3, 4)}, "train does not name every place once"),
+        ({"train": np.array(0)}, "train does not name every place once"),
+        ({"test": np.arange(6.0)}, "test does not name every place once"),
+        ({"digest": np.array(["x", "y"])}, "digest is not a text"),
+        ({"digest": 7}, "digest is not a text"),
     ],
 )
-def test_a_file_that_holds_no_order_is_refused(content, words):
+def test_a_file_that_holds_no_order_is_refused(changes, words):
     archive("ours.npz")
-    np.savez("order.npz", **content)
-    with pytest.raises(DataError, match=words):
+    np.savez("order.npz", **{key: value for key, value in {**GOOD, **changes}.items() if value is not None})
+    with pytest.raises(DataError, match=rf"order\.npz cannot be read as one that `flatfed order` wrote .*{words}"):
         fetch("ours.npz", "out", order="order.npz")
     assert not Path("out/dataset.json").exists()
 
 
-def test_no_file_or_a_damaged_one(capsys):
+def a_text(path: Path) -> None:
+    path.write_text("the order of things")
+
+
+def an_array(path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, np.arange(12))
+
+
+def no_arrays(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        for name in GOOD:
+            file.writestr(f"{name}.npy", b"none")
+            file.writestr(name, b"none")
+
+
+def claims_more_than_there_is(path: Path) -> None:
+    header = b"\x93NUMPY\x01\x00" + (78).to_bytes(2, "little")
+    header += b"{'descr': '<i8', 'fortran_order': False, 'shape': (10000000000000,), }".ljust(77) + b"\n"
+    with zipfile.ZipFile(path, "w") as file:
+        for name in GOOD:
+            file.writestr(f"{name}.npy", header)
+
+
+def cut(path: Path) -> None:
+    np.savez(path, **GOOD)
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+@pytest.mark.parametrize("make", [a_text, an_array, no_arrays, claims_more_than_there_is, cut])
+def test_a_file_of_another_kind_is_refused_before_anything_is_downloaded(make, monkeypatch):
+    monkeypatch.setattr(published, "CIFAR10", None)
+    make(Path("order.npz"))
+    source = {"source": "torchvision", "dataset": "CIFAR10", "order": "order.npz"}
+    with pytest.raises(DataError, match=r"order\.npz cannot be read as one that `flatfed order` wrote") as told:
+        sources.fetch({**SPEC, "source": source}, "out")
+    assert "allow_pickle" not in str(told.value)
+
+
+def test_without_a_network_the_order_is_in_the_advice(monkeypatch):
+    def refused(*_args, **_kwargs):
+        raise OSError("network is unreachable")
+
+    np.savez("order.npz", **GOOD)
+    monkeypatch.setattr(published, "CIFAR10", refused)
+    source = {"source": "torchvision", "dataset": "CIFAR10", "order": "order.npz"}
+    with pytest.raises(DataError, match=r"source: npz, path: FILE\.npz, order: order\.npz\}\}'"):
+        sources.fetch({**SPEC, "source": source}, "out")
+
+
+def test_no_file_or_a_damaged_data_set(capsys):
     archive("ours.npz")
     with pytest.raises(DataError, match=r"order\.npz: no such file; `python -m flatfed order DATASET --out FILE`"):
-        fetch("ours.npz", "out", order="order.npz")
-    Path("order.npz").write_bytes(b"PK and no more")
-    with pytest.raises(DataError, match=r"order\.npz cannot be read as the order"):
         fetch("ours.npz", "out", order="order.npz")
     fetch("ours.npz", "out")
     labels = np.load("out/labels.npy")

@@ -28,6 +28,12 @@ NOT_RECORDED = "because the metadata was not present"
 #: Problems, or runs, that one message names at most.
 NAMED = 12
 
+#: What helps where a digest of a run is not the one here.
+HINTS = {
+    "code_digest": "; --other-code accepts it",
+    "dataset_digest": f"; the data set may be made again {run_record.IN_ORDER}",
+}
+
 #: Fields of a record that import itself writes: they are set to these values where two records are compared.
 REWRITTEN: dict[str, Any] = {"description": {}, "description_digest": None, "completed": None, "renamed": None}
 
@@ -219,7 +225,7 @@ def differing_digests(arrival: Arrival, *, other_code: bool) -> list[str]:
     problems = []
     for key, digest in ours.items():
         if (theirs := getattr(arrival.record, key)) != digest:
-            hint = "; --other-code accepts it" if key == "code_digest" else ""
+            hint = HINTS.get(key, "")
             is_ = f"{key} is {str(theirs)[:12]}, but here it is {digest[:12]}"
             problems.append(f"{arrival.folder / RECORD}: {is_}{hint}")
     return problems

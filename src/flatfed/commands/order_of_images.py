@@ -8,8 +8,9 @@ from flatfed.commands import arguments, kinds
 
 DETAIL = """\
 Writes which image lies in which place of a data set: for every place the rank of its image among all of the
-part, sorted by SHA-256 of pixels and label. `order: FILE` beside a source of the same images puts them into
-that order, so that runs of the one are those of the other, digit for digit. No image is in the file."""
+part, sorted by SHA-256 of pixels, label and domain. `order: FILE` beside an npz or torchvision source of the same
+images puts them into that order, so that runs of the one are those of the other, digit for digit. No image
+is in the file."""
 EXAMPLE = "python -m flatfed order resources/cifar10 --out cifar10-order.npz"
 
 

@@ -158,11 +158,14 @@ def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
     """Raise DataError where the data set or the weights are not there, or not those of the ``record``."""
     manifest = dataset / manifests.NAME
     if not manifest.exists():
-        raise DataError(f"{manifest} is not there; make it: snakemake --cores 1 resources/{dataset.name}/dataset.json")
+        raise DataError(
+            f"{manifest} is not there; make it: snakemake --cores 1 resources/{dataset.name}/dataset.json, "
+            f"{run_record.IN_ORDER}"
+        )
     if manifests.read(manifest).digest != record.dataset_digest:
         raise DataError(
-            f"{dataset}: not the data set that the run was trained on (dataset_digest); the same images in another "
-            f"order are put into the run's by the key `order` of their source (docs/runs-from-elsewhere.md)"
+            f"{dataset}: not the data set that the run was trained on (dataset_digest); "
+            f"make it again {run_record.IN_ORDER}"
         )
     if weights is not None:
         from flatfed.models import pretrained

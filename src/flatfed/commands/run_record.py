@@ -15,6 +15,9 @@ from flatfed.runs.timing import Timing
 #: Fields that these commands read and that records of early versions lack.
 NEEDED = ("description_digest", "code_digest", "executor", "device", "threads", "versions", "host")
 
+#: What a user does whose images lie in another order than those of a run.
+IN_ORDER = "with the key `order` if its source has the images in another order than the run (docs/running.md)"
+
 
 def read(path: Path) -> RunRecord:
     """Return the record in the file ``path``, its description in today's words.

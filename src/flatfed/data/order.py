@@ -10,7 +10,7 @@ import hashlib
 import os
 import zipfile
 import zlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +21,38 @@ from flatfed.errors import DataError
 from flatfed.files import digest_arrays, write_whole
 
 PARTS = ("train", "test")
-# What NumPy and zipfile raise for damaged, encrypted or foreign archives.
-UNREADABLE = (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+# What NumPy and zipfile raise for damaged, encrypted or foreign archives, and those that claim more than fits.
+UNREADABLE = (OSError, ValueError, KeyError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the file ``path`` says: ``ranks`` (n,) of the images of each part, and the ``digest`` of the dataset."""
+
+    path: str
+    ranks: dict[str, np.ndarray]
+    digest: str
+
+
+class Rows:
+    """The rows of arrays (n, C, H, W), each at some places, one after another; taken when they are asked for."""
+
+    def __init__(self, *pieces: tuple[np.ndarray, np.ndarray]) -> None:
+        self.pieces = pieces
+        first, _ = pieces[0]
+        self.shape = (sum(len(places) for _, places in pieces), *first.shape[1:])
+        self.dtype, self.ndim = first.dtype, first.ndim
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        start, stop, _ = rows.indices(len(self))
+        taken = []
+        for images, places in self.pieces:
+            taken.append(images[places[max(start, 0) : max(stop, 0)]])
+            start, stop = start - len(places), stop - len(places)
+        return np.concatenate(taken)
 
 
 def write(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
@@ -41,33 +71,53 @@ def write(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
         np.savez_compressed(file, **ranks, digest=np.array(data.digest))
 
 
-def put(found: Images, path: str | os.PathLike[str], where: str) -> Images:
-    """Return the images ``found`` in the order of the file ``path``, their domains numbered as the dataset's.
+def read(path: str | os.PathLike[str], where: str) -> Order:
+    """Return the order in the file ``path``; DataError, which begins with ``where``, where it holds none."""
+    if not Path(path).is_file():
+        raise DataError(f"{where}: {path}: no such file; `python -m flatfed order DATASET --out FILE` writes one")
+    try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no .npz file")
+        with np.load(path, allow_pickle=False) as file:
+            ranks, digest = {name: np.asarray(file[name]) for name in PARTS}, np.asarray(file["digest"])
+        for name, each in ranks.items():
+            whole = each.ndim == 1 and np.issubdtype(each.dtype, np.integer)
+            if not whole or not np.array_equal(np.sort(each), np.arange(len(each))):
+                raise ValueError(f"{name} does not name every place once")
+        if digest.shape or digest.dtype.kind != "U":
+            raise ValueError("digest is not a text")
+    except UNREADABLE as error:
+        raise DataError(f"{where}: {path} cannot be read as one that `flatfed order` wrote ({error})") from error
+    return Order(str(path), ranks, str(digest))
 
-    Raises DataError, which begins with ``where``, for a file that holds no order, and for other images than it was
-    written for.
+
+def put(found: Images, order: Order, where: str) -> Images:
+    """Return the images ``found`` in this ``order``, their domains numbered as the dataset's.
+
+    Raises DataError, which begins with ``where``, for other images than it was written for.
     """
-    ranks, digest = _read(path, where)
-    parts = []
+    parts, pieces = [], []
     for name, part in zip(PARTS, (found.train, found.test), strict=True):
-        if len(part.labels) != len(ranks[name]):
+        ranks = order.ranks[name]
+        if len(part.labels) != len(ranks):
             raise DataError(
-                f"{where}: {path} orders {len(ranks[name])} {name} images, the source has {len(part.labels)}"
+                f"{where}: {order.path} orders {len(ranks)} {name} images, the source has {len(part.labels)}"
             )
-        places = _by_content(part)[ranks[name]]
+        pieces.append((part.images, _by_content(part)[ranks]))
+        _, places = pieces[-1]
         domains = None if part.domains is None else part.domains[places]
-        parts.append(replace(part, images=part.images[places], labels=part.labels[places], domains=domains))
+        parts.append(replace(part, images=Rows(pieces[-1]), labels=part.labels[places], domains=domains))
     train, test = parts
-    named = found.domain_names is not None
-    made = digest_arrays(
-        images=np.concatenate([train.images, test.images]),
+    named, same_shape = found.domain_names is not None, train.images.shape[1:] == test.images.shape[1:]
+    made = same_shape and digest_arrays(
+        images=Rows(*pieces),
         labels=np.concatenate([train.labels, test.labels]).astype(np.int64),
         domains=np.concatenate([train.domains, test.domains]).astype(np.int64) if named else None,
     )
-    if made != digest:
+    if made != order.digest:
         raise DataError(
-            f"{where}: {path} was written for other images: in its order those of the source have the digest "
-            f"{made[:12]}, its own is {digest[:12]}. Leave `order` out to take them as they are"
+            f"{where}: {order.path} was written for other images than those of the source; leave `order` out to take "
+            f"these as they are"
         )
     return Images(train, test, found.domain_names)
 
@@ -82,18 +132,3 @@ def _by_content(part: Part) -> np.ndarray:
         for image, what in zip(part.images, about, strict=True)
     ]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
-
-
-def _read(path: str | os.PathLike[str], where: str) -> tuple[dict[str, np.ndarray], str]:
-    """Return the ranks of both parts in the file of an order, and the digest of the dataset in it."""
-    if not Path(path).is_file():
-        raise DataError(f"{where}: {path}: no such file; `python -m flatfed order DATASET --out FILE` writes one")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            ranks, digest = {name: file[name] for name in PARTS}, str(file["digest"])
-    except UNREADABLE as error:
-        raise DataError(f"{where}: {path} cannot be read as the order of a dataset ({error})") from error
-    for name, each in ranks.items():
-        if not np.issubdtype(each.dtype, np.integer) or not np.array_equal(np.sort(each), np.arange(each.size)):
-            raise DataError(f"{where}: {path}: {name} is no order: every whole number below {each.size} is wanted once")
-    return ranks, digest

@@ -32,12 +32,12 @@ def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
     keys.check_dataset(spec)
     check_place(out, folder=True)
     source = spec["source"]
+    where = f"dataset {spec['name']!r}: source.order"
+    wanted = order.read(source["order"], where) if "order" in source else None
     found = SOURCES[source["source"]](spec, source)
     if spec.get("domains"):
         found = _with_declared_domains(spec, found)
-    if "order" in source:
-        found = order.put(found, source["order"], f"dataset {spec['name']!r}: source.order")
-    datasets.save(out, spec, found)
+    datasets.save(out, spec, found if wanted is None else order.put(found, wanted, where))
 
 
 def _with_declared_domains(spec: dict[str, Any], found: Images) -> Images:
@@ -75,10 +75,11 @@ def torchvision(spec: dict[str, Any], source: dict[str, Any]) -> Images:
             try:
                 found = getattr(published, name)(folder, train=train, download=True, **DOWNLOADS[name])
             except (OSError, RuntimeError) as error:
+                ordered = f", order: {source['order']}" if "order" in source else ""
                 raise DataError(
                     f"dataset {spec['name']!r}: torchvision could not download {name} ({error}). Without a network, "
-                    f"point it at a file: --config 'data={{{spec['name']}: {{source: npz, path: FILE.npz}}}}' with "
-                    f"train_images (n, h, w, c), train_labels, test_images, test_labels"
+                    f"point it at a file: --config 'data={{{spec['name']}: {{source: npz, path: FILE.npz{ordered}}}}}' "
+                    f"with train_images (n, h, w, c), train_labels, test_images, test_labels"
                 ) from error
             images = np.asarray(found.data)
             images = images.transpose(0, 2, 1) if name == "EMNIST" else images

@@ -8,7 +8,7 @@ from typing import Any
 from flatfed.data import counting
 from flatfed.data.keys import SOURCES
 from flatfed.data.manifest import PATHS
-from flatfed.errors import ConfigError, absent
+from flatfed.errors import ConfigError, DataError, absent
 from flatfed.experiment import known
 
 LAYOUT = "<domain>/<class>/<image>, with a folder for every domain"
@@ -30,6 +30,10 @@ def check_source(source: dict[str, Any], where: str, also: tuple[str, ...] = ())
     """Refuse a source with a key of another kind of source; ``also`` are keys that any kind may have there."""
     kind = source["source"]
     needed, optional = SOURCES[kind]
+    for key in source:
+        takers = [other for other, (must, may) in SOURCES.items() if key in (*must, *may)]
+        if takers and kind not in takers:
+            raise ConfigError(f"{where}.{key}: is for source {' or '.join(takers)}, this one is {kind}")
     known.check_keys(source, ("source", *needed, *optional, *also), f"{where} (source {kind})")
     for key in files(source):
         if set("{}") & set(source[key]):
@@ -43,8 +47,6 @@ def files(source: dict[str, Any]) -> list[str]:
 
 def check_there(source: dict[str, Any], where: str) -> None:
     """Refuse a ``source`` on disk, declared in ``where``, that is not there, or a file for a folder and the reverse."""
-    if "order" in source and not Path(at_home(source)["order"]).is_file():
-        raise ConfigError(f"{where}.order: {source['order']!r} is no file; wanted: one that `flatfed order` writes")
     if source["source"] not in ON_DISK:
         return
     layout, exists = ON_DISK[source["source"]]
@@ -52,6 +54,23 @@ def check_there(source: dict[str, Any], where: str) -> None:
     if not exists(path):
         found = "does not exist" if not path.exists() else f"is a {'folder' if path.is_dir() else 'file'}"
         raise ConfigError(f"{where}.path: {source['path']!r} {found}; wanted: {layout}")
+
+
+def check_order(source: dict[str, Any], counts: dict[str, Any], where: str) -> None:
+    """Refuse an ``order`` of a ``source``, declared in ``where``, that is none, or not of ``counts`` images."""
+    if "order" not in source:
+        return
+    from flatfed.data import order
+
+    try:
+        ranks = order.read(source["order"], f"{where}.order").ranks
+    except DataError as error:
+        raise ConfigError(str(error)) from None
+    for part, places in ranks.items():
+        if len(places) != counts[part]:
+            raise ConfigError(
+                f"{where}.order: {source['order']} orders {len(places)} {part} images, not {counts[part]}"
+            )
 
 
 def at_home(source: dict[str, Any]) -> dict[str, Any]:

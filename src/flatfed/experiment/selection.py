@@ -11,7 +11,7 @@ from flatfed import schemas, strict_yaml
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import known, scales, settings
 from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.data_sources import at_home, check_domains, check_said, check_there
+from flatfed.experiment.data_sources import at_home, check_domains, check_order, check_said, check_there
 from flatfed.experiment.model import Figure, Table
 from flatfed.runs.wanted import pack
 from flatfed.specs.pages import Picture, ReportSpec
@@ -96,6 +96,7 @@ def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any
         source = at_home(given.get(name, entry["source"]))
         if name in given:
             check_there(given[name], f"{WHERE}: data.{name}")
+            check_order(source, {**entry, **source.get("images", {})}, f"{WHERE}: data.{name}")
             check_domains(source, entry, f"{WHERE}: data.{name}")
         else:
             check_domains(source, entry, f"{place}.source")
