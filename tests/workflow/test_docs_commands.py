@@ -19,7 +19,10 @@ DRY = {
 }
 
 #: What cannot be run here even dry, and why.
-ELSEWHERE = {"flatfed import from-gpu-host/results/paper/runs": "takes runs that a GPU host has made"}
+ELSEWHERE = {
+    "flatfed import from-gpu-host/results/paper/runs": "takes runs that a GPU host has made",
+    "flatfed rerun results/published/fedsmoo-cifar10/runs/path3-100/fedcm/seed1 --rounds 3 --out again": "its images",
+}
 
 PAGES = ("README.md", "docs/running.md", "docs/slurm.md", "docs/small-cnn.md")
 
