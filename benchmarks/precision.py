@@ -1,6 +1,6 @@
 """What ``precision: bfloat16`` does to accuracy: paired differences to float32, beside float32's own noise.
 
-    python benchmarks/precision.py [--seeds 5] [--splits dir0.6-100 path3-100] [fedavg feddyn fedsam fedsmoo]
+    python benchmarks/precision.py [fedavg feddyn fedsam fedsmoo] [--seeds 5] [--splits dir0.6-100 path3-100]
     python benchmarks/precision.py --protocol fedsmoo-cifar10~cnn --scale paper --data resources/cifar10 \\
         --floor threads --runs FOLDER --record results/published/precision/cnn.csv
 
@@ -32,6 +32,8 @@ sys.path.insert(0, str(ROOT / "src"))
 from flatfed import experiment  # noqa: E402
 from flatfed.data import partition, sources  # noqa: E402
 from flatfed.engine.job.train import train  # noqa: E402
+from flatfed.errors import FlatFedError  # noqa: E402
+from flatfed.experiment import Experiment  # noqa: E402
 from flatfed.papers.significance import Interval, interval  # noqa: E402
 from flatfed.runs import host  # noqa: E402
 
@@ -52,9 +54,10 @@ def accuracy(description: dict, data: Path, dealt: Path, out: Path, threads: int
     return 100 * statistics.fmean(lines[-options.last :])
 
 
-def three(split: str, algorithm: str, seed: int, folder: Path, options: argparse.Namespace) -> dict[str, float]:
+def three(
+    known: Experiment, split: str, algorithm: str, seed: int, folder: Path, options: argparse.Namespace
+) -> dict[str, float]:
     """Return way -> accuracy of one seed, in percent."""
-    known = experiment.load(ROOT)
     run = known.run(options.scale, options.protocol, split, algorithm, seed)
     data = options.data or folder / "data"
     if not data.exists():
@@ -84,7 +87,9 @@ def recorded(record: Path) -> dict[tuple[str, ...], dict[str, float]]:
     return {tuple(line[key] for key in KEYS): {way: float(line[way]) for way in WAYS} for line in lines}
 
 
-def accuracies(folder: Path, options: argparse.Namespace) -> Iterator[tuple[str, str, dict[str, list[float]]]]:
+def accuracies(
+    known: Experiment, folder: Path, options: argparse.Namespace
+) -> Iterator[tuple[str, str, dict[str, list[float]]]]:
     """Give split, algorithm and way -> accuracy of every seed, in percent, and add to the record what is not in it."""
     record = options.record or folder / "record.csv"
     for split in options.splits:
@@ -94,7 +99,7 @@ def accuracies(folder: Path, options: argparse.Namespace) -> Iterator[tuple[str,
                 named = (options.scale, options.protocol, split, algorithm, seed, options.floor, options.last)
                 accuracy_of = recorded(record).get(tuple(map(str, named)))
                 if accuracy_of is None:
-                    accuracy_of = three(split, algorithm, seed, folder, options)
+                    accuracy_of = three(known, split, algorithm, seed, folder, options)
                     begun = record.exists()
                     record.parent.mkdir(parents=True, exist_ok=True)
                     with open(record, "a", newline="", encoding="utf-8") as file:
@@ -134,11 +139,18 @@ def main() -> None:
     parser.add_argument("--floor", default="executor", choices=["executor", "threads"], help="what adds up otherwise")
     parser.add_argument("--other-threads", type=int, default=2, help="of the noise floor, with --floor threads")
     options = parser.parse_args()
+    known = experiment.load(ROOT)
+    try:
+        for split in options.splits:
+            for algorithm in options.algorithms:
+                known.run(options.scale, options.protocol, split, algorithm, 1)
+    except FlatFedError as error:
+        parser.error(f"{error} (algorithms stand before the options)")
     pooled: dict[str, tuple[list[float], list[float]]] = {way: ([], []) for way in WAYS if way != "float32"}
     print("| split | algorithm | float32 (%) | against it | points, seed by seed | mean and 95 % interval |")
     print("| --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as temporary:
-        for split, algorithm, found in accuracies(options.runs or Path(temporary), options):
+        for split, algorithm, found in accuracies(known, options.runs or Path(temporary), options):
             plain = found["float32"]
             for way, (ours, theirs) in pooled.items():
                 each = ", ".join(f"{a - b:+.2f}" for a, b in zip(found[way], plain, strict=True))
