@@ -43,7 +43,8 @@ report-page: $(INSTALLED)
 
 # What the runs under results/published come to at the papers' own settings: docs/results.md and its picture.
 results-page: $(INSTALLED)
-	$(BIN)/python -m flatfed results results/published --out docs/results.md
+	$(BIN)/python -m flatfed results results/published --about results/published/fedsmoo-cifar10/about.md \
+		--out docs/results.md
 	$(BIN)/python -m flatfed disputed results/published --out docs/disputed.md
 
 lint: $(INSTALLED)

@@ -36,6 +36,8 @@ def add(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--out", type=kinds.ending(".md"), required=True, metavar="FILE", help="the page, Markdown; a PNG beside it"
     )
+    about = "Markdown that stands before the runs: why they end where they do, what was left out"
+    sub.add_argument("--about", type=kinds.text_file, metavar="FILE", help=about)
     arguments.add_config(sub)
 
 
@@ -60,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
     without_sums = made_of.without_sums(list(found.records.values()))
     otherwise = list(trials.trials(runs, results_page.trainings(outcomes)))
     image = picture.name if picture else None
-    said = results_page.write(own, smaller, options.out, image, without_sums, otherwise)
+    said = results_page.write(own, smaller, options.out, image, without_sums, otherwise, options.about or "")
     if picture:
         text = options.out.read_text(encoding="utf-8").replace(f"({picture.name})", "()")
         targets.make(panels, picture, digest_json(text))

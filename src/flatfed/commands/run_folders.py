@@ -71,18 +71,35 @@ def at_paper_scale(folders: Iterable[Path]) -> FoundRuns:
 
     :raises DataError: as :func:`finished_in`.
     """
-    found = {}
-    for file in record_files(folders, RECORD, RECORD_SO_FAR):
-        if file.name == RECORD_SO_FAR and is_finished(file.parent):
-            continue  # left over
-        record = _read(file)
-        record.require(("device", "threads", "host", "seconds"), file)
-        if record.description["scale"] == "paper":
-            found[file] = record
-    where = Path(", ".join(map(str, folders)))
-    if not found:
-        raise DataError(f"{where}: no {RECORD} or {RECORD_SO_FAR} of a run at paper scale in there")
-    return _together(where, found)
+    found: dict[Path, RunRecord] = {}
+    folders = list(folders)
+    for folder in folders:
+        if not folder.is_dir():
+            raise DataError(f"{folder}: there is no such folder")
+        _check_records([folder])
+        there = {}
+        for file in record_files([folder], RECORD, RECORD_SO_FAR):
+            if file.name == RECORD_SO_FAR and is_finished(file.parent):
+                continue  # left over
+            record = _read(file)
+            record.require(("device", "threads", "host", "seconds"), file)
+            if record.description["scale"] == "paper":
+                there[file] = record
+        if not there:
+            raise DataError(f"{folder}: no {RECORD} or {RECORD_SO_FAR} of a run at paper scale in there")
+        found |= there
+    return _together(Path(", ".join(map(str, folders))), found)
+
+
+def _check_records(folders: list[Path]) -> None:
+    """Refuse lines of a run beside which no record lies; a run that writes its first ones is waited for."""
+    for wait in (1, 0):
+        lines = record_files(folders, METRICS, LINES_SO_FAR)
+        alone = [file for file in lines if not any((file.parent / name).is_file() for name in (RECORD, RECORD_SO_FAR))]
+        if not alone:
+            return
+        time.sleep(wait)
+    raise DataError(f"{alone[0]}: lies there without the record of its run ({RECORD} or {RECORD_SO_FAR})")
 
 
 def is_finished(folder: str | Path) -> bool:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from flatfed.figures import save
 from flatfed.figures.palette import rank, style
@@ -37,6 +39,15 @@ ABOUT = FigureSpec(
 )
 
 
+#: What a figure with such a part says besides.
+GREY = " Grey: rounds that one run alone has, on a shorter scale."
+
+#: A run that is so many times as long as every other is drawn on a shorter scale where it is alone.
+ALONE = 1.5
+#: What that part takes of the width, in parts of the rest.
+PART = 0.35
+
+
 @dataclass(frozen=True)
 class Panel:
     """A setting: its title, its runs with their labels, and the outcomes that count rounds to a target."""
@@ -49,13 +60,13 @@ class Panel:
 def draw(panels: list[Panel]) -> Figure:
     """Return the figure: a panel a setting."""
     figure, axes = subplots(len(panels), min(2, len(panels)), 3.4, 0.4)
-    for axis, panel in zip(axes, panels, strict=True):
-        _panel(axis, panel)
-    caption(figure, ABOUT, FOOTNOTE)
+    shortened = [_panel(axis, panel) for axis, panel in zip(axes, panels, strict=True)]
+    caption(figure, ABOUT, FOOTNOTE + (GREY if any(shortened) else ""))
     return figure
 
 
-def _panel(axis: Any, panel: Panel) -> None:
+def _panel(axis: Any, panel: Panel) -> bool:
+    """Draw a panel; return whether a part of it is on a shorter scale."""
     last = max(1, *(run.rounds for _, run in panel.runs))
     twice = {run.ids.algorithm for _, run in panel.runs if run.precision == "float32"}
     for label, run in sorted(panel.runs, key=lambda pair: (rank(pair[1].ids.algorithm), pair[0])):
@@ -86,6 +97,7 @@ def _panel(axis: Any, panel: Panel) -> None:
             colour = style(row)[0]
             axis.annotate(f"\u25b8 {round_:g}", (1.02 * last, 100 * target), where, color=colour, **text)
     _fewest_clients(axis, [run for _, run in panel.runs])
+    shortened = _shorten(axis, [run.rounds for _, run in panel.runs])
     axis.set_xlim(0, 1.02 * last)
     axis.set_title(panel.title)
     axis.set_xlabel("Communication round")
@@ -97,6 +109,7 @@ def _panel(axis: Any, panel: Panel) -> None:
         for face in ("white", "#444444")
     ]
     axis.legend([*handles, *marks], [*labels, "printed", "ours"], frameon=False, loc="lower right")
+    return shortened
 
 
 def _circle(axis: Any, row: str, round_: float, target: float, there: Counter[Any], *, filled: bool) -> None:
@@ -105,6 +118,25 @@ def _circle(axis: Any, row: str, round_: float, target: float, there: Counter[An
     before = there[round_, target]
     there[round_, target] += 1
     axis.plot(round_, 100 * target, "o", color=style(row)[0], markersize=4.5 * 0.6**before, zorder=3 + before, **look)
+
+
+def _shorten(axis: Any, rounds: list[int]) -> bool:
+    """Draw the rounds that one run alone has on a shorter scale; return whether there are many."""
+    *others, last = sorted(rounds)
+    if not others or not 0 < ALONE * others[-1] < last:
+        return False
+    end = 1.05 * others[-1]
+    share = PART * end / (last - end)
+    scale = (
+        lambda x: np.where(x > end, end + (x - end) * share, x),
+        lambda x: np.where(x > end, end + (x - end) / share, x),
+    )
+    axis.set_xscale("function", functions=scale)
+    near, far = (MaxNLocator(bins).tick_values(*ends) for bins, ends in ((6, (0, end)), (3, (end, last))))
+    ticks = [*near[near <= end], *far[(far > 1.1 * end) & (far <= last)]]
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.axvspan(end, 1.02 * last, color="#888888", alpha=0.1, linewidth=0, zorder=0)
+    return True
 
 
 def _fewest_clients(axis: Any, runs: list[Trained]) -> None:

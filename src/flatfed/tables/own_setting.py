@@ -133,9 +133,15 @@ class Outcome:
 
     @property
     def quantity(self) -> tuple[Any, ...]:
-        """What number it is: the same in several tables that print it."""
+        """What number of ours it is: the same in several tables that print it."""
         folders = tuple(run.folder for run in self.runs)
         return (self.cell.metric, self.cell.target, self.cell.unit, self.cell.paper_value, folders)
+
+    @property
+    def number(self) -> tuple[Any, ...]:
+        """What printed number it is: the same in several tables, and for ours in several precisions."""
+        first = min(self.runs, key=lambda run: run.ids.seed)
+        return (self.cell.metric, self.cell.target, self.cell.unit, self.cell.paper_value, first.setting)
 
     @property
     def measured(self) -> tuple[Any, ...]:

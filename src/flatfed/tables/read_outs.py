@@ -101,9 +101,10 @@ class Difference:
 class Comparison:
     """Printed numbers of one kind beside ours, by each of several ``ways`` to read a curve.
 
-    ``rows``: for each printed number ours by each of the ways, the largest difference in the tables' own way first.
-    ``sides``: by each of the ways, of how many numbers ours "agrees" with print, is "better" and "worse". ``means``: by
-    each of the ways the mean ``difference`` over the ``shared`` numbers that all ways know; empty where there are none.
+    ``rows``: for each of the ``printed`` numbers of which something can be told, ours by each of the ways, the largest
+    difference in the tables' own way first. ``sides``: by each of the ways, of how many numbers ours "agrees" with
+    print, is "better" and "worse". ``means``: by each of the ways the mean ``difference`` over the ``shared`` numbers
+    that all ways know; empty where there are none.
     """
 
     metric: str
@@ -113,6 +114,7 @@ class Comparison:
     means: list[float]
     difference: Difference
     shared: int
+    printed: int
 
     @property
     def title(self) -> str:
@@ -123,9 +125,13 @@ class Comparison:
 def comparisons(outcomes: Iterable[Outcome]) -> list[Comparison]:
     """Return how rounds to targets, and accuracies of the last round, compare with print, read in several ways.
 
-    A number that several tables print counts once; one of which nothing can be told beside print is left out.
+    A number that several tables print counts once, by runs of the precision that most outcomes have, where there are
+    some; one of which nothing can be told beside print is left out.
     """
-    distinct = list({outcome.quantity: outcome for outcome in outcomes}.values())
+    found = [outcome for outcome in outcomes if outcome.cell.paper_value is not None]
+    most = Counter(outcome.precision for outcome in found).most_common(1)
+    ranked = sorted(found, key=lambda outcome: outcome.precision == most[0][0])
+    distinct = list({outcome.number: outcome for outcome in ranked}.values())
     rounds = Difference("ours over print", operator.truediv, statistics.geometric_mean, "{:.2f}".format)
     accuracy = Difference("ours minus print, points", operator.sub, statistics.fmean, _points)
     both = (
@@ -136,12 +142,9 @@ def comparisons(outcomes: Iterable[Outcome]) -> list[Comparison]:
 
 
 def _comparison(outcomes: list[Outcome], metric: str, ways: tuple[ReadOut, ...], difference: Difference) -> Comparison:
-    told = [
-        outcome
-        for outcome in outcomes
-        if outcome.cell.metric == metric and outcome.cell.paper_value is not None and side(outcome)
-    ]
-    rows = [[way.read(outcome) for way in ways] for outcome in sorted(told, key=_apart, reverse=True)]
+    printed = [outcome for outcome in outcomes if outcome.cell.metric == metric]
+    told = sorted(filter(side, printed), key=_apart, reverse=True)
+    rows = [[way.read(outcome) for way in ways] for outcome in told]
     shared = [[outcome.cell for outcome in row] for row in rows if all(outcome.comparable for outcome in row)]
     return Comparison(
         metric=metric,
@@ -151,6 +154,7 @@ def _comparison(outcomes: list[Outcome], metric: str, ways: tuple[ReadOut, ...],
         means=[difference.mean_over(cells) for cells in zip(*shared, strict=True)],
         difference=difference,
         shared=len(shared),
+        printed=len(printed),
     )
 
 
@@ -165,15 +169,21 @@ def _apart(outcome: Outcome) -> float:
 
 
 class ReadPair(NamedTuple):
-    """A ``pair`` of rows as the tables read it, and whether it holds by each way, None where one cannot tell."""
+    """A ``pair`` of rows as the tables read it, and how it stands by each way, None where one cannot tell."""
 
     pair: Pair
-    said: tuple[bool | None, ...]
+    said: tuple[str | None, ...]
 
     @property
-    def answers(self) -> frozenset[bool]:
-        """What the ways say that can tell: both, where they differ."""
-        return frozenset(said for said in self.said if said is not None)
+    def told(self) -> bool:
+        """Whether most of the ways can tell."""
+        return 2 * sum(said is not None for said in self.said) > len(self.said)
+
+    @property
+    def answer(self) -> str:
+        """What all ways say that can tell, "" where they differ or none can."""
+        answers = {said for said in self.said if said is not None}
+        return answers.pop() if len(answers) == 1 else ""
 
 
 def pairs_read(outcomes: Iterable[Outcome]) -> list[ReadPair]:
@@ -182,7 +192,7 @@ def pairs_read(outcomes: Iterable[Outcome]) -> list[ReadPair]:
     for outcome in outcomes:
         by_ways.setdefault(ways_of(outcome.cell.metric), []).append(outcome)
     return [
-        ReadPair(read[0], tuple(pair.holds for pair in read))
+        ReadPair(read[0], tuple(pair.stands for pair in read))
         for ways, same in by_ways.items()
         for read in zip(*(pairs([way.read(outcome) for outcome in same]) for way in ways), strict=True)
     ]

@@ -17,8 +17,8 @@ from flatfed.tables.claims import Answer
 from flatfed.tables.notes import flags
 from flatfed.tables.own_setting import Outcome, Trained
 from flatfed.tables.read_outs import Comparison, ReadPair, comparisons, pairs_read
-from flatfed.tables.results_verdict import EITHER, NO, WORDS, verdict
-from flatfed.tables.standing import pairs
+from flatfed.tables.results_verdict import WORDS, details, verdict
+from flatfed.tables.standing import AS_PRINTED, REVERSED, TIE, pairs
 from flatfed.tables.trials import LAST, Trial
 
 
@@ -92,22 +92,26 @@ def write(
     picture: str | None,
     without_sums: str = "",
     trials: Sequence[Trial] = (),
+    about: str = "",
 ) -> str:
     """Write the page of what was run at the papers' ``own`` settings and of tables made at ``smaller`` ones, whole.
 
-    ``trials`` are of variants of runs of ``own``. ``without_sums`` is a sentence that counts the
-    records which cannot tell whether their lines are what was written. Returns the page's first sentences, which say
-    how things stand.
+    ``trials`` are of variants of runs of ``own``, and of other precisions. ``without_sums`` is a sentence that counts
+    the records which cannot tell whether their lines are what was written. ``about``: Markdown by who made the runs.
+    Returns the page's first sentence, which says how things stand.
     """
     outcomes = own.outcomes
     otherwise, read, runs = comparisons(outcomes), pairs_read(outcomes), trainings(outcomes)
-    said = " ".join(verdict(runs, own.where, otherwise, read))
+    told, said = [pair for pair in read if pair.told], verdict(runs, own.where, otherwise, read)
     page = page_templates.page(
         "results",
         ".md",
         verdict=said,
-        reversed_=sentence_on_pairs(pair for pair in read if pair.answers == NO),
-        either=sentence_on_pairs(pair for pair in read if pair.answers == EITHER),
+        details=" ".join(details(otherwise, read)),
+        unfinished=not all(run.record.ended for run in runs),
+        reversed_=sentence_on_pairs(pair for pair in told if pair.answer == REVERSED),
+        either=sentence_on_pairs(pair for pair in told if pair.answer not in (AS_PRINTED, REVERSED)),
+        about=about,
         picture=picture,
         tables=[(table, list(map(line, table.outcomes)), sentence_on_order(table.outcomes)) for table in own.tables],
         chosen=own.chosen,
@@ -115,7 +119,7 @@ def write(
         otherwise=[(each, lines_of_comparison(each)) for each in otherwise],
         trials=[line_of_trial(trial) for trial in trials],
         last=LAST,
-        runs=[line_of_run(run) for run in [*runs, *(trial.run for trial in trials)]],
+        runs=[line_of_run(run) for run in {run.folder: run for run in [*runs, *(t.run for t in trials)]}.values()],
         smaller=smaller,
         without_sums=without_sums,
     )
@@ -134,9 +138,14 @@ def sentence_on_pairs(read: Iterable[ReadPair]) -> str:
     """Return the names of pairs of rows, their numbers as in the tables, and how many readings say what of them."""
     return "; ".join(
         f"{ahead.row} before {behind.row} ({ahead.column}: printed {_printed_in(ahead, behind)}, ours {ahead.ours} and "
-        f"{behind.ours}; of {many(len(said), 'reading')} {said.count(True)} say so, {said.count(False)} the reverse)"
+        f"{behind.ours}; of {many(len(said), 'reading')} {said.count(AS_PRINTED)} say so, "
+        f"{said.count(REVERSED)} the reverse{_ties(said.count(TIE))})"
         for (ahead, behind, _), said in read
     )
+
+
+def _ties(count: int) -> str:
+    return f", {count} neither" if count else ""
 
 
 def _printed_in(ahead: Outcome, behind: Outcome) -> str:
@@ -174,7 +183,7 @@ def lines_of_comparison(comparison: Comparison) -> list[list[str]]:
     words = WORDS[comparison.metric]
     named = {"agrees": words.near, "better": words.better, "worse": words.worse}
     counted = [
-        [f"ours {word}, of {len(comparison.rows)}", "", "", "", *(f"{sides[side]}" for sides in comparison.sides)]
+        [f"ours {word}", "", "", "", *(f"{sides[side]} of {sides.total()}" for sides in comparison.sides)]
         for side, word in named.items()
     ]
     difference = comparison.difference
@@ -188,8 +197,8 @@ def sentence_on_order(outcomes: list[Outcome]) -> str:
     claimed = pairs(outcomes)
     if not claimed:
         return ""
-    known = [pair.holds for pair in claimed if pair.holds is not None]
-    told = f"{len(known)} can be told by now, of which {sum(known)} as printed"
+    known = [pair.stands for pair in claimed if pair.stands is not None]
+    told = f"{len(known)} can be told by now, of which {known.count(AS_PRINTED)} as printed"
     told = told if known else "none can be told yet"
     return f"Pairs of these rows that are printed apart: {len(claimed)}; {told}."
 
@@ -199,8 +208,8 @@ def line_of_trial(trial: Trial) -> list[str]:
     about, (plain, otherwise) = trial.plain.description, trial.accuracies
     here = [about["protocol"], about["split"], about["algorithm"], str(about["seed"]), trial.changed]
     first, last = trial.rounds
-    points = signed((otherwise - plain) / 100, "percent", 2)
-    return [*here, f"{first} to {last} of {about['rounds']}", f"{plain:.2f}", f"{otherwise:.2f}", points]
+    points, over_all = (signed(each / 100, "percent", 2) for each in (otherwise - plain, trial.points))
+    return [*here, f"{first} to {last} of {about['rounds']}", f"{plain:.2f}", f"{otherwise:.2f}", points, over_all]
 
 
 def line_of_run(run: Trained) -> list[str]:
@@ -216,8 +225,18 @@ def line_of_run(run: Trained) -> list[str]:
         "–" if best is None else f"{100 * accuracies[-1]:.2f}",
         "–" if best is None else f"{100 * accuracies[best]:.2f} ({rounds[best]})",
         f"{run.record.seconds / 3600:.1f}",
+        _seconds_a_round(run),
         "; ".join(machines),
     ]
+
+
+def _seconds_a_round(run: Trained) -> str:
+    """Return the median of the seconds that a round took, evaluations with it."""
+    rounds, seconds = run.history["round"], run.history.get("seconds")
+    if not rounds or not seconds:
+        return "–"
+    steps = zip([0, *rounds], rounds, [0.0, *seconds], seconds, strict=False)
+    return f"{statistics.median((then - now) / (last - first) for first, last, now, then in steps):.1f}"
 
 
 def _machine(session: dict[str, Any]) -> str:

@@ -8,20 +8,23 @@ from typing import Any, NamedTuple
 from flatfed.tables import claims, compare
 from flatfed.tables.own_setting import Outcome
 
+#: How two rows that are printed one before the other stand here.
+AS_PRINTED, TIE, REVERSED = "as printed", "a tie", "reversed"
+
 
 class Pair(NamedTuple):
-    """Two rows, ``ahead`` printed before ``behind``; ``holds``: whether that is so here, None if it cannot be told."""
+    """Two rows, ``ahead`` printed before ``behind``; ``stands``: how they do here, None where it cannot be told."""
 
     ahead: Outcome
     behind: Outcome
-    holds: bool | None
+    stands: str | None
 
 
 def pairs(found: list[Outcome]) -> list[Pair]:
     """Return how the printed order comes out among runs of one set-up and precision, whichever tables print them.
 
     The pairs are :func:`flatfed.tables.claims.claimed`; what several tables print of the same two runs counts once. One
-    can be told where both have the same seeds and the bounds of their means do not meet.
+    can be told where both have the same seeds, and the bounds of their means do not meet or are one number.
     """
     columns: dict[tuple[Any, ...], dict[tuple[Any, ...], list[Outcome]]] = {}
     for outcome in found:
@@ -32,14 +35,16 @@ def pairs(found: list[Outcome]) -> list[Pair]:
         for ahead, behind in claims.claimed({quantity: same[0].cell for quantity, same in column.items()})
         if column[ahead][0].runs != column[behind][0].runs
     )
-    return [Pair(ahead, behind, _holds(ahead, behind)) for ahead, behind in claimed]
+    return [Pair(ahead, behind, _stands(ahead, behind)) for ahead, behind in claimed]
 
 
-def _holds(ahead: Outcome, behind: Outcome) -> bool | None:
+def _stands(ahead: Outcome, behind: Outcome) -> str | None:
     above, below = ahead.bounds.low > behind.bounds.high, ahead.bounds.high < behind.bounds.low
-    if ahead.cell.seeds != behind.cell.seeds or not (above or below):
+    if ahead.cell.seeds != behind.cell.seeds:
         return None
-    return above == bool(compare.higher(ahead.cell))
+    if above or below:
+        return AS_PRINTED if above == bool(compare.higher(ahead.cell)) else REVERSED
+    return TIE if ahead.bounds.number is not None and ahead.bounds == behind.bounds else None
 
 
 def _together(ahead: list[Outcome], behind: list[Outcome]) -> tuple[Outcome, Outcome]:

@@ -1,4 +1,4 @@
-"""Trials: a run of a variant, beside the run that a paper's tables ask for, as far as both have come."""
+"""Trials: a run of a variant or in another precision, beside one that a table asks for, as far as both have come."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ LAST = 10
 
 @dataclass(frozen=True)
 class Trial:
-    """``run``, of a variant of an algorithm, and the ``plain`` algorithm's of the same clients, batches and weights.
+    """``run``, of a variant of an algorithm or in another precision, and the ``plain`` one of the same clients.
 
-    ``common``: the rounds in which both were evaluated.
+    Batches and first weights are the same, too. ``common``: the rounds in which both were evaluated.
     """
 
     run: Trained
@@ -34,7 +34,7 @@ class Trial:
         return "; ".join(
             f"{key.removeprefix('update.params.')} {json.dumps(here)} in place of {json.dumps(there)}"
             for key, here, there in found
-            if key != "algorithm"
+            if key not in ("algorithm", "protocol")
         )
 
     @property
@@ -42,6 +42,11 @@ class Trial:
         """The first and the last of the rounds that accuracies are read from."""
         read = self.common[-LAST:]
         return int(read[0]), int(read[-1])
+
+    @property
+    def points(self) -> float:
+        """The mean difference over all common rounds, the variant's minus the plain run's, in points."""
+        return _mean(self.run, self.common) - _mean(self.plain, self.common)
 
     @property
     def accuracies(self) -> tuple[float, float]:
@@ -57,13 +62,17 @@ def _mean(run: Trained, rounds: list[float]) -> float:
 def trials(runs: list[Trained], plain: list[Trained]) -> Iterator[Trial]:
     """Yield each of ``runs`` that is of a variant of one of the ``plain`` runs, beside it, where both have lines.
 
-    None of a variant that is, in its protocol, the plain algorithm by another name.
+    None of a variant that is, in its protocol, the plain algorithm by another name. A plain run in another precision
+    stands beside the one in float32.
     """
     asked = {RunIds.of(run.description): run for run in plain}
+    whole = {run.setting: run for run in plain if run.precision == "float32"}
     for run in sorted(runs, key=lambda run: astuple(run.ids)):
         ids = RunIds.of(run.description)
         other = asked.get(replace(ids, algorithm=without_label(ids.algorithm)))
-        if other is None or other.ids == run.ids:
+        if other is not None and other.ids == run.ids:
+            other = whole.get(run.setting)
+        if other is None or other is run:
             continue
         trial = Trial(run, other, sorted({*run.history["round"]} & {*other.history["round"]}))
         if trial.common and trial.changed:
