@@ -174,6 +174,16 @@ def test_a_protocols_variant_shares_partitions_not_runs(exp: experiment.Experime
     assert (cell.spec.paper.value, cell.spec.compare) == (74.08, "ordering")
 
 
+def test_that_bfloat16_may_be_imitated_is_said_of_its_runs_alone(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    file = tmp_path / "config/protocols/fedsmoo-cifar10.yaml"
+    with open(file, "a", encoding="utf-8") as text:
+        text.write("\nemulate_bfloat16: true\n")
+    found = experiment.load(tmp_path)
+    for protocol, said in ((CIFAR10, None), (f"{CIFAR10}~bfloat16", True)):
+        assert found.run("paper", protocol, "path3-100", "fedavg", 1).description.get("emulate_bfloat16") is said
+
+
 def test_an_algorithms_variant_changes_what_it_says(exp: experiment.Experiment) -> None:
     variant = exp.run("paper", CIFAR10, "path3-100", "fedsmoo~rho0.05", 1)
     plain = exp.run("paper", CIFAR10, "path3-100", "fedsmoo", 1).description

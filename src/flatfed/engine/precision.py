@@ -26,24 +26,27 @@ def layers(precision: str) -> torch.dtype | None:
 
 
 def units(description: dict[str, Any], device: torch.device) -> list[str] | None:
-    """Return what multiplies bfloat16 where a run in it is trained on a CPU; None for any other run.
+    """Return what multiplies bfloat16 where a run in it is trained; None for a run in another precision.
 
-    The CPU's instruction sets for it: they decide in which order products are added up.
+    On a CPU its instruction sets for it: they decide in which order products are added up.
     """
-    if description["precision"] != "bfloat16" or device.type != "cpu":
+    if description["precision"] != "bfloat16":
         return None
+    if device.type != "cpu":
+        return ["a GPU"]
     return [name for name in host.BFLOAT16 if name in host.instructions()]
 
 
 def check_units(description: dict[str, Any], device: torch.device) -> None:
-    """Refuse a run in bfloat16 on a CPU that has no units for it, unless ``emulate_bfloat16`` is set.
+    """Refuse a run in bfloat16 on a CPU that has, or names, no units for it, unless ``emulate_bfloat16`` is set.
 
     :raises FlatFedError: saying how many times as long as in float32 a product takes there.
     """
     if units(description, device) != [] or description.get("emulate_bfloat16"):
         return
+    known = "has no units for it" if host.instructions() else "does not say here whether it has units for it"
     raise FlatFedError(
-        f"precision: bfloat16: {host.processor()} has no units for it ({', '.join(host.BFLOAT16)}); a product of two "
+        f"precision: bfloat16: {host.processor()} {known} ({', '.join(host.BFLOAT16)}); a product of two "
         f"matrices takes {_slower():.1f} times as long in it here as in float32. Train in float32, or on another CPU "
         "or a GPU; `emulate_bfloat16: true` in the protocol trains here all the same"
     )

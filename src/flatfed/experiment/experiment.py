@@ -181,6 +181,7 @@ class Experiment:
             federated = self.deal(scale, protocol, self.catalog.splits[split]["steps_of"])
             length = {"local_steps": federated.steps(training["batch_size"], training["local_epochs"])}
         dataset, model = self.catalog.datasets[values["dataset"]], values["model"]
+        imitated = training["precision"] == "bfloat16" and values.get("emulate_bfloat16")
         description = {
             "format": 1,
             **{"scale": scale, "protocol": protocol, "split": split, "algorithm": algorithm, "seed": seed},
@@ -202,7 +203,7 @@ class Experiment:
             "evaluation": {key: values["evaluation"][key] for key in ("every", "sets", "batch_size")},
             **({"probe": values["probe"]} if "probe" in values else {}),
             "executor": values["executor"],
-            **({"emulate_bfloat16": True} if values.get("emulate_bfloat16") else {}),
+            **({"emulate_bfloat16": True} if imitated else {}),
         }
         ids, places = (scale, protocol, split, algorithm, seed), self.places
         folder, partition = places.run(RunIds(*ids)), places.partition(scale, protocol, split, seed)

@@ -20,6 +20,9 @@ from flatfed.runs.record import RunRecord
 #: Keys of a description that decide how a run is trained, and change its numbers by rounding at most.
 HOW = frozenset({"format", "checkpoint_every", "executor", "evaluation.batch_size", "emulate_bfloat16"})
 
+#: Those of them that change no number: a run goes on from its checkpoint with others.
+FREE = frozenset({"checkpoint_every", "emulate_bfloat16"})
+
 #: What the user can do about a run that is not the one asked for.
 MEND = "remove the run's folder, and it is made again"
 

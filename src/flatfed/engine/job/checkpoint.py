@@ -20,7 +20,7 @@ from flatfed.engine.job import interruption
 from flatfed.engine.job.inputs import Digests
 from flatfed.engine.job.journal import MANIFEST, Damaged, Journal
 from flatfed.engine.simulation import Simulation
-from flatfed.runs.identity import in_words
+from flatfed.runs.identity import FREE, in_words
 
 FOLDER = ".checkpoint"
 STALE = f"{FOLDER}.stale"
@@ -41,8 +41,8 @@ class Checkpoint:
     """The checkpoint of a run in folder ``out``; ``digests`` of all that the run is made of.
 
     ``executor`` that it was made with, None if there is none of this run: one of another run (other parameters, code,
-    data) or a damaged one is set aside as ``.checkpoint.stale``, and so is one in bfloat16 of a CPU with other
-    ``units`` (:func:`flatfed.engine.precision.units`), whose sums go on in another order.
+    data) or a damaged one is set aside as ``.checkpoint.stale``, and so is one in bfloat16 of other ``units``
+    (:func:`flatfed.engine.precision.units`), whose sums go on in another order.
     """
 
     def __init__(
@@ -67,12 +67,13 @@ class Checkpoint:
         different = {key for key in {**theirs, **self.digests} if theirs.get(key) != self.digests.get(key)}
         words = []
         if "description" in different and "description" in about:
-            words = in_words(about["description"], description)
+            words = in_words(*(_but_free(each) for each in (about["description"], description)))
             different.remove("description")
         words = [*(f"another {key}" for key in sorted(different)), *words]
-        if "units" in about and about["units"] != self.units:
-            its, ours = (" and ".join(units or ["none"]) for units in (about["units"], self.units))
-            words.append(f"bfloat16 was multiplied by {its}, this CPU has {ours}")
+        its, ours = about.get("units"), self.units
+        if its != ours and its is not None and ours is not None:
+            its, ours = (" and ".join(units) or "a CPU without units for it" for units in (its, ours))
+            words.append(f"bfloat16 was multiplied by {its}, here by {ours}")
         return "; ".join(words)
 
     @property
@@ -161,6 +162,11 @@ class Checkpoint:
         """Remove the checkpoint of a finished run, and one that was set aside."""
         for name in (FOLDER, STALE):
             shutil.rmtree(self.out / name, ignore_errors=True)
+
+
+def _but_free(description: dict[str, Any]) -> dict[str, Any]:
+    """Return a description without the keys that change no number."""
+    return {key: value for key, value in description.items() if key not in FREE}
 
 
 def _vectors(simulation: Simulation) -> dict[str, Tensor]:
