@@ -39,7 +39,7 @@ from flatfed.engine.job.machine import pick_device  # noqa: E402
 from flatfed.engine.job.train import train  # noqa: E402
 from flatfed.errors import DataError, FlatFedError  # noqa: E402
 from flatfed.experiment import Experiment  # noqa: E402
-from flatfed.papers.significance import Interval, interval  # noqa: E402
+from flatfed.papers.significance import REGION, Interval, interval  # noqa: E402
 from flatfed.runs import identity  # noqa: E402
 from flatfed.runs import record as records  # noqa: E402
 
@@ -50,8 +50,6 @@ OTHER = {"sequential": "stacked", "stacked": "sequential"}
 #: What a line of a record names before the accuracies, in percent; after them comes the processor.
 KEYS = ("scale", "protocol", "split", "algorithm", "seed", "threads", "floor", "last")
 PROCESSOR = "processor"
-#: An interval within this, in points, counts as none.
-REGION = 0.5
 
 
 def finished(
@@ -173,7 +171,7 @@ def told(gap: Interval) -> str:
 
 def verdict(gap: Interval, floor: Interval) -> str:
     """Say whether bfloat16 passes, by its pooled differences and those of the noise floor."""
-    if gap.low > -REGION and gap.high < REGION:
+    if gap.low > -100 * REGION and gap.high < 100 * REGION:
         return f"passes: {told(gap)} lies within half a point"
     if gap.low <= 0 <= gap.high and gap.high - gap.low <= floor.high - floor.low:
         return f"passes: {told(gap)} holds zero and is no wider than the floor's {told(floor)}"

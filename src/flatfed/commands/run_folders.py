@@ -76,7 +76,7 @@ def at_paper_scale(folders: Iterable[Path]) -> FoundRuns:
     for folder in folders:
         if not folder.is_dir():
             raise DataError(f"{folder}: there is no such folder")
-        _check_records([folder])
+        _check_records(folder)
         there = {}
         for file in record_files([folder], RECORD, RECORD_SO_FAR):
             if file.name == RECORD_SO_FAR and is_finished(file.parent):
@@ -91,10 +91,10 @@ def at_paper_scale(folders: Iterable[Path]) -> FoundRuns:
     return _together(Path(", ".join(map(str, folders))), found)
 
 
-def _check_records(folders: list[Path]) -> None:
+def _check_records(folder: Path) -> None:
     """Refuse lines of a run beside which no record lies; a run that writes its first ones is waited for."""
     for wait in (1, 0):
-        lines = record_files(folders, METRICS, LINES_SO_FAR)
+        lines = record_files([folder], METRICS, LINES_SO_FAR)
         alone = [file for file in lines if not any((file.parent / name).is_file() for name in (RECORD, RECORD_SO_FAR))]
         if not alone:
             return
