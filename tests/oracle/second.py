@@ -57,7 +57,7 @@ class Server(Reference):
         for i in active:
             x, e = w_t.clone(), None
             index_list = self.batches(i, t)
-            nominal = self.spec["local_epochs"] * len(self.members[i]) / self.spec["batch_size"]
+            nominal = self.spec["local_epochs"] * len(self.members[0]) / self.spec["batch_size"]
             count[i] = nominal if p.get("steps") == "official_code" else len(index_list)
             if name == "fedrobust":
                 x = self.robust_client(p, i, x, index_list, eta)

@@ -69,7 +69,7 @@ class Schedule:
         return self.steps or self.epochs * self.batches(samples)
 
     def nominal(self, samples: int) -> float:
-        """Return E n / B, which the official FedSMOO code takes for K."""
+        """Return E n / B, which the official FedSMOO code takes for every client's K, with n the images of client 0."""
         return float(self.steps or self.epochs * samples / self.batch_size)
 
 

@@ -36,7 +36,7 @@ class Context:
     ``w`` (1, parameters) the received model w^t, or (rows, parameters) where every client has its own; ``server`` name
     -> (1, parameters); ``client`` and ``scratch`` name -> (rows, parameters), changed in place; ``lr`` 0-d tensor.
     Where rows of several seeds train together, ``w``, ``server`` and ``lr`` (rows, 1) have one for each.
-    ``steps`` (rows, 1) true local steps K_i, ``nominal_steps`` (rows, 1) E n_i / B; ``round`` from 0 of ``rounds``;
+    ``steps`` (rows, 1) true local steps K_i, ``nominal_steps`` (rows, 1) E n_0 / B; ``round`` from 0 of ``rounds``;
     ``clients`` the number m of all clients; ``layout`` of a row; ``full_gradient(w)`` the rows' gradient on all of
     their client's data, unaugmented; ``uniform(draw, shape)`` keyed draws in [0, 1), shape (rows, *shape), the same
     whatever rows train beside them. For an algorithm that remembers: ``previous`` (rows, parameters) the model that
@@ -120,7 +120,7 @@ def context_of(
         },
         lr=rate,
         steps=column([run.schedule.count(count) for count in sizes]),
-        nominal_steps=column([run.schedule.nominal(count) for count in sizes]),
+        nominal_steps=column([run.schedule.nominal(int(run.sizes[0]))] * len(sizes)),
         round=round_,
         rounds=run.description["rounds"],
         clients=run.clients,
