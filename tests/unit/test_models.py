@@ -51,7 +51,9 @@ def test_resnet_is_torchvisions_tensor_by_tensor(stem, groups):
     theirs = resnet18(norm_layer=lambda channels: nn.GroupNorm(groups, channels), num_classes=10)
     if stem == "cifar":
         theirs.conv1, theirs.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
-        nn.init.kaiming_normal_(theirs.conv1.weight, mode="fan_out", nonlinearity="relu")
+        for module in theirs.modules():
+            if isinstance(module, nn.Conv2d):
+                module.reset_parameters()
     ours = models.build("resnet18_gn", (3, 32, 32), 10, {"stem": stem, "groups": groups})
     assert [(n, p.shape) for n, p in ours.named_parameters()] == [(n, p.shape) for n, p in theirs.named_parameters()]
     drawn = Layout.of(ours).views(models.initial_weights(ours, torch.Generator().manual_seed(1)))

@@ -1,7 +1,8 @@
 """ResNet-18 (He et al. 2016) with GroupNorm in the place of every BatchNorm, tensor by tensor as torchvision's.
 
 ``stem=imagenet, groups=2`` is the official FedSMOO and FedLESAM model (11,181,642 parameters for 10 classes, 11,227,812
-for 100); ``stem=cifar, groups=32`` that of DFedSAM's group (11,173,962 and 11,220,132).
+for 100), which is torchvision's and begins with its weights; ``stem=cifar, groups=32`` that of DFedSAM's group
+(11,173,962 and 11,220,132), a class of its own in DisPFL's code that leaves convolutions as PyTorch makes them.
 """
 
 from __future__ import annotations
@@ -57,10 +58,11 @@ class ResNet18(nn.Module):
         return self.fc(torch.flatten(adaptive_avg_pool2d(x, 1), 1))
 
     def initial(self, name: str, value: Tensor, generator: torch.Generator) -> bool:
-        """Torchvision's rule for ResNet: He et al.'s normal over fan_out for convolutions; the rest is torch's own."""
-        if value.dim() == 4:
+        """With torchvision's stem its rule, He et al.'s normal over fan_out for convolutions; all else is torch's."""
+        of_torchvision = self.pooled and value.dim() == 4
+        if of_torchvision:
             nn.init.kaiming_normal_(value, mode="fan_out", nonlinearity="relu", generator=generator)
-        return value.dim() == 4
+        return of_torchvision
 
 
 def build(shape: tuple[int, int, int], classes: int, stem: str, groups: int) -> ResNet18:
