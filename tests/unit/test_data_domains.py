@@ -42,6 +42,30 @@ def test_listed_folders_stand_for_the_domains_in_order(tmp_path):
     assert np.bincount(found.domains[found.train :]).tolist() == [2, 2]
 
 
+@pytest.mark.parametrize(("width", "height"), [(40, 30), (30, 41), (9, 9), (33, 11), (12, 13)])
+@pytest.mark.parametrize(("size", "shorter"), [(8, 10), (7, 7), (8, 9), (224, 256)])
+def test_resize_is_torchvisions_resize_and_crop(tmp_path, width, height, size, shorter):
+    from torchvision.transforms.functional import center_crop, resize
+
+    pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "one.png")
+    ours = image_folders.Pictures([tmp_path / "one.png"], 3, size, "here", shorter)[0:1]
+    theirs = np.asarray(center_crop(resize(Image.fromarray(pixels), shorter), [size, size])).transpose(2, 0, 1)
+    assert (ours[0] == theirs).all()
+    whole = image_folders.Pictures([tmp_path / "one.png"], 3, size, "here")[0:1]
+    squeezed = np.asarray(resize(Image.fromarray(pixels), [size, size])).transpose(2, 0, 1)
+    assert (whole[0] == squeezed).all()
+
+
+def test_what_is_cut_out_fits_into_what_it_is_cut_out_of(tmp_path):
+    pictures(tmp_path / "in", ["art/cat", "art/dog", "real_world/cat", "real_world/dog"])
+    with pytest.raises(DataError, match=r"source\.resize: 7 must be at least size, 8, which is cut out of it"):
+        sources.fetch({**SPEC, "source": source(tmp_path, domains=True, resize=7)}, tmp_path / "out")
+    data = {"officehome": {"source": "imagefolder", "path": str(tmp_path / "in"), "size": 224, "resize": 223}}
+    with pytest.raises(ConfigError, match=r"data\.officehome\.resize: 223 must be at least size, 224"):
+        experiment.load(ROOT, {"scale": "paper", "tables": ["fedlesam2024_T3"], "figures": [], "data": data})
+
+
 def test_images_are_read_a_block_at_a_time(tmp_path, monkeypatch, capsys):
     pictures(tmp_path / "in", ["art/cat", "art/dog", "real_world/cat", "real_world/dog"])
     sources.fetch({**SPEC, "source": source(tmp_path, domains=True)}, tmp_path / "whole")

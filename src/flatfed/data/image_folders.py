@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,19 @@ from flatfed.data.counting import BY_DOMAIN, PLAIN, class_folders, class_images,
 from flatfed.data.dataset import Images, Part
 from flatfed.errors import DataError, absent
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 
 class Pictures:
-    """Image files as if they were an array ``shape`` (n, C, size, size) uint8; a slice of it reads its files."""
+    """Image files as if they were an array ``shape`` (n, C, size, size) uint8; a slice of it reads its files.
 
-    def __init__(self, paths: list[Path], channels: int, size: int, where: str):
-        self.paths, self.size, self.where = paths, size, where
+    With ``shorter`` an image is scaled until its shorter side has as many pixels, and its centre is cut out; without,
+    the whole of it is squeezed into the square.
+    """
+
+    def __init__(self, paths: list[Path], channels: int, size: int, where: str, shorter: int | None = None):
+        self.paths, self.size, self.where, self.shorter = paths, size, where, shorter
         self.shape = (len(paths), channels, size, size)
 
     def __len__(self) -> int:
@@ -35,15 +42,28 @@ class Pictures:
         mode = "L" if self.shape[1] == 1 else "RGB"
         try:
             with Image.open(path) as picture:
-                resized = picture.convert(mode).resize((self.size, self.size), Image.Resampling.BILINEAR)
+                resized = self._square(picture.convert(mode))
         except (OSError, UnidentifiedImageError) as error:
             raise DataError(f"{self.where}: {path} is not a readable image ({error})") from error
         pixels = np.asarray(resized)
         return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
 
+    def _square(self, picture: Image.Image) -> Image.Image:
+        """Return ``picture`` with ``size`` x ``size`` pixels, those of torchvision's Resize and CenterCrop."""
+        from PIL.Image import Resampling
+
+        bilinear = Resampling.BILINEAR
+        if self.shorter is None:
+            return picture.resize((self.size, self.size), bilinear)
+        sides = [self.shorter * side // min(picture.size) for side in picture.size]
+        left, top = (round((side - self.size) / 2) for side in sides)
+        return picture.resize(sides, bilinear).crop((left, top, left + self.size, top + self.size))
+
 
 def imagefolder(spec: dict[str, Any], source: dict[str, Any]) -> Images:
-    """Folders of images: ``path``/train/<class>/*, ``path``/test/<class>/*, resized to ``size`` x ``size`` pixels.
+    """Folders of images: ``path``/train/<class>/*, ``path``/test/<class>/*, made ``size`` x ``size`` pixels.
+
+    ``resize``, where it is given, is the shorter side to which an image is scaled before its centre is cut out.
 
     With ``domains`` the layout is ``path``/<domain>/<class>/*: every domain in turn, class by class, a fixed seeded
     fifth of each as test images. ``domains: true`` takes the folders named as the ``domains`` of ``spec`` (where it has
@@ -80,7 +100,9 @@ def imagefolder(spec: dict[str, Any], source: dict[str, Any]) -> Images:
         test.append(drawn if by_domain else np.full(count, part == "test"))
 
     def chosen(mask: np.ndarray) -> Part:
-        pictures = Pictures([paths[i] for i in np.flatnonzero(mask)], spec["shape"][0], int(source["size"]), where)
+        pictures = Pictures(
+            [paths[i] for i in np.flatnonzero(mask)], spec["shape"][0], int(source["size"]), where, source.get("resize")
+        )
         return Part(pictures, np.concatenate(labels)[mask], np.concatenate(numbers)[mask])
 
     is_test = np.concatenate(test)

@@ -15,7 +15,7 @@ SOURCES = {
     "sklearn": (("test",), ("expand",)),
     "torchvision": (("dataset",), ("draw", "order")),
     "npz": (("path",), ("order",)),
-    "imagefolder": (("path", "size"), ("domains", "obtain")),
+    "imagefolder": (("path", "size"), ("domains", "obtain", "resize")),
 }
 
 #: Scheme -> the keys that a partition of it needs beside ``dataset``, ``scheme`` and ``seed``, and those it takes, too.
@@ -55,7 +55,7 @@ VALUES: dict[str, tuple[str, Test]] = {
     **dict.fromkeys(
         ("name", "scheme", "sampler", "assignment", "path", "order", "obtain", "expand"), ("a text", _text)
     ),
-    **dict.fromkeys(("classes", "train", "test", "clients", "size", "draw"), ("a whole number", _whole)),
+    **dict.fromkeys(("classes", "train", "test", "clients", "size", "resize", "draw"), ("a whole number", _whole)),
     **dict.fromkeys(("classes_per_client", "shards_per_client"), ("a whole number", _whole)),
     **dict.fromkeys(("held_out", "clients_per_domain", "client_test"), ("a whole number", _whole)),
     **dict.fromkeys(("balanced", "replacement"), ("true or false", _flag)),
@@ -89,6 +89,16 @@ def check_dataset(spec: dict[str, Any]) -> None:
         raise DataError(unknown("source", kind, SOURCES, f"{where}: source"))
     needed, optional = SOURCES[kind]
     _check(source, needed, ("source", *needed, *optional), f"{where}: source", f"a source {kind}", "fetch")
+    if told := misfit(source):
+        raise DataError(f"{where}: source.{told}")
+
+
+def misfit(source: dict[str, Any]) -> str:
+    """Return what is wrong with a ``source`` whose values fit by themselves, but not each other; "" if nothing is."""
+    size, shorter = source.get("size"), source.get("resize")
+    if size is None or shorter is None or shorter >= size:
+        return ""
+    return f"resize: {shorter} must be at least size, {size}, which is cut out of it"
 
 
 def check_partition(spec: dict[str, Any], where: str = "the specification of the partition") -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.data import counting
-from flatfed.data.keys import SOURCES
+from flatfed.data.keys import SOURCES, misfit
 from flatfed.data.manifest import PATHS
 from flatfed.errors import ConfigError, DataError, absent
 from flatfed.experiment import known
@@ -27,7 +27,7 @@ ON_DISK = {
 
 
 def check_source(source: dict[str, Any], where: str, also: tuple[str, ...] = ()) -> None:
-    """Refuse a source with a key of another kind of source; ``also`` are keys that any kind may have there."""
+    """Refuse a source with a key of another kind of source, or values that do not fit; ``also``: keys of any kind."""
     kind = source["source"]
     needed, optional = SOURCES[kind]
     for key in source:
@@ -35,6 +35,8 @@ def check_source(source: dict[str, Any], where: str, also: tuple[str, ...] = ())
         if takers and kind not in takers:
             raise ConfigError(f"{where}.{key}: is for source {' or '.join(takers)}, this one is {kind}")
     known.check_keys(source, ("source", *needed, *optional, *also), f"{where} (source {kind})")
+    if told := misfit(source):
+        raise ConfigError(f"{where}.{told}")
     for key in files(source):
         if set("{}") & set(source[key]):
             raise ConfigError(f"{where}.{key}: {source[key]!r} is not allowed; to Snakemake, braces are wildcards")
