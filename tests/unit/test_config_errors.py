@@ -246,6 +246,10 @@ CONFIGURATIONS = {
         },
         ["data.cifar10.order", "orders 50000 train images, not 500"],
     ),
+    "squeezed images in the place of cut ones": (
+        {"data": {"pacs": {"source": "imagefolder", "path": "x", "size": 64, "domains": True}}},
+        ["data.pacs.resize", "is missing", "datasets.yaml", "pacs.source has 256 beside size 224", "resize: 64"],
+    ),
     "folder": (
         {"data": {"cifar10": {"source": "imagefolder", "path": "no/such", "size": 32}}},
         ["data.cifar10.path", "'no/such' does not exist", "train/<class>"],

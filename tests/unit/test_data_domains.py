@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,24 @@ def test_resize_is_torchvisions_resize_and_crop(tmp_path, width, height, size, s
     whole = image_folders.Pictures([tmp_path / "one.png"], 3, size, "here")[0:1]
     squeezed = np.asarray(resize(Image.fromarray(pixels), [size, size])).transpose(2, 0, 1)
     assert (whole[0] == squeezed).all()
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_data_set_is_cut_out_as_its_source_says(tmp_path, channels):
+    from torchvision.transforms.functional import center_crop, resize, rgb_to_grayscale
+
+    slope = np.arange(20 * 12 * 3).reshape(20, 12, 3) % 256
+    for k, folder in enumerate(["train/cat", "train/dog", "test/cat", "test/dog"]):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+        Image.fromarray((slope + 7 * k).astype(np.uint8)).save(tmp_path / "in" / folder / "one.png")
+    spec = {"name": "slopes", "classes": 2, "shape": [channels, 8, 8], "source": source(tmp_path, resize=10)}
+    sources.fetch(spec, tmp_path / "out")
+    found = datasets.load(tmp_path / "out")
+    for k in range(4):
+        whole = Image.fromarray((slope + 7 * k).astype(np.uint8))
+        cut = np.asarray(center_crop(resize(rgb_to_grayscale(whole) if channels == 1 else whole, 10), [8, 8]))
+        assert (found.images[k] == (cut[None] if channels == 1 else cut.transpose(2, 0, 1))).all()
+    assert json.loads((tmp_path / "out/dataset.json").read_text())["source"]["resize"] == 10
 
 
 def test_what_is_cut_out_fits_into_what_it_is_cut_out_of(tmp_path):
@@ -145,13 +164,13 @@ def test_a_missing_domain_folder_is_named_before_the_first_job(tmp_path, folders
         (tmp_path / "in" / folder).mkdir(parents=True)
     asked = {"scale": "paper", "tables": [], "figures": []}
     with pytest.raises(ConfigError, match=message):
-        experiment.load(ROOT, {**asked, "data": {"pacs": source(tmp_path, **{"domains": True, **keys})}})
+        experiment.load(ROOT, {**asked, "data": {"pacs": source(tmp_path, **{"domains": True, "resize": 8, **keys})}})
 
 
 def test_folders_of_all_domains_are_taken(tmp_path):
     for folder in ("photo", "art_painting", "cartoon", "sketch", "left over"):
         (tmp_path / "in" / folder).mkdir(parents=True)
-    given = source(tmp_path, domains=True)
+    given = source(tmp_path, domains=True, resize=8)
     loaded = experiment.load(ROOT, {"scale": "paper", "tables": [], "figures": [], "data": {"pacs": given}})
     assert loaded.dataset_spec("pacs")["source"] == given
 

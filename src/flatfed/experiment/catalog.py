@@ -69,6 +69,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
             given = f"{where}: data.{name}"
             schemas.refuse(schemas.mistakes(data[name], "source"), given, needs.source(data[name]))
             data_sources.check_source(data[name], given, also=("images",))
+            data_sources.check_cut(data[name], entry["source"], given, f"{at}.source")
         datasets[name] = defaults.dataset(name, entry, data.get(name, entry["source"]), at)
         checks.check_dataset(datasets[name], at)
     checks.check_splits(contents["splits"], places["splits"])

@@ -71,8 +71,8 @@ def check_splits(splits: dict[str, dict[str, Any]], places: Mapping[str, str]) -
             scheme, replacement = split["scheme"], split.get("replacement", True)
             if scheme in ("shards", "domain", "central") or split.get("balanced") or not replacement:
                 raise ConfigError(
-                    f"{where}.sampler: official is not allowed; the official code deals iid without balance, dirichlet "
-                    f"with replacement and pathological, nothing else: keyed"
+                    f"{where}.sampler: official is not allowed; what can be repeated of the official code's deals is "
+                    f"iid without balance, dirichlet with replacement and pathological, nothing else: keyed"
                 )
         content = {**defaults.SPLIT, **split, "label": None}
         same = json.dumps(content, sort_keys=True)

@@ -42,6 +42,15 @@ def check_source(source: dict[str, Any], where: str, also: tuple[str, ...] = ())
             raise ConfigError(f"{where}.{key}: {source[key]!r} is not allowed; to Snakemake, braces are wildcards")
 
 
+def check_cut(source: dict[str, Any], declared: dict[str, Any], where: str, place: str) -> None:
+    """Refuse a ``source`` of ``where`` that squeezes images where the one ``declared`` in ``place`` cuts them out."""
+    if "resize" in declared and source["source"] == declared["source"] and "resize" not in source:
+        raise ConfigError(
+            f"{where}.resize: is missing; {place} has {declared['resize']} beside size {declared['size']}, and without "
+            f"it images are squeezed (of images that are square already, say resize: {source['size']})"
+        )
+
+
 def files(source: dict[str, Any]) -> list[str]:
     """Return the keys of the single files that a ``source`` is read from; a new one is read again."""
     return [key for key in ("path", "order") if key in source and (key == "order" or source["source"] == "npz")]

@@ -1,8 +1,8 @@
 """ResNet-18 (He et al. 2016) with GroupNorm in the place of every BatchNorm, tensor by tensor as torchvision's.
 
 ``stem=imagenet, groups=2`` is the official FedSMOO and FedLESAM model (11,181,642 parameters for 10 classes, 11,227,812
-for 100), which is torchvision's and begins with its weights; ``stem=cifar, groups=32`` that of DFedSAM's group
-(11,173,962 and 11,220,132), a class of its own in DisPFL's code that leaves convolutions as PyTorch makes them.
+for 100), which is torchvision's, its weights drawn by torchvision's rule; ``stem=cifar, groups=32`` that of DFedSAM's
+group (11,173,962 and 11,220,132), a class of its own in DisPFL's code that leaves convolutions as PyTorch makes them.
 """
 
 from __future__ import annotations
