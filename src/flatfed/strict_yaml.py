@@ -21,6 +21,7 @@ _Base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 #: Nesting, characters of one text, values of one file after anchors are unfolded: far above what a file of ours has.
 DEEPEST, LONGEST, MOST = 32, 4000, 100_000
+TOO_DEEP = f"nested deeper than {DEEPEST} levels"
 
 #: The largest number whose neighbours are told apart wherever JSON is read.
 LARGEST = 2**53
@@ -84,9 +85,12 @@ def read(path: Path, name: str) -> Any:
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
     except yaml.YAMLError as error:
-        if isinstance(error, yaml.composer.ComposerError) and "single document" in str(error):
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
             place = f"{name}: line {error.problem_mark.line + 1}"
-            raise ConfigError(f"{place}: another document begins; a file holds one, without `---`") from None
+            if isinstance(error, yaml.composer.ComposerError) and "single document" in str(error):
+                raise ConfigError(f"{place}: another document begins; a file holds one, without `---`") from None
+            if "nesting depth" in str(error):  # the scanner reads ahead of the events that _check_size counts
+                raise ConfigError(f"{place}: {TOO_DEEP}") from None
         raise ConfigError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
     check(value, name)
     return value
@@ -145,7 +149,7 @@ def _check_size(text: str) -> None:
                 sizes[anchor] = None
                 opened.append([anchor, 1])
                 if len(opened) > DEEPEST:
-                    raise ConfigError(f"line {line}: nested deeper than {DEEPEST} levels")
+                    raise ConfigError(f"line {line}: {TOO_DEEP}")
             total += size
             for around in opened:
                 around[1] += size
