@@ -8,9 +8,10 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from flatfed.errors import instead
+from flatfed.retired import replacement
 from flatfed.runs.record import RECORD, RECORD_SO_FAR
 
 CONFIG = "--config"
@@ -30,7 +31,13 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             kind = "command" if isinstance(action, argparse._SubParsersAction) else "value"
-            raise argparse.ArgumentError(action, f"unknown {kind} {value!r}; {instead(value, action.choices)}")
+            unknown = f"unknown {kind} {value!r}; {instead(value, action.choices)}"
+            raise argparse.ArgumentError(action, replacement(kind, value) or unknown)
+
+    def error(self, message: str) -> NoReturn:
+        """Name the replacement of a retired option; end with any other mistake as argparse does."""
+        words = message.removeprefix("unrecognized arguments: ").split()
+        super().error(next(filter(None, (replacement("option", word.split("=")[0]) for word in words)), message))
 
 
 def json_or_file(text: str) -> dict[str, Any]:

@@ -1,0 +1,10 @@
+"""Retired commands, options, keys and values, and their replacements: refused for one release in one line."""
+
+#: (kind of name, retired name) -> what to use now.
+RETIRED: dict[tuple[str, str], str] = {}
+
+
+def replacement(kind: str, name: object) -> str | None:
+    """Return the line for a retired name of a ``kind`` (command, option, key, value), None for any other name."""
+    use = RETIRED.get((kind, str(name)))
+    return use and f"{kind} {str(name)!r} is retired: {use}"
