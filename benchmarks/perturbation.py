@@ -2,10 +2,10 @@
 
     python benchmarks/perturbation.py CIFAR10.npz [--steps 600] [--batches 4]
 
-Trains ResNet-18 with GroupNorm in float32 (batches of 50, learning rate 0.1). At the trained weights w and on new batches,
-compares the change g(w + e) - g(w) in bfloat16 with the change in float32. Columns: the norm of e after rounding; the norm
-of the change over the norm of g(w), in float32; the cosine of the two changes and the ratio of their norms; the cosine of
-g(w + e) with float32's, for both gradients in bfloat16 and for the second in float32.
+Trains ResNet-18 with GroupNorm in float32 (batches of 50, learning rate 0.1). At the trained weights w and on new
+batches, compares the change g(w + e) - g(w) in bfloat16 with the change in float32. Columns: the norm of e after
+rounding; the norm of the change over the norm of g(w), in float32; the cosine of the two changes and the ratio of their
+norms; the cosine of g(w + e) with float32's, for both gradients in bfloat16 and for the second in float32.
 """
 
 from __future__ import annotations

@@ -28,14 +28,12 @@ def answer(column_of_a, column_of_b):
     return one
 
 
-def test_claims_are_printed_leads_beyond_the_printed_spreads():
+def test_claims_are_printed_leads_of_more_than_a_point():
     column = {
-        "a": cell([0.5], 0.80, 0.01), "b": cell([0.5], 0.77, 0.01), "c": cell([0.5], 0.755, 0.01),
+        "a": cell([0.5], 0.80, 0.03), "b": cell([0.5], 0.788), "c": cell([0.5], 0.780),
         "none": cell([0.5]),
     }  # fmt: skip
-    assert set(claims.claimed(column)) == {("a", "b"), ("a", "c")}, "b and c overlap"
-    clients = {row: replace(each, paper_note="std_kind=clients") for row, each in column.items()}
-    assert ("b", "c") in claims.claimed(clients), "a deviation over clients bounds no mean"
+    assert set(claims.claimed(column)) == {("a", "b"), ("a", "c")}, "b leads c by less than a point"
     late = {"a": rounds([1], 700), "b": rounds([1], None, "not reached")}
     assert claims.claimed(late) == [("a", "b")]
 

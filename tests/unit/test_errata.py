@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pandas
 import pytest
 
 from flatfed import cli
@@ -225,3 +226,10 @@ def test_another_suffix_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit):
         cli.main(["errata", "--out", str(tmp_path / "errata.pdf")])
     assert "errata.pdf': a file that ends in .md or .html is wanted" in capsys.readouterr().err
+
+
+def test_the_printed_spreads_of_t1_are_not_deviations_of_two_repeats():
+    """B15: the deviation of two draws is half-normal, with a coefficient of variation of sqrt(pi / 2 - 1) = 0.76."""
+    spreads = pandas.read_csv(ROOT / "config/reference/fedsmoo2023_T1.csv")["std"]
+    assert (len(spreads), spreads.min(), spreads.max()) == (128, 0.10, 0.38)
+    assert round(spreads.std() / spreads.mean(), 2) == 0.27

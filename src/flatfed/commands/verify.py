@@ -16,14 +16,13 @@ FELL = 1
 
 DETAIL = """\
 Reads the cells that `snakemake` has made and says, column by column:
-  agrees    |ours - paper's| <= max(1 point, 2 sqrt(s^2 / n + s_paper^2)): s our deviation over n seeds,
-            s_paper the printed one where it is over repeats (rounds, costs, times: a tenth of the printed
-            number in place of the point; declared costs and facts: exactly)
+  agrees    |ours - paper's| <= max(1 point, 2 s / sqrt(n)): s our deviation over n seeds (rounds, costs,
+            times: a tenth of the printed number in place of the point; declared costs and facts: exactly)
   differs   it does not; missing: a run or cell is not there
-  claims    a printed number ahead of another by more than their printed spreads is a claim that one row
-            beats the other. Held: ours is ahead too, in the mean over all columns that print it; clearly:
-            by the exact sign-flip test over seeds, corrected for all claims of the table (Holm), no chance
-            (with few seeds nothing is: it takes six for a single claim, thirteen for two hundred)
+  claims    a printed accuracy ahead of another by more than a point, or another number ahead at all, is a
+            claim that one row beats the other. Held: ours is ahead too, in the mean over all columns that
+            print it; clearly: significant by the exact sign-flip test over seeds, corrected for all claims
+            of the table (Holm; a single claim needs six seeds, two hundred need thirteen)
   order     Spearman's rank correlation of the rows, ours against the paper's
 At preview scale, and where a table's set-up is not the paper's, the order alone is compared."""
 EXAMPLE = "python -m flatfed verify fedsmoo2023_T1 --scale paper --strict"

@@ -54,10 +54,10 @@ def answers(columns: Sequence[ByRow]) -> list[Answer]:
 
 
 def claimed(cells: ByRow) -> list[tuple[str, str]]:
-    """Return the published claims (A, B), "A beats B", of one column: printed numbers apart by more than their spreads.
+    """Return the published claims (A, B), "A beats B", of one column.
 
-    A spread over clients says nothing about a mean and counts as none; where a number is printed without one, any
-    printed difference is a claim.
+    A claim is a printed accuracy ahead of another by more than a point, or another number ahead at all. Printed spreads
+    do not count: they are not the deviation of two repeats (erratum B15).
     """
     known = {row: cell for row, cell in cells.items() if cell and compare.printed_place(cell) is not None}
     found = []
@@ -70,7 +70,7 @@ def claimed(cells: ByRow) -> list[tuple[str, str]]:
                 continue
             x, y = compare.printed_place(first), compare.printed_place(second)
             lead = 0.0 if x == y else (x - y) * (1 if direction else -1)
-            if lead > _own_spread(first) + _own_spread(second) + 1e-12:
+            if lead > (compare.POINT if first.unit == "fraction" else 0.0) + 1e-12:
                 found.append((a, b))
     return found
 
@@ -191,10 +191,6 @@ def _answer(better: str, worse: str, printed: int, leads: Leads, p: float | None
     else:
         outcome = "reversed clearly" if clear and mean < 0 else "not held"
     return Answer(better, worse, outcome, len(leads.columns), mean if leads.whole else None, p)
-
-
-def _own_spread(cell: Cell) -> float:
-    return 0.0 if compare.over_clients(cell) else cell.paper_spread or 0.0
 
 
 def counted(found: Sequence[Answer]) -> str:

@@ -40,22 +40,15 @@ def timed(cell: Cell) -> bool:
 
 
 def tolerance(cell: Cell, point: float) -> float:
-    """Return how far ours may be from the paper's: max(``point``, 2 sqrt(s_ours^2 / n + s_paper^2)), stored units.
+    """Return how far ours may be from the paper's: max(``point``, 2 s / sqrt(n)), s our deviation, stored units.
 
-    The paper's spread counts only where it is over repeats (``std_kind=repeats``). A number that is no accuracy has a
-    tenth of the printed one in place of the point; one that no seed has a part in is exact.
+    A number that is no accuracy has a tenth of the printed one in place of the point; one that no seed has a part in is
+    exact. The printed spread does not count: it is not the deviation of two repeats (erratum B15).
     """
     if cell.n is None:
         return 1e-9
     floor = point if cell.unit == "fraction" else PART * abs(cell.paper_value)
-    theirs = cell.paper_spread if repeats(cell) else None
-    spread = math.sqrt((cell.spread or 0.0) ** 2 / max(1, cell.n) + (theirs or 0.0) ** 2)
-    return max(floor, 2 * spread)
-
-
-def repeats(cell: Cell) -> bool:
-    """Return whether the paper's spread is known to be over repeats of the run."""
-    return cell.paper_spread is not None and "std_kind=repeats" in cell.paper_note
+    return max(floor, 2 * (cell.spread or 0.0) / math.sqrt(max(1, cell.n)))
 
 
 def over_clients(cell: Cell) -> bool:

@@ -1,0 +1,210 @@
+"""Write docs/results.md and its two pictures: our runs at FedSMOO's own setting next to the printed numbers.
+
+    python studies/results.py
+
+Reads results/published/fedsmoo-cifar10 (metrics and records of finished and unfinished runs) and config/reference. The
+rules of the comparison are in results/published/fedsmoo-cifar10/rules.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+import pandas as pd
+from jinja2 import Template
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+
+ROOT = Path(__file__).resolve().parents[1]
+PUBLISHED, DOCS = ROOT / "results/published/fedsmoo-cifar10", ROOT / "docs"
+COLUMN, OLDER = "path3-200", "path3-100"
+TARGETS, OMITTED = (68, 74), {("fedadam", 68)}  # erratum B1
+POINTS, SHARES = {"agrees": 1.0, "near": 2.0}, {"agrees": 0.15, "near": 0.30}
+NAMES = {
+    "fedavg": "FedAvg", "fedsmoo": "FedSMOO", "fedcm": "FedCM", "feddyn": "FedDyn", "mofedsam": "MoFedSAM",
+    "scaffold": "SCAFFOLD", "fedsam": "FedSAM", "fedadam": "FedAdam", "fedgamma": "FedGAMMA",
+    "fedlesam_d": "FedLESAM-D", "fedlesam_s": "FedLESAM-S",
+}  # fmt: skip
+ROWS = list(NAMES)[:8]
+
+
+@dataclass
+class Run:
+    """One run: its test accuracies in percent, by round, and what its record says."""
+
+    accuracy: pd.Series
+    about: dict
+    folder: Path
+    finished: bool
+
+    def __post_init__(self) -> None:
+        """Read the run's ids from its description."""
+        described = self.about["description"]
+        self.split, self.algorithm, self.seed = (described[key] for key in ("split", "algorithm", "seed"))
+        self.precision, self.rounds = self.about["precision"], int(self.accuracy.index[-1])
+        self.name = NAMES[self.algorithm.split("~")[0]] + (f", {self.changes}" if self.changes else "")
+        self.printed = printed(self.split, self.algorithm)
+
+    @property
+    def changes(self) -> str:
+        """Return what differs from the plain row: a variant's label, a batch size other than 50."""
+        batch = self.about["description"]["batch_size"]
+        return ", ".join([*self.algorithm.split("~")[1:], *([f"batches of {batch}"] if batch != 50 else [])])
+
+    @property
+    def finals(self) -> list[float | None]:
+        """Return the last accuracy and the means of the last 10 and 50 rounds, None for an unfinished run."""
+        return [self.accuracy.iloc[-n:].mean() if self.finished else None for n in (1, 10, 50)]
+
+    def rounds_to(self, target: float) -> list[int | None]:
+        """Return the rounds to ``target``: centred mean of 21 rounds (primary), first crossing, trailing mean of 10."""
+        means = self.accuracy.rolling(21, center=True).mean(), self.accuracy, self.accuracy.rolling(10).mean()
+        return [int(mean[mean >= target].index[0]) if (mean >= target).any() else None for mean in means]
+
+    @property
+    def verdict(self) -> str:
+        """Return the verdict on the accuracy, by the mean of 50 rounds; "" for an unfinished run."""
+        ours = self.finals[2]
+        return "" if ours is None else within(abs(ours - self.printed["accuracy"]), POINTS)
+
+    def target_verdict(self, target: int) -> str:
+        """Return the verdict on the rounds to ``target``, by the primary reading; "" while it is open."""
+        ours, theirs = self.rounds_to(target)[0], self.printed[target]
+        if (self.algorithm, target) in OMITTED:
+            return "omitted (B1)"
+        if theirs is None:
+            return "differs" if ours else "agrees" if self.finished else ""
+        if ours is None:
+            return "differs" if self.finished or self.rounds - 10 > (1 + SHARES["near"]) * theirs else ""
+        return within(abs(ours - theirs) / theirs, SHARES)
+
+
+def within(difference: float, bounds: dict[str, float]) -> str:
+    """Return the first verdict whose bound holds, else "differs"."""
+    return next((name for name, bound in bounds.items() if difference <= bound), "differs")
+
+
+def printed(split: str, algorithm: str) -> dict:
+    """Return the printed accuracy and rounds to targets: FedSMOO's Tables 1 and 6, else FedLESAM's Tables 2 and 9."""
+    for paper, accuracies, rounds in (("fedsmoo2023", "T1", "T6"), ("fedlesam2024", "T2", "T9")):
+        tables = []
+        for table, metric in ((accuracies, "test_accuracy"), (rounds, "rounds_to_target")):
+            rows = pd.read_csv(ROOT / f"config/reference/{paper}_{table}.csv")
+            rows = rows[(rows.dataset == "cifar10") & (rows.partition == "pathological") & (rows.partition_param == 3)]
+            rows = rows[(rows.clients == int(split.split("-")[1])) & (rows.metric == metric) & (rows.unit != "x")]
+            tables.append(rows[rows.algorithm == algorithm.split("~")[0]])
+        if len(tables[0]):
+            known = tables[1].dropna(subset="value").set_index("target").value
+            return {"accuracy": tables[0].value.iloc[0]} | {t: int(known[t]) if t in known else None for t in TARGETS}
+    raise KeyError(f"no printed number of {algorithm} on {split}")
+
+
+def read(folder: Path = PUBLISHED) -> list[Run]:
+    """Return the runs under ``folder``, in the order of the rows, then by seed."""
+    runs = []
+    for record in sorted(folder.rglob("run*.json")):
+        suffix = record.name.removeprefix("run").removesuffix(".json")
+        metrics = pd.read_csv(record.with_name(f"metrics{suffix}.csv"), index_col="round")
+        runs.append(Run(metrics.test_accuracy * 100, json.loads(record.read_text()), record.parent, not suffix))
+    return sorted(runs, key=lambda run: (list(NAMES).index(run.algorithm.split("~")[0]), run.changes, run.seed))
+
+
+def trials(runs: list[Run]) -> list[tuple]:
+    """Return per variant and second precision: run, baseline, common rounds, means of 10, mean difference."""
+    found = []
+    for run in (run for run in runs if run.split == OLDER):
+        same = [r for r in runs if (r.split, r.seed) == (run.split, run.seed) and r is not run and not r.changes]
+        same = [r for r in same if r.algorithm == run.algorithm.split("~")[0]]
+        base = next(iter(same), None)
+        if base is None or not (run.changes or run.precision == "float32"):
+            continue
+        common = run.accuracy.index.intersection(base.accuracy.index)
+        ours, theirs = run.accuracy[common], base.accuracy[common]
+        found.append((run, base, len(common), theirs[-10:].mean(), ours[-10:].mean(), (ours - theirs).mean()))
+    return found
+
+
+def counts(verdicts: list[str]) -> dict[str, int]:
+    """Return how many verdicts there are of each kind."""
+    return {name: verdicts.count(name) for name in ("agrees", "near", "differs")}
+
+
+def dumbbells(runs: list[Run], out: Path, made_of: str) -> None:
+    """Draw printed (hollow) and ours (filled) per row, a panel for the accuracy and one for each target."""
+    figure, panels = pyplot.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
+    shown = {name: [run for run in runs if run.algorithm == name and not run.changes] for name in ROWS}
+    for panel, key in zip(panels, ("accuracy", *TARGETS), strict=True):
+        for height, name in enumerate(reversed(ROWS)):
+            theirs, end = printed(COLUMN, name)[key], 830
+            mark = {"color": "#a3195b", "markersize": 7, "clip_on": False}
+            panel.plot(theirs or end, height, "o" if theirs else ">", markerfacecolor="none", **mark)
+            for run in shown[name]:
+                ours = run.finals[2] if key == "accuracy" else run.rounds_to(key)[0]
+                if ours is None and key == "accuracy":
+                    continue
+                at = ours or (end if run.finished else run.rounds)
+                if ours or run.finished:
+                    panel.plot([theirs or end, at], [height, height], "-", color="#cccccc", zorder=0)
+                grey = {} if ours or run.finished else {"color": "#aaaaaa"}
+                panel.plot(at, height, "o" if ours else ">", **mark | grey)
+        panel.set_yticks(range(len(ROWS)), [NAMES[name] for name in reversed(ROWS)])
+        panel.set_title("Test accuracy after 800 rounds, %" if key == "accuracy" else f"Rounds to {key} %", fontsize=9)
+        panel.set_xlim(*((69, 83) if key == "accuracy" else (0, 830)))
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.tick_params(labelsize=8)
+        panel.grid(axis="x", color="#eeeeee")
+    foot = "hollow: printed; filled: ours (mean of 50 rounds; centred mean of 21); arrow: not reached; grey: unfinished"
+    figure.supxlabel(f"{foot}. CIFAR-10, Pathological c = 3, 5 % of 200 clients", fontsize=8)
+    figure.savefig(out, dpi=150, metadata={"flatfed": made_of})
+
+
+def curves(runs: list[Run], out: Path, made_of: str) -> None:
+    """Draw one panel per row and split: the mean of 10 rounds over the raw accuracies, FedAvg in grey."""
+    shown = [run for run in runs if run.seed == 1 and not run.changes]
+    shown = [run for run in shown if not (run.split == OLDER and run.precision == "float32")]
+    shown.sort(key=lambda run: run.split, reverse=True)
+    rows = -(-len(shown) // 4)
+    figure, panels = pyplot.subplots(rows, 4, figsize=(10, 1.9 * rows), sharex=True, sharey=True, layout="constrained")
+    for panel in panels.flat[len(shown) :]:
+        panel.set_axis_off()
+    for panel, run in zip(panels.flat, shown, strict=False):
+        base = next((each for each in shown if (each.split, each.algorithm) == (run.split, "fedavg")), None)
+        if base is not None and base is not run:
+            panel.plot(base.accuracy.rolling(10).mean(), color="#aaaaaa", linewidth=1)
+        panel.plot(run.accuracy, color="#a3195b", linewidth=0.4, alpha=0.5)
+        panel.plot(run.accuracy.rolling(10).mean(), color="#a3195b", linewidth=1.3)
+        panel.set_title(f"{run.name}, {run.split.split('-')[1]} clients", fontsize=8)
+        panel.set(xlim=(0, 800), ylim=(10, 85))
+        panel.tick_params(labelsize=7)
+        panel.grid(color="#eeeeee")
+    figure.supxlabel("round (line: mean of 10 rounds; thin: each round; grey: FedAvg)", fontsize=8)
+    figure.supylabel("test accuracy, %", fontsize=8)
+    figure.savefig(out, dpi=150, metadata={"flatfed": made_of})
+
+
+def page(runs: list[Run]) -> str:
+    """Return the page."""
+    column = [run for run in runs if run.split == COLUMN]
+    template = Template((ROOT / "studies/results.md.jinja").read_text(encoding="utf-8"), trim_blocks=True)
+    return template.render(
+        column=column, older=[run for run in runs if run.split == OLDER and not run.changes], rows=ROWS, names=NAMES,
+        finished=[run for run in column if run.finished], trials=trials(runs), targets=TARGETS, root=ROOT,
+        accuracies=counts([run.verdict for run in column]),
+        rounds=counts([run.target_verdict(target) for run in column for target in TARGETS]),
+        hours=sum(run.about["seconds"] for run in runs) / 3600,
+        rules=(PUBLISHED / "rules.md").read_text(encoding="utf-8"),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    found = read()
+    text = page(found)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    dumbbells([run for run in found if run.split == COLUMN], DOCS / "results.png", digest)
+    curves(found, DOCS / "results-curves.png", digest)
+    (DOCS / "results.md").write_text(text, encoding="utf-8")
