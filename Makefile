@@ -41,10 +41,9 @@ figures-page: $(INSTALLED)
 report-page: $(INSTALLED)
 	$(BIN)/python docs/pictures.py report
 
-# What the runs under results/published come to at the papers' own settings: docs/results.md and its picture.
+# docs/results.md and its pictures, from the runs under results/published.
 results-page: $(INSTALLED)
-	$(BIN)/python -m flatfed results results/published --about results/published/fedsmoo-cifar10/about.md \
-		--out docs/results.md
+	$(BIN)/python studies/results.py
 	$(BIN)/python -m flatfed disputed results/published --out docs/disputed.md
 
 lint: $(INSTALLED)

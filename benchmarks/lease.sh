@@ -7,7 +7,7 @@
 #
 # There the images are wanted as .lease/cifar10.npz (config/README.md, `npz`), and pytest, where it is missing, as what
 # `pip download --dest .lease/wheels pytest` brings. OUT gets reports, and of each run the lines and the record so far, or
-# the finished ones: `flatfed results` reads them. ALGORITHMS, SCALE, DEVICE, BUDGET (seconds of `measure`'s second half) and
+# the finished ones: `studies/results.py` reads them. ALGORITHMS, SCALE, DEVICE, BUDGET (seconds of `measure`'s second half) and
 # EXECUTOR (the fastest that it found; a run goes on with its own alone) may be set in the environment.
 set -euo pipefail
 cd "$(dirname "$0")/.."

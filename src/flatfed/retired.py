@@ -1,7 +1,9 @@
 """Retired commands, options, keys and values, and their replacements: refused for one release in one line."""
 
 #: (kind of name, retired name) -> what to use now.
-RETIRED: dict[tuple[str, str], str] = {}
+RETIRED: dict[tuple[str, str], str] = {
+    ("command", "results"): "run python studies/results.py",
+}
 
 
 def replacement(kind: str, name: object) -> str | None:

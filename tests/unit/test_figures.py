@@ -18,7 +18,6 @@ from flatfed.errors import DataError
 from flatfed.figures import curves, heat_map, palette
 from flatfed.figures import style as paper
 from flatfed.specs import figure as specs
-from flatfed.tables import read_outs
 
 #: The algorithms that one figure of a paper shows together.
 TOGETHER = {
@@ -100,14 +99,14 @@ def test_curves_draw_the_mean_over_seeds_in_percent(curve_spec):
 
 def test_hanning_by_hand():
     # Three points, all of positive weight: 1/4, 1/2, 1/4 after normalising; two thirds and one third at the ends.
-    smooth = read_outs.hanning(np.array([0.0, 4.0, 0.0, 0.0, 8.0]), 3)
+    smooth = curves.hanning(np.array([0.0, 4.0, 0.0, 0.0, 8.0]), 3)
     np.testing.assert_allclose(smooth, [4 / 3, 2.0, 1.0, 2.0, 16 / 3])
 
 
 @pytest.mark.parametrize("window", [0, 1, 5, 51])
 def test_hanning_keeps_constants_and_length(window):
     for length in (1, 2, 5, 6):
-        np.testing.assert_allclose(read_outs.hanning(np.full(length, 3.0), window), np.full(length, 3.0))
+        np.testing.assert_allclose(curves.hanning(np.full(length, 3.0), window), np.full(length, 3.0))
 
 
 def test_unknown_metric_kind_and_keys_are_refused_by_name(curve_spec, tmp_path):

@@ -30,6 +30,5 @@ COMMANDS = {
     "time": ("time_run", "measure the seconds of a round, alone on the device"),
     "plan": ("plan", "say what tables and figures need and what that will cost, before anything runs"),
     "published": ("published", "make table, curves and claims again from published runs"),
-    "results": ("results", "write the page of what comes out at the papers' own settings"),
     "status": ("status", "show which cells are done, running or failed, and the hours left"),
 }

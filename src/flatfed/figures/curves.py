@@ -28,7 +28,6 @@ from flatfed.papers.figure_kinds import PROBES
 from flatfed.runs.record import METRICS, PROBE_FORMAT, RunRecord
 from flatfed.runs.wanted import Wanted
 from flatfed.specs.figure import CurvesPanel, FigureSpec
-from flatfed.tables.read_outs import hanning
 from flatfed.tables.readings import history_of
 
 #: Lines of so many values or more are cut to what they do after their first eighth.
@@ -215,3 +214,17 @@ def _cost(found: Collection[RunRecord]) -> str:
     probes = sum(probe.get("seconds", 0.0) for record in found for probe in record.probes or ())
     runs = sum(record.seconds for record in found)
     return f" The probes took {probes:.3g} s, the runs beside them {runs:.3g} s."
+
+
+def hanning(values: np.ndarray, window: int) -> np.ndarray:
+    """Return ``values`` (rounds,) smoothed with a Hanning window of ``window`` points, all of positive weight.
+
+    Near the ends the window is cut and its weights made to sum to one again, so the first and last values are not drawn
+    to zero.
+    """
+    window = min(window, len(values) - (len(values) + 1) % 2)
+    if window < 3:
+        return values
+    weights = np.hanning(window + 2)[1:-1]
+    total = np.convolve(np.ones_like(values), weights, mode="same")
+    return np.convolve(values, weights, mode="same") / total
