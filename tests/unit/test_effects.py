@@ -21,6 +21,7 @@ from flatfed.specs.table import TableSpec
 from flatfed.tables import blocks, effects, write
 from flatfed.tables.filled_table import FilledTable
 from made import edited
+from power import power
 
 ROOT = Path(__file__).resolve().parents[2]
 EXP = experiment.load(ROOT)
@@ -153,14 +154,14 @@ def test_no_table_without_a_difference_has_a_false_claim_more_often_than_six_in_
 
 
 @pytest.mark.parametrize(("seeds", "rows"), [(6, "a"), (8, "a"), (10, "abcd"), (10, string.ascii_lowercase[:18])])
-def test_the_power_is_what_the_plan_says(seeds, rows):
+def test_the_power_is_what_a_simulation_says(seeds, rows):
     """A difference of twice the spread in one row; the others have none."""
     random = np.random.default_rng(5)
     found = 0
     for _ in range(600):
         values = {row: [random.normal(0.02 if row == "a" else 0.0, 0.01, seeds).tolist()] for row in rows}
         found += effects.pooled(of(values, ["one"]))[0].verdict == effects.DIFFERS
-    assert found / 600 == pytest.approx(significance.power(seeds, 2.0, len(rows)), abs=0.05)
+    assert found / 600 == pytest.approx(power(seeds, 2.0, len(rows)), abs=0.05)
 
 
 def test_the_table_of_the_house():

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import doctest
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import permutation_test
 
 from flatfed.papers import significance
+from power import power
 
 
 def test_examples_in_the_docstrings():
@@ -63,10 +66,6 @@ def test_what_is_no_number_has_no_p():
         significance.sign_flip([math.nan, 1.0])
 
 
-def test_power_with_many_tests_counts_enough_patterns():
-    assert significance.power(20, 3.0, 500) == 1.0, "2^13 patterns could not tell one of five hundred"
-
-
 def test_holm_by_hand():
     assert significance.holm([0.04, 0.01]) == [0.04, 0.02]
     assert significance.holm([0.2, 0.3, 0.01]) == pytest.approx([0.4, 0.4, 0.03])
@@ -80,24 +79,14 @@ def test_how_many_seeds_are_the_least():
         assert significance.sign_flip([1.0] * (least - 1)) * tests > significance.LEVEL
 
 
-@pytest.mark.parametrize(("seeds", "tests"), [(6, 1), (8, 1), (10, 16), (12, 4)])
-def test_power_where_only_the_most_extreme_pattern_counts_or_nearly(seeds, tests):
-    """With few seeds a difference counts where all signs agree, which has a chance that can be written down."""
-    all_agree = 0.5 * (1 + math.erf(1 / 2**0.5))
-    found = significance.power(seeds, 1.0, tests)
-    assert found >= all_agree**seeds - 0.03
-    if 4 * 2.0**-seeds * tests > significance.LEVEL:
-        assert found == pytest.approx(all_agree**seeds, abs=0.03)
-
-
-def test_power_grows_with_seeds_and_size_and_falls_with_tests():
-    assert significance.power(5, 10.0) == 0.0, "five seeds tell nothing"
-    assert significance.power(6, 0.0) == pytest.approx(2 / 64, abs=0.012)
-    assert significance.power(12, 1.0) > significance.power(8, 1.0) > significance.power(8, 0.5)
-    assert significance.power(12, 1.0, 10) < significance.power(12, 1.0)
-
-
-def test_seeds_for_a_power():
-    needed = significance.seeds_for(1.0)
-    assert significance.power(needed, 1.0) >= 0.8 > significance.power(needed - 1, 1.0)
-    assert significance.seeds_for(0.05) is None
+def test_the_seeds_that_the_docs_name_are_enough_and_one_fewer_is_not():
+    """The rows of the table in docs/compare-with-a-paper.md, as far as all patterns of signs are counted."""
+    text = (Path(__file__).parents[2] / "docs/compare-with-a-paper.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (0\.\d) \| (\d+) \| (\d+) \| (\d+) \|$", text, re.MULTILINE)
+    checked = 0
+    for spread, *seeds in rows:
+        for number, tests in zip(map(int, seeds), (1, 8, 28), strict=True):
+            if number <= significance.MOST:
+                size, checked = 0.5 / float(spread), checked + 1
+                assert power(number, size, tests) >= 0.8 > power(number - 1, size, tests)
+    assert checked == 10

@@ -22,7 +22,7 @@ from, seed by seed, over all columns of its table. Says of each the difference w
 exact two-sided p of a sign-flip test over the seeds, that p by Holm over all choices, and
   differs                 the corrected p is at most 0.05
   less than half a point  the interval lies within half a point of no difference
-  open                    neither: more seeds would tell (`flatfed plan --power`)"""
+  open                    neither: more seeds would tell (docs/compare-with-a-paper.md)"""
 EXAMPLE = "python -m flatfed effects --scale preview"
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from flatfed import forms
-from flatfed.commands import arguments, configuration, kinds, plan_power
+from flatfed.commands import arguments, configuration, kinds
 from flatfed.commands.calibrate import calibrate
 from flatfed.commands.plan_costs import Costs, known_costs
 from flatfed.commands.plan_needs import joined, needs_of, state
 from flatfed.commands.plan_summary import explained, lines, summarise
-from flatfed.errors import ConfigError, DataError, unknown
+from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import Asked, AskedTable, Experiment, Run, scales, selection
 from flatfed.files import write_json
 from flatfed.workflow.requests import Measured
@@ -47,14 +47,6 @@ def add(sub: argparse.ArgumentParser) -> None:
         choices=("all", "needed"),
         help="count the disk of all models, or of those that an analysis reads (default: keep_models of config.yaml)",
     )
-    sub.add_argument(
-        "--power",
-        type=kinds.points,
-        metavar="POINTS",
-        help="say how many seeds tell a difference of so many percentage\npoints from chance, instead; by the spread "
-        "of the tables' cells",
-    )
-    sub.add_argument("--spread", type=kinds.points, metavar="POINTS", help="with --power: this spread in its place")
     sub.add_argument("--json", type=kinds.file, metavar="FILE", help="write the numbers as JSON, too")
     arguments.add_config(sub)
 
@@ -69,9 +61,6 @@ def run(options: argparse.Namespace) -> None:
     experiment = configuration.load(options.config)
     scale = options.scale or selection.scale_of(experiment, options.tables)
     tables, figures = asked_for(experiment, scale, options.tables, options.all)
-    if options.power is not None or options.spread is not None:
-        print_power(experiment, scale, tables, options)
-        return
     if options.cells:
         print_cells(experiment, scale, tables)
         return
@@ -97,22 +86,6 @@ def run(options: argparse.Namespace) -> None:
         plan = {name: summary.plain() for name, summary in {**parts, "total": whole}.items()}
         asked = forms.plain(requests(total.runs.values(), costs))
         write_json(options.json, {**about, "requests": asked, "plan": plan})
-
-
-def print_power(experiment: Experiment, scale: str, tables: list[AskedTable], options: argparse.Namespace) -> None:
-    """Print how many seeds tell a difference of ``options.power`` points.
-
-    :raises DataError: no difference is given, or no spread is known.
-    """
-    for name in ("json", "cells", "tuning", "calibrate"):
-        if getattr(options, name):
-            raise DataError(f"--{name} means nothing with --power, which prints a table of seeds alone")
-    if not options.power or options.spread == 0:
-        raise DataError("--power POINTS is wanted, and --spread POINTS beside it if at all; both above 0")
-    specs = {f"{name}, {scale} scale": experiment.table_spec(scale, name, columns) for name, columns in tables}
-    known = {} if options.spread else {title: plan_power.measured(spec) for title, spec in specs.items()}
-    found = {title: spreads for title, spreads in known.items() if spreads}
-    print("\n".join(plan_power.lines(options.power, found, options.spread)))
 
 
 def print_cells(experiment: Experiment, scale: str, tables: list[AskedTable]) -> None:

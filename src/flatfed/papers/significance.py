@@ -1,4 +1,4 @@
-"""What seeds can tell from chance: exact sign flips of paired differences, Holm's correction, the power of both.
+"""What seeds can tell from chance: exact sign flips of paired differences, Holm's correction.
 
 All algorithms of a seed see the same clients, batches and augmentation, so that numbers are compared seed by seed. If
 two rows do not differ, each seed's difference is as likely to have the other sign: of the 2^n ways to give n
@@ -26,12 +26,11 @@ LEVEL = 0.05
 #: Differences within this, a fraction of the test images, count as none: half a percentage point.
 REGION = 0.005
 
-#: Up to so many seeds all patterns of signs are counted; of more, 2^MOST that are drawn. In :func:`power` 2^FEW are
-#: enough where each test may have a p of that size.
-MOST, FEW = 16, 13
+#: Up to so many seeds all patterns of signs are counted; of more, 2^MOST that are drawn.
+MOST = 16
 
-#: Tables that :func:`power` draws, and the seed of all draws here: the same answer every time.
-DRAWN, SEED = 2000, 7
+#: The seed of these draws: the same answer every time.
+SEED = 7
 
 
 @dataclass(frozen=True)
@@ -61,10 +60,10 @@ def least_seeds(tests: int = 1) -> int:
     return next(n for n in itertools.count(1) if 2.0 ** (1 - n) * tests <= LEVEL * (1 + 1e-12))
 
 
-def sign_flip(differences: Sequence[float] | np.ndarray, drawn: int = MOST) -> np.ndarray:
+def sign_flip(differences: Sequence[float] | np.ndarray) -> np.ndarray:
     """Return the two-sided p of differences (..., seeds), shape (...): the share of patterns of signs as extreme.
 
-    Of more than ``MOST`` seeds 2^``drawn`` patterns stand for all.
+    Of more than ``MOST`` seeds 2^``MOST`` patterns stand for all.
     Sums of differences that agree to a billionth of their absolute sum count as equal. ValueError: one is no number.
     """
     import numpy as np
@@ -72,7 +71,7 @@ def sign_flip(differences: Sequence[float] | np.ndarray, drawn: int = MOST) -> n
     values = np.asarray(differences, dtype=np.float64)
     if not np.isfinite(values).all():
         raise ValueError(f"differences that are no finite numbers: {differences}")
-    signs = _signs(values.shape[-1], drawn)
+    signs = _signs(values.shape[-1])
     rows = values.reshape(-1, values.shape[-1])
     shares = np.empty(len(rows))
     for first in range(0, len(rows), 64):  # so that a block of sums stays under 64 x 2^MOST numbers
@@ -82,12 +81,12 @@ def sign_flip(differences: Sequence[float] | np.ndarray, drawn: int = MOST) -> n
     return shares.reshape(values.shape[:-1])
 
 
-def _signs(seeds: int, drawn: int) -> np.ndarray:
+def _signs(seeds: int) -> np.ndarray:
     """Return patterns of signs (seeds, patterns): all with the first one +, whose mirror images count the same."""
     import numpy as np
 
     if seeds > MOST:
-        signs = 2.0 * np.random.default_rng(SEED).integers(0, 2, (seeds, 1 << drawn)) - 1
+        signs = 2.0 * np.random.default_rng(SEED).integers(0, 2, (seeds, 1 << MOST)) - 1
         signs[:, 0] = 1  # what was found is among them
         return signs
     patterns = np.arange(1 << max(0, seeds - 1))
@@ -106,31 +105,3 @@ def holm(ps: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(ps) - rank) * ps[place]))
         corrected[place] = highest
     return corrected
-
-
-def power(seeds: int, size: float, tests: int = 1) -> float:
-    """Return how often a true difference of ``size`` spreads is told from chance by so many ``seeds``.
-
-    The spread is the standard deviation over seeds of the paired difference, taken as normal. Of several ``tests``
-    this is the one difference there is: Holm then asks of it LEVEL / tests.
-    """
-    import numpy as np
-
-    if seeds < least_seeds(tests):
-        return 0.0
-    tables = np.random.default_rng(SEED).normal(size, 1.0, (DRAWN, seeds))
-    patterns = FEW if 2.0**-FEW * tests * 4 <= LEVEL else MOST
-    return float((sign_flip(tables, patterns) <= LEVEL / tests * (1 + 1e-12)).mean())
-
-
-def seeds_for(size: float, wanted: float = 0.8, tests: int = 1, most: int = 200) -> int | None:
-    """Return how many seeds tell a difference of ``size`` spreads with a power ``wanted``; None over ``most``."""
-    low, high = least_seeds(tests) - 1, least_seeds(tests)
-    while power(high, size, tests) < wanted:
-        if high >= most:
-            return None
-        low, high = high, min(most, 2 * high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if power(middle, size, tests) >= wanted else (middle, high)
-    return high
