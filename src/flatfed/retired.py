@@ -3,6 +3,7 @@
 #: (kind of name, retired name) -> what to use now.
 RETIRED: dict[tuple[str, str], str] = {
     ("command", "results"): "run python studies/results.py",
+    ("option", "--calibrate"): "`flatfed plan` reads finished runs; make one, and it knows their hours and memory",
     ("option", "--power"): "docs/compare-with-a-paper.md has a table of the seeds that a difference takes",
     ("option", "--spread"): "docs/compare-with-a-paper.md has a table of the seeds that a difference takes",
 }

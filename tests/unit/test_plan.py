@@ -12,7 +12,7 @@ import pytest
 
 import made
 from flatfed import cli
-from flatfed.commands import calibrate, configuration, plan_counted, plan_measured, plan_needs, plan_summary, time_run
+from flatfed.commands import configuration, plan_counted, plan_measured, plan_needs, plan_summary
 from flatfed.commands.plan_costs import Costs
 from flatfed.commands.plan_counted import images_evaluated, images_seen
 from flatfed.commands.plan_measured import Measured
@@ -331,31 +331,6 @@ def test_cells_are_listed_by_id(here, capsys, experiment):
     listed = capsys.readouterr().out.splitlines()
     assert len(listed) == 16 and "fedsmoo2023_T1/cifar10-dir0.6-200/fedcm  made" in listed
     assert "fedsmoo2023_T1/cifar10-dir0.6-100/fedcm  not made" in listed
-
-
-def test_calibration_times_the_cheapest_run_of_each_unknown_kind(here, experiment, monkeypatch, capsys):
-    assert plan("--calibrate")["total"]["counted"] == 32
-    said = capsys.readouterr().err
-    assert "dir0.6-200/fedavg/seed1 cannot be timed before its data are there: snakemake --cores 1 resources/" in said
-    told = []
-
-    def write(description, dataset, partition, out, **place):
-        told.append((description["split"], description["update"]["name"], place["rounds"]))
-        made.timing(out, description, 0.5)
-
-    monkeypatch.setattr(time_run, "write", write)
-    manifest, seed = (
-        Path("resources/cifar10/dataset.json"),
-        experiment.places.partition("paper", PROTOCOL, "dir0.6-200", 1),
-    )
-    for path in (manifest, Path(seed)):
-        path.parent.mkdir(parents=True)
-        path.touch()
-    total = plan("--calibrate")["total"]
-    assert len(told) == 1 and told[0][0] == "dir0.6-200" and told[0][2] == 2
-    assert total["counted"] == 0 and total["seconds"] > 0
-    assert not list(Path("results").glob("**/timing.json")), "a table of times never reads a calibration"
-    assert calibrate.chosen(Costs(plan_measured.measured(DEFAULT, "paper")[0], "cpu", DATASETS), []) == []
 
 
 def test_planning_what_was_measured_imports_no_torch(here, experiment):

@@ -166,7 +166,7 @@ def test_what_fails_before_the_training_fails_its_cells(here, capsys):
     cli.main(["status", "--config", "config.yaml"])
     said = capsys.readouterr().out
     assert "8 cells: 8 waiting (.)" in said, "made since"
-    assert "8 runs to make, of unknown length (`flatfed plan --calibrate` measures)" in said
+    assert "8 runs to make, of unknown length" in said
 
 
 def test_a_labelled_variant_waits_for_the_partition_of_the_plain_protocol(here):

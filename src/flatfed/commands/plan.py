@@ -9,7 +9,6 @@ from pathlib import Path
 
 from flatfed import forms
 from flatfed.commands import arguments, configuration, kinds
-from flatfed.commands.calibrate import calibrate
 from flatfed.commands.plan_costs import Costs, known_costs
 from flatfed.commands.plan_needs import joined, needs_of, state
 from flatfed.commands.plan_summary import explained, lines, summarise
@@ -23,7 +22,7 @@ For each, and for all together (a run that several share counts once): runs to m
 hours, from the seconds per round of finished runs and timings on this kind of device, scaled by the images
 a round sees where the very run was not measured; where nothing like it was, counted from its operations,
 at a speed that is named (paper scale); disk; memory. A table has the columns that config.yaml names of it,
-all where it names none, or with --all. Trains nothing without --calibrate.
+all where it names none, or with --all.
   there    finished        begun    has a checkpoint or an unfinished record, and goes on
   stale    made from another description than the configuration's: it will be made again
   damaged  its run.json is no record; it is named on stderr, and made again when it is deleted"""
@@ -37,11 +36,6 @@ def add(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--scale", choices=("preview", "paper"), help="the scale (default: the configuration's)")
     sub.add_argument("--cells", action="store_true", help="list the cells, table/column/row, instead")
     sub.add_argument("--tuning", action="store_true", help="count the runs that `snakemake tuning` makes, instead")
-    sub.add_argument(
-        "--calibrate",
-        action="store_true",
-        help="first time two rounds of one run of every kind (model, images, batch) that was never measured here",
-    )
     sub.add_argument(
         "--keep-models",
         choices=("all", "needed"),
@@ -69,9 +63,6 @@ def run(options: argparse.Namespace) -> None:
     costs, left_out = known_costs(experiment, scale)
     for line in [*left_out, *([] if options.tables or options.all else experiment.left_out(scale))]:
         print(line, file=sys.stderr)
-    waiting = [run for run in total.runs.values() if state(run) != "finished"] if options.calibrate else []
-    if calibrate(experiment, costs, waiting):
-        costs, _ = known_costs(experiment, scale)
     keep_models = "needed" if options.tuning else options.keep_models or experiment.config.get("keep_models", "needed")
     states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
     parts = {name: summarise(need, states, costs, keep_models) for name, need in needs.items()}

@@ -1,4 +1,4 @@
-"""What was measured of runs: seconds of a round and memory, of finished runs, timings and calibrations."""
+"""What was measured of runs: seconds of a round and memory, of finished runs and timings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Measured:
 
 
 def measured(places: Places, scale: str) -> tuple[list[Measured], list[str]]:
-    """Return what finished runs, timings and calibrations of a ``scale`` measured, and lines on what is left out.
+    """Return what finished runs and timings of a ``scale`` measured, and lines on what is left out.
 
     Left out are files that are damaged and runs of algorithms that do not exist any more.
     """

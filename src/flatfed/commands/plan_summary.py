@@ -143,7 +143,7 @@ def explained(summary: Summary, costs: Costs) -> Iterator[str]:
         speed = f"{rate / 1e12:.3g} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:.3g} GFLOP/s"
         yield (
             f"counted: {nothing}; the operations of their convolutions and products at {speed}; a device that reaches "
-            "another speed takes as much less or more. --calibrate times one of each kind"
+            "another speed takes as much less or more"
         )
     if summary.ways["unknown"]:
-        yield f"unknown: {nothing}; --calibrate times one of each kind"
+        yield f"unknown: {nothing}"

@@ -255,10 +255,10 @@ def left(unfinished: list[Run], states: dict[str, State], costs: Costs) -> str:
         seconds += (run.description["rounds"] - states[run.path].rounds) * (each or 0.0)
         unknown += each is None
     if not seconds:
-        return f"{len(unfinished)} runs to make, of unknown length (`flatfed plan --calibrate` measures)"
+        return f"{len(unfinished)} runs to make, of unknown length"
     unit = "GPU" if costs.device == "cuda" else "core"
     hours = f"{progress.duration(seconds)} of one {unit}"
     if (several := sum(states[run.path].name == "running" for run in unfinished)) > 1:
         hours += f", {progress.duration(seconds / several)} with {several} at a time as now"
-    more = f"; {unknown} runs of unknown length (`flatfed plan --calibrate` measures)" if unknown else ""
+    more = f"; {unknown} runs of unknown length" if unknown else ""
     return f"{len(unfinished)} runs to make: {hours}{more}"

@@ -12,7 +12,7 @@ from typing import Any
 from flatfed.data.manifest import NAME as MANIFEST
 from flatfed.errors import DataError
 from flatfed.runs.record import RECORD
-from flatfed.runs.timing import CALIBRATION, TIMING
+from flatfed.runs.timing import TIMING
 
 #: Endings of the files that a table and a figure are made as.
 TABLE, FIGURE = ("csv", "md", "tex", "html"), ("png", "pdf")
@@ -96,20 +96,19 @@ class Places:
         """Return the folder of the analyses of a run's model."""
         return f"{self.results}/{ids.scale}/analysis/{ids.name}"
 
-    def timing(self, ids: RunIds, name: str = TIMING) -> str:
+    def timing(self, ids: RunIds) -> str:
         """Return the file of the seconds of a round of a run, whatever its seed."""
-        return f"{self.results}/{ids.scale}/analysis/{ids.row}/{name}"
+        return f"{self.results}/{ids.scale}/analysis/{ids.row}/{TIMING}"
 
     def search(self, scale: str, protocol: str, split: str, row: str) -> str:
         """Return the folder of the runs that try a row's grid, and of the choice among them."""
         return f"{self.results}/{scale}/tuning/{protocol}/{split}/{row}"
 
     def measurements(self, scale: str) -> list[Path]:
-        """Return the files that say what runs of a scale cost: all records, timings and calibrations."""
+        """Return the files that say what runs of a scale cost: all records and timings."""
         here, anything = replace(self, results=glob.escape(self.results)), ("*", "*", "*")
         run, point = RunIds(scale, *anything, "*"), f"{here.search(scale, *anything)}/*"
-        patterns = [f"{here.run(run)}/{RECORD}", f"{point}/{RECORD}"]
-        patterns += [here.timing(run), here.timing(run, CALIBRATION), f"{here.search(scale, *anything)}/{CALIBRATION}"]
+        patterns = [f"{here.run(run)}/{RECORD}", f"{point}/{RECORD}", here.timing(run)]
         return [Path(file) for pattern in patterns for file in glob.iglob(pattern)]
 
     def cells(self, scale: str, table: str) -> str:

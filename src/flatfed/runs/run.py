@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any
 
 from flatfed.runs import record
 from flatfed.runs.places import DEFAULT, Places, RunIds
-from flatfed.runs.timing import CALIBRATION
 
 
 @dataclass(frozen=True)
@@ -56,13 +54,6 @@ class Run(RunIds):
     def timing(self) -> str:
         """The seconds of its rounds."""
         return self.places.timing(self)
-
-    @property
-    def calibration(self) -> str:
-        """A short timing for a plan: beside the timing, or in the folder of its search."""
-        if self.path == self.places.run(self):
-            return self.places.timing(self, CALIBRATION)
-        return str(PurePosixPath(self.path).with_name(CALIBRATION))
 
     def surface(self, images: str | None = None, other: RunIds | None = None) -> str:
         """Return the file of the loss around its model, or around it and that of ``other`` in one frame.

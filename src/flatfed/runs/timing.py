@@ -1,7 +1,6 @@
 """``timing.json``: the seconds of a round of a run, from an undisturbed run of its own that was thrown away.
 
-One for each protocol, split and algorithm; ``calibration.json`` beside it has the same form and fewer rounds, enough
-for a plan and not for a table.
+One for each protocol, split and algorithm.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from flatfed.errors import DataError
 from flatfed.files import read_as, write_json
 from flatfed.forms import Above, Named, Whole
 
-TIMING, CALIBRATION = "timing.json", "calibration.json"
+TIMING = "timing.json"
 
 #: What the seconds are: format 1 evaluated the protocol's images alone, of as many clients as were drawn.
 FORMAT = 2
