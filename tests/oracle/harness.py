@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -20,9 +21,10 @@ from flatfed.data import manifest
 from flatfed.data import partition as partitions
 from flatfed.engine import batches
 from flatfed.engine.job import assembly, interruption
-from flatfed.engine.job.inputs import Digests
+from flatfed.engine.job.inputs import Digests, load_data
 from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_arrays
+from flatfed.runs import record as records
 
 SIZES = [7, 12, 5, 9, 10, 6]
 DROPOUT = {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}  # a model that has some
@@ -174,3 +176,10 @@ class Reference:
             augmented=False,
         )
         return [dealt.index[0, k][dealt.weight[0, k] > 0] for k in range(dealt.length)]
+
+
+def evaluated(run: Path, data: Path, partition: Path) -> dict[str, float]:
+    """Return the scores of the model that the finished run in folder ``run`` ended with, computed on the CPU."""
+    about = records.read_finished(run).description
+    found = assembly.simulation(about, *load_data(about, data, partition), torch.device("cpu"), "sequential")
+    return found.evaluate(found.weights.row(load_file(run / records.MODEL)))

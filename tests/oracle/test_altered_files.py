@@ -80,7 +80,6 @@ def test_so_does_everything_that_reads_the_data_again(problem, capsys):
     assert train(problem) == 0
     flip(problem / "data/images.npy")
     for command, more in (
-        ("evaluate", ()),
         ("hessian", ("--out", str(problem / "hessian.json"))),
         ("surface", ("--out", str(problem / "surface.npz"))),
     ):

@@ -112,8 +112,8 @@ class RefusedError(Exception):
     """A command said why, and did nothing."""
 
 
-def evaluate(**place: str) -> None:
-    command("evaluate", RUN, **place)
+def surface(**place: str) -> None:
+    command("surface", RUN, "--grid", 3, "--out", "surface.npz", **place)
 
 
 def hessian(**place: str) -> None:
@@ -175,11 +175,11 @@ SLIPS = {
     ("edited record", "figure"): (edit_record, figure, CHANGED),
     ("edited record", "report"): (edit_record, report, CHANGED),
     ("edited record", "choice"): (edit_record, choose, CHANGED),
-    ("edited record", "evaluate"): (edit_record, evaluate, CHANGED),
+    ("edited record", "surface"): (edit_record, surface, CHANGED),
     ("swapped folder", "cell"): (swap, cell, f'{RECORD}: not the run that is asked for: algorithm is "fedsam", here'),
     ("swapped folder", "figure"): (swap, figure, f"{RECORD}: is of another run: fedsam, here fedavg"),
     ("swapped folder", "report"): (swap, report, f"{RECORD}: is of another run: fedsam, here fedavg"),
-    ("swapped folder", "evaluate"): (swap_model, evaluate, f"{MODEL}: is not the file that run.json"),
+    ("swapped folder", "surface"): (swap_model, surface, f"{MODEL}: is not the file that run.json"),
     ("swapped folder", "rerun"): (swap_metrics, again, NOT_WRITTEN),
     ("other partition", "cell"): (None, lambda: cell(dealt="partition4.npz"), "seed is 4, the run has 3"),
     ("other partition", "base row"): (
@@ -188,23 +188,23 @@ SLIPS = {
         "seed is 4, the run has 3",
     ),
     ("other partition", "train"): (None, lambda: train(dealt="partition4.npz"), "seed is 4, the run has 3"),
-    ("other partition", "evaluate"): (None, lambda: evaluate(dealt="partition4.npz"), "seed is 4, the run has 3"),
+    ("other partition", "surface"): (None, lambda: surface(dealt="partition4.npz"), "seed is 4, the run has 3"),
     ("other partition", "hessian"): (None, lambda: hessian(dealt="partition4.npz"), "seed is 4, the run has 3"),
     ("other data", "cell"): (None, lambda: cell(dealt=ELSEWHERE["dealt"]), "was trained on other data"),
     ("other data", "train"): (None, lambda: train(dataset=ELSEWHERE["dataset"]), "was dealt from other data"),
-    ("other data", "evaluate"): (None, lambda: evaluate(**ELSEWHERE), "dataset_digest is"),
+    ("other data", "surface"): (None, lambda: surface(**ELSEWHERE), "not the dataset of"),
     ("other data", "hessian"): (None, lambda: hessian(**ELSEWHERE), "not the dataset of"),
     ("other data", "rerun"): (None, lambda: again(ELSEWHERE["dataset"]), "not the data set that the run was trained"),
     ("cut file", "cell"): (lambda: cut(METRICS), cell, NOT_WRITTEN),
     ("cut file", "figure"): (lambda: cut(RECORD), figure, f"{RECORD}: not the record of a run"),
     ("cut file", "report"): (lambda: cut(RECORD), report, f"{RECORD}: not the record of a run"),
     ("cut file", "hessian"): (lambda: cut(MODEL), hessian, f"{MODEL}: is not the file that run.json"),
-    ("cut file", "evaluate"): (lambda: cut("partition.npz"), evaluate, "partition.npz: cannot be read as a partition"),
+    ("cut file", "surface"): (lambda: cut("partition.npz"), surface, "partition.npz: cannot be read as a partition"),
 }
 
 
 def test_without_a_slip_all_of_them_read(here):
-    for call in (cell, lambda: cell(OTHER), figure, report, evaluate, hessian, again, train):
+    for call in (cell, lambda: cell(OTHER), figure, report, surface, hessian, again, train):
         call()
     assert json.loads(Path("cell.json").read_text())["status"] == "ok"
 

@@ -6,12 +6,11 @@ import json
 
 import pytest
 import torch
-from harness import description, needs, simulation, sizes, write_problem
+from harness import description, evaluated, needs, simulation, sizes, write_problem
 from safetensors.torch import load_file
 from torch import nn
 
 from flatfed import algorithms, models
-from flatfed.engine.job import scores
 from flatfed.engine.job.train import train
 from flatfed.engine.layout import Layout
 from flatfed.engine.speed import taps
@@ -137,7 +136,7 @@ def test_files_hold_the_full_model(tmp_path, deep):
     }
     record = json.loads((tmp_path / "out/run.json").read_text())
     assert record["parameters"] == Layout.of(Deep()).size
-    again = scores.evaluate(tmp_path / "out", *places, device="cpu")
+    again = evaluated(tmp_path / "out", *places)
     last = (tmp_path / "out/metrics.csv").read_text().splitlines()[-1].split(",")
     assert again["test_loss"] == pytest.approx(float(last[3]), rel=1e-5)
 

@@ -15,16 +15,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from harness import description, needs, sizes, write_problem
+from harness import description, evaluated, needs, sizes, write_problem
 from safetensors.torch import load_file, save_file
 
 from flatfed import algorithms, models
 from flatfed.engine.job import checkpoint
-from flatfed.engine.job.scores import evaluate
 from flatfed.engine.job.train import train
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError, FlatFedError
-from flatfed.runs import record as records
 
 SRC = Path(__file__).parents[2] / "src"
 
@@ -74,23 +72,13 @@ def test_writes_metrics_model_and_provenance(tmp_path, capsys):
     assert int(rows[-1]["upload_bytes"]) == active * 2 * 4 * record["parameters"]
     weights = load_file(out / "model.safetensors")
     assert sum(w.numel() for w in weights.values()) == record["parameters"]
-    again = evaluate(out, tmp_path / "data", tmp_path / "partition.npz", device="cpu")
+    again = evaluated(out, tmp_path / "data", tmp_path / "partition.npz")
     assert again["test_accuracy"] == float(rows[-1]["test_accuracy"])
     assert again["test_loss"] == pytest.approx(float(rows[-1]["test_loss"]), rel=1e-5)
     assert not (out / checkpoint.NAME).exists()
     assert record["also"]["mean"]["test_loss"] != again["test_loss"]
     assert record["gradient_evaluations"] == 2 * record["local_steps"] > 0
     assert [session["from_round"] for session in record["sessions"]] == [0]
-
-
-def test_a_run_whose_record_has_a_retired_value_is_evaluated(tmp_path):
-    out = job(tmp_path, "fedlesam", "run", rounds=2)
-    places = tmp_path / "data", tmp_path / "partition.npz"
-    now = evaluate(out, *places, device="cpu")
-    record = records.read_finished(out)
-    record.description["update"]["params"] |= {"direction": "official_code", "first": "official_code"}
-    records.write(out / "run.json", record)
-    assert evaluate(out, *places, device="cpu") == now
 
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])

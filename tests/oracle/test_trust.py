@@ -133,11 +133,10 @@ def command(name, *words):
         ("data/images.npy", objects, lambda: train("again")),
         ("data/labels.npy", objects, lambda: train("again")),
         ("partition.npz", archive, lambda: train("again")),
-        ("run/model.safetensors", tensors, lambda: command("evaluate", "run")),
         ("run/model.safetensors", tensors, lambda: command("hessian", "run", "--out", "hessian.json")),
         ("run/model.safetensors", tensors, lambda: command("surface", "run", "--out", "surface.npz")),
     ],
-    ids=["images", "labels", "partition", "evaluate", "hessian", "surface"],
+    ids=["images", "labels", "partition", "hessian", "surface"],
 )
 def test_a_file_with_a_pickle_in_it_is_refused(trained, capsys, file, write, call):
     Path(file).unlink()

@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from harness import dealt_to, description, write_problem
+from harness import dealt_to, description, evaluated, write_problem
 from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 
 from flatfed import models
 from flatfed.commands import time_run
 from flatfed.data import partition as partitions
-from flatfed.engine.job import scores
 from flatfed.engine.job import train as job
 from flatfed.files import digest_arrays
 
@@ -136,5 +135,5 @@ def test_rounds_in_which_no_node_has_an_image_held_out_lack_that_column(tmp_path
 def test_its_model_can_be_evaluated_again(tmp_path):
     write_problem(tmp_path)
     out = tuned(tmp_path)
-    again = scores.evaluate(out, tmp_path / "data", tmp_path / "partition.npz", device="cpu")
+    again = evaluated(out, tmp_path / "data", tmp_path / "partition.npz")
     assert again["validation_accuracy"] == float(lines(out)[-1]["validation_accuracy"])

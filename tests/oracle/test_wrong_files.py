@@ -22,7 +22,6 @@ CALLS = {
     "partition": "--spec deal.json --dataset data --out new.npz",
     "weights": "--name vit_b32-imagenet --checkpoint other.pth --out new.safetensors",
     "train": "--run run.d.json --dataset data --partition dealt.npz --out new",
-    "evaluate": "run --dataset data --partition dealt.npz",
     "choose": "--spec choose.json --out new.json",
     "hessian": "run --dataset data --partition dealt.npz --out new.json",
     "surface": "run --with run --dataset data --partition dealt.npz --out new.npz",
@@ -207,7 +206,7 @@ def test_a_specification_with_anything_wrong_in_it_is_answered(place, capsys, co
     assert refused > 5
 
 
-@pytest.mark.parametrize("command", ["evaluate", "hessian", "surface", "rerun"])
+@pytest.mark.parametrize("command", ["hessian", "surface", "rerun"])
 @pytest.mark.parametrize(
     "key", ["description", "dataset_digest", "description.model", "description.rounds", "versions"]
 )

@@ -85,7 +85,7 @@ def test_a_list_is_no_specification(tmp_path, capsys):
 @pytest.mark.parametrize("threads", ["0", "-1", "two", "1.5"])
 def test_threads_are_counted_from_one(threads, capsys):
     with pytest.raises(SystemExit):
-        cli.main(["evaluate", "run", "--dataset", "d", "--partition", "p", "--threads", threads])
+        cli.main(["hessian", "run", "--dataset", "d", "--partition", "p", "--out", "o.json", "--threads", threads])
     assert "above 0" in capsys.readouterr().err
 
 

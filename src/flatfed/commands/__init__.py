@@ -10,7 +10,6 @@ COMMANDS = {
     "partition": ("deal_clients", "deal a data set to clients"),
     "weights": ("bring_weights", "bring pre-trained weights into a file of plain tensors"),
     "train": ("train_runs", "train one run, or several seeds of one together"),
-    "evaluate": ("evaluate_run", "test the model of a finished run again"),
     "choose": ("choose", "choose among the values that a paper tuned, by accuracy on a validation part"),
     "hessian": ("hessian", "estimate the Hessian at the model of a finished run"),
     "surface": ("surface", "evaluate the loss around the model of a finished run"),

@@ -19,22 +19,17 @@ def add(sub: argparse.ArgumentParser, whose: str = "the run's own") -> None:
     arguments.add_path(sub, "--partition", "NPZ", f"file that `partition` made, {whose}")
 
 
-def check(*folders: Path) -> None:
-    """Refuse folders without the record of a finished run; DataError."""
-    for folder in folders:
-        run_record.read(folder / records.RECORD)
-
-
 @contextlib.contextmanager
 def analysing(options: argparse.Namespace, *folders: Path) -> Iterator[str]:
     """Check what an analysis of the runs in ``folders`` begins with, without torch; yield the device to make it on.
 
     A GPU is held until the end.
 
-    :raises DataError: as :func:`check`.
+    :raises DataError: a folder is without the record of a finished run.
     :raises FlatFedError: the device is not there.
     """
     device = gpus.demanded(options.device)
-    check(*folders)
+    for folder in folders:
+        run_record.read(folder / records.RECORD)
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
         yield device

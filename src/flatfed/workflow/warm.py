@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "FLATFED_WARM"
-COMMANDS = ("train", "evaluate", "hessian", "surface")  # those that import torch
+COMMANDS = ("train", "hessian", "surface")  # those that import torch
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 LONGEST = 107  # bytes of a socket's path
 PATIENCE = 60  # seconds a server may take to import torch
