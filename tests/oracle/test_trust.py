@@ -171,7 +171,7 @@ def test_an_order_of_images(here):
 
     with open("order.npz", "wb") as file:
         np.savez(file, **dict.fromkeys(("train", "test", "digest"), np.array([Harm()] * 3, dtype=object)))
-    with pytest.raises(DataError, match=r"order\.npz cannot be read as one that `flatfed order` wrote"):
+    with pytest.raises(DataError, match=r"order\.npz cannot be read as one that studies/order\.py wrote"):
         order.read("order.npz", "source.order")
 
 

@@ -219,7 +219,7 @@ CONFIGURATIONS = {
     ),
     "order": (
         {"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": "no/such.npz"}}},
-        ["data.cifar10.order", "no/such.npz: no such file", "flatfed order"],
+        ["data.cifar10.order", "no/such.npz: no such file", "studies/order.py"],
     ),
     "braces in an order": (
         {"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": "{seed}.npz"}}},
@@ -231,7 +231,7 @@ CONFIGURATIONS = {
     ),
     "a text for an order": (
         {"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": str(ROOT / "README.md")}}},
-        ["data.cifar10.order: ", "README.md cannot be read as one that `flatfed order` wrote"],
+        ["data.cifar10.order: ", "README.md cannot be read as one that studies/order.py wrote"],
     ),
     "an order of more images": (
         {

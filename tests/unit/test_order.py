@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import runpy
+import sys
 import zipfile
 from pathlib import Path
 
@@ -10,12 +12,12 @@ import numpy as np
 import pytest
 from torchvision import datasets as published
 
-from flatfed import cli
 from flatfed.data import dataset as datasets
-from flatfed.data import order, sources
+from flatfed.data import sources
 from flatfed.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
+STUDY = runpy.run_path(str(ROOT / "studies/order.py"))
 SPEC = {"name": "mine", "classes": 3, "shape": [3, 4, 4]}
 DOMAINS = {
     "domains": np.array(["photo", "sketch"]),
@@ -56,11 +58,12 @@ def fetch(name: str, out: str, spec=SPEC, **source) -> datasets.Dataset:
 
 
 @pytest.mark.parametrize("more", [{}, DOMAINS])
-def test_images_in_another_order_are_put_into_the_one_written_down(more):
+def test_images_in_another_order_are_put_into_the_one_written_down(monkeypatch, more):
     spec = {**SPEC, "domains": ["sketch", "photo"]} if more else SPEC
     archive("ours.npz", **more)
     ours = fetch("ours.npz", "ours", spec)
-    assert cli.main(["order", "ours", "--out", "order.npz"]) == 0
+    monkeypatch.setattr(sys, "argv", ["order.py", "ours", "--out", "order.npz"])
+    STUDY["main"]()
     archive("theirs.npz", shuffled=5, **more)
     assert fetch("theirs.npz", "plain", spec).digest != ours.digest
     theirs = fetch("theirs.npz", "theirs", spec, order="order.npz")
@@ -73,7 +76,7 @@ def test_images_in_another_order_are_put_into_the_one_written_down(more):
 def test_a_download_is_put_into_order(monkeypatch):
     archive("ours.npz")
     ours = fetch("ours.npz", "ours")
-    order.write("ours", "order.npz")
+    STUDY["write"]("ours", "order.npz")
     archive("theirs.npz", shuffled=2)
     theirs = np.load("theirs.npz")
 
@@ -93,7 +96,7 @@ def test_a_file_of_an_order_has_the_ranks_of_images_by_their_digests():
 
     archive("ours.npz")
     ours = fetch("ours.npz", "ours")
-    order.write("ours", "order.npz")
+    STUDY["write"]("ours", "order.npz")
     told = np.load("order.npz")
     assert sorted(told.files) == ["digest", "test", "train"] and str(told["digest"]) == ours.digest
     keys = [
@@ -120,7 +123,7 @@ def test_a_file_of_an_order_has_the_ranks_of_images_by_their_digests():
 def test_other_images_are_refused_and_what_stood_there_stays(changes, words):
     archive("ours.npz")
     before = fetch("ours.npz", "out")
-    order.write("out", "order.npz")
+    STUDY["write"]("out", "order.npz")
     archive("theirs.npz", **changes)
     with pytest.raises(DataError, match=words):
         fetch("theirs.npz", "out", order="order.npz")
@@ -146,7 +149,7 @@ GOOD = {"train": np.arange(12), "test": np.arange(6), "digest": "x"}
 def test_a_file_that_holds_no_order_is_refused(changes, words):
     archive("ours.npz")
     np.savez("order.npz", **{key: value for key, value in {**GOOD, **changes}.items() if value is not None})
-    with pytest.raises(DataError, match=rf"order\.npz cannot be read as one that `flatfed order` wrote .*{words}"):
+    with pytest.raises(DataError, match=rf"order\.npz cannot be read as one that studies/order\.py wrote .*{words}"):
         fetch("ours.npz", "out", order="order.npz")
     assert not Path("out/dataset.json").exists()
 
@@ -185,7 +188,7 @@ def test_a_file_of_another_kind_is_refused_before_anything_is_downloaded(make, m
     monkeypatch.setattr(published, "CIFAR10", None)
     make(Path("order.npz"))
     source = {"source": "torchvision", "dataset": "CIFAR10", "order": "order.npz"}
-    with pytest.raises(DataError, match=r"order\.npz cannot be read as one that `flatfed order` wrote") as told:
+    with pytest.raises(DataError, match=r"order\.npz cannot be read as one that studies/order\.py wrote") as told:
         sources.fetch({**SPEC, "source": source}, "out")
     assert "allow_pickle" not in str(told.value)
 
@@ -201,15 +204,15 @@ def test_without_a_network_the_order_is_in_the_advice(monkeypatch):
         sources.fetch({**SPEC, "source": source}, "out")
 
 
-def test_no_file_or_a_damaged_data_set(capsys):
+def test_no_file_or_a_damaged_data_set():
     archive("ours.npz")
-    with pytest.raises(DataError, match=r"order\.npz: no such file; `python -m flatfed order DATASET --out FILE`"):
+    with pytest.raises(DataError, match=r"order\.npz: no such file; `python studies/order.py DATASET --out FILE`"):
         fetch("ours.npz", "out", order="order.npz")
     fetch("ours.npz", "out")
     labels = np.load("out/labels.npy")
     np.save("out/labels.npy", labels[::-1])
-    assert cli.main(["order", "out", "--out", "order.npz"]) == 2
-    assert "not those dataset.json describes" in capsys.readouterr().err
+    with pytest.raises(DataError, match=r"not those dataset\.json describes"):
+        STUDY["write"]("out", "order.npz")
 
 
 def test_the_published_order_is_that_of_all_published_runs():

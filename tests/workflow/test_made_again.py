@@ -1,8 +1,10 @@
 """``flatfed rerun``: run.json is enough to make a run again, and says so where the metrics are not the same."""
 
+import sys
+
 import numpy as np
 import pytest
-from project import SPLIT
+from project import REPOSITORY, SPLIT
 
 from made import recorded
 
@@ -48,7 +50,8 @@ def test_what_cannot_be_the_same_run_is_refused(project, change, words):
 def test_images_of_another_source_are_put_into_the_order_of_the_run(project):
     """What somebody does who has the images of published runs in another order."""
     before = (project.root / "resources/digits/dataset.json").read_text()
-    assert project.flatfed("order", "resources/digits", "--out", "order.npz").returncode == 0
+    study = [sys.executable, REPOSITORY / "studies/order.py", "resources/digits", "--out", "order.npz"]
+    assert project.call(*study, env={"PYTHONPATH": str(project.root / "src")}).returncode == 0
     images, labels = (np.load(project.root / f"resources/digits/{name}.npy") for name in ("images", "labels"))
     generator, train = np.random.default_rng(3), len(labels) - 500
     places = {"train": generator.permutation(train), "test": train + generator.permutation(500)}

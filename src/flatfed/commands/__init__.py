@@ -6,7 +6,6 @@ Only the file of the sub-command that is called is imported.
 #: Sub-command -> its file, and what it does, in the order of ``flatfed --help``.
 COMMANDS = {
     "fetch": ("fetch_dataset", "bring a data set into memory-mappable arrays"),
-    "order": ("order_of_images", "write the order of a data set's images, for others who have them"),
     "partition": ("deal_clients", "deal a data set to clients"),
     "weights": ("bring_weights", "bring pre-trained weights into a file of plain tensors"),
     "train": ("train_runs", "train one run, or several seeds of one together"),

@@ -15,10 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from flatfed.data import dataset as datasets
 from flatfed.data.dataset import Images, Part
 from flatfed.errors import DataError
-from flatfed.files import digest_arrays, write_whole
+from flatfed.files import digest_arrays
 
 PARTS = ("train", "test")
 # What NumPy and zipfile raise for damaged, encrypted or foreign archives, and those that claim more than fits.
@@ -55,26 +54,10 @@ class Rows:
         return np.concatenate(taken)
 
 
-def write(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
-    """Write the order of the images in a dataset's ``folder`` to ``path``, an .npz file.
-
-    It has ``train`` (n,) and ``test`` (m,), uint32, and ``digest``, that of the dataset. Raises DataError where
-    ``folder`` holds no dataset, or a damaged one.
-    """
-    datasets.verify(folder)
-    data = datasets.load(folder)
-    ranks = {}
-    for name, kept in zip(PARTS, (slice(data.train), slice(data.train, None)), strict=True):
-        domains = None if data.domains is None else data.domains[kept]
-        ranks[name] = np.argsort(_by_content(Part(data.images[kept], data.labels[kept], domains))).astype(np.uint32)
-    with write_whole(path) as file:
-        np.savez_compressed(file, **ranks, digest=np.array(data.digest))
-
-
 def read(path: str | os.PathLike[str], where: str) -> Order:
     """Return the order in the file ``path``; DataError, which begins with ``where``, where it holds none."""
     if not Path(path).is_file():
-        raise DataError(f"{where}: {path}: no such file; `python -m flatfed order DATASET --out FILE` writes one")
+        raise DataError(f"{where}: {path}: no such file; `python studies/order.py DATASET --out FILE` writes one")
     try:
         if not zipfile.is_zipfile(path):
             raise ValueError("it is no .npz file")
@@ -87,7 +70,7 @@ def read(path: str | os.PathLike[str], where: str) -> Order:
         if digest.shape or digest.dtype.kind != "U":
             raise ValueError("digest is not a text")
     except UNREADABLE as error:
-        raise DataError(f"{where}: {path} cannot be read as one that `flatfed order` wrote ({error})") from error
+        raise DataError(f"{where}: {path} cannot be read as one that studies/order.py wrote ({error})") from error
     return Order(str(path), ranks, str(digest))
 
 
@@ -103,7 +86,7 @@ def put(found: Images, order: Order, where: str) -> Images:
             raise DataError(
                 f"{where}: {order.path} orders {len(ranks)} {name} images, the source has {len(part.labels)}"
             )
-        pieces.append((part.images, _by_content(part)[ranks]))
+        pieces.append((part.images, by_content(part)[ranks]))
         _, places = pieces[-1]
         domains = None if part.domains is None else part.domains[places]
         parts.append(replace(part, images=Rows(pieces[-1]), labels=part.labels[places], domains=domains))
@@ -122,7 +105,7 @@ def put(found: Images, order: Order, where: str) -> Images:
     return Images(train, test, found.domain_names)
 
 
-def _by_content(part: Part) -> np.ndarray:
+def by_content(part: Part) -> np.ndarray:
     """Return the places (n,) of a part's images, sorted by SHA-256 of pixels (C, H, W), label and domain."""
     labels = np.asarray(part.labels, dtype="<i8")
     domains = np.zeros_like(labels) if part.domains is None else np.asarray(part.domains, dtype="<i8")
