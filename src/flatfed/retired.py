@@ -8,6 +8,7 @@ RETIRED: dict[tuple[str, str], str] = {
     ("option", "--spread"): "docs/compare-with-a-paper.md has a table of the seeds that a difference takes",
     ("command", "order"): "run studies/order.py",
     ("command", "evaluate"): "the last line of metrics.csv has the model's scores; `flatfed rerun` reproduces them",
+    ("key", "check"): "write the numbers that an erratum names under `finding`",
 }
 
 

@@ -33,8 +33,7 @@ def run(options: argparse.Namespace) -> None:
         "tables": experiment.tables,
         "figures": experiment.figures,
     }
-    errata = experiment.errata.entries
-    print(f"{len(errata)} errata, {sum(one.finding is not None for one in errata)} of them recomputed")
+    print(f"{len(experiment.errata.entries)} errata")
     disputed = len(printed_sources.disputed(experiment.printed_by))
     print(f"{len(experiment.printed_by)} sources of printed numbers, {disputed} cells that two or more of them print")
     print("declared: " + ", ".join(f"{len(ids)} {kind}" for kind, ids in declared.items()))

@@ -1,4 +1,4 @@
-"""``flatfed errata``: the papers' own contradictions, recomputed."""
+"""``flatfed errata``: the papers' own contradictions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flatfed.papers.errata import Errata
 from flatfed.tables import errata_page
 
 DETAIL = """\
-Every entry of config/errata.yaml, with what its check finds in the printed numbers of config/reference:
+Every entry of config/errata.yaml, with the printed numbers of config/reference that contradict each other:
 tables that disagree, errors that are not train minus test, means that are not those of their cells."""
 EXAMPLE = "python -m flatfed errata --out results/errata.html"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import Any
 
 from flatfed.papers.errata import Errata, Erratum
-from flatfed.papers.errata.recomputed import Finding
 from flatfed.tables import page_templates
 
 TITLE = "Errata of the four papers"
@@ -40,9 +40,9 @@ def groups(errata: Errata) -> list[tuple[str, list[Erratum]]]:
     return [(PAPERS[paper], list(entries)) for paper, entries in groupby(errata.entries, key=lambda one: one.paper)]
 
 
-def summary(finding: Finding) -> str:
-    """Say how much of what a check compared does not fit."""
-    count, total = len(finding.contradictions), finding.compared
+def summary(finding: dict[str, Any]) -> str:
+    """Say how many of the compared numbers do not fit."""
+    count, total = len(finding["contradictions"]), finding["compared"]
     if not count:
         return f"all {total} recomputed numbers fit"
     return f"{count} of {total} recomputed {'number does' if total == 1 else 'numbers do'} not fit"

@@ -1,13 +1,12 @@
-"""The papers' own contradictions, as data: config/errata.yaml, recomputed from config/reference.
+"""The papers' own contradictions, as data: config/errata.yaml.
 
-Nothing is corrected in the reference numbers. An erratum says which tables it concerns; where the printed numbers show
-it, a check of ``recomputed`` or ``sentences`` finds it in them again. A note ``flag:B1`` beside a printed number names
-the erratum of that cell; an erratum that no number is flagged with stands under its tables as a whole.
+Nothing is corrected in the reference numbers. An erratum says which tables it concerns and, where the printed numbers
+show it, which of them contradict what; tests recompute these. A note ``flag:B1`` beside a printed number names the
+erratum of that cell; an erratum that no number is flagged with stands under its tables as a whole.
 """
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +14,7 @@ from typing import Any
 
 from flatfed import schemas
 from flatfed.errors import ConfigError, unknown
-from flatfed.papers.errata.numbers import Numbers
-from flatfed.papers.errata.recomputed import Finding
-from flatfed.papers.errata.sentences import CHECKS
-from flatfed.papers.reference import FLAG
+from flatfed.papers import reference
 from flatfed.strict_yaml import read as read_yaml
 
 WHERE = "config/errata.yaml"
@@ -26,9 +22,9 @@ WHERE = "config/errata.yaml"
 
 @dataclass(frozen=True)
 class Erratum:
-    """One entry: ``says`` in one line, ``tables`` it concerns (ids), ``kind`` of schema, ``check`` that recomputes it.
+    """One entry: ``says`` in one line, ``tables`` it concerns (ids), ``kind`` of schema.
 
-    ``finding`` is what the check found in the printed numbers, None where nothing can be recomputed.
+    ``finding``: the contradictions in the printed numbers, as the file has them; None where nothing can be recomputed.
     """
 
     id: str
@@ -36,7 +32,7 @@ class Erratum:
     kind: str
     tables: tuple[str, ...]
     says: str
-    finding: Finding | None
+    finding: dict[str, Any] | None
 
 
 class Errata:
@@ -45,36 +41,23 @@ class Errata:
     def __init__(self, root: str | Path):
         """Read and check the entries.
 
-        :raises ConfigError: an entry is malformed, or names a table or check that does not exist.
+        :raises ConfigError: an entry is malformed, or names a table that does not exist.
         """
         self.document: dict[str, dict[str, Any]] = read_yaml(Path(root) / WHERE, WHERE)
         schemas.validate(self.document, "errata", WHERE)
-        self.numbers = Numbers(root)
+        self.tables = {name: table.lines for name, table in reference.read_all(Path(root)).items()}
         for name, entry in self.document.items():
             for place, table in enumerate(entry["tables"]):
-                if table not in self.numbers.tables:
-                    raise ConfigError(unknown("table", table, self.numbers.tables, f"{WHERE}: {name}.tables[{place}]"))
-            if "check" in entry:
-                _check_arguments(entry["check"], f"{WHERE}: {name}.check")
+                if table not in self.tables:
+                    raise ConfigError(unknown("table", table, self.tables, f"{WHERE}: {name}.tables[{place}]"))
 
     @cached_property
     def entries(self) -> list[Erratum]:
-        """All errata, recomputed; ConfigError for a check whose arguments mean nothing in the printed tables."""
-        result = []
-        for name, entry in self.document.items():
-            check = dict(entry.get("check", {}))
-            kind = check.pop("name", None)
-            try:
-                finding = CHECKS[kind](self.numbers, **check) if kind else None
-            except ConfigError as error:
-                raise ConfigError(f"{WHERE}: {name}.check ({kind}): {error}") from None
-            except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-                given = ", ".join(f"{key}: {value}" for key, value in check.items())
-                raise ConfigError(
-                    f"{WHERE}: {name}.check ({kind}): cannot be recomputed with {{{given}}}: {error!r}"
-                ) from None
-            result.append(Erratum(name, entry["paper"], entry["kind"], tuple(entry["tables"]), entry["says"], finding))
-        return result
+        """All errata."""
+        return [
+            Erratum(name, entry["paper"], entry["kind"], tuple(entry["tables"]), entry["says"], entry.get("finding"))
+            for name, entry in self.document.items()
+        ]
 
     def flags(self, table: str) -> dict[str, str]:
         """Return id -> line of the errata that single numbers of ``table`` are flagged with."""
@@ -94,18 +77,4 @@ class Errata:
         ]
 
     def _flagged(self, table: str) -> set[str]:
-        return {flag for line in self.numbers.tables.get(table, ()) for flag in FLAG.findall(line.notes)}
-
-
-def _check_arguments(check: dict[str, Any], where: str) -> None:
-    """Refuse a check that does not exist, lacks an argument, or has one that is none of its own."""
-    kind, given = check["name"], [key for key in check if key != "name"]
-    if kind not in CHECKS:
-        raise ConfigError(unknown("check", kind, CHECKS, where))
-    known = dict(list(inspect.signature(CHECKS[kind]).parameters.items())[1:])  # without the numbers
-    for key in given:
-        if key not in known:
-            raise ConfigError(unknown("key", key, known, f"{where} ({kind})"))
-    for key, parameter in known.items():
-        if parameter.default is parameter.empty and key not in given:
-            raise ConfigError(f"{where}: key {key!r} is missing; {kind} needs it")
+        return {flag for line in self.tables.get(table, ()) for flag in reference.FLAG.findall(line.notes)}
