@@ -8,6 +8,9 @@ RETIRED: dict[tuple[str, str], str] = {
     ("option", "--spread"): "docs/compare-with-a-paper.md has a table of the seeds that a difference takes",
     ("command", "order"): "run studies/order.py",
     ("command", "evaluate"): "the last line of metrics.csv has the model's scores; `flatfed rerun` reproduces them",
+    ("value", "streams"): "name an executor that remains: sequential, stacked or graph",
+    ("value", "branches"): "name an executor that remains: sequential, stacked or graph",
+    ("value", "auto"): "name an executor that remains: sequential, stacked or graph",
     ("key", "check"): "write the numbers that an erratum names under `finding`",
 }
 

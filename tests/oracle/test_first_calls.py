@@ -16,7 +16,6 @@ from harness import description, needs, simulation, sizes, write_problem
 from flatfed import algorithms
 from flatfed.engine.checks import hooks
 from flatfed.engine.memory import shortage
-from flatfed.engine.speed.fastest import trial
 from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import FlatFedError
 
@@ -200,13 +199,11 @@ def test_a_slip_is_refused_in_the_first_round_with_file_and_hook(tmp_path, outsi
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("executor", ["graph", "sequential", "auto"])
+@pytest.mark.parametrize("executor", ["graph", "sequential"])
 def test_it_is_refused_by_every_executor(tmp_path, outside, executor):
-    """Also where steps are measured before the first round: executors that cannot are passed over, slips are not."""
     _, message = written(outside, "correct forgets to return")
     with pytest.raises(FlatFedError, match=f"^{message}"):
-        run = simulation(tmp_path, description("fedbad"), "sequential" if executor == "auto" else executor)
-        trial(run) if executor == "auto" else run.advance()
+        simulation(tmp_path, description("fedbad"), executor).advance()
 
 
 def test_a_job_ends_with_one_line_and_leaves_nothing_behind(tmp_path, outside):

@@ -143,7 +143,6 @@ class Costs:
         is not needed.
         """
         description, executor = run.description, run.description["executor"][self.device]
-        executor = sizes.LARGEST if executor == "auto" else executor
         cropped = _is_cropped(description)
         rows = [
             past.row or past.parameters

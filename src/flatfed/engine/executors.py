@@ -22,8 +22,6 @@ from flatfed.errors import ConfigError, unknown
 
 Transform = Callable[[Tensor, Tensor], Tensor]
 
-MOST_STREAMS = 16  # more clients than that share them
-
 
 @dataclass
 class Batch:
@@ -124,40 +122,6 @@ class Sequential(Executor):
         losses[i] = loss.detach()
 
 
-class Streams(Sequential):
-    """All active clients at once, each on a stream of the GPU: one client's small kernels fill what another's leave.
-
-    On a CPU, which has no streams, one after another.
-    """
-
-    name = "streams"
-    block = None
-
-    def __init__(self, *of: Any):
-        super().__init__(*of)
-        self._side: list[torch.cuda.Stream] = []
-
-    def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        if w.device.type != "cuda":
-            return super().__call__(w, batch)
-        while len(self._side) < min(len(w), MOST_STREAMS):
-            self._side.append(torch.cuda.Stream(w.device))
-        losses, gradients = torch.empty(len(w), dtype=w.dtype, device=w.device), torch.empty_like(w)
-        main = torch.cuda.current_stream(w.device)
-        used = self._side[: len(w)]
-        # Fork and join: all that the side streams read was made, and all that they free is done, on the main one.
-        for side in used:
-            side.wait_stream(main)
-        try:
-            for i in range(len(w)):
-                with torch.cuda.stream(used[i % len(used)]):
-                    self.row(i, w, batch, losses, gradients)
-        finally:  # also where memory runs out: what is freed then is in use there, and no recording may end before
-            for side in used:
-                main.wait_stream(side)
-        return losses, gradients
-
-
 class Stacked(Executor):
     """All active clients at once by vmap: fastest where one client's batch leaves the machine idle."""
 
@@ -198,14 +162,7 @@ class Graph(Stacked):
     recorded = True
 
 
-class Branches(Streams):
-    """The step as one CUDA graph with a branch for every client."""
-
-    name = "branches"
-    recorded = True
-
-
-EXECUTORS: dict[str, type[Executor]] = {cls.name: cls for cls in (Sequential, Stacked, Streams, Graph, Branches)}
+EXECUTORS: dict[str, type[Executor]] = {cls.name: cls for cls in (Sequential, Stacked, Graph)}
 
 
 def kind(name: str) -> type[Executor]:

@@ -56,7 +56,7 @@ class Simulation(ABC):
     ``server`` name -> (1, parameters); ``round`` finished rounds; ``mixed``: the coming round's mixing is done, where
     algorithms mix first; ``pending`` the line of a finished round that is yet to be evaluated; ``rows``: how many
     clients train at a time at most, None for as many as the executor takes; ``halfway``: a round has begun to change
-    what cannot be undone, and the state is of no one moment; ``trial``: what was measured to pick the executor, if so.
+    what cannot be undone, and the state is of no one moment.
 
     ``description`` is a run description; ``home`` says where so many bytes of client state are to lie (see
     :class:`~flatfed.engine.client_state.ClientState`); ``pause`` is called wherever the run can stop and lose nothing,
@@ -105,7 +105,6 @@ class Simulation(ABC):
         self.round, self.mixed, self.halfway = 0, False, False
         self.rows: int | None = None
         self.pending: dict[str, Any] | None = None
-        self.trial: dict[str, Any] | None = None
         self.cost = Cost(algorithm, self.schedule, weights.parameters * self.dtype.itemsize)
         self.clock = Clock(device)
         self.begin()

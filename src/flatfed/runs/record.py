@@ -61,7 +61,6 @@ class RunRecord:
     images: dict[str, int] | None = None
     probes: list[dict[str, Any]] | None = None
     executor: str | None = None
-    executor_trial: dict[str, Any] | None = None
     rows: Annotated[int, Whole(1)] | None = None
     evaluated_together: Annotated[int, Whole(1)] | None = None
     row: Annotated[int, Whole(1)] | None = None

@@ -12,14 +12,16 @@ from flatfed import algorithms
 from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
 from flatfed.engine import executors
-from flatfed.engine.checks import hooks, requirements
+from flatfed.engine.checks import hooks, requirements, trial_batch
 from flatfed.engine.memory import home, shortage
 from flatfed.engine.peers import PeerSimulation
 from flatfed.engine.precision import STATE
 from flatfed.engine.server import ServerSimulation
 from flatfed.engine.simulation import Simulation
-from flatfed.engine.speed import fastest, live
+from flatfed.engine.speed import live
+from flatfed.engine.speed.recording import Recorded, recorder
 from flatfed.engine.weights import drawn
+from flatfed.errors import ConfigError
 
 
 def simulation(
@@ -52,7 +54,23 @@ def simulation(
     kind = PeerSimulation if algorithm.decentralised else ServerSimulation
     parts = description, dataset, partition, device, algorithm, weights
     run = kind(*parts, executors.kind(executor), lambda size: home.choose(size, device), pause)
-    fastest.set_executor(run, executor)
+    _prepare_executor(run)
     hooks.check_evaluated(algorithm, run.server)
     shortage.halve_batches(run.evaluate)
     return run
+
+
+def _prepare_executor(run: Simulation) -> None:
+    """Refuse an executor that cannot run the model of ``run`` here; have one that is recorded record its steps.
+
+    :raises ConfigError: naming the executor and the reason.
+    """
+    if run.executor.recorded and run.data.images.device.type != run.device.type:
+        gigabytes = run.data.images.nbytes / 1e9
+        raise ConfigError(
+            f"executor {run.executor.name}: the images ({gigabytes:.1f} GB) lie in host memory, from which a recorded "
+            "step cannot gather; use sequential or stacked"
+        )
+    trial_batch.check(run.executor, tuple(run.description["dataset"]["shape"]), run.private, run.dtype, run.device)
+    if run.executor.recorded:
+        run.local = Recorded(run.local, recorder(run.device))

@@ -27,7 +27,7 @@ STALE = f"{FOLDER}.stale"
 NAME = f"{FOLDER}/{MANIFEST}"
 
 #: Attributes of a simulation that are stored as they are.
-ATTRIBUTES = ("round", "mixed", "pending", "probes", "rows", "trial")
+ATTRIBUTES = ("round", "mixed", "pending", "probes", "rows")
 
 #: Seconds that may be needed to write what is not written yet. Slurm gives 30 from SIGTERM to SIGKILL, of which the
 #: local step that is under way takes some, and so do the rows of the clients of the round that is stopped.

@@ -132,7 +132,6 @@ class Outputs:
             rows=run.rows,
             evaluated_together=run.evaluate.batch_size,
             row=run.layout.size,
-            executor_trial=run.trial,
             precision=run.description["precision"],
             parameters=run.weights.parameters,
             local_steps=counts["local_steps"],

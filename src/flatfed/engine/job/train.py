@@ -28,7 +28,6 @@ from flatfed.engine.memory import shortage
 from flatfed.engine.memory.shortage import Shortage
 from flatfed.engine.memory.sizes import in_units
 from flatfed.engine.simulation import Simulation
-from flatfed.engine.speed.fastest import AUTO, trial
 from flatfed.engine.speed.seeds import Meeting
 from flatfed.errors import DataError
 from flatfed.files import digest_json
@@ -157,16 +156,10 @@ class Job:
         return simulation, False
 
     def _begin(self) -> Simulation:
-        """Return the simulation before its first round, with the checkpoint's executor, the description's or, if that
-        is ``auto``, the fastest."""
-        wanted = self.checkpoint.executor or self.description["executor"][self.place.type]
+        """Return the simulation before its first round, with the checkpoint's executor or the description's."""
+        executor = self.checkpoint.executor or self.description["executor"][self.place.type]
         with shortage.explained(self.place, "before the first round"):
-            simulation = self.assembled("sequential" if wanted == AUTO else wanted)
-            if wanted == AUTO:
-                simulation.trial = trial(simulation, self.meeting.trial if self.meeting is not None else None)
-                if self.meeting is not None:
-                    self.meeting.trial = simulation.trial
-        return simulation
+            return self.assembled(executor)
 
     def _where(self) -> str:
         """Say on what it trains, by which executor, from which round on."""

@@ -16,10 +16,7 @@ from flatfed.algorithms import Algorithm
 from flatfed.algorithms._rows import BLOCK
 
 #: Executors whose steps are recorded.
-RECORDED = ("graph", "branches")
-
-#: The executor that takes most memory, which is assumed where a trial is yet to pick one.
-LARGEST = "graph"
+RECORDED = ("graph",)
 
 #: Bytes of a weight, whatever format the layers compute in.
 ITEM = {"float32": 4, "float64": 8, "bfloat16": 4}

@@ -40,17 +40,13 @@ class Waiting:
 
 
 class Meeting:
-    """Where ``expected`` runs on the same data train their rows together; the first one's executor does it.
-
-    ``trial``: what the first that measured executors found, for the others to go by.
-    """
+    """Where ``expected`` runs on the same data train their rows together; the first one's executor does it."""
 
     def __init__(self, expected: int):
         self.expected = expected
         self.turn = threading.Condition()
         self.data: Resident | None = None
         self.local: LocalTraining | None = None
-        self.trial: dict[str, Any] | None = None
         self.sessions: list[dict[str, Any]] = []
         self.waiting: list[Waiting] = []
 
