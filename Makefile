@@ -41,10 +41,10 @@ figures-page: $(INSTALLED)
 report-page: $(INSTALLED)
 	$(BIN)/python docs/pictures.py report
 
-# docs/results.md and its pictures, from the runs under results/published.
+# docs/results.md and its pictures, from the runs under results/published; docs/disputed.md, cells that several sources print.
 results-page: $(INSTALLED)
 	$(BIN)/python studies/results.py
-	$(BIN)/python -m flatfed disputed results/published --out docs/disputed.md
+	$(BIN)/python studies/disputed.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -12,6 +12,7 @@ RETIRED: dict[tuple[str, str], str] = {
     ("value", "branches"): "name an executor that remains: sequential, stacked or graph",
     ("value", "auto"): "name an executor that remains: sequential, stacked or graph",
     ("key", "check"): "write the numbers that an erratum names under `finding`",
+    ("command", "disputed"): "run studies/disputed.py; docs/disputed.md has its page",
 }
 
 

@@ -19,7 +19,7 @@ import yaml
 
 #: Kind of file -> its files under config/.
 KINDS = {
-    **{name: f"{name}.yaml" for name in ("config", "datasets", "splits", "algorithms", "errata", "sources")},
+    **{name: f"{name}.yaml" for name in ("config", "datasets", "splits", "algorithms", "errata")},
     **{name: f"{name}/*.yaml" for name in ("protocols", "tables", "figures")},
 }
 

@@ -19,7 +19,6 @@ from snakemake.cli import parse_config
 from flatfed import experiment, strict_yaml
 from flatfed.errors import ConfigError
 from flatfed.experiment.own import SECTIONS
-from flatfed.papers import printed_sources, reference
 from flatfed.papers.errata import Errata
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +37,6 @@ ACCEPTED = [
         r"errata.yaml: \w+/finding/(source|against|contradictions/\d+/\w+)",
         "a text of the page: test_errata.py recomputes it",
     ),
-    ({"misspelt key"}, r"sources.yaml: \w+", "a source is called as one likes"),
 ]
 
 
@@ -52,9 +50,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def answer(root: Path, mutant: Mutant, config: dict | None = None) -> None:
     """Load ``root`` and ask what Snakemake asks of the mutated file before the first job."""
-    if mutant.kind == "sources":
-        printed_sources.read(root, reference.read_all(root))
-        return
     if mutant.kind == "errata":
         Errata(root)
         return

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from flatfed import experiment, forms
+from flatfed.errors import ConfigError
 from flatfed.experiment import scales
+from flatfed.papers import reference
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +45,7 @@ PRINTED = {
     "fedsmoo2023_T8": "5eed1a9ce36732ecd3a5235a60685c6db5f529012a226f42d16dd49c885fbe29",
 }
 
-#: What others print of the papers' cells (config/sources.yaml).
+#: What others print of the papers' cells (studies/sources.yaml).
 OTHERS = {
     "fedwmsam2025_T1": "588dc4c888d21a9d29e34a8c3fbd56e7eee2ebbfa8b6e2ea040bd66176176d1f",
     "flsam2025_README_RN18": "74c01989181f280e60db20bee118528d81d4567aef31b2c99d113cedc5a03c79",
@@ -53,6 +57,16 @@ OTHERS = {
 def test_printed_numbers_are_untouched(name: str) -> None:
     content = (ROOT / "config" / "reference" / f"{name}.csv").read_bytes()
     assert hashlib.sha256(content).hexdigest() == {**PRINTED, **OTHERS}[name]
+
+
+def test_a_reference_file_with_a_cell_twice_is_refused(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "config/reference", tmp_path / "config/reference")
+    path = tmp_path / "config/reference/fedwmsam2025_T1.csv"
+    lines = list(csv.reader(path.open()))
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([*lines, lines[1]])
+    with pytest.raises(ConfigError, match=r"fedwmsam2025_T1.csv: line \d+: this number is given twice"):
+        reference.read_all(tmp_path)
 
 
 def test_every_printed_table_is_there() -> None:

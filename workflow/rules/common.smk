@@ -18,7 +18,6 @@ from flatfed.runs import provenance
 from flatfed.runs.places import Places, RunIds
 from flatfed.workflow import closing, requested, requests, warm
 
-PUBLISHED = ROOT / "results/published"
 PLACES = Places(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "resources", "logs")))
 
 
@@ -151,10 +150,10 @@ def selected_outputs(wildcards):
     say_left_out(every=False)
     scale = EXPERIMENT.scale
     made = outputs(scale, EXPERIMENT.selected())
-    return [*made, PLACES.report(scale), PLACES.errata, PLACES.disputed]
+    return [*made, PLACES.report(scale), PLACES.errata]
 
 
 def every_output(wildcards):
     say_left_out(every=True)
     made = outputs(EXPERIMENT.scale, scales.every(EXPERIMENT, EXPERIMENT.scale))
-    return [*made, PLACES.errata, PLACES.disputed]
+    return [*made, PLACES.errata]

@@ -223,15 +223,6 @@ def errata_digest(wildcards):
     return files.digest_json(forms.plain(EXPERIMENT.errata.entries))
 
 
-@told
-def disputed_digest(wildcards):
-    """What Snakemake compares of the disputed cells: who printed what, and which of our runs stand beside them."""
-    runs = sorted(
-        [str(path.relative_to(PUBLISHED)), path.stat().st_size] for path in PUBLISHED.rglob("run*.json")
-    )
-    return files.digest_json([*map(repr, EXPERIMENT.printed_by), runs])
-
-
 def all_cores(wildcards):
     return workflow.cores or 1
 

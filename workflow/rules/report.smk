@@ -23,7 +23,6 @@ rule report:
     input:
         report_inputs,
         errata="<results>/errata.html",
-        disputed=ancient("<results>/disputed.html"),
         spec="<results>/{scale}/report.json",
     output:
         report(
@@ -62,22 +61,3 @@ rule errata:
         "Where the papers contradict themselves"
     shell:
         "python -m flatfed errata --out {output:q} > {log:q} 2>&1"
-
-
-rule disputed:
-    output:
-        report(
-            "<results>/disputed.html", category="Errata", labels={"page": "Cells that several sources print"}
-        ),
-    log:
-        "<logs>/disputed.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        content=disputed_digest,
-        code=code("flatfed.tables.disputed_page"),
-    message:
-        "Cells that several sources print"
-    shell:
-        "python -m flatfed disputed --out {output:q} > {log:q} 2>&1"

@@ -22,7 +22,6 @@ COMMANDS = {
     "check": ("check", "validate the whole configuration and say what it asks for"),
     "rerun": ("rerun", "make a run again from its run.json and compare"),
     "errata": ("errata", "show where the papers contradict themselves"),
-    "disputed": ("disputed_cells", "show cells that several sources print, side by side"),
     "verify": ("verify", "hold tables against the papers'"),
     "effects": ("choice_effects", "say what one choice does, seed by seed"),
     "time": ("time_run", "measure the seconds of a round, alone on the device"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import arguments, configuration
-from flatfed.papers import printed_sources
 
 DETAIL = """\
 Reads every file under config/ and stops at the first mistake, naming file, key and value, or counts what
@@ -34,8 +33,6 @@ def run(options: argparse.Namespace) -> None:
         "figures": experiment.figures,
     }
     print(f"{len(experiment.errata.entries)} errata")
-    disputed = len(printed_sources.disputed(experiment.printed_by))
-    print(f"{len(experiment.printed_by)} sources of printed numbers, {disputed} cells that two or more of them print")
     print("declared: " + ", ".join(f"{len(ids)} {kind}" for kind, ids in declared.items()))
     runs: set[str] = set()
     for table, columns in experiment.selected().tables:

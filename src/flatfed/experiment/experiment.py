@@ -28,9 +28,8 @@ from flatfed.experiment import (
 from flatfed.experiment.deals import Deal
 from flatfed.experiment.model import Asked, Cell, Column, Drawing, Figure, Run, Table
 from flatfed.models import pretrained
-from flatfed.papers import printed_sources, reference
+from flatfed.papers import reference
 from flatfed.papers.errata import Errata
-from flatfed.papers.printed_sources import Source
 from flatfed.runs.places import DEFAULT, Places, RunIds
 from flatfed.specs.pages import ReportSpec
 from flatfed.specs.table import TableSpec
@@ -92,11 +91,6 @@ class Experiment:
     def errata(self) -> Errata:
         """The papers' contradictions: config/errata.yaml."""
         return Errata(self.root)
-
-    @cached_property
-    def printed_by(self) -> list[Source]:
-        """Who printed numbers of the same cells: config/sources.yaml."""
-        return printed_sources.read(self.root, self.references)
 
     def selected(self, scale: str | None = None) -> Asked:
         """Return what config.yaml asks for and there is at ``scale``."""

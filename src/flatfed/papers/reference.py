@@ -7,7 +7,7 @@ import itertools
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,7 +48,6 @@ class Line:
     value: str
     std: str
     notes: str
-    model: str = ""
 
     @property
     def number(self) -> float:
@@ -57,7 +56,7 @@ class Line:
 
 
 #: The columns that a reference file must have; the first ten say what the number is of.
-COLUMNS = tuple(each.name for each in fields(Line) if each.default is MISSING)
+COLUMNS = tuple(each.name for each in fields(Line))
 KEYS = COLUMNS[:10]
 
 #: What a number can be of, and in what; a plain number has no unit.
@@ -111,7 +110,7 @@ class Reference:
         for column, known in NAMES.items():
             if row[column] not in known:
                 raise ConfigError(unknown(column, row[column], known - {""}, where))
-        line = Line(**{each.name: row[each.name] for each in fields(Line) if each.name in row})
+        line = Line(**{column: row[column] for column in COLUMNS})
         self.lines.append(line)
         if line.algorithm:
             self.algorithms.setdefault(line.algorithm, where)

@@ -141,11 +141,6 @@ class Places:
         """The page of the errata."""
         return f"{self.results}/errata.html"
 
-    @property
-    def disputed(self) -> str:
-        """The page of cells that several sources print."""
-        return f"{self.results}/disputed.html"
-
     def log(self, kind: str, *place: str) -> str:
         """Return the log of a job of some kind, ``place`` without the ending; before the kind stands the scale, if any.
 

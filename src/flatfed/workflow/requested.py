@@ -28,7 +28,7 @@ SLIP = 0.8
 def files(experiment: Experiment) -> list[str]:
     """Return the files of both scales that a person asks for: tables, figures and reports."""
     places = experiment.places
-    found = [places.errata, places.disputed]
+    found = [places.errata]
     for scale in SCALES:
         tables, drawn = scales.every(experiment, scale)
         found += [places.report(scale), *places.made(scale, [table for table, _ in tables], drawn)]

@@ -1,0 +1,197 @@
+"""Compare the cells that several sources print and write docs/disputed.md.
+
+python studies/disputed.py
+"""
+
+import itertools
+import math
+from pathlib import Path
+
+import pandas as pd
+import yaml
+from scipy.stats import kendalltau
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: Columns of config/reference that identify a cell, besides the algorithm.
+SETTING = ["dataset", "model", "partition", "partition_param", "clients", "participation"]
+LABELS = {"iid": "IID", "dirichlet": "Dirichlet", "pathological": "Pathological", "resnet18_gn": "ResNet-18-GN"}
+LABELS |= {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+READ_OUT = {"final": "last round", "best": "best round on the test set", "mean": "mean of the last {last} rounds"}
+
+
+def column_name(dataset, model, partition, parameter, clients, participation):
+    """Return the name of a table column: "CIFAR-10, ResNet-18-GN, Dirichlet 0.6, 10 % of 100 clients"."""
+    dataset, model, partition = (LABELS.get(key, key) for key in (dataset, model, partition))
+    partition += f" {float(parameter):g}" if parameter else ""
+    return f"{dataset}, {model}, {partition}, {100 * float(participation):g} % of {float(clients):g} clients"
+
+
+def accuracies(lines):
+    """Return the accuracies (percent) in ``lines`` of config/reference by (column, algorithm)."""
+    stated = (lines[["partition", "clients", "participation", "value"]] != "").all(axis=1) & (lines.variant == "")
+    lines = lines[stated & (lines.metric == "test_accuracy") & (lines.unit == "percent")]
+    columns = [column_name(*setting) for setting in lines[SETTING].values]
+    index = pd.MultiIndex.from_arrays([columns, lines.algorithm], names=["column", "algorithm"])
+    return pd.Series(lines.value.astype(float).values, index)
+
+
+def printed(sources, folder):
+    """Return the accuracies by (column, algorithm), one column per source, NaN where a source prints none.
+
+    ValueError: two tables of a source print different numbers for the same cell.
+    """
+    numbers = {}
+    for name, source in sources.items():
+        files = [pd.read_csv(folder / f"{table}.csv", dtype=str, keep_default_na=False) for table in source["tables"]]
+        of_source = accuracies(pd.concat(files)).groupby(level=[0, 1], sort=False)
+        if (of_source.nunique() > 1).any():
+            raise ValueError(f"{name}: its tables print different numbers for {of_source.nunique().idxmax()}")
+        numbers[name] = of_source.first()
+    return pd.concat(numbers, axis=1)
+
+
+def with_best(cells, best_of):
+    """Return ``cells`` with the best of several algorithms (``best_of``: row -> algorithms) where it is not printed."""
+    cells = cells.copy()
+    for row, algorithms in best_of.items():
+        for column in cells.xs(row, level="algorithm").index:
+            best = cells.reindex([(column, algorithm) for algorithm in algorithms]).max(skipna=False)
+            cells.loc[(column, row)] = cells.loc[(column, row)].fillna(best)
+    return cells
+
+
+def disputed(cells):
+    """Return the cells that two sources or more print, with their range ``apart``."""
+    several = cells[cells.count(axis=1) > 1]
+    return several.assign(apart=several.max(axis=1) - several.min(axis=1))
+
+
+def rankings(cells, least=4):
+    """Return Kendall's tau of each pair of sources in each column where they share ``least`` algorithms."""
+    found = []
+    for column, of_column in cells.groupby(level="column", sort=False):
+        for first, second in itertools.combinations(cells.columns, 2):
+            both = of_column[[first, second]].dropna()
+            if len(both) >= least and (both.nunique() > 1).all():
+                best = both == both.max()
+                tau = kendalltau(both[first], both[second]).statistic
+                found.append((column, first, second, len(both), tau, bool((best[first] == best[second]).all())))
+    return pd.DataFrame(found, columns=["column", "first", "second", "rows", "tau", "same_best"])
+
+
+def interval(tau, rows):
+    """Return the 95 % interval of Kendall's tau (Fieller, Hartley and Pearson 1957), None for 4 rows or |tau| = 1."""
+    if rows <= 4 or abs(tau) > 1 - 1e-9:
+        return None
+    half = 1.96 * math.sqrt(0.437 / (rows - 4))
+    return math.tanh(math.atanh(tau) - half), math.tanh(math.atanh(tau) + half)
+
+
+def table(head, rows):
+    """Return a Markdown table."""
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (head, ["---"] * len(head), *rows))
+
+
+def table_of_sources(sources, cells):
+    """Return a table of the sources and how they read their numbers."""
+    head = ("source", "printed in", "rounds", "number", "basis of this reading", "accuracies")
+    rows = []
+    for name, one in sources.items():
+        number = READ_OUT[one["read_out"]].format(**one)
+        basis = one.get("inferred", "stated")
+        rows.append((one["label"], one["where"], f"{one['rounds']:,}", number, basis, cells[name].count()))
+    return table(head, rows)
+
+
+def table_of_differences(sources, labels):
+    """Return a table of the known differences between the sources' set-ups and FedSMOO's."""
+    rows = []
+    for source in sources.values():
+        for one in source.get("differs", ()):
+            limits = [value for key in ("rows", "datasets", "partitions") for value in one.get(key, ())]
+            limits = [labels.get(value, value) for value in limits] + [f"{n} clients" for n in one.get("clients", ())]
+            rows.append((source["label"], ", ".join(limits) or "all", one["says"]))
+    return table(("source", "cells", "difference"), rows)
+
+
+def table_of_pairs(found):
+    """Return a table of the mean rank correlation of each pair of sources."""
+    pairs = found.groupby(["first", "second"], sort=False)
+    rows = [(*pair, len(of), f"{of.tau.mean():.2f}", of.same_best.sum()) for pair, of in pairs]
+    return table(("source", "source", "columns", "mean tau", "columns with the same best row"), rows)
+
+
+def table_of_rankings(found):
+    """Return a table of all rank correlations."""
+    rows = []
+    for one in found.itertuples(index=False):
+        bounds = interval(one.tau, one.rows)
+        text = f"{bounds[0]:.2f} to {bounds[1]:.2f}" if bounds else "–"
+        rows.append((*one[:4], f"{one.tau:.2f}", text, "yes" if one.same_best else "no"))
+    return table(("column", "source", "source", "rows", "tau", "95 % interval", "same best row"), rows)
+
+
+def table_of_cells(several, labels):
+    """Return a table of the disputed cells, the largest difference of each column first."""
+    rows = []
+    for column, of_column in several.groupby(level="column", sort=False):
+        rows.append((f"**{column}**", *[""] * several.shape[1]))
+        for (_, row), numbers in of_column.sort_values("apart", ascending=False).iterrows():
+            rows.append((labels[row], *("" if math.isnan(number) else f"{number:.2f}" for number in numbers)))
+    return table(("algorithm", *several.columns), rows)
+
+
+def page(sources, cells, labels):
+    """Return the page in Markdown; ``labels``: algorithm -> label."""
+    best_of = {row: algorithms for source in sources.values() for row, algorithms in source.get("best_of", {}).items()}
+    best = {row: f"Best of {', '.join(labels[one] for one in algorithms)}" for row, algorithms in best_of.items()}
+    labels = LABELS | labels | best
+    several = disputed(with_best(cells, best_of)).rename(columns={name: one["label"] for name, one in sources.items()})
+    apart, found = several.apart, rankings(several.drop(columns="apart"))
+    summary = (
+        f"Two sources or more print {len(several)} cells (same data, model, split, clients and algorithm). "
+        f"Their numbers are {apart.median():.1f} points apart in the median, more than 5 in {sum(apart > 5)} cells and "
+        f"more than 10 in {sum(apart > 10)}. The sources differ in the number of rounds and in settings. "
+        "`python studies/disputed.py` writes this page."
+    )
+    return f"""# Disputed cells
+
+{summary}
+
+## Sources
+
+{table_of_sources(sources, cells)}
+
+Known differences from FedSMOO's set-up:
+
+{table_of_differences(sources, labels)}
+
+## Rank correlation
+
+Kendall's tau of the algorithms that two sources print in a column: 1 for the same order, 0 for none. The 95 % intervals
+(Fieller, Hartley and Pearson 1957) are wide, since a column has few rows.
+
+{table_of_pairs(found)}
+
+{table_of_rankings(found)}
+
+## Cells
+
+Test accuracy in percent, as printed; `apart` is the largest minus the smallest number.
+
+{table_of_cells(several, labels)}
+"""
+
+
+def main():
+    """Write the page."""
+    sources = yaml.safe_load((ROOT / "studies/sources.yaml").read_text(encoding="utf-8"))
+    algorithms = yaml.safe_load((ROOT / "config/algorithms.yaml").read_text(encoding="utf-8"))
+    labels = {name: entry["label"] for name, entry in algorithms.items() if "label" in entry}
+    text = page(sources, printed(sources, ROOT / "config/reference"), labels)
+    (ROOT / "docs/disputed.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
