@@ -41,10 +41,11 @@ figures-page: $(INSTALLED)
 report-page: $(INSTALLED)
 	$(BIN)/python docs/pictures.py report
 
-# docs/results.md and its pictures, from the runs under results/published; docs/disputed.md, cells that several sources print.
+# docs/results.md and its pictures, docs/disputed.md and docs/effects.md, from results/published.
 results-page: $(INSTALLED)
 	$(BIN)/python studies/results.py
 	$(BIN)/python studies/disputed.py
+	$(BIN)/python studies/effects.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

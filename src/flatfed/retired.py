@@ -13,6 +13,9 @@ RETIRED: dict[tuple[str, str], str] = {
     ("value", "auto"): "name an executor that remains: sequential, stacked or graph",
     ("key", "check"): "write the numbers that an erratum names under `finding`",
     ("command", "disputed"): "run studies/disputed.py; docs/disputed.md has its page",
+    ("command", "effects"): "run studies/effects.py; docs/effects.md has its page",
+    ("key", "against"): "name the pair of rows in studies/effects.yaml",
+    ("value", "effects"): "leave out the kind and name both rows of a pair; studies/effects.py compares them",
 }
 
 

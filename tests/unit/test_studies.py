@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
 import disputed
+import effects
+from flatfed import experiment
+from flatfed.errors import ConfigError
+from made import edited
 
 ROOT = Path(__file__).resolve().parents[2]
+PAIRS = yaml.safe_load((ROOT / "studies/effects.yaml").read_text())
 HEAD = "metric,unit,dataset,model,partition,partition_param,clients,participation,algorithm,variant,value"
 
 
@@ -81,3 +89,83 @@ def test_docs_disputed_is_what_the_script_writes(tmp_path, monkeypatch):
     monkeypatch.setattr(disputed, "ROOT", tmp_path)
     disputed.main()
     assert (tmp_path / "docs/disputed.md").read_text() == (ROOT / "docs/disputed.md").read_text(), "make results-page"
+
+
+def lines_of(**rows):
+    """Return the lines of a table's CSV; ``rows``: row -> its values in each column, seed by seed; none: missing."""
+    lines = [
+        {"table": "made", "scale": "preview", "row": row, "label": row.capitalize(), "column": f"column{place}"}
+        | {"status": "ok" if values else "missing", "seeds": ";".join(str(seed + 1) for seed, _ in enumerate(values))}
+        | {"values": ";".join(map(str, values))}
+        for row, columns in rows.items()
+        for place, values in enumerate(columns)
+    ]
+    return pd.DataFrame(lines)
+
+
+def test_the_effect_of_a_choice_by_hand():
+    """Each seed has one point on average: 2 of 2^6 patterns of signs are as extreme. Holm: twice that."""
+    plain = [0.5] * 6
+    up, down = [0.52, 0.53, 0.5, 0.51, 0.52, 0.51], [0.5, 0.49, 0.52, 0.51, 0.5, 0.51]
+    lines, pairs = (
+        lines_of(plain=[plain, plain], worse=[up, down], none=[plain, plain]),
+        {"worse": "plain", "none": "plain"},
+    )
+    found, p, corrected = effects.effects(effects.accuracies(lines), pairs)
+    assert [*found["worse"].mean(axis=1)] == pytest.approx([1.0] * 6)
+    assert p == {"worse": 2 / 64, "none": 1.0} and corrected == {"worse": 4 / 64, "none": 1.0}
+    worse, none = (line for line in effects.section(lines, pairs, "Made").splitlines() if "| Plain |" in line)
+    assert worse.endswith("| +1.00 [+1.00, +1.00] | 0.031 | 0.062 | open |")
+    assert none.endswith("| +0.00 [+0.00, +0.00] | 1.000 | 1.000 | less than half a point |")
+
+
+def test_a_pair_that_lacks_runs_counts_among_the_tests():
+    plain, ten = [0.5] * 10, [0.51 + 0.001 * seed for seed in range(10)]
+    for lacking in ([ten, []], [ten, ten[:9]]):
+        lines, pairs = lines_of(plain=[plain, plain], a=[ten, ten], b=lacking), {"a": "plain", "b": "plain"}
+        found, p, corrected = effects.effects(effects.accuracies(lines), pairs)
+        assert list(found) == ["a"] and corrected["a"] == 2 * p["a"] == 4 / 1024
+        text = effects.section(lines, pairs, "Made")
+        assert "| differs |" in text and "| B | Plain | – | – | – | – | – | missing |" in text
+        assert "Verdicts: differs: 1, missing: 1." in text
+
+
+def test_docs_effects_is_what_the_script_writes_and_docs_quote_it():
+    page = (ROOT / "docs/effects.md").read_text()
+    assert effects.page(ROOT / file for file in effects.PUBLISHED) == page, "make results-page"
+    quoted = re.findall(r"[+−]\d+\.\d\d \[[^\]]+\]", " ".join((ROOT / "docs/which-code.md").read_text().split()))
+    assert len(quoted) >= 12 and [text for text in quoted if text not in page] == []
+
+
+@pytest.mark.parametrize("table", PAIRS)
+def test_published_tables_are_those_of_the_configuration(table):
+    declared = experiment.load(ROOT).tables[table]
+    lines = list(csv.DictReader((ROOT / f"results/published/effects/{table}.csv").open()))
+    cells = [(row, column) for row in declared.rows for column in declared.columns]
+    assert [(line["row"], line["column"]) for line in lines] == cells
+    assert {*PAIRS[table], *PAIRS[table].values()} == {*declared.rows}
+
+
+def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partitions():
+    cells = {(cell.spec.row, cell.spec.column): cell for cell in experiment.load(ROOT).cells("preview", "effects")}
+    for (row, column), cell in cells.items():
+        assert len(cell.runs) == 10
+        for run, other in zip(cell.runs, cells[PAIRS["effects"].get(row, row), column].runs, strict=True):
+            one, base = run.description, other.description
+            assert (one["seed"], one["partition"]) == (base["seed"], base["partition"])
+            one, base = one["update"]["params"], base["update"]["params"]
+            differing = [key for key in one.keys() | base.keys() if one.get(key) != base.get(key)]
+            assert len(differing) == (row in PAIRS["effects"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "effects"}, "kind: value 'effects' is retired"),
+        ({"rows": [{"row": "fedavg", "against": "fedsam"}]}, "key 'against' is retired"),
+    ],
+)
+def test_the_retired_kind_of_table_is_refused(tmp_path, change, message):
+    root = edited(tmp_path, "tables/effects.yaml", lambda document: document.update(change))
+    with pytest.raises(ConfigError, match=message):
+        experiment.load(root)

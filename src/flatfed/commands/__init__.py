@@ -23,7 +23,6 @@ COMMANDS = {
     "rerun": ("rerun", "make a run again from its run.json and compare"),
     "errata": ("errata", "show where the papers contradict themselves"),
     "verify": ("verify", "hold tables against the papers'"),
-    "effects": ("choice_effects", "say what one choice does, seed by seed"),
     "time": ("time_run", "measure the seconds of a round, alone on the device"),
     "plan": ("plan", "say what tables and figures need and what that will cost, before anything runs"),
     "published": ("published", "make table, curves and claims again from published runs"),

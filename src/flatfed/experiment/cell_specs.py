@@ -28,7 +28,7 @@ def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: 
     if metric.source == "given":
         known["sources"] = Sources(given=described.given(experiment, scale, column, row))
     elif column.relative is None or base is not None:
-        rows = {"sources": row, "base_sources": table.row(base)} if base else {"sources": row}
+        rows = {"sources": row, "base_sources": table.entries[base]} if base else {"sources": row}
         for whose, entry in rows.items():
             runs[whose] = _runs(experiment, scale, table, column, entry) if metric.source != "declared" else []
             known[whose] = _sources(experiment, scale, column, entry, metric, runs[whose])

@@ -40,7 +40,6 @@ SPLIT: dict[str, Any] = {
 #: Kind of table -> what its numbers are where neither it nor a group of its columns names a metric.
 NUMBERS = {
     "results": {"metric": "test_accuracy", "unit": "percent"},
-    "effects": {"metric": "test_accuracy", "unit": "pp"},
 }
 
 #: Keys of a metric in a group of columns that has one alone.
@@ -106,7 +105,7 @@ def table(document: dict[str, Any]) -> dict[str, Any]:
     named = any(key in document for key in ("metric", "metrics"))
     everywhere = all(any(key in group for key in ("metric", "metrics")) for group in document["columns"])
     kind = document.get("kind", "results")
-    of = {} if (named or everywhere) and kind != "effects" else NUMBERS.get(kind, {})
+    of = {} if (named or everywhere) else NUMBERS.get(kind, {})
     return {"kind": kind, "reference": "none", **of, **document}
 
 

@@ -80,26 +80,19 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a ``kind``: ``settings`` is its ``file``, validated.
+    """A table: ``settings`` is its ``file``, validated.
 
     ``reference`` is the name of the printed numbers, or None. ``trained_on``: (column, row) -> the column's splits, or
     those that the decentralised row has in their place.
-    ``bases`` are rows that others are taken against and that are not shown.
     """
 
     id: str
     file: str
-    kind: str
     entries: Mapping[str, Row]
     columns: dict[str, Column]
     trained_on: Mapping[tuple[str, str], tuple[str, ...]]
     reference: str | None
     settings: dict[str, Any]
-    bases: Mapping[str, Row] = field(default_factory=dict)
-
-    def row(self, name: str) -> Row:
-        """Return the row ``name``, shown or not."""
-        return self.entries[name] if name in self.entries else self.bases[name]
 
     @property
     def rows(self) -> tuple[str, ...]:

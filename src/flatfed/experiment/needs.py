@@ -32,7 +32,6 @@ TABLES = {
     "results": (("protocol",), ()),
     "datasets": ((), ("protocol",)),
     "search": (("protocol", "algorithm", "id", "reference"), ("key", "metric")),
-    "effects": (("protocol", "splits"), ("against",)),
 }
 
 

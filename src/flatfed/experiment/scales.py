@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from flatfed.errors import ConfigError
 from flatfed.experiment.model import Asked, Table
-from flatfed.papers import significance
 from flatfed.specs.cell import SCALES
 
 if TYPE_CHECKING:
@@ -69,30 +68,12 @@ def _table_lacking(experiment: Experiment, scale: str, name: str, columns: list[
             f"{results}/{scale}/{target}: {table.file} has `scales: [{', '.join(only)}]`, so that there is none; ask "
             f"for {results}/{only[0]}/{target}"
         )
-    protocols = of_table(table, columns)
-    said = _lacking(experiment, scale, protocols, target)
-    return said or (_seeds_lacking(experiment, scale, table, protocols) if table.kind == "effects" else "")
+    return _lacking(experiment, scale, of_table(table, columns), target)
 
 
 def _figure_lacking(experiment: Experiment, scale: str, name: str) -> str:
     """Return why figure ``name`` is not to be had at ``scale``; "" where it is."""
     return _lacking(experiment, scale, experiment.figures[name].protocols, f"figures/{name}.png")
-
-
-def _seeds_lacking(experiment: Experiment, scale: str, table: Table, protocols: Iterable[str]) -> str:
-    """Return why the seeds are too few for the tests of a table of effects, or not the same; "" where they will do."""
-    where = f"{experiment.places.results}/{scale}/tables/{table.id}.md: {table.file}"
-    own = [tuple(experiment.seeds(scale, protocol, table.settings.get("seeds"))) for protocol in protocols]
-    if len(set(own)) > 1:
-        seeds = " and ".join(str(list(each)) for each in dict.fromkeys(own))
-        return f"{where}: its protocols have different seeds ({seeds}); they do not pair: say `seeds`"
-    tests, least = len(table.entries), significance.least_seeds(len(table.entries))
-    if len(own[0]) >= least:
-        return ""
-    return (
-        f"{where}: with {len(own[0])} seeds none of {tests} choices could be told from chance at "
-        f"{100 * significance.LEVEL:g} %; wanted: at least {least} (`seeds`)"
-    )
 
 
 def _lacking(experiment: Experiment, scale: str, protocols: Iterable[str], target: str) -> str:

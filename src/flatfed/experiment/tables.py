@@ -21,10 +21,7 @@ KINDS = {
     "results": (("protocol", "splits", "decentralised", "mean", "id", "metrics", *defaults.ONE_METRIC), ()),
     "datasets": (("fact", "label", "split", "id"), ("protocol",)),
     "search": (("protocol", "algorithm", "id"), ("key", "metric", "reciprocal")),
-    "effects": (("protocol", "splits", "id"), ("against",)),
 }
-#: Kinds whose rows are algorithms that are trained.
-TRAINED = ("results", "effects")
 EVERYWHERE = ("part", "header", "reference")
 
 
@@ -42,10 +39,6 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
         if row.id in rows:
             raise ConfigError(f"{where}: rows: {row.id!r} is given twice")
         rows[row.id] = row
-    bases = {}
-    for row in rows.values() if kind == "effects" else ():
-        if (base := row.settings["against"]) not in rows:
-            bases[base] = Row(base, catalog.algorithms[base]["label"], base)
     reference = None if document["reference"] == "none" else document["reference"]
     known.check("reference", document["reference"], ["none", *references], f"{where}: reference")
     for algorithm, place in references[reference].algorithms.items() if reference else ():
@@ -59,10 +52,9 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
             if column.id in columns:
                 raise ConfigError(f"{at}: column {column.id!r} is there twice")
             columns[column.id] = column
-    every = {**rows, **bases}
-    _check_bases(columns.values(), every, where)
-    trained_on = _trained_on(columns.values(), every.values(), catalog, where)
-    return Table(name, where, kind, rows, columns, trained_on, reference, document, bases)
+    _check_bases(columns.values(), rows, where)
+    trained_on = _trained_on(columns.values(), rows.values(), catalog, where)
+    return Table(name, where, rows, columns, trained_on, reference, document)
 
 
 def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
@@ -72,11 +64,8 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
     id_ = entry["row"]
     known.check_keys(entry, ("row", "label", "reference", *KINDS[kind][1]), where)
     known.check_keys(entry.get("reference", {}), KEYS, f"{where}: reference")
-    if kind in TRAINED:
-        for name in (id_, entry.get("against", id_)):
-            known.check_algorithm(name, catalog.algorithms, where)
-        if entry.get("against") == id_:
-            raise ConfigError(f"{where}: against: {id_!r} is the row itself; wanted: what it differs from")
+    if kind == "results":
+        known.check_algorithm(id_, catalog.algorithms, where)
         label = entry.get("label", catalog.algorithms[id_]["label"])
         return Row(id_, label, id_, entry.get("reference", {}), entry)
     if kind == "datasets":
@@ -215,22 +204,7 @@ def _check_evaluated(names: list[str], protocol: settings.Protocol, where: str) 
                     )
 
 
-def _effects(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, where: str) -> list[Column]:
-    """Return the columns of one group of a table of effects: numbers of rows minus those of what they are against."""
-    if "metrics" in document:
-        raise ConfigError(f"{where.partition(': ')[0]}: metrics: a table of effects has one `metric`")
-    if document["metric"] in METRICS and unit_of(document["metric"]) != "fraction":
-        fractions = [name for name in METRICS if unit_of(name) == "fraction"]
-        raise ConfigError(
-            f"{where.partition(': ')[0]}: metric: {document['metric']!r} is no share of images, and what counts as no "
-            f"difference is half a point of one; allowed: {', '.join(fractions)}"
-        )
-    against = {row["row"]: row["against"] for row in document["rows"]}
-    one = {"metric": document["metric"], "unit": document["unit"], "relative": "difference", "base": against}
-    return _results(document, {**group, **one}, catalog, where)
-
-
-_BUILDERS = {"results": _results, "datasets": described.datasets, "search": described.search, "effects": _effects}
+_BUILDERS = {"results": _results, "datasets": described.datasets, "search": described.search}
 
 
 def _check_bases(columns: Iterable[Column], rows: dict[str, Row], where: str) -> None:

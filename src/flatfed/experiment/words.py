@@ -50,11 +50,6 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
         cells=experiment.places.cells(scale, found.id),
         notes=notes(experiment, scale, found, chosen),
         flags=experiment.errata.flags(found.reference) if found.reference else {},
-        against={
-            row.id: experiment.label(row.settings["against"])
-            for row in found.entries.values()
-            if found.kind == "effects"
-        },
     )
 
 

@@ -55,7 +55,6 @@ class TableSpec:
     scale, with ``{name}`` for each of the ``datasets``; ``metric`` is what a number is, in words, to which the ``unit``
     is added. Cells are read from ``<cells>/<column>/<row>.json``. ``notes`` are choices that the paper leaves open,
     deviations, and what the paper's spread is; ``flags`` the errata that the reference's notes cite as flag:B1.
-    ``against``: of a table of effects, what every row is taken against, by the row's id, in words.
     """
 
     table: str
@@ -73,4 +72,3 @@ class TableSpec:
     row_header: str = "Algorithm"
     notes: list[str] = field(default_factory=list)
     flags: dict[str, str] = field(default_factory=dict)
-    against: dict[str, str] = field(default_factory=dict)

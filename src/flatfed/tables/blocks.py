@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flatfed.papers import significance
 from flatfed.papers.units import as_printed, each_seed, signed, written
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import ColumnSpec, TableSpec
-from flatfed.tables import claims, compare, effects, filled_table
+from flatfed.tables import claims, compare, filled_table
 from flatfed.tables.filled_table import FilledTable
 from flatfed.tables.headers import Header, merge, split
 from flatfed.tables.notes import WARNED, flags, gather, warned, warnings
@@ -72,7 +71,7 @@ class Table(FilledTable):
     """A table ready for printing.
 
     ``title`` is the paper's, and the scale; ``warnings`` are of other tools' estimates beside ours that are too far
-    from them; ``effects``: what choices come to, over all columns.
+    from them.
     """
 
     title: str
@@ -80,7 +79,6 @@ class Table(FilledTable):
     blocks: tuple[Block, ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
-    effects: tuple[effects.Effect, ...]
 
     @property
     def id(self) -> str:
@@ -99,40 +97,20 @@ def read(spec: TableSpec) -> Table:
     :raises DataError: a cell file or a dataset.json is damaged, or a cell belongs to another scale.
     """
     filled = filled_table.read(spec)
-    pooled = effects.pooled(filled) if spec.against else []
-    ranks = {} if spec.against else dict(zip(filled.by_column, claims.marks(filled.columns), strict=True))
+    ranks = dict(zip(filled.by_column, claims.marks(filled.columns), strict=True))
     scale = "Preview scale" + ", not the paper's data" * spec.printed + ": " if spec.scale == "preview" else ""
     theirs = "In the paper: " if scale and spec.printed else ""
     setting = as_read(spec.setting, spec.datasets, [cell.images for cell in filled.made])
     sources = (("Paper", spec.paper), ("Trained here", setting))
-    blocks = [_block(filled, part and theirs + part, few, ranks) for part, few in split(spec.columns)]
+    blocks = (_block(filled, part and theirs + part, few, ranks) for part, few in split(spec.columns))
     return Table(
         spec,
         filled.by_column,
         title=scale + spec.title,
         subtitle=". ".join(f"{word}: {text.rstrip('.')}" for word, text in sources if text),
-        blocks=(*blocks, *([_over_all(spec, pooled)] if spec.against else [])),
-        notes=tuple(gather(filled, pooled, any(ranks.values()))),
+        blocks=tuple(blocks),
+        notes=tuple(gather(filled, any(ranks.values()))),
         warnings=tuple(warnings(filled)),
-        effects=tuple(pooled),
-    )
-
-
-def _over_all(spec: TableSpec, pooled: list[effects.Effect]) -> Block:
-    """Set what choices come to over all columns: the difference with its interval, p, p corrected, and the verdict."""
-    texts = {effect.row: effect.texts for effect in pooled}
-    lacking = Entry("", "", "", "missing")
-    rows = tuple(
-        (row.label, tuple(Entry(text, "", "", "ok") for text in texts[row.id]) if row.id in texts else (lacking,) * 4)
-        for row in spec.rows
-    )
-    seeds = f"n = {len(pooled[0].values)}" if pooled else ""
-    return Block(
-        f"Over all {len(spec.columns)} columns" if len(spec.columns) > 1 else "Over its column",
-        (tuple(Header(text, 1) for text in ("difference", "p", "p, Holm", "verdict")),),
-        ((seeds,), ("sign flips",), (f"of {len(spec.rows)}",), ("",)),
-        rows,
-        ("",) * 4,
     )
 
 
@@ -212,11 +190,9 @@ def _entry(table: FilledTable, column: str, row: str, rank: str) -> Entry:
 
 
 def _ours(table: FilledTable, cell: Cell) -> str:
-    """Write our number, or what stands in its place; in a table of effects its interval in place of its spread."""
+    """Write our number, or what stands in its place."""
     if cell.status == "ok":
         seeds = "" if cell.n in (table.usual, None) else f" ({cell.n})"
-        if table.spec.against:
-            return effects.interval_text(significance.interval(cell.values), cell.printed_unit) + seeds
         return written(cell.value, cell.spread, cell.printed_unit, cell.paper_decimals) + seeds
     if cell.status == "not_reached":
         late = f">{cell.rounds}" if cell.printed_unit == "rounds" else "not reached"

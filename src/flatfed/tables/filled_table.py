@@ -25,10 +25,6 @@ class FilledTable:
         """The cells of every column, by row."""
         return list(self.by_column.values())
 
-    def row(self, row: str) -> list[Cell | None]:
-        """Return the cells of a row, column by column."""
-        return [of_column[row] for of_column in self.columns]
-
     @property
     def cells(self) -> list[tuple[ColumnSpec, RowSpec, Cell | None]]:
         """All cells, row by row, each with its column and row."""

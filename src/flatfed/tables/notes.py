@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from flatfed.papers import significance
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import TEST
@@ -11,22 +9,21 @@ from flatfed.papers.reference import FLAG
 from flatfed.papers.units import UNITS, many
 from flatfed.specs.cell import Cell
 from flatfed.specs.table import TableSpec
-from flatfed.tables import claims, compare, effects
-from flatfed.tables.effects import Effect
+from flatfed.tables import claims, compare
 from flatfed.tables.filled_table import FilledTable
 
 #: Stands behind another tool's estimate that is further from ours than their errors allow.
 WARNED = "⚠"
 
 
-def gather(table: FilledTable, pooled: Sequence[Effect], are_marked: bool) -> list[str]:
+def gather(table: FilledTable, are_marked: bool) -> list[str]:
     """Return the notes of a table in reading order; only what applies to the cells at hand is said.
 
-    ``pooled``: in a table of effects, what its choices come to; ``are_marked``: whether some row is marked as best.
+    ``are_marked``: whether some row is marked as best.
     """
     spec, made = table.spec, table.made
     notes = [reading(table)]
-    notes += tested(table, pooled) if spec.against else symbols(made)
+    notes += symbols(made)
     notes += definitions(made)
     notes += timed(made)
     notes += estimated(made)
@@ -37,23 +34,7 @@ def gather(table: FilledTable, pooled: Sequence[Effect], are_marked: bool) -> li
     errata = sorted({flag for cell in made for flag in flags(cell)}, key=lambda flag: (flag[0], int(flag[1:])))
     notes += [f"{flag}: {spec.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata]
     notes += beside(made)
-    return notes if spec.against else notes + marked(table.columns, are_marked)
-
-
-def tested(table: FilledTable, pooled: Sequence[Effect]) -> list[str]:
-    """Say what the choices of a table of effects come to, what each is taken against, and how that is decided."""
-    spec, bases = table.spec, {}
-    for row in spec.rows:
-        bases.setdefault(spec.against[row.id], []).append(row.label)
-    region = f"{100 * significance.REGION:g}"
-    return [
-        effects.sentence(table, pooled),
-        *(f"Against {base}: {'; '.join(rows)}." for base, rows in bases.items()),
-        "Over all columns: each seed's mean difference. p: of the 2^n ways to give n seeds their signs, the share with "
-        "a mean as far from zero, exact and two-sided; Holm: corrected for all choices of the table. A choice differs "
-        f"where that is at most {significance.LEVEL:g}; by less than {region} points, if at all, where its 95 % "
-        "interval lies within them.",
-    ]
+    return notes + marked(table.columns, are_marked)
 
 
 def reading(table: FilledTable) -> str:
@@ -66,9 +47,6 @@ def reading(table: FilledTable) -> str:
         when = ", final round" if windows == {1} else f", mean over the last {max(windows)} evaluated rounds"
     printed = spec.printed
     spread = ""
-    if spec.against:
-        of = "" if usual is None else f", over {usual} seeds"
-        return f"{quantities(spec, cells)}{when}: minus that of what a row is against, seed by seed; 95 % interval{of}."
     if usual is not None:
         text = f"mean ± sample standard deviation over {usual} seeds; another number of seeds is in brackets."
         text = text if usual > 1 else "one seed, so no spread."

@@ -24,9 +24,6 @@ DIGITS = 12
 #: Columns that are about the paper's numbers: none where none are printed.
 PAPER = ("paper_value", "paper_spread", "difference", "compare", "paper_note", "agreement")
 
-#: Fields of a choice over all columns: its 95 % interval, p, and p corrected by Holm.
-EFFECT = ("low", "high", "p", "p_holm", "verdict")
-
 #: Fields of another tool's estimate, as columns ``beside_by`` and so on.
 BESIDE = ("by", "value", "spread", "values", "difference", "error", "within")
 
@@ -34,11 +31,10 @@ BESIDE = ("by", "value", "spread", "values", "difference", "error", "within")
 def render(table: Table) -> str:
     """Return the table as CSV: ``PLACE``, ``FIELDS``, ``BESIDE``, agreement.
 
-    Where no paper's numbers are printed, what is about them is left out. A table of effects has, in lines of the column
-    "*", every choice over all columns: value, values and ``EFFECT``.
+    Where no paper's numbers are printed, what is about them is left out.
     """
     left_out = () if table.spec.printed else PAPER
-    columns = [*PLACE, *FIELDS, *(f"beside_{name}" for name in BESIDE), "agreement", *(EFFECT if table.effects else ())]
+    columns = [*PLACE, *FIELDS, *(f"beside_{name}" for name in BESIDE), "agreement"]
     out = io.StringIO()
     writer = csv.DictWriter(
         out, [name for name in columns if name not in left_out], extrasaction="ignore", lineterminator="\n"
@@ -51,13 +47,6 @@ def render(table: Table) -> str:
         if cell:
             line |= {name: getattr(cell, name) for name in FIELDS}
             line |= {f"beside_{name}": getattr(cell.beside, name, None) for name in BESIDE}
-        writer.writerow({name: _field(value) for name, value in line.items()})
-    for effect in table.effects:
-        line = {**named, "row": effect.row, "label": effect.label, "column": "*", "headers": "all columns"}
-        line |= {"relative": "difference", "base": effect.against, "printed_unit": effect.unit, "status": "ok"}
-        line |= {"value": effect.interval.mean, "n": len(effect.values), "values": list(effect.values)}
-        line |= {"low": effect.interval.low, "high": effect.interval.high}
-        line |= {"p": effect.p, "p_holm": effect.corrected, "verdict": effect.verdict}
         writer.writerow({name: _field(value) for name, value in line.items()})
     return out.getvalue()
 

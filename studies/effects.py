@@ -1,0 +1,118 @@
+"""Measure the effect of single choices: paired differences between two rows of a table, seed by seed.
+
+python studies/effects.py                                       write docs/effects.md from results/published/effects
+python studies/effects.py results/preview/tables/effects.csv    print the same page of other tables
+
+studies/effects.yaml names the pairs of rows of each table.
+"""
+
+import sys
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import pandas as pd
+import yaml
+
+from flatfed.papers.significance import LEVEL, REGION, holm, interval, sign_flip
+
+ROOT = Path(__file__).resolve().parents[1]
+PUBLISHED = [f"results/published/effects/effects{which}.csv" for which in ("", "_ours", "_cifar100", "_cnn")]
+
+DIFFERS, NONE, OPEN, MISSING = "differs", "less than half a point", "open", "missing"
+
+ABOUT = f"""# Effects of single choices
+
+Each row is compared with the row from which it differs in one choice: difference in percentage points with its 95 %
+interval (Student), paired by seed. p is that of the exact two-sided sign-flip test of each seed's mean difference over
+all columns; Holm corrects it for all choices of the table. The verdict is "{DIFFERS}" where the corrected p is at most
+{LEVEL}, "{NONE}" where the interval lies within {100 * REGION} points of zero, else "{OPEN}".
+`python studies/effects.py` writes this page; [which code made the numbers](which-code.md) discusses it."""
+
+
+def accuracies(lines):
+    """Return the accuracies (percent) in the ``lines`` of a table's CSV by (column, seed), one column per row.
+
+    NaN where a cell has no number.
+    """
+    made = lines[lines.status == "ok"]
+    made = made.assign(seed=made.seeds.str.split(";"), accuracy=made["values"].str.split(";"))
+    made = made.explode(["seed", "accuracy"]).astype({"seed": int, "accuracy": float})
+    index = pd.MultiIndex.from_product([lines.column.unique(), sorted(made.seed.unique())], names=["column", "seed"])
+    values = made.pivot(index=["column", "seed"], columns="row", values="accuracy")
+    return 100 * values.reindex(index=index, columns=lines.row.unique())
+
+
+def effects(values, pairs):
+    """Return (row -> differences by seed and column, row -> p, row -> p corrected by Holm); ``pairs``: row -> base.
+
+    Pairs that lack a number have no differences and count among the tests with p = 1.
+    """
+    found = {row: (values[row] - values[base]).unstack("column", sort=False) for row, base in pairs.items()}
+    found = {row: differences for row, differences in found.items() if differences.notna().all(axis=None)}
+    p = {row: float(sign_flip(differences.mean(axis=1))) for row, differences in found.items()}
+    corrected = holm([*p.values(), *[1.0] * (len(pairs) - len(p))])
+    return found, p, dict(zip(p, corrected, strict=False))
+
+
+def interval_text(differences):
+    """Return the mean of ``differences`` over seeds with its interval: "+0.21 [−0.10, +0.52]"."""
+    found = interval([*differences])
+    # Decimals, so that floating-point error does not decide ties.
+    bounds = (Decimal(f"{bound:.9f}") for bound in (found.mean, found.low, found.high))
+    return "{:+z.2f} [{:+z.2f}, {:+z.2f}]".format(*bounds).replace("-", "−")
+
+
+def verdict(differences, corrected):
+    """Return what the mean ``differences`` of the seeds and their corrected p say."""
+    if corrected <= LEVEL:
+        return DIFFERS
+    found = interval([*differences])
+    return NONE if max(-found.low, found.high) < 100 * REGION else OPEN
+
+
+def p_text(p):
+    """Return a p as text: "0.021", "<0.001"."""
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def section(lines, pairs, title):
+    """Return the section of one table in Markdown."""
+    values = accuracies(lines)
+    found, p, corrected = effects(values, pairs)
+    labels = dict(zip(lines.row, lines.label, strict=True))
+    columns = lines.column.unique()
+    rows, verdicts = [], Counter()
+    for row, base in pairs.items():
+        if row in found:
+            mean = found[row].mean(axis=1)
+            texts = [interval_text(found[row][column]) for column in columns]
+            texts += [interval_text(mean), p_text(p[row]), p_text(corrected[row]), verdict(mean, corrected[row])]
+        else:
+            texts = ["–"] * (len(columns) + 3) + [MISSING]
+        verdicts[texts[-1]] += 1
+        rows.append([labels[row], labels[base], *texts])
+    head = ["choice", "compared with", *columns, "all columns", "p", f"p, Holm of {len(pairs)}", "verdict"]
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+    counts = ", ".join(f"{text}: {count}" for text, count in sorted(verdicts.items()))
+    seeds = values.index.unique("seed").size
+    return f"## {title}\n\n`{lines.table[0]}`, {lines.scale[0]} scale, {seeds} seeds. Verdicts: {counts}.\n\n{table}"
+
+
+def page(files):
+    """Return the page of tables in CSV ``files``."""
+    pairs = yaml.safe_load((ROOT / "studies/effects.yaml").read_text(encoding="utf-8"))
+    sections = []
+    for file in files:
+        lines = pd.read_csv(file, dtype=str, keep_default_na=False)
+        name = lines.table[0]
+        declared = yaml.safe_load((ROOT / f"config/tables/{name}.yaml").read_text(encoding="utf-8"))
+        sections.append(section(lines, pairs[name], declared["title"]))
+    return "\n\n".join([ABOUT, *sections]) + "\n"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        print(page(sys.argv[1:]), end="")
+    else:
+        (ROOT / "docs/effects.md").write_text(page(ROOT / file for file in PUBLISHED), encoding="utf-8")
