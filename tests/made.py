@@ -3,7 +3,7 @@
 import json
 import math
 import shutil
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -90,12 +90,6 @@ def recorded(folder, change=lambda record: None):
 def sealed(path, record):
     """Write ``record``, whole or not, to ``path`` as if it had been made so: with a sum of itself."""
     write_json(path, files.sealed(record, records.OWN))
-
-
-def forget_sums(folder):
-    """Write the record of a run anew as versions did that took no sums: its files may then be anything."""
-    path = Path(folder, records.RECORD)
-    path.write_text(json.dumps(forms.plain(replace(records.read(path), files=None))), encoding="utf-8")
 
 
 def hessian(top, trace, theirs=None, warnings=(), **changes):

@@ -71,7 +71,7 @@ def parameters(src: Path) -> dict[str, list[str]]:
 def as_then(description: dict[str, Any], had: dict[str, list[str]]) -> dict[str, Any] | None:
     """Return ``description`` for code whose algorithms ``had`` these parameters; None where it sets one that is new.
 
-    A new parameter's default is what the code did that had no such parameter (:func:`flatfed.algorithms.today`).
+    A new parameter's default is what the code did that had no such parameter.
     """
     update = description["update"]
     declared = algorithms.load(update["name"]).parameters()
@@ -150,21 +150,33 @@ def differing(was: Path, now: Path, folder: Path) -> tuple[int, list[str]]:
         return len(work), list(filter(None, pool.map(same, work)))
 
 
-def recorded(was: str, files: dict[str, str], now: str, listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the list with digest ``now`` beside ``was``, that of ``files``, each of what all trainings share."""
+def recorded(
+    was: str, files: dict[str, str], now: str, listed: list[dict[str, Any]], moved: dict[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the list with digest ``now`` beside ``was``, that of ``files``, each of what all trainings share.
+
+    ``moved``: digest of an algorithm's own file -> what it was, where it has changed.
+    """
     if not any(was in group["digests"] for group in listed):
         listed = [*listed, {"digests": [was], "files": files}]
-    return [
-        {**group, "digests": list(dict.fromkeys([*group["digests"], now]))} if was in group["digests"] else group
-        for group in listed
-    ]
+    group = next(group for group in listed if was in group["digests"])
+    group = {**group, "digests": list(dict.fromkeys([*group["digests"], now]))}
+    if moved:
+        first = group.get("algorithms", {})
+        group["algorithms"] = {**first, **{digest: first.get(old, old) for digest, old in moved.items()}}
+    return [group if was in each["digests"] else each for each in listed]
 
 
-def shared(src: Path) -> tuple[str, dict[str, str]]:
-    """Return the digest of what all trainings share, and those of its files, as the code under ``src`` has it."""
-    code = "import json\ntry: from flatfed.runs.provenance import SHARED, SRC, code_digest, files\n"
-    code += "except ImportError: from flatfed.provenance import SHARED, SRC, code_digest, files\n"  # up to 5bfbf4a
-    code += "print(json.dumps([code_digest(SRC, SHARED), files(SRC, SHARED)]))"
+def shared(src: Path) -> tuple[str, dict[str, str], dict[str, str]]:
+    """Return the digest of what all trainings share, those of its files, and those of the algorithms' own files.
+
+    They are those of the code under ``src``.
+    """
+    code = "import json\nfrom flatfed import algorithms\n"
+    code += "from flatfed.runs.provenance import SHARED, SRC, code_digest, files\n"
+    code += "every = files(SRC, tuple(f'flatfed.algorithms.{name}' for name in algorithms.names()))\n"
+    code += "own = {module: digest for module, digest in every.items() if module not in files(SRC, SHARED)}\n"
+    code += "print(json.dumps([code_digest(SRC, SHARED), files(SRC, SHARED), own]))"
     environment = {**os.environ, "PYTHONPATH": str(src)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     return tuple(json.loads(done.stdout))
@@ -181,13 +193,14 @@ def main() -> None:
         )
         subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)
         was, now = Path(folder, "src"), ROOT / "src"
-        (before, files), (after, _) = shared(was), shared(now)
+        (before, files, own_before), (after, _, own) = shared(was), shared(now)
         if before == after:
             sys.exit("what all trainings share has the same digest: there is nothing to show")
         count, different = differing(was, now, Path(folder))
     if different:
         sys.exit(f"{len(different)} of {count} differ; nothing is recorded")
-    listed = recorded(before, files, after, json.loads(provenance.SAME_BYTES.read_text(encoding="utf-8")))
+    moved = {digest: own_before[name] for name, digest in own.items() if own_before.get(name, digest) != digest}
+    listed = recorded(before, files, after, json.loads(provenance.SAME_BYTES.read_text(encoding="utf-8")), moved)
     provenance.SAME_BYTES.write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
     print(f"{count} runs are the same byte for byte; recorded in {provenance.SAME_BYTES.relative_to(ROOT)}")
 

@@ -8,7 +8,7 @@ import pytest
 from harness import description, needs, write_problem
 
 from flatfed import cli
-from made import forget_sums
+from made import recorded
 
 DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "balanced": True}
 PROBE = {"every": 2, "images": 8, "rho": 0.05, "m": 4}
@@ -156,8 +156,8 @@ def test_rounds_that_cannot_be_compared_are_refused(place, capsys, rounds, words
 def test_of_an_unfinished_run_the_rounds_that_are_there(place, capsys, options, words):
     trained()
     metrics = place / "run/metrics.csv"
-    forget_sums("run")
     metrics.write_text("".join(metrics.read_text().splitlines(keepends=True)[:-1]))
+    recorded("run")
     assert rerun(*options) == (2 if words else 0)
     assert words is None or words in capsys.readouterr().err
     assert (place / "again").exists() == (words is None)
@@ -186,8 +186,8 @@ def test_metrics_that_are_not_there_are_missed_before_the_training(place, capsys
 @pytest.mark.parametrize("text", ["", "round\n", "a,b\n1,2\n", "round,test_loss\n2,0.1\n4\n", "\0\0\n", "round\nx\n"])
 def test_metrics_that_are_none_are_refused(place, capsys, text):
     trained()
-    forget_sums("run")
     (place / "run/metrics.csv").write_text(text)
+    recorded("run")
     assert rerun() == 2 and not (place / "again").exists()
     assert "flatfed rerun: run/metrics.csv: " in capsys.readouterr().err
 
@@ -196,13 +196,13 @@ def test_metrics_that_are_none_are_refused(place, capsys, text):
 def test_a_digit_in_any_column_is_a_difference(place, capsys, column):
     whole = trained()
     rows = [{**line, "seconds": "1.0"} for line in whole]
-    forget_sums("run")
     rows[1][column] = str(float(rows[1][column]) + 1e-7)
     shutil.copy(place / "run/metrics.csv", place / "kept.csv")
     with open(place / "run/metrics.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
+    recorded("run")
     assert rerun("--rounds", "3") == 0, "the first line is the same"
     assert rerun("--rounds", "4") == 1
     said = capsys.readouterr().out
@@ -211,16 +211,17 @@ def test_a_digit_in_any_column_is_a_difference(place, capsys, column):
 
 def test_columns_of_later_versions_are_named_and_missing_ones_differ(place, capsys):
     trained()
-    forget_sums("run")
     text = (place / "run/metrics.csv").read_text()
     table = [line.split(",") for line in text.splitlines()]
     gone = table[0].index("consistency")
     older = [",".join(fields[:gone] + fields[gone + 1 :]) for fields in table]
     (place / "run/metrics.csv").write_text("\n".join(older) + "\n")
+    recorded("run")
     assert rerun("--rounds", "4") == 0
     assert "not compared: seconds, consistency" in capsys.readouterr().out
     newer = [",".join([*fields, "median" if fields is table[0] else "0.5"]) for fields in table]
     (place / "run/metrics.csv").write_text("\n".join(newer) + "\n")
+    recorded("run")
     assert rerun("--rounds", "4") == 1
     assert "in that round differ: median" in capsys.readouterr().out
 

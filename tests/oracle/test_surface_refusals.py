@@ -174,7 +174,9 @@ def test_damaged_surfaces_are_named(tmp_path):
     path.write_bytes(b"no")
     with pytest.raises(DataError, match=r"s.npz: cannot be read as a loss surface"):
         landscape_file.read(path)
-    np.savez(path, kind=np.array("surface"), about=np.array("{}"), **dict.fromkeys("xy", np.zeros(3)))
+    np.savez(
+        path, format=np.array(1), kind=np.array("surface"), about=np.array("{}"), **dict.fromkeys("xy", np.zeros(3))
+    )
     with pytest.raises(DataError, match=r"s.npz: cannot be read .*format 1, but 2 is known\); delete it to make it ag"):
         landscape_file.read(path)
     about = landscape_about([landscape_model("a")])

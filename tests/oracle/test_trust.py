@@ -24,7 +24,7 @@ from flatfed import cli
 from flatfed.data import sources
 from flatfed.engine.job.checkpoint import FOLDER
 from flatfed.errors import DataError
-from made import forget_sums
+from made import recorded
 
 ROOT = Path(__file__).parents[2]
 UNPICKLE = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
@@ -141,7 +141,7 @@ def command(name, *words):
 def test_a_file_with_a_pickle_in_it_is_refused(trained, capsys, file, write, call):
     Path(file).unlink()
     write(file)
-    forget_sums("run")
+    recorded("run")
     assert call() == 2
     said = capsys.readouterr().err
     assert Path(file).parts[0] in said and "cannot be read" in said and "Traceback" not in said

@@ -80,7 +80,6 @@ SLIPS = {
         "def whole_rows(self):\n        return False",
         ["FedBad.whole_rows is read, not called"],
     ),
-    "a declaration's name of earlier versions": ("alike = True", ["FedBad.alike is called 'whole_rows' now"]),
 }
 
 

@@ -69,7 +69,6 @@ MISTAKES = {
     "parameter of another": (CIFAR10, "scaffold: {", "scaffold: {rho: 1, ", [CIFAR10, "algorithms.scaffold", "'rho'"]),
     "parameter out of range": (CIFAR10, "tau: 0.01", "tau: 0", [CIFAR10, "algorithms.fedadam.tau", "greater than 0"]),
     "parameter of wrong type": (CIFAR10, "tau: 0.01", "tau: yes", [CIFAR10, "algorithms.fedadam.tau", "'yes'"]),
-    "retired choice": (CIFAR10, "fedlesam: {rho: 0.01,", "fedlesam: {direction: official_code, rho: 0.01,", [CIFAR10, "fedlesam.direction", "'official_code' is called 'server_step' now"]),
     "bad choice": (CIFAR10, "s: official_code", "s: official", [CIFAR10, "fedsmoo.s", "did you mean 'official_code'?"]),
     "algorithm's decay": (CIFAR10, "learning_rate_decay: 0.9995} # B.4: b", "learning_rate_decay: 2} # B", ["feddyn.learning_rate_decay", "at most 1"]),
     "target in percent": (CIFAR10, "t2: 0.74", "t2: 74", [CIFAR10, "targets.*.t2", "74", "at most 1"]),

@@ -29,7 +29,6 @@ from flatfed.figures import histogram, palette
 from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.papers.figure_kinds import COLUMNS, PROBES
 from flatfed.runs import identity, wanted
-from flatfed.runs.record import PROBE_FORMAT
 from flatfed.specs import figure as specs
 from flatfed.specs.figure import FigureSpec
 
@@ -58,7 +57,7 @@ def make_inputs(figure: dict, root: Path) -> None:
         rounds = protocol.scales[figure.spec.scale]["rounds"]
         numbers = sorted({*np.linspace(1, rounds, 20, dtype=int).tolist()})
         values = [f"{number / rounds * (0.5 + place / 1000):.4f}" for number in numbers]
-        probe = {"format": PROBE_FORMAT, "images_sha256": made.DIGEST, "seconds": 1}
+        probe = {"images_sha256": made.DIGEST, "seconds": 1}
         probes = [{"round": number, **probe, **dict.fromkeys(PROBES, 0.5 + place / 100)} for number in (0, rounds)]
         _, scale, _, *ids, seed = run.split("/")
         about = EXP.run(scale, *ids, int(seed.removeprefix("seed"))).description

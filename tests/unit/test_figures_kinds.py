@@ -17,7 +17,6 @@ from flatfed.figures import bars, curves, eigenvalues, histogram, palette, sweep
 from flatfed.papers import figure_kinds
 from flatfed.runs import record as records_of_runs
 from flatfed.runs import wanted
-from flatfed.runs.record import PROBE_FORMAT
 from flatfed.specs import figure as specs
 
 ROOT = Path(__file__).parents[2]
@@ -135,7 +134,7 @@ def test_what_the_configuration_can_ask_for_can_be_drawn():
 def test_probes_are_read_from_run_json(tmp_path):
     run = tmp_path / "run"
     columns = {"round": [1, 2], "test_accuracy": [0.1, 0.2]}
-    of = {"format": PROBE_FORMAT, "images_sha256": made.DIGEST}
+    of = {"images_sha256": made.DIGEST}
     probes = [{"round": 0, "sharpness": 0.5, "perturbation_drift": None}, {"round": 2, "sharpness": 0.25}]
     probes = [{**of, **probes[0]}, {**of, **probes[1], "perturbation_drift": 0.75}]
     run = made.run(made.place(run), columns, probes=probes)
@@ -152,18 +151,13 @@ def test_probes_are_read_from_run_json(tmp_path):
     made.run(run, columns)
     with pytest.raises(DataError, match=r"seed1/run\.json: holds no probes with perturbation_drift"):
         curves.draw(made.figure_spec(spec))
-    made.run(run, columns, probes=[{key: value for key, value in one.items() if key not in of} for one in probes])
-    with pytest.raises(
-        DataError, match=r"run\.json: its probes were written by an earlier version, .*train the run ag"
-    ):
-        curves.draw(made.figure_spec(spec))
 
 
 def test_lines_of_probes_on_other_images_are_refused(tmp_path):
     """Of one seed; another seed has another deal, and so other images."""
     columns, lines = {"round": [1, 2], "test_accuracy": [0.1, 0.2]}, []
     for name, seed, images in (("one", 1, "a" * 64), ("two", 1, "b" * 64), ("three", 2, "b" * 64)):
-        probe = {"format": PROBE_FORMAT, "images_sha256": images, "round": 0, "sharpness": 0.5, "seconds": 1}
+        probe = {"images_sha256": images, "round": 0, "sharpness": 0.5, "seconds": 1}
         folder = tmp_path / name / "protocol" / "split" / "algorithm" / f"seed{seed}"
         lines.append({"algorithm": "fedsam", "label": name, "runs": [made.run(folder, columns, probes=[probe])]})
     spec = {"figure": "f", "kind": "curves", "scale": "paper", "title": "T", "metric": "sharpness", "smooth": 0}

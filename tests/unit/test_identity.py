@@ -1,13 +1,10 @@
-"""Which run a record is of: descriptions of earlier versions are read as they would be written now."""
+"""Which run a record is of: what decides its numbers is compared, whatever stands there."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import made
-from flatfed.data import keys
-from flatfed.data import partition as partitions
 from flatfed.errors import DataError
 from flatfed.runs import identity
 from flatfed.runs.wanted import Wanted
@@ -26,11 +23,9 @@ WHOLE = {
     [
         {"checkpoint_every": 9, "format": 2},
         {"evaluation": {"every": 1, "batch_size": 99}},
-        {"update": {"name": "fedavg", "params": {}}},
-        {"partition": DEAL},
         {"executor": {"cpu": "stacked"}, "topology": None},
     ],
-    ids=["how it is trained", "images at a time", "a parameter's default", "shards without assignment", "null"],
+    ids=["how it is trained", "images at a time", "null"],
 )
 def test_what_decides_no_number_makes_no_other_run(change):
     other = {**WHOLE, **change}
@@ -58,31 +53,16 @@ def test_what_decides_it_is_named_whatever_it_is(tmp_path, change, said):
     assert any(text.startswith(said) for text in identity.deciding_differences(other, WHOLE))
     assert identity.mark(other) != identity.mark(WHOLE)
     folder = made.run(tmp_path / "p/s/fedavg/seed1", {"round": [1]}, description=other)
-    made.forget_sums(folder)
     with pytest.raises(DataError, match=r"seed1/run\.json: not the run that is asked for: ") as problem:
         Wanted(folder, WHOLE).record()
     assert said in str(problem.value)
 
 
-def test_shards_of_earlier_records_are_dealt_as_they_were():
-    labels = np.arange(100) % 10
-    then = {**DEAL, "seed": 3}
-    now = keys.updated(then)
-    assert now["assignment"] == "permutation" and "assignment" not in then
-    assert keys.updated({**then, "assignment": "different_classes"})["assignment"] == "different_classes"
-    assert keys.updated({"scheme": "iid"}) == {"scheme": "iid"}
-    dealt = partitions.deal(labels, now)
-    assert sum(map(len, dealt)) == 100
+def test_a_partition_of_another_assignment_is_refused():
+    then = {**DEAL, "assignment": "permutation", "seed": 3}
     identity.check_partition("p.npz", then, {"partition": {**DEAL, "assignment": "permutation"}, "seed": 3})
     with pytest.raises(DataError, match='assignment is "permutation", the run has "different_classes"'):
         identity.check_partition("p.npz", then, {"partition": {**DEAL, "assignment": "different_classes"}, "seed": 3})
-    assert identity.updated({"partition": DEAL})["partition"] == {"assignment": "permutation", **DEAL}
-
-
-def test_a_description_of_an_algorithm_that_is_not_here_is_left_as_it_is():
-    gone = {**WHOLE, "update": {"name": "fedgone", "params": {"rho": 1}}}
-    assert identity.updated(gone) == gone
-    assert identity.mark(gone) != identity.mark(WHOLE)
 
 
 def test_what_a_cpu_may_imitate_decides_no_number():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,8 +131,7 @@ def test_a_record_that_is_none_is_named(machines, capsys, record):
 
 def changed(folder, **record) -> None:
     """Write the record in ``folder`` anew, with other values."""
-    path = Path(folder, "run.json")
-    records.write(path, replace(records.read(path), **record))
+    made.recorded(folder, lambda about: about.update(record))
 
 
 def test_a_run_in_whose_place_another_stands_stays_and_the_others_are_taken(machines, monkeypatch, capsys):

@@ -100,6 +100,7 @@ def edited(folder: Path) -> None:
 def cut(folder: Path) -> None:
     path = folder / ONE / records.METRICS
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    change(folder / ONE)
 
 
 def swapped(folder: Path) -> None:

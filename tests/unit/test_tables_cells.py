@@ -152,7 +152,7 @@ def test_a_cell_without_runs_is_not_applicable(tmp_path):
 def test_damaged_metrics_name_file_line_and_column(two, tmp_path):
     path = Path(two[0]) / "metrics.csv"
     path.write_text(path.read_text().replace("0.9", "O.9"))
-    made.forget_sums(two[0])
+    made.recorded(two[0])
     with pytest.raises(DataError, match=r"metrics\.csv: line 4: test_accuracy: 'O\.9' is not a number"):
         cells.make(specify(two), tmp_path / "cell.json")
     assert not (tmp_path / "cell.json").exists()

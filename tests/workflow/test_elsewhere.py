@@ -4,13 +4,11 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import replace
 
 import pytest
 from project import SPLIT
 
 import made
-from flatfed.runs import record as records
 
 RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedsam/seed1"
 
@@ -90,23 +88,6 @@ def test_another_run_is_refused(project, tmp_path, change, words):
         assert word in done.text
     assert (tmp_path / "run/run.json").exists()
     assert project.planned() == {}
-
-
-def test_parameters_that_other_code_did_not_have_are_their_defaults(project, tmp_path):
-    shutil.copytree(project.root / RUN, tmp_path / "run")
-    record = records.read_finished(tmp_path / "run")
-    whole = json.loads(json.dumps(record.description))
-    assert record.description["update"]["params"].pop("server_learning_rate") == 1.0
-    other = replace(record, code_digest="0" * 64, description_digest="0" * 64)
-    records.write(tmp_path / "run/run.json", other)
-    refused = project.flatfed("import", "--replace", str(tmp_path / "run"))
-    assert "code_digest is 000000000000, but here it is" in refused.text and "--other-code accepts it" in refused.text
-    done = project.flatfed("import", "--replace", "--other-code", str(tmp_path / "run"))
-    assert done.returncode == 0, done.text
-    taken = json.loads((project.root / RUN / "run.json").read_text())
-    assert taken["description"] == whole and taken["completed"] == ["server_learning_rate"]
-    assert taken["description_digest"] != "0" * 64 and taken["code_digest"] == "0" * 64, "it says what was completed"
-    assert RUN not in project.planned().get("train", ())
 
 
 def test_an_unfinished_run_is_refused(project, tmp_path):

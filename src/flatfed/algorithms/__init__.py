@@ -35,7 +35,6 @@ __all__ = [
     "look_in",
     "made",
     "names",
-    "today",
 ]
 
 VARIABLE = "FLATFED_ALGORITHMS"  # environment variable with folders of algorithms, separated as in PATH
@@ -126,20 +125,3 @@ def made(name: str, params: Mapping[str, Any]) -> Algorithm:
     :raises ConfigError: there is no such algorithm, no such parameter, or a value that it cannot have.
     """
     return load(name)(**params)
-
-
-def today(description: dict[str, Any]) -> dict[str, Any]:
-    """Return the ``description`` of a finished run with its algorithm's parameters as they would be written now.
-
-    Retired values have the names of today; a parameter that it lacks has its declared default: the run was made by code
-    that had no such parameter. For reading records alone: a configuration that has a retired value is refused. A
-    description of an algorithm that is not here is returned as it is.
-    """
-    update = description.get("update")
-    if not isinstance(update, dict) or not known(update.get("name")) or not isinstance(update.get("params"), dict):
-        return description
-    declared = load(update["name"]).parameters()
-    params = {name: parameter.default for name, parameter in declared.items()}
-    for name, value in update["params"].items():
-        params[name] = declared[name].today(value) if isinstance(declared.get(name), Choice) else value
-    return {**description, "update": {**update, "params": params}}

@@ -20,8 +20,6 @@ NEAR = 2  # letters that a name may be away from a hook's to be taken for a slip
 
 DECLARED = {name: value for name, value in vars(Algorithm).items() if not name.startswith("_")}
 CALLED = (FunctionType, staticmethod, classmethod)
-#: What Algorithm's declarations were called in earlier versions -> what they are called now.
-RENAMED = {"alike": "whole_rows"}
 HOOKS = tuple(sorted(name for name, value in DECLARED.items() if isinstance(value, FunctionType)))
 
 
@@ -40,8 +38,6 @@ def check(kind: type[Algorithm]) -> None:
                     f"{where} is never called: in {kind.__name__} that of Algorithm comes first; wanted: "
                     f"{owner.__name__} before the other bases of the class"
                 )
-            if name in RENAMED:
-                raise ConfigError(f"{where} is called {RENAMED[name]!r} now")
             if name in DECLARED:
                 _check_fit(name, value, where)
             elif not name.startswith("_") and not any(name in names for other, names in reads if other != name):

@@ -40,14 +40,12 @@ class LocallyEstimated(Algorithm):
         ("paper", "server_step"),
         "each client's own last model, or the server's last step",
         "section 4.1 rules out the extra download",
-        retired={"official_code": "server_step"},
     )
     first = Choice(
         "unperturbed",
         ("unperturbed", "paper"),
         "first participation: no perturbation, or w_old = 0",
         "w_old = 0 would only shrink the model",
-        retired={"official_code": "unperturbed"},
     )
     unpacking = Choice(
         "paper",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from flatfed.errors import ConfigError, unknown
@@ -61,10 +60,6 @@ class Choice:
     ``reason``: why the default is what it is; tables print it where there is a choice against a paper or its code.
     An option that is what some other public code does is called by its repository and commit: "FL-SAM@2c16149".
     ``by_place``: options with which rows are treated coordinate by coordinate, whatever the algorithm says of itself.
-    ``retired``: option that is not called so any more -> what the same rule is called now. Such a name is never given
-    to another rule: finished runs have it in their records, where :meth:`today` reads it.
-
-    :raises ValueError: a retired name is an option again, or stands for none.
     """
 
     default: str | int
@@ -72,14 +67,6 @@ class Choice:
     doc: str
     reason: str = ""
     by_place: tuple[str, ...] = ()
-    retired: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self):
-        for old, new in self.retired.items():
-            if old in self.options or new not in self.options:
-                raise ValueError(
-                    f"retired {old!r} must not be one of the options {self.options}, {new!r} has to be one"
-                )
 
     @property
     def parts(self) -> bool:
@@ -91,14 +78,8 @@ class Choice:
         """The options that are what some public code does, each named by its repository and commit."""
         return tuple(option for option in self.options if "@" in str(option))
 
-    def today(self, value: Any) -> Any:
-        """Return what ``value``, of a record, is called now; anything else than a retired name as it is."""
-        return self.retired.get(value, value) if isinstance(value, str) else value
-
     def check(self, value: Any, where: str) -> str | int:
-        """Return the option that ``value`` is; ConfigError if it is none, naming what a retired one is called now."""
-        if (now := self.today(value)) != value:
-            raise ConfigError(f"{where}: {value!r} is called {now!r} now, the same rule; write that")
+        """Return the option that ``value`` is; ConfigError if it is none."""
         if isinstance(value, bool) or value not in self.options:
             raise ConfigError(unknown("value", value, self.options, where))
         return self.options[self.options.index(value)]

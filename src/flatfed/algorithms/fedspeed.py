@@ -33,7 +33,6 @@ class FedSpeed(SharpnessAware, FedDyn):
         ("official_code", "active_clients"),
         "h enters as the mean over all, or over active clients",
         "FedSMOO's Table 8 then ablates one code",
-        retired={"paper": "active_clients"},
     )
     whole_rows = True
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)

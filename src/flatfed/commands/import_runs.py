@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,7 +16,7 @@ from flatfed.commands import arguments, configuration, run_folders, run_record
 from flatfed.data import manifest as manifests
 from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, tuning
-from flatfed.files import digest_file, digest_json
+from flatfed.files import digest_file
 from flatfed.runs import identity, provenance
 from flatfed.runs import record as records
 from flatfed.runs.record import FILES, METRICS, MODEL, RECORD, RunRecord
@@ -33,9 +33,6 @@ HINTS = {
     "code_digest": "; --other-code accepts it",
     "dataset_digest": f"; the data set may be made again {run_record.IN_ORDER}",
 }
-
-#: Fields of a record that import itself writes: they are set to these values where two records are compared.
-REWRITTEN: dict[str, Any] = {"description": {}, "description_digest": None, "completed": None, "renamed": None}
 
 DETAIL = """\
 Checks that each run is finished and was made from the description, data, partition and code that the
@@ -55,23 +52,18 @@ def add(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--other-code",
         action="store_true",
-        help="accept runs that other source code trained; parameters it did not have yet count as their defaults and "
-        "are written to run.json",
+        help="accept runs that other source code trained",
     )
     arguments.add_config(sub)
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """A finished run that is to be imported: where it lies, its record, and the ``run`` of this configuration it is.
-
-    ``warning`` says what the record cannot tell of its files, "" where it can.
-    """
+    """A finished run that is to be imported: where it lies, its record, and the ``run`` of this configuration it is."""
 
     folder: Path
     record: RunRecord
     run: Run
-    warning: str
 
     @property
     def place(self) -> Path:
@@ -145,10 +137,6 @@ def _passed(
         problems.append(f"{len(needed)} files are needed to check the runs{others}; make them first: {command}")
     if problems:
         _refuse(problems)
-    warnings = [arrival.warning for arrival in arrivals.values() if arrival.warning]
-    if warnings:
-        more = f", and {len(warnings) - 1} others" if len(warnings) > 1 else ""
-        print(warnings[0] + more, file=sys.stderr)
     return list(arrivals.values())
 
 
@@ -168,18 +156,17 @@ def checked(experiment: Experiment, folder: Path) -> Arrival:
     record = records.read(folder / RECORD)
     # Published runs have no model, nor have those whose model no analysis was to read.
     model = [MODEL] if (folder / MODEL).is_file() else []
-    warning = record.check_files(folder, METRICS, *model)
+    record.check_files(folder, METRICS, *model)
     run_record.check_description(record, folder / RECORD)
-    theirs = identity.updated(record.description)
-    run = described(experiment, theirs)
+    run = described(experiment, record.description)
     if Path(run.path).resolve() == folder.resolve():
         raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
-    if different := identity.in_words(theirs, run.description):
+    if different := identity.in_words(record.description, run.description):
         raise DataError(f"{folder / RECORD}: not the run that the configuration describes: {'; '.join(different)}")
     history_of(folder, record, ("round",))
     if not record.ended:
         raise DataError(f"{folder}: unfinished: {record.rounds_done} of {run.description['rounds']} rounds are done")
-    return Arrival(folder, record, run, warning)
+    return Arrival(folder, record, run)
 
 
 def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
@@ -201,7 +188,7 @@ def what_is_in_place(arrival: Arrival) -> str:
     if not place.exists():
         return "nothing"
     try:
-        same_record = replace(arrival.record, **REWRITTEN) == replace(records.read(place / RECORD), **REWRITTEN)
+        same_record = arrival.record == records.read(place / RECORD)
         same_metrics = digest_file(folder / METRICS) == digest_file(place / METRICS)
     except (OSError, DataError):
         return "another"
@@ -236,22 +223,14 @@ def move(arrival: Arrival) -> None:
 
     It is then gone from where it was, except a run without its model: it is likely published there. Of a link to a
     folder the link goes.
-    Where its record lacks parameters that the run's description has, or has retired names of values, the description is
-    written to it, and beside it which parameters these were.
     It is copied beside its place first and removed last, so that a kill in between loses neither it nor what it
     replaces.
     """
-    place, record, description = arrival.place, arrival.record, arrival.run.description
+    place = arrival.place
     place.parent.mkdir(parents=True, exist_ok=True)
     staged = place.with_name(f".{place.name}.importing")
     shutil.rmtree(staged, ignore_errors=True)
     shutil.copytree(arrival.folder, staged)
-    if record.description != description:
-        ours, theirs = description["update"]["params"], record.description["update"]["params"]
-        digest, completed = digest_json(description), sorted(ours.keys() - theirs.keys())
-        renamed = {name: value for name, value in theirs.items() if value != ours[name]}
-        about = {"description": description, "description_digest": digest, "completed": completed, "renamed": renamed}
-        records.write(staged / RECORD, replace(record, **about))
     for path in staged.iterdir():
         os.utime(path)
     replaced = place.with_name(f".{place.name}.replaced")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from flatfed.errors import DataError
 from flatfed.experiment import AskedTable, Cell, Drawing, Experiment, Run, tuning
-from flatfed.runs import identity
 from flatfed.runs import record as records
 
 
@@ -69,7 +68,6 @@ def state(run: Run, analysed: bool = False) -> str:
     """
     try:
         record = records.read(run.record)
-        description = identity.updated(record.description)
     except FileNotFoundError:
         folder = Path(run.path)
         return "begun" if folder.is_dir() and any(folder.iterdir()) else "missing"
@@ -77,6 +75,6 @@ def state(run: Run, analysed: bool = False) -> str:
         return "damaged"
     if analysed and not Path(run.model).exists():
         return "missing"
-    if description != run.description:
+    if record.description != run.description:
         return "stale"
     return "finished" if record.ended else "begun"

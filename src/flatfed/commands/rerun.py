@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     models.card(description["model"]["name"])
     device = gpus.demanded(options.device or record.device)
     refuse_place(options.record, options.out)
-    metrics = options.record.parent / (LINES_SO_FAR if LINES_SO_FAR in (record.files or ()) else METRICS)
+    metrics = options.record.parent / (LINES_SO_FAR if LINES_SO_FAR in record.files else METRICS)
     before = comparable(metrics, record, options.rounds)
     check(record, dataset, weights)
     for change in changes(record, device):
@@ -102,8 +102,7 @@ def comparable(metrics: Path, record: RunRecord, rounds: int | None) -> list[Lin
         raise DataError(f"{metrics} is not there to compare with; it belongs beside the {RECORD}")
     if rounds is not None and rounds > total:
         raise DataError(f"--rounds {rounds}: the run has {total}")
-    if warning := record.check_files(metrics.parent, metrics.name):
-        print(warning, file=sys.stderr)
+    record.check_files(metrics.parent, metrics.name)
     lines = _lines(metrics)
     last = int(lines[-1]["round"]) if lines else 0
     if last < (rounds or total) and (rounds is not None or diverged_at is None):

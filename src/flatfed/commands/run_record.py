@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from flatfed.errors import DataError
 from flatfed.files import misread
-from flatfed.runs import description, identity
+from flatfed.runs import description
 from flatfed.runs import record as records
 from flatfed.runs.record import RunRecord
 from flatfed.runs.timing import Timing
 
-#: Fields that these commands read and that records of early versions lack.
+#: Fields that these commands read and that a record may lack.
 NEEDED = ("description_digest", "code_digest", "executor", "device", "threads", "versions", "host")
 
 #: What a user does whose images lie in another order than those of a run.
@@ -20,7 +19,7 @@ IN_ORDER = "with the key `order` if its source has the images in another order t
 
 
 def read(path: Path) -> RunRecord:
-    """Return the record in the file ``path``, its description in today's words.
+    """Return the record in the file ``path``.
 
     :raises DataError: there is none, or it is none of a finished run.
     """
@@ -30,7 +29,7 @@ def read(path: Path) -> RunRecord:
         raise DataError(f"{path} is not there: no finished run lies in {path.parent}") from None
     record.require(NEEDED, path)
     check_description(record, path)
-    return replace(record, description=identity.updated(record.description))
+    return record
 
 
 def check_description(about: RunRecord | Timing, path: Path) -> None:

@@ -108,11 +108,6 @@ def check_partition(spec: dict[str, Any], where: str = "the specification of the
     if scheme not in PARTITIONS:
         raise DataError(unknown("scheme", scheme, PARTITIONS, "partition"))
     needed, optional = PARTITIONS[scheme]
-    if scheme == "shards" and "assignment" not in spec:
-        raise DataError(
-            f"{where}: key 'assignment' is missing; scheme shards needs it: different_classes, or permutation, by "
-            f"which all were dealt whose records lack the key"
-        )
     known = (*PARTITION, *OF_ANY_PARTITION, *needed, *optional)
     _check(spec, needed, known, where, f"scheme {scheme}", "partition")
     if "images_of" in spec:
@@ -132,14 +127,6 @@ def pooled(spec: dict[str, Any]) -> dict[str, Any]:
     Data set, classes and seed are those of ``spec``, so that the pooled images are those of the clients' own runs.
     """
     return {**{key: spec[key] for key in ("dataset", "classes", "seed") if key in spec}, **spec["images_of"]}
-
-
-def updated(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the specification of a partition that was dealt earlier as it would be written now.
-
-    Until 2026-11 shards had no ``assignment``, and were dealt by the one that is called ``permutation`` now.
-    """
-    return {"assignment": "permutation", **spec} if spec.get("scheme") == "shards" else spec
 
 
 def _check(

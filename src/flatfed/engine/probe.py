@@ -21,7 +21,6 @@ from flatfed.data.streams import stream
 from flatfed.engine import batches
 from flatfed.engine.full_gradient import full_gradient
 from flatfed.files import digest_arrays
-from flatfed.runs.record import PROBE_FORMAT
 
 if TYPE_CHECKING:
     from flatfed.engine.simulation import Simulation
@@ -54,8 +53,7 @@ class Probe:
     all data are at one place.
 
     Looking takes memory for a round's block of clients and, for the drift, for one model a local step more. What it
-    returns holds ``format``, which earlier versions did not write: their virtual model averaged the active clients, and
-    they left out the steps without a perturbation. ``images_sha256`` names the images, by their sorted positions.
+    returns holds ``images_sha256``, which names the images, by their sorted positions.
     """
 
     def __init__(self, spec: dict[str, Any], simulation: Simulation):
@@ -96,7 +94,6 @@ class Probe:
         drift = self.drift(order, rate) if order is not None and self.drifts else None
         seconds = round(time.monotonic() - began, 3)
         return {
-            "format": PROBE_FORMAT,
             "round": self.run.round,
             **{
                 name: value if value is not None and math.isfinite(value) else None

@@ -25,7 +25,7 @@ from flatfed.errors import DataError
 from flatfed.figures.palette import strokes, styles
 from flatfed.figures.style import caption, columns, gridded, legend, quantity, sample, seeds, widths
 from flatfed.papers.figure_kinds import PROBES
-from flatfed.runs.record import METRICS, PROBE_FORMAT, RunRecord
+from flatfed.runs.record import METRICS, RunRecord
 from flatfed.runs.wanted import Wanted
 from flatfed.specs.figure import CurvesPanel, FigureSpec
 from flatfed.tables.readings import history_of
@@ -146,11 +146,6 @@ def _read(folder: str, record: RunRecord, metric: str) -> dict[int, float]:
 def _probes(folder: str, record: RunRecord, metric: str) -> list[tuple[int, float]]:
     """Return (finished rounds, value) of a run's probes; a measure that an algorithm does not have is left out."""
     try:
-        if any(probe.get("format") != PROBE_FORMAT for probe in record.probes):
-            raise DataError(
-                f"{folder}/run.json: its probes were written by an earlier version, which measured something else "
-                f"under the name of {metric} (format {PROBE_FORMAT} is wanted); train the run again"
-            )
         return [(int(probe["round"]), float(probe[metric])) for probe in record.probes if probe[metric] is not None]
     except (ValueError, KeyError, TypeError) as problem:
         raise DataError(f"{folder}/run.json: holds no probes with {metric} ({problem!r})") from None

@@ -34,7 +34,7 @@ class Choice:
     """A search: of ``row`` in ``protocol`` on ``split``, over the ``grid``; ``chosen``: the values, None before.
 
     ``validation`` is the share of a client's training images that was held out; ``accuracy`` the column of metrics.csv
-    that decides, its mean over the last ``window`` evaluated rounds (earlier versions had one, and did not say it).
+    that decides, its mean over the last ``window`` evaluated rounds.
     """
 
     scale: str

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from flatfed import algorithms
-from flatfed.data import keys
 from flatfed.errors import DataError
 from flatfed.files import digest_json
 from flatfed.runs.record import RunRecord
@@ -90,22 +88,12 @@ def in_words(theirs: Any, ours: Any) -> list[str]:
     return [f"{key} is {json.dumps(a)}, here {json.dumps(b)}" for key, a, b in differences(theirs, ours)]
 
 
-def updated(description: dict[str, Any]) -> dict[str, Any]:
-    """Return the ``description`` of a finished run as it would be written now.
-
-    Its algorithm's parameters and its partition may have had other names or defaults when it was trained.
-    """
-    dealt = description.get("partition")
-    now = {**description, "partition": keys.updated(dealt)} if isinstance(dealt, dict) else description
-    return algorithms.today(now)
-
-
 def deciding_values(description: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a description that decide the run's numbers: dotted key, as written now -> value.
+    """Return the values of a description that decide the run's numbers: dotted key -> value.
 
     Keys whose value is null or an empty mapping are left out.
     """
-    leaves = _leaves(updated(description))
+    leaves = _leaves(description)
     return {key: value for key, value in leaves if key not in HOW and key.partition(".")[0] not in HOW}
 
 
@@ -174,8 +162,8 @@ def check_partition(where: str, spec: dict[str, Any], description: dict[str, Any
 
     :raises DataError: it is of another split, seed or data set; the message names every key that differs.
     """
-    asked = {**keys.updated(description["partition"]), "seed": description["seed"]}
-    made_as = {key: value for key, value in keys.updated(spec).items() if key != "dataset_digest"}
+    asked = {**description["partition"], "seed": description["seed"]}
+    made_as = {key: value for key, value in spec.items() if key != "dataset_digest"}
     if different := list(differences(made_as, asked)):
         words = [f"{key} is {json.dumps(its)}, the run has {json.dumps(ours)}" for key, its, ours in different]
         raise DataError(f"{where}: not the partition of the run: {'; '.join(words)}; delete the file to make it again")

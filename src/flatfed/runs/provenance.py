@@ -34,7 +34,8 @@ def run_digest(description: dict[str, Any], src: Path = SRC) -> str:
 
     Code that moves changes its digest and not what it trains. ``same_bytes.json`` lists digests of what all trainings
     share that were shown to give the same bytes (``make same-bytes``). A group of them has one behaviour: ``digests``,
-    and the ``files`` of the first, by module, which stand for all. So finished runs are not made again.
+    and the ``files`` of the first, by module, which stand for all; ``algorithms``: digest of an algorithm's own file ->
+    that of the first. So finished runs are not made again.
     """
     return _run_digest(Path(src), SAME_BYTES, description["update"]["name"], description["model"]["name"])
 
@@ -43,9 +44,11 @@ def run_digest(description: dict[str, Any], src: Path = SRC) -> str:
 def _run_digest(src: Path, same_bytes: Path, algorithm: str, model: str) -> str:
     shared = files(src, SHARED)
     digest = _digest(shared)
-    first = next((group["files"] for group in read_json(same_bytes) if digest in group["digests"]), shared)
+    group = next((group for group in read_json(same_bytes) if digest in group["digests"]), {"files": shared})
+    first = group.get("algorithms", {})
     own = files(src, (f"{PACKAGE}.algorithms.{algorithm}", f"{PACKAGE}.models.{model}"))
-    return _digest({**{module: digest for module, digest in own.items() if module not in shared}, **first})
+    own = {module: first.get(digest, digest) for module, digest in own.items() if module not in shared}
+    return _digest({**own, **group["files"]})
 
 
 def commit() -> str | None:

@@ -1,14 +1,14 @@
 """``run.json``, the record of a run: one dataclass with its reader and its writer.
 
 ``files`` in it holds the SHA-256 of the files beside it, ``record_sha256`` that of everything else in it. They reveal
-slips (a file edited, cut, copied to the wrong place), not forgery. Records made before 2026-11-22 have no sums.
+slips (a file edited, cut, copied to the wrong place), not forgery. ``sealed`` says that they were taken later.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,10 +29,7 @@ LINES_SO_FAR, RECORD_SO_FAR = "metrics.so-far.csv", "run.so-far.json"
 #: Key of the SHA-256 of all else in a record.
 OWN = "record_sha256"
 
-#: Format of an entry of ``probes`` (:mod:`flatfed.engine.probe`); those of earlier versions, which have none, hold
-#: other quantities under the same names.
-PROBE_FORMAT = 2
-
+CONVERSION = "`python studies/convert_runs.py FOLDER`"
 WHAT = "the record of a run"
 AGAIN = "take the file as it was, or train the run again"
 
@@ -46,8 +43,7 @@ class RunRecord:
     ``evaluated_together``: clients and images at a time at most, as memory allowed; ``row``: length of a trained row,
     dead taps left out, ``parameters`` of the whole model. Times in seconds over all ``sessions``, memory in bytes.
     ``device`` to ``host`` and ``together`` (how many seeds trained in one process) are those of the last session.
-    ``also``: what the other models of the algorithm come to. ``completed`` and ``renamed``: parameters that were
-    written in later, by the version that took the run over. ``others``: what other versions wrote beside all this.
+    ``also``: what the other models of the algorithm come to. ``sealed``: "at conversion" (studies/convert_runs.py).
     """
 
     description: dict[str, Any]
@@ -86,10 +82,8 @@ class RunRecord:
     also: dict[str, Any] = field(default_factory=dict)
     finished: str | None = None
     written: str | None = None
-    completed: list[str] | None = None
-    renamed: dict[str, Any] | None = None
-    files: dict[str, str] | None = None
-    others: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    sealed: str | None = None
 
     @property
     def name(self) -> str:
@@ -107,21 +101,17 @@ class RunRecord:
         return {self.description["dataset"]["name"]: self.images} if self.images else {}
 
     def require(self, names: Iterable[str], where: str | os.PathLike[str]) -> None:
-        """Refuse a record without one of the fields ``names``, which not every version wrote; raises DataError."""
+        """Refuse a record without one of the fields ``names``, which a record may lack; raises DataError."""
         for name in names:
             if getattr(self, name) is None:
                 raise misread(where, WHAT, absent("key", name, forms.plain(self), str(where)), AGAIN)
 
-    def check_files(self, folder: str | os.PathLike[str], *names: str) -> str:
+    def check_files(self, folder: str | os.PathLike[str], *names: str) -> None:
         """Compare the files ``names`` in ``folder`` with those that this record was written with.
-
-        Returns "", or for a record without sums a sentence that says so.
 
         :raises DataError: one of them differs, or cannot be read.
         """
         folder = Path(folder)
-        if not self.files:
-            return f"{folder / RECORD} is without sums of its files (made by an earlier version)"
         for name in names:
             if name not in self.files:
                 raise DataError(f"{folder / RECORD}: has no sum of {name}; it has: {', '.join(sorted(self.files))}")
@@ -134,7 +124,6 @@ class RunRecord:
                     f"{folder / name}: is not the file that {record_beside(name)} beside it was written with (SHA-256 "
                     f"{found[:12]}, recorded {self.files[name][:12]}); {AGAIN}"
                 )
-        return ""
 
 
 def run_name(description: dict[str, Any]) -> str:
@@ -142,12 +131,10 @@ def run_name(description: dict[str, Any]) -> str:
     return "{protocol}/{split}/{algorithm}/seed{seed}".format(**description)
 
 
-def write(path: str | os.PathLike[str], record: RunRecord, files: tuple[Path, ...] = ()) -> None:
-    """Write ``record`` to ``path``, whole, with a sum of its own and those of ``files``; without any, its old ones."""
-    if files:
-        record = replace(record, files={file.name: digest_file(file) for file in files})
-    content = forms.plain(record)
-    write_json(path, sealed({**content.pop("others", {}), **content}, OWN))
+def write(path: str | os.PathLike[str], record: RunRecord, files: tuple[Path, ...]) -> None:
+    """Write ``record`` to ``path``, whole, with a sum of its own and those of ``files``."""
+    record = replace(record, files={file.name: digest_file(file) for file in files})
+    write_json(path, sealed(forms.plain(record), OWN))
 
 
 def read(path: str | os.PathLike[str]) -> RunRecord:
@@ -160,10 +147,10 @@ def read(path: str | os.PathLike[str]) -> RunRecord:
 
 
 def _record(content: Any, where: str) -> RunRecord:
-    forms.check(content, dict, where)
-    known = {each.name for each in fields(RunRecord)} - {"others"}
-    others = {key: value for key, value in content.items() if key not in known and key != OWN}
-    return replace(forms.read(RunRecord, content, where), others=others)
+    record = forms.read(RunRecord, content, where)
+    if not record.files:
+        raise DataError(f"without sums of its files; {CONVERSION} converts the runs of earlier versions")
+    return record
 
 
 def read_finished(folder: str | os.PathLike[str]) -> RunRecord:

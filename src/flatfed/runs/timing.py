@@ -16,7 +16,6 @@ from flatfed.forms import Above, Named, Whole
 
 TIMING = "timing.json"
 
-#: What the seconds are: format 1 evaluated the protocol's images alone, of as many clients as were drawn.
 FORMAT = 2
 
 

@@ -18,7 +18,7 @@ from flatfed.runs.record import RunRecord
 class Digests:
     """SHA-256 of what decides every number that is taken from a run's model.
 
-    ``run`` is that of the run description, None where the run was made by a version that did not record it.
+    ``run`` is that of the run description, None where the record lacks it.
     """
 
     run: str | None
@@ -94,7 +94,7 @@ class Wanted:
         ours = {
             "dataset": found.dataset_digest,
             "partition": found.partition_digest,
-            "model": (found.files or {}).get(records.MODEL),
+            "model": found.files.get(records.MODEL),
         }
         for key, digest in ours.items():
             theirs = getattr(model.digests, key)

@@ -82,7 +82,7 @@ def _timing(path: Path, description: dict[str, Any]) -> RunReading:
     except FileNotFoundError:
         why = "has not been made; seconds are taken from an undisturbed run of its own only: flatfed time"
         return RunReading(None, problem=f"{path} {why}")
-    timed = identity.updated({**timing.description, "seed": description["seed"]})
+    timed = {**timing.description, "seed": description["seed"]}
     if differing := [key for key, _, _ in identity.differences(timed, description)]:
         again = f"make it again: snakemake --cores 1 -R {path} -- {path}"
         raise DataError(f"{path}: is of another run than is asked for, by {', '.join(differing)}; {again}")

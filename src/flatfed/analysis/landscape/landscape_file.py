@@ -2,7 +2,7 @@
 
 ``surface.npz`` holds arrays and no object (``numpy.load`` reads it without pickle):
 
-    format    2; earlier files have none, and do not say on which images they are: they are refused
+    format    2
     kind      "surface", or "line" (between two models)
     about     JSON, an :class:`About`
     x, y      (n,) coordinates along the first and the second direction; of a line, x is the share of the second
@@ -103,9 +103,8 @@ def read(path: str | os.PathLike[str]) -> Landscape:
     """
     try:
         with np.load(path, allow_pickle=False) as file:
-            number = int(file["format"]) if "format" in file.files else 1
-            if number != FORMAT:
-                raise ValueError(f"format {number}, but {FORMAT} is known")
+            if file["format"] != FORMAT:
+                raise ValueError(f"format {file['format']}, but {FORMAT} is known")
             about = forms.read(About, json.loads(str(file["about"])), "about")
             found = Landscape(str(file["kind"]), about, **{name: file[name] for name in ARRAYS})
     except FileNotFoundError:

@@ -95,7 +95,7 @@ class Outputs:
         """
         if not (self.out / RECORD).exists():
             return
-        if self.finished() and _began(records.read(self.out / RECORD).sessions) == _began(self.sessions):
+        if self.finished() and records.read(self.out / RECORD).sessions[:1] == self.sessions[:1]:
             return
         staged, kept = self.out / f"{PREVIOUS}.part", self.out / PREVIOUS
         shutil.rmtree(staged, ignore_errors=True)
@@ -152,8 +152,3 @@ class Outputs:
 def now(timespec: str = "seconds") -> str:
     """Return the day and time in UTC, as records have them."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec=timespec)
-
-
-def _began(sessions: list[dict[str, Any]]) -> str | None:
-    """Return when a run began, None of one that an earlier version began."""
-    return sessions[0].get("began")
