@@ -86,7 +86,12 @@ def test_your_own_data(project):
 
 
 def test_compare_with_a_paper(project):
+    for folder in ("studies", "results/published/effects"):
+        shutil.copytree(REPOSITORY / folder, project.root / folder)
+    (project.root / "docs").mkdir()
     follow(project, "compare-with-a-paper.md")
+    for page in ("docs/disputed.md", "docs/effects.md"):
+        assert (project.root / page).read_text() == (REPOSITORY / page).read_text()
     assert "five of the 48 generalization errors" in (project.root / "results/errata.md").read_text()
     assert project.planned() == {}
 
