@@ -7,7 +7,7 @@ The folder holds <algorithm>/seed<k>/hessian.json, which the workflow makes:
     snakemake --cores all --config 'seeds=[1,2,3,4,5]' -- \\
         results/preview/analysis/fedsmoo-cifar10/dir0.6-100/{fedavg,fedsam,fedsmoo}/seed{1..5}/hessian.json
 
-Of the top eigenvalue and of the trace, of the Hessian and of the one scaled by the weights (not in files of format 1):
+Of the top eigenvalue and of the trace, of the Hessian and of the one scaled by the weights (not in converted files):
 mean over the seeds, the difference to ``--base`` (fedavg) seed by seed, its mean, and the 95 % interval of that by
 Student's t distribution (``flatfed.papers.significance.interval``). All algorithms of a seed start from one model and
 see the same clients, batches and, in the Hessian, images. Below three seeds no interval is given: it would rest on one

@@ -148,13 +148,12 @@ def written(path, hessian):
     return str(path)
 
 
-def format_1(path):
-    """Make of a hessian.json what the first version wrote, which had estimates of the Hessian as it is alone."""
+def unscaled(path):
+    """Make of a hessian.json a converted one, which has estimates of the Hessian as it is alone."""
     record = json.loads(Path(path).read_text(encoding="utf-8"))
     later = ["scaled", "certain", "parts", "at_once", "pyhessian_absent"]
     later += [f"{name}{what}" for name in ("top_eigenvalue", "trace") for what in ("_images_error", "_interval")]
-    record = {key: value for key, value in record.items() if key not in later}
-    write_json(path, {**record, "format": 1})
+    write_json(path, record | dict.fromkeys(later))
 
 
 def digests(**changes):

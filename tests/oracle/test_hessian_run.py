@@ -225,26 +225,6 @@ def test_tables_read_the_file(trained, tmp_path):
     assert alone.theirs("hessian_trace") is None and uncertainty.beside([alone], "hessian_trace") is None
 
 
-def test_a_file_of_format_1_is_read_as_what_it_is(trained, tmp_path):
-    """Its keys are today's but for those that it did not have; what was held within three standard errors is not."""
-    found = make(trained, tmp_path / "h.json", pyhessian=True)
-    made.format_1(tmp_path / "h.json")
-    first = json.loads((tmp_path / "h.json").read_text())
-    wrong = {name: {"difference": 0.0, "error": 1e9, "within": False} for name in ("top_eigenvalue", "trace")}
-    first |= {"density": {"nodes": [[1.0]], "weights": [[1.0]]}, "agreement": wrong}
-    del first["diverged_at"]
-    (tmp_path / "first.json").write_text(json.dumps(first))
-    read = curvature.read(tmp_path / "first.json")
-    lacked = {f"{name}{what}": None for name in ("top_eigenvalue", "trace") for what in ("_images_error", "_interval")}
-    assert read.own == replace(found.own, certain=None, **lacked)
-    assert read.about == replace(found.about, format=1, parts=None)
-    assert read.scaled is read.at_once is read.pyhessian_absent is None and read.pyhessian == found.pyhessian
-    assert read.agreement == found.agreement and uncertainty.errors([read], "hessian_trace") is None
-    for name in ("hessian_scaled_trace", "hessian_scaled_top_eigenvalue"):
-        with pytest.raises(DataError, match=r"fedavg/seed3: its hessian\.json is of format 1, without the"):
-            read.value(name)
-
-
 def refused(problem: Path, message: str, **settings) -> None:
     """Assert that the call is refused with ``message`` and leaves no file."""
     out = problem / "out" / "h.json"

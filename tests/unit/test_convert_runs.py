@@ -108,6 +108,8 @@ def test_a_hessian_of_format_1(tmp_path, convert):
     wrong = {name: {"difference": 0.0, "error": 1e9, "within": False} for name in ("top_eigenvalue", "trace")}
     content = {key: value for key, value in content.items() if key not in later}
     write_json(path, {**content, "format": 1, "agreement": wrong})
+    with pytest.raises(DataError, match=r"hessian\.json: not a Hessian .*convert_runs\.py"):
+        curvature.read(path)
     convert()
     found = curvature.read(path)
     assert found.scaled is found.at_once is found.own.trace_images_error is found.own.trace_interval is None

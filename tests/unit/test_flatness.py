@@ -42,12 +42,12 @@ def test_the_interval_is_that_of_the_paired_differences(flatness, tmp_path):
     assert "scaled trace | 3 | 6 | 4 | -1, -2, -3 | -2 [-4.48, +0.484] | 0 of 6 |" in scaled_trace
 
 
-def test_files_of_format_1_are_compared_by_what_they_have(flatness, tmp_path):
+def test_converted_files_are_compared_by_what_they_have(flatness, tmp_path):
     for algorithm, top in (("fedavg", 5), ("fedsam", 4)):
         for seed in (1, 2, 3):
             write(tmp_path, algorithm, seed, top)
             if algorithm == "fedsam":
-                made.format_1(tmp_path / algorithm / f"seed{seed}" / "hessian.json")
+                made.unscaled(tmp_path / algorithm / f"seed{seed}" / "hessian.json")
     lines = flatness.compared(tmp_path, "fedavg", ["fedsam"])[2:]
     assert [line.split(" | ")[0] for line in lines] == ["| fedsam, top eigenvalue", "| fedsam, trace"]
 

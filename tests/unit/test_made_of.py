@@ -15,7 +15,6 @@ from flatfed.errors import DataError
 from flatfed.files import digest_file
 from flatfed.runs import record as records
 from flatfed.runs import wanted
-from flatfed.tables import made_of
 
 DEAL = {"dataset": "data", "classes": 2, "scheme": "iid", "clients": 2, "sampler": "keyed"}
 
@@ -117,16 +116,3 @@ def test_a_figure_holds_the_partitions_of_its_runs(tmp_path, runs):
                 figures.make(made.figure_spec(asked), tmp_path)
         else:
             figures.make(made.figure_spec(asked), tmp_path)
-
-
-def test_runs_without_sums_are_counted_in_the_foot(tmp_path, runs, monkeypatch):
-    made.forget_sums(runs[1])
-    series = [{"algorithm": "fedavg", "label": "FedAvg", "runs": runs}]
-    shown = {**spec("curves", {"series": series}), "metric": "test_accuracy", "smooth": 0}
-    said = "1 of 2 runs are without sums of their files, made by an earlier version."
-    assert made_of.without_sums(made_of.check(made.figure_spec(shown))) == said
-    drawn = []
-    caption = figures.curves.caption
-    monkeypatch.setattr(figures.curves, "caption", lambda figure, *rest: drawn.append(figure) or caption(figure, *rest))
-    figures.make(made.figure_spec(shown), tmp_path)
-    assert said in " ".join(text.get_text().replace("\n", " ") for text in drawn[0].texts)

@@ -238,13 +238,14 @@ def test_analyses_are_read_per_run_and_missing_where_they_are_not_made(make, tmp
     assert errors == Shares(estimate=pytest.approx(0.02 / 10), images=pytest.approx(0.1))
 
 
-def test_an_analysis_of_format_1_has_nothing_scaled(make, tmp_path):
+def test_an_analysis_without_the_scaled_hessian_is_missing(make, tmp_path):
     run = make_run(tmp_path / "x", [0.1, 0.2, 0.3])
-    made.format_1(made.written(tmp_path / "a", made.hessian(10.0, 100.0)))
+    made.unscaled(made.written(tmp_path / "a", made.hessian(10.0, 100.0)))
     found = make("hessian_trace", "number", [run], analyses=[str(tmp_path / "a")])
     assert (found.value, found.errors) == (100.0, None)
-    with pytest.raises(DataError, match=r"p/s/a/seed1: its hessian.json is of format 1, without the Hessian scaled"):
-        make("hessian_scaled_trace", "number", [run], analyses=[str(tmp_path / "a")])
+    scaled = make("hessian_scaled_trace", "number", [run], analyses=[str(tmp_path / "a")])
+    assert (scaled.status, scaled.value) == ("missing", None)
+    assert scaled.problems == [f"{tmp_path / 'a'} is without hessian_scaled_trace; delete it to make it again"]
 
 
 @pytest.mark.parametrize("what", ["dataset", "partition", "model"])

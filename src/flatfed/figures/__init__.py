@@ -55,7 +55,7 @@ def make(spec: FigureSpec, out_dir: str | Path) -> None:
     drawn_from = digest_json(forms.plain(spec))
     records = made_of.check(spec)
     setting = as_read(spec.setting, spec.datasets, [record.counted for record in records])
-    drawn = replace(spec, setting=setting, without_sums=made_of.without_sums(records))
+    drawn = replace(spec, setting=setting)
     paths = [Path(out_dir) / f"{spec.figure}.{suffix}" for suffix in FORMATS]
     save(lambda: KINDS[spec.kind](drawn), paths, drawn_from)
 

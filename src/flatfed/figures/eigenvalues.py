@@ -3,8 +3,8 @@
 Beside it that of the Hessian scaled by the weights (:mod:`flatfed.runs.curvature`), which no paper shows: without it
 a bar may be lower because filters are longer.
 
-A bar is the mean over the seeds whose file is there; one that is absent, of a run that diverged, or of an earlier
-version, which had nothing scaled, is counted.
+A bar is the mean over the seeds whose file has its number; one that is absent or lacks a number, or is of a run that
+diverged, is counted.
 """
 
 from __future__ import annotations
@@ -104,17 +104,17 @@ def _explanation(bars: list[Bar]) -> str:
         " Scaled: of diag(|w|) H diag(|w|). Filters of other lengths can leave a model the same function and change H; "
         "this they leave as it is. Where only the left bar is lower, their lengths may be all that differs."
     )
-    old = sum(not hessian.has(metric) for hessian in finished for metric in TITLES)
-    errors = [] if old else [uncertainty.errors(finished, metric) for metric in TITLES]
-    if errors and None not in errors:
+    complete = [hessian for hessian in finished if all(map(hessian.has, TITLES))]
+    errors = [uncertainty.errors(complete, metric) for metric in TITLES]
+    if None not in errors:
         shares = " and ".join(f"{100 * error.images:.2g} %" for error in errors)
         said += f" Standard error of the choice of images, of one seed, at most {shares} (left and right)."
-    absent, diverged = sum(bar.asked_for for bar in bars) - len(there), len(there) - len(finished)
+    diverged = len(there) - len(finished)
+    absent = sum(bar.asked_for for bar in bars) - diverged - len(complete)
     warned = sum(bool(hessian.warnings) for hessian in finished)
     for count, words in (
         (absent, "Hessians are missing."),
         (diverged, "runs diverged and are left out."),
-        (old, "Hessians of an earlier version are on the left alone; made again where they are deleted."),
         (warned, "carry a warning: see hessian.json."),
     ):
         said += f" {count} {words}" if count else ""

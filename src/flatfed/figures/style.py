@@ -92,8 +92,7 @@ def caption(figure: Figure, spec: FigureSpec, explanation: str) -> None:
     """Put the title above ``figure``, and below it the foot.
 
     The foot has a paragraph each for paper and caption; for setting and tuning; for the ``explanation`` of what is
-    drawn, and how many of its runs are without sums of their files; for what the paper leaves open. A figure of preview
-    scale says so above its title, like the tables.
+    drawn; for what the paper leaves open. A figure of preview scale says so above its title, like the tables.
     """
     title = wrapped(spec.title, TITLE)
     if spec.scale == "preview":
@@ -102,7 +101,7 @@ def caption(figure: Figure, spec: FigureSpec, explanation: str) -> None:
     paragraphs = (
         [f"Paper: {spec.paper}" if spec.paper else "", spec.caption],
         [f"Here: {spec.setting}" if spec.setting else "", *spec.tuning],
-        [explanation, spec.without_sums],
+        [explanation],
         [f"Not stated by the paper: {'; '.join(spec.unstated)}"] if spec.unstated else [],
     )
     lines = [" ".join(text.rstrip(".") + "." for text in texts if text) for texts in paragraphs]

@@ -12,22 +12,20 @@ element-wise adaptive sharpness of Kwon, Kim, Park and Choi, ASAM, ICML 2021, se
 eigenvalue) or on average (the trace). The lengths of whole filters, as in
 :mod:`flatfed.analysis.landscape.directions`, cancel only what scales all filters of a layer alike: one that is made
 longer changes how long the next layer's are, each by another factor.
-
-Format 1 holds the estimates of the Hessian itself alone. What it does not say is None where it is read, and its
-``agreement``, which was by three standard errors, is made again.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import read_as, write_json
 from flatfed.forms import Exactly, Some
-from flatfed.runs.uncertainty import Agreement, Difference, Shares, agreement
+from flatfed.runs.record import CONVERSION
+from flatfed.runs.uncertainty import Agreement, Difference, Shares
 from flatfed.runs.wanted import AnalysedModel, Digests
 
 FORMAT = 2
@@ -159,7 +157,8 @@ class PyHessian:
 class Hessian:
     """What a hessian.json says; of a run that diverged ``about`` alone.
 
-    ``own``: estimates of the Hessian H, ``scaled``: of W H W with W = diag(|w|), which no scaling can change.
+    ``own``: estimates of the Hessian H, ``scaled``: of W H W with W = diag(|w|), which no scaling can change
+    (None in a converted file).
     ``density`` is None where it was not asked for, ``pyhessian`` where it was left out or, for the reason that
     ``pyhessian_absent`` gives, could not be had. ``warnings`` are sentences for a table's notes.
     """
@@ -180,23 +179,15 @@ class Hessian:
         return AnalysedModel(name=self.about.run, scale=self.about.scale, digests=self.about.digests)
 
     def has(self, metric: str) -> bool:
-        """Return whether a file of this format has ``metric``: format 1 has nothing scaled."""
-        return self.about.format == FORMAT or not METRICS[metric].scaled
+        """Return whether it has estimates that ``metric`` is one of, or is of a run that diverged."""
+        return self.about.diverged_at is not None or self.estimates(metric) is not None
 
-    def estimates(self, metric: str) -> Estimates:
-        """Return the estimates that ``metric`` is one of: those of the Hessian, or of the scaled one.
-
-        :raises DataError: there are none: the file is of format 1.
-        """
-        if not self.has(metric):
-            raise DataError(
-                f"{self.about.run}: its hessian.json is of format 1, without the Hessian scaled by the weights; delete "
-                "it to make it again"
-            )
+    def estimates(self, metric: str) -> Estimates | None:
+        """Return the estimates that ``metric`` is one of: those of the Hessian, or of the scaled one; None without."""
         return self.scaled if METRICS[metric].scaled else self.own
 
     def value(self, metric: str) -> float:
-        """Return our estimate of ``metric``; raises what :meth:`estimates` does."""
+        """Return our estimate of ``metric``; there has to be one (:meth:`has`)."""
         return getattr(self.estimates(metric), METRICS[metric].estimate)
 
     def theirs(self, metric: str) -> float | None:
@@ -212,9 +203,7 @@ class Hessian:
         """Return the errors of our estimate of ``metric`` as shares of it.
 
         ``estimate``: the residual of an eigenvalue, the standard error of a trace from its random vectors; ``images``:
-        the standard error of the choice of images. None where the file does not say (format 1) or the estimate is zero.
-
-        :raises DataError: as :meth:`estimates`.
+        the standard error of the choice of images. None where the file does not say or the estimate is zero.
         """
         estimates, value, name = self.estimates(metric), abs(self.value(metric)), METRICS[metric].estimate
         of_images = getattr(estimates, f"{name}_images_error")
@@ -252,17 +241,13 @@ def read(path: str | os.PathLike[str]) -> Hessian:
 def _parsed(content: Any, where: str) -> Hessian:
     """Return what the JSON of a file says; DataError where its form is another or its parts do not fit each other."""
     forms.check(content, {"format": int}, where)
-    if content["format"] not in (1, FORMAT):
-        raise DataError(f"format {content['format']}, but 1 and {FORMAT} are known")
+    if content["format"] != FORMAT:
+        raise DataError(f"format {content['format']}, but {FORMAT} is known; {CONVERSION} converts format 1")
     if content.get("diverged_at") is not None:
         return Hessian(about=forms.read(About, content, where))
     found = forms.read(Hessian, {**content, "about": content, "own": content}, where)
     if found.density and len(found.density.nodes) != len(found.density.weights):
         raise DataError("nodes and weights of its density are not as many")
-    if content["format"] == 1:
-        return replace(found, agreement=agreement(found.own, found.pyhessian) if found.pyhessian else None)
-    if not found.scaled:
-        raise DataError("without estimates of the scaled Hessian")
     if found.pyhessian and not found.agreement:
         raise DataError("without the agreement of PyHessian's estimates with ours")
     return found

@@ -125,8 +125,8 @@ class Cell:
 
     ``beside`` is another tool's estimate of the same number (:func:`flatfed.runs.uncertainty.beside`), ``errors`` those
     of one seed's estimate as shares of it; ``warnings`` are what the makers of the numbers warn of; ``timed``: on what,
-    and by which executors, seconds were measured; ``without_sums``: how many runs have a record that cannot tell if
-    their files are what was written; ``images``: {data set: {"train": images, "test": images}} of the runs.
+    and by which executors, seconds were measured; ``images``: {data set: {"train": images, "test": images}} of the
+    runs.
     """
 
     table: str
@@ -165,7 +165,6 @@ class Cell:
     errors: Shares | None = None
     warnings: list[str] = field(default_factory=list)
     timed: list[str] = field(default_factory=list)
-    without_sums: int = 0
     images: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @classmethod

@@ -182,8 +182,7 @@ class FigureSpec:
     say what was tuned or was not, and what the paper leaves open. ``panels`` are of the class that :data:`PANELS` has
     for the ``kind``, and ``made_of`` says which runs the folders in them are to hold. ``metric`` is what axes show,
     where panels do not say it; ``smooth`` the width of a Hanning window in evaluated rounds, odd, 0 for none;
-    ``across``: what the horizontal axis of curves counts. ``without_sums`` is a sentence on records that cannot tell
-    whether their files are what was written, known when the figure is drawn.
+    ``across``: what the horizontal axis of curves counts.
     """
 
     figure: str
@@ -201,7 +200,6 @@ class FigureSpec:
     metric: str | None = None
     smooth: Annotated[int, Whole(0)] = 0
     across: Annotated[str, Named("axis", ("rounds", "communications"))] = "rounds"
-    without_sums: str = ""
 
 
 def read(value: Any, where: str) -> FigureSpec:

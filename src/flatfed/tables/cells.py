@@ -69,7 +69,6 @@ def make(spec: CellSpec, out: str | Path) -> Cell:
             *dict.fromkeys(run.warning for run in every if run.warning),
         ],
         timed=sorted({f"{run.made_on}, {run.executor} executor" for run in every if run.made_on}),
-        without_sums=sum(run.without_sums for run in every),
         images={name: counts for run in every for name, counts in run.images.items()},
     )
     cell_files.write(out, cell)

@@ -37,12 +37,6 @@ def check(spec: FigureSpec) -> list[RunRecord]:
     return found
 
 
-def without_sums(found: list[RunRecord]) -> str:
-    """Return a sentence that counts the records without sums of their files, "" where all of them have them."""
-    count = sum(not record.files for record in found)
-    return f"{count} of {len(found)} runs are without sums of their files, made by an earlier version." if count else ""
-
-
 def _analyses(panels: list[Any]) -> Iterator[tuple[str, AnalysedModel, str]]:
     """Yield (file, what it says of a model, folder of the model's run) of every analysis that is there."""
     for panel in panels:

@@ -29,7 +29,6 @@ def gather(table: FilledTable, are_marked: bool) -> list[str]:
     notes += estimated(made)
     notes += compared(table)
     notes += absences(table)
-    notes += unsummed(made)
     notes += spec.notes
     errata = sorted({flag for cell in made for flag in flags(cell)}, key=lambda flag: (flag[0], int(flag[1:])))
     notes += [f"{flag}: {spec.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata]
@@ -233,17 +232,6 @@ def absences(table: FilledTable) -> list[str]:
     counts = table.statuses
     said = [f"{counts[status]} {text}" for status, text in words.items() if counts[status]]
     return [f"Of {counts.total()} cells: {', '.join(said)}."] if said else []
-
-
-def unsummed(cells: list[Cell]) -> list[str]:
-    """Count the cells that rest on records without sums of their files (:mod:`flatfed.runs.record`)."""
-    there = sum(bool(cell.without_sums) for cell in cells)
-    if not there:
-        return []
-    return [
-        f"{there} of {len(cells)} cells rest on records without sums of their files, made by an earlier version: "
-        "whether the files are what was written cannot be told."
-    ]
 
 
 def flags(cell: Cell) -> tuple[str, ...]:

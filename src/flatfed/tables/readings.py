@@ -28,17 +28,16 @@ TIMES = ("seconds_per_round", "training_seconds_per_round")
 class RunReading:
     """What there is of one run: its reading (None: absent or unfinished), whether it diverged, what is wrong or "".
 
-    ``warning`` is what the maker of the numbers warns of, or "". ``without_sums``: its record cannot tell whether its
-    files are what was written (:mod:`flatfed.runs.record`). ``made_on``: where seconds were measured, ``executor``: by
-    which one. ``images``: how many its data set had, as :attr:`flatfed.runs.record.RunRecord.counted` has them.
-    ``trained_on``: its split, and the digests of its data set and partition.
+    ``warning`` is what the maker of the numbers warns of, or "". ``made_on``: where seconds were measured,
+    ``executor``: by which one. ``images``: how many its data set had, as
+    :attr:`flatfed.runs.record.RunRecord.counted` has them. ``trained_on``: its split, and the digests of its data set
+    and partition.
     """
 
     reading: Reading | None
     diverged: bool = False
     problem: str = ""
     warning: str = ""
-    without_sums: bool = False
     made_on: str = ""
     executor: str = ""
     images: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -64,7 +63,7 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources) -> list[RunRe
             return [timing] * len(sources.runs)
     wanted = [Wanted(*each) for each in zip(sources.runs, descriptions, sources.partitions, strict=True)]
     if metric.source == "analysis":
-        return [_hessian(Path(path), run) for path, run in zip(sources.analyses, wanted, strict=True)]
+        return [_hessian(Path(path), run, spec.metric) for path, run in zip(sources.analyses, wanted, strict=True)]
     result = []
     timed = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
     for run in wanted:
@@ -91,7 +90,7 @@ def _timing(path: Path, description: dict[str, Any]) -> RunReading:
     return RunReading(Reading(timing=seconds), warning=warning, made_on=timing.place, executor=timing.executor)
 
 
-def _hessian(path: Path, run: Wanted) -> RunReading:
+def _hessian(path: Path, run: Wanted, metric: str) -> RunReading:
     """Read hessian.json, which a run that diverged has too."""
     if not path.is_file():
         return RunReading(None, problem=f"{path} has not been made")
@@ -101,7 +100,9 @@ def _hessian(path: Path, run: Wanted) -> RunReading:
         return RunReading(None, problem=f"{run.folder} has no {runs.RECORD}")
     if hessian.about.diverged_at is not None:
         return RunReading(Reading(), True, f"{path}: the run diverged in round {hessian.about.diverged_at}")
-    return RunReading(Reading(analysis=hessian), without_sums=not record.files, images=record.counted)
+    if not hessian.has(metric):
+        return RunReading(None, problem=f"{path} is without {metric}; delete it to make it again")
+    return RunReading(Reading(analysis=hessian), images=record.counted)
 
 
 def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str = TEST) -> RunReading:
@@ -118,7 +119,7 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str =
         return RunReading(None, problem=f"{folder} has no {runs.RECORD}")
     if not (folder / runs.METRICS).is_file():
         return RunReading(None, problem=f"{folder} has no {runs.METRICS}")
-    common = {"without_sums": not record.files, "images": record.counted}
+    common = {"images": record.counted}
     common["trained_on"] = (str(record.description.get("split")), record.dataset_digest, record.partition_digest)
     done, diverged_at, read = record.rounds_done, record.diverged_at, ("round", accuracy, *columns)
     if diverged_at is not None and not done:  # before any line: nor has it the columns that its lines would have had

@@ -15,7 +15,7 @@ from flatfed.files import write_whole
 from flatfed.runs import provenance
 from flatfed.runs.wanted import unpack
 from flatfed.specs.pages import ReportSpec
-from flatfed.tables import blocks, made_of, page_templates, runs
+from flatfed.tables import blocks, page_templates, runs
 from flatfed.tables.blocks import Entry
 from flatfed.tables.formats import html
 from flatfed.tables.trained_on import as_read
@@ -77,7 +77,6 @@ def make(spec: ReportSpec, out: str | Path) -> None:
             for figure in spec.figures
         ],
         runs=made,
-        without_sums=made_of.without_sums(found),
         states=Counter(run.state.split(" ")[0] for run in made),
         seconds=runs.seconds(made),
         environments=runs.environments(made),
