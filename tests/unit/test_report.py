@@ -18,8 +18,10 @@ from flatfed import __version__, forms
 from flatfed.commands import specifications
 from flatfed.engine.job.machine import machine
 from flatfed.errors import DataError
+from flatfed.files import sealed, write_json
 from flatfed.runs import record as records
 from flatfed.runs.places import Places
+from flatfed.specs import cell as cell_files
 from flatfed.specs.pages import ReportSpec
 from flatfed.tables import report, runs
 
@@ -128,7 +130,7 @@ def test_a_number_leads_to_its_run_and_shows_its_seeds(tmp_path):
     }  # fmt: skip
     cells = tmp_path / "preview/cells/fedsmoo2023_T1"
     (cells / "a").mkdir(parents=True)
-    (cells / "a/fedavg.json").write_text(json.dumps(cell))
+    write_json(cells / "a/fedavg.json", sealed(cell, cell_files.OWN))
     spec = specify(tmp_path, folders)
     spec = replace(spec, tables=[replace(spec.tables[0], cells=str(cells))])
     report.make(spec, tmp_path / "preview/report.html")

@@ -43,7 +43,8 @@ def short(monkeypatch):
             "peak_memory_bytes": 1, "rounds_done": rounds,
         }  # fmt: skip
         digests = {"dataset_digest": made.DIGEST, "partition_digest": made.DIGEST}
-        records.write(Path(out, "run.json"), records.RunRecord(description=description, **digests, **record))
+        about = records.RunRecord(description=description, **digests, **record)
+        records.write(Path(out, "run.json"), about, (Path(out, "metrics.csv"),))
 
     monkeypatch.setattr(engine, "train", train)
     return told
