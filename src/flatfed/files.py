@@ -149,9 +149,9 @@ def sealed(value: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def intact(value: dict[str, Any], key: str) -> bool:
-    """Return whether ``value`` holds what it held when it was :func:`sealed`."""
+    """Return whether ``value`` holds what it held when it was :func:`sealed`; True without the ``key``."""
     try:
-        return value.get(key) == _seal(value, key)
+        return key not in value or value[key] == _seal(value, key)
     except ValueError:  # infinite numbers, or none: nothing of ours was written with such
         return False
 

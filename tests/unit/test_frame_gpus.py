@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import experiment, gpus
+from flatfed import experiment, files, gpus
 from flatfed.errors import FlatFedError
 
 
@@ -158,7 +158,9 @@ def test_cuda_that_is_absent_is_refused_before_torch_is_imported(command, tmp_pa
     also = {"executor": "stacked", "rounds_done": 1, "diverged_at": None, "versions": {}}
     host = {"processor": None, "gpu": None}
     record = {**digests, **also, "description": described, "device": "cuda", "threads": 1, "host": host}
-    (tmp_path / "run.json").write_text(json.dumps(record))
+    (tmp_path / "run.json").write_text(
+        json.dumps(files.sealed({**record, "files": {"metrics.csv": "0" * 64}}, "record_sha256"))
+    )
     (tmp_path / "description.json").write_text(json.dumps(described))
     source = str(Path(gpus.__file__).resolve().parents[1])
     environment = {**os.environ, "PYTHONPATH": source, "CUDA_VISIBLE_DEVICES": ""}

@@ -36,7 +36,6 @@ def said(capsys, *words: str) -> str:
         (("verify", "--point", "-5"), "argument --point: '-5': a number of percentage points from 0 to 100 is wanted"),
         (("verify", "--point", "nan"), "'nan': a number of percentage points"),
         (("rerun", ".", "--out", "again"), "argument RUN: '.' is a folder without a run.json"),
-        (("results", ".", "--out", "x.jpg"), "argument --out: 'x.jpg': a file that ends in .md is wanted"),
         (("plan", "--config", "fedsmoo2023_T1"), "argument --config: 'fedsmoo2023_T1' is neither KEY=VALUE nor a YAML"),
     ],
 )
