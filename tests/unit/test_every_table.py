@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flatfed import cli
-from flatfed.commands import configuration, plan_costs
+from flatfed.commands import configuration
 from flatfed.experiment import SCALES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,12 +20,8 @@ def experiment():
 
 @pytest.fixture
 def here(experiment, tmp_path, monkeypatch):
-    """An empty folder, in which the commands see FlatFed's own configuration with all tables whole, read once.
-
-    No model is built to work out its memory: that takes seconds a model, and test_plan does it.
-    """
+    """An empty folder, in which the commands see FlatFed's own configuration with all tables whole, read once."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan_costs, "_built", lambda *model: None)
     monkeypatch.setattr(configuration, "load", lambda path: experiment)
     return tmp_path
 

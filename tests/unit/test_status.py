@@ -92,11 +92,11 @@ def test_a_map_of_the_table_and_what_is_left(here, capsys):
 
 
 def test_the_hours_left_count_what_is_behind_a_run(here, capsys):
-    """FedAvg took 1 s a round: FedCM has 500 of 800 to go, four more rows 800, three rows take two gradients a step."""
+    """FedAvg took 1 s a round, which the six rows without a run get; FedCM, too, which has 500 of 800 to go."""
     finished(run_of(here, "fedavg"))
     logged(run_of(here, "fedcm"), PROGRESS.format(pace="2"))
     cli.main(["status", "--config", "config.yaml"])
-    assert f"7 runs to make: {(500 + 3 * 800 + 3 * 2 * 800) / 3600:.1f} h of one core" in capsys.readouterr().out
+    assert f"7 runs to make: {(500 + 6 * 800) / 60:.0f} min of one core" in capsys.readouterr().out
 
 
 def test_an_unknown_table_is_named(here, capsys):
@@ -189,13 +189,13 @@ def test_a_cell_that_fails_though_its_runs_are_done_is_named(here, capsys):
 
 
 def test_the_hours_left_are_known_from_what_runs_and_how_many_at_a_time(here, capsys):
-    """Nothing is finished: seven rows have one gradient a step or two; two run, at 2 s and 4 s a round."""
+    """Nothing is finished; two run, at 2 s and 4 s a round, and six others get their mean."""
     for row, pace in (("fedavg", 2.0), ("fedsam", 4.0)):
         under_way(run_of(here, row), host="node17", done=400, pace=pace)
     cli.main(["status", "--config", "config.yaml"])
     said = capsys.readouterr().out
     one, two = 2.0, 4.0
-    seconds = 400 * (one + two) + 800 * (4 * one + 2 * two)
+    seconds = 400 * (one + two) + 800 * 6 * (one + two) / 2
     assert f"8 runs to make: {seconds / 3600:.1f} h of one core, {seconds / 7200:.1f} h with 2 at a time as now" in said
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import made
 from flatfed import cli
-from flatfed.commands import configuration, plan_costs, plan_measured
+from flatfed.commands import configuration
 from flatfed.engine.job import train as engine
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import DataError
@@ -18,7 +17,6 @@ from flatfed.papers.metrics import METRICS
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.identity import pack
-from flatfed.runs.places import Places, RunIds
 from flatfed.tables import cells
 from flatfed.tables.readings import RunReading, read_sources
 
@@ -82,22 +80,6 @@ def test_what_is_timed_is_what_the_official_clock_runs_over(tmp_path, short):
     assert len(drawn) == round(RUN["sampling"]["fraction"] * RUN["partition"]["clients"])
     timing = json.loads((tmp_path / "timing.json").read_text())
     assert timing["clients"] == 6 and timing["evaluated"] == {"every": 1, "sets": ["test", "train"]}
-
-
-def test_a_plan_counts_the_images_that_a_timing_evaluated(tmp_path, short):
-    places = Places(str(tmp_path))
-    timing = Path(places.timing(RunIds("paper", "p", "s", "a", 1)))
-    timing.parent.mkdir(parents=True)
-    time(tmp_path, RUN, "--rounds", "3")
-    (tmp_path / "timing.json").rename(timing)
-    (known,), left_out = plan_measured.measured(places, "paper")
-    assert not left_out and known.evaluation == pytest.approx(0.2)
-    name = RUN["dataset"]["name"]
-    costs = plan_costs.Costs([known], "cpu", {name: {"train": 900, "test": 100}})
-    plain = configuration.load(None).run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
-    run = replace(plain, description=RUN)
-    evaluated = pytest.approx(0.5 * (100 / 5) / 1000)
-    assert costs.seconds(run) == (pytest.approx(2.0 + 0.5 * (100 / 5) / 1000), evaluated, "measured")
 
 
 def test_the_short_run_writes_no_checkpoint_and_probes_nothing(tmp_path, short):

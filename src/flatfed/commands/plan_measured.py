@@ -1,96 +1,115 @@
-"""What was measured of runs: seconds of a round and memory, of finished runs and timings."""
+"""Measured seconds of a round and memory: of finished runs here, else of published runs of the same protocol."""
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from flatfed import algorithms
-from flatfed.commands import run_record
+from flatfed import gpus
+from flatfed.commands import configuration, run_record
 from flatfed.errors import DataError
+from flatfed.experiment import Experiment, Run
 from flatfed.runs import record as records
-from flatfed.runs import timing as timings
-from flatfed.runs.places import Places
-from flatfed.runs.record import RunRecord
-from flatfed.runs.timing import Timing
+
+#: The runs that come with FlatFed, finished or not.
+PUBLISHED = configuration.HOME / "results/published"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One finished or timed run on some device; memory in bytes, None where it was not measured.
-
-    ``row``: length of the rows that trained, dead taps left out; ``evaluation``: its share of the seconds.
-    """
+    """Measurements of one run: seconds of a round, peak memory in bytes (0 where its record has none), the machine."""
 
     description: dict[str, Any]
     seconds_per_round: float
-    device: str
-    machine: str
-    parameters: int
-    memory: int | None
-    device_memory: int | None
-    row: int | None = None
-    evaluation: float | None = None
+    machine: str = ""
+    memory: int = 0
+    device_memory: int = 0
+    published: bool = False
+
+    @property
+    def where(self) -> str:
+        """The machine, and whether the run was published."""
+        return f"{self.machine} (published)" if self.published else self.machine
+
+    def is_of_algorithm(self, run: Run) -> bool:
+        """Return whether it measured the algorithm of ``run``."""
+        return self.description["update"]["name"] == run.description["update"]["name"]
 
 
-def measured(places: Places, scale: str) -> tuple[list[Measured], list[str]]:
-    """Return what finished runs and timings of a ``scale`` measured, and lines on what is left out.
+class Measurements:
+    """Measurements of ``runs`` on a kind of ``device`` ("cpu", "cuda"), and the nearest of them to a run."""
 
-    Left out are files that are damaged and runs of algorithms that do not exist any more.
-    """
-    known, left_out, gone = [], [], Counter()
-    for path in places.measurements(scale):
+    def __init__(self, runs: Iterable[Measured], device: str):
+        self.runs, self.device = list(runs), device
+        self._of_kind = defaultdict(list)
+        for past in self.runs:
+            self._of_kind[_kind(past.description)].append(past)
+
+    def nearest(self, run: Run) -> list[Measured]:
+        """Return the measurements of runs of the protocol of ``run``, [] if there are none.
+
+        Runs of the same algorithm come before others, then runs here before published ones, then the same split.
+        """
+
+        def likeness(past: Measured) -> tuple[bool, ...]:
+            return past.is_of_algorithm(run), not past.published, past.description["split"] == run.split
+
+        of_kind = self._of_kind[_kind(run.description)]
+        best = max(map(likeness, of_kind), default=None)
+        return [past for past in of_kind if likeness(past) == best]
+
+    def seconds(self, run: Run) -> float | None:
+        """Return the mean seconds of a round of :meth:`nearest`, None if there are none."""
+        near = self.nearest(run)
+        return statistics.fmean(past.seconds_per_round for past in near) if near else None
+
+    def memory(self, run: Run) -> tuple[int, int]:
+        """Return the peak memory in bytes (host, device) by :meth:`nearest`, 0 where it was not measured.
+
+        Other algorithms, which may take a fraction of it, are left out.
+        """
+        own = [past for past in self.nearest(run) if past.is_of_algorithm(run)]
+        return max((past.memory for past in own), default=0), max((past.device_memory for past in own), default=0)
+
+
+def _kind(description: dict[str, Any]) -> str:
+    """Return the protocol and its settings that change the seconds of a round: a protocol may have been edited."""
+    keys = ("protocol", "model", "batch_size", "local_epochs", "precision")
+    return json.dumps([description[key] for key in keys], sort_keys=True)
+
+
+def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str]]:
+    """Return the measurements on the configuration's device, and a line for each damaged record."""
+    device = gpus.resolve(experiment.config.get("device", "auto"))
+    runs, left_out = [], []
+    here = [(path, False) for path in experiment.places.measurements(scale)]
+    names = (records.RECORD, records.RECORD_SO_FAR)
+    for path, published in [*here, *((path, True) for name in names for path in sorted(PUBLISHED.rglob(name)))]:
         try:
-            about = _read(path)
-            name = about.description["update"]["name"]
-            if not algorithms.known(name):
-                gone[name] += 1
-                continue
-            if (each := _seconds(about)) is not None:
-                known.append(_measured(about, *each))
+            record = records.read(path)
+            record.require(("seconds", "device", "host"), path)
+            run_record.check_description(record, path)
         except FileNotFoundError:
             continue  # it is being made again
         except DataError as problem:
-            left_out.append(f"{problem}; left out. Delete it, and it is made again")
-    for name, count in sorted(gone.items()):
-        left_out.append(
-            f"{places.results}/{scale}: {count} of algorithm {name!r}, which has no file any more; left out"
-        )
-    return known, left_out
-
-
-def _read(path: Path) -> RunRecord | Timing:
-    """Return the record, or the timing, in the file ``path``; DataError where it lacks what estimates are made from."""
-    if path.name == records.RECORD:
-        about = records.read(path)
-        about.require(("seconds", "device", "host", "parameters"), path)
-    else:
-        about = timings.read(path)
-    run_record.check_description(about, path)
-    return about
-
-
-def _seconds(about: RunRecord | Timing) -> tuple[float, float | None] | None:
-    """Return the seconds of a round, and the share of evaluation in them, None where that is not known.
-
-    None of a run that diverged, whose broken numbers may be slow ones, or that has no round yet.
-    """
-    if isinstance(about, Timing):
-        return about.seconds_per_round, about.evaluation_seconds_per_round / about.seconds_per_round
-    if about.diverged_at is not None or not about.rounds_done:
-        return None
-    # Seeds that trained together took all their time together.
-    each = about.seconds / (about.together or 1) / about.rounds_done
-    known = about.seconds and about.seconds_evaluation is not None
-    return each, about.seconds_evaluation / about.seconds if known else None
-
-
-def _measured(about: RunRecord | Timing, each: float, evaluation: float | None) -> Measured:
-    """Return what a record, or a timing, says of a run's costs; a timing evaluates more than its run would."""
-    evaluated = about.evaluated if isinstance(about, Timing) else {}
-    description = {**about.description, "evaluation": about.description["evaluation"] | evaluated}
-    machine = about.host.get("gpu" if about.device == "cuda" else "processor")
-    memory = about.peak_memory_bytes, about.peak_device_memory_bytes
-    return Measured(description, each, about.device, machine, about.parameters, *memory, about.row, evaluation)
+            left_out.append(f"{problem}; left out" + ("" if published else ". Delete it, and it is made again"))
+            continue
+        # A run that diverged computed with numbers that may be slow.
+        timed = record.diverged_at is None and record.rounds_done and record.seconds
+        if timed and record.device == device and record.description["scale"] == scale:
+            runs.append(
+                Measured(
+                    record.description,
+                    # Seeds that trained together took all their time together.
+                    record.seconds / (record.together or 1) / record.rounds_done,
+                    record.host.get("gpu" if device == "cuda" else "processor") or "a machine without a name",
+                    record.peak_memory_bytes or 0,
+                    record.peak_device_memory_bytes or 0,
+                    published,
+                )
+            )
+    return Measurements(runs, device), left_out

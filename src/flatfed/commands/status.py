@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flatfed.commands import arguments, configuration, plan_needs
-from flatfed.commands.plan_costs import Costs, known_costs
-from flatfed.commands.plan_measured import Measured
+from flatfed.commands.plan_measured import Measured, Measurements, measured
 from flatfed.engine.job import progress
 from flatfed.experiment import Cell, Experiment, Run
 from flatfed.runs import lock
@@ -108,8 +107,8 @@ def run(options: argparse.Namespace) -> None:
         print(summary(f"{name}, {scale} scale", cells, cell_states))
         print("\n".join(drawn(experiment, name, cells, cell_states)))
     unfinished = [run for path, run in runs.items() if states[path].name not in MADE]
-    costs, left_out = known_costs(experiment, scale)
-    hours = left(unfinished, states, costs) if runs else "they need no runs"
+    known, left_out = measured(experiment, scale)
+    hours = left(unfinished, states, known) if runs else "they need no runs"
     print("\n".join([*listed([*states.values(), *cell_states.values()]), hours]))
     failed = tuple(f"{path}/" for path, job in states.items() if job.name == "failed")
     for line in left_out:
@@ -238,25 +237,21 @@ def listed(states: Iterable[State]) -> Iterator[str]:
             yield f"{state_:8} and {len(these) - LISTED} more"
 
 
-def left(unfinished: list[Run], states: dict[str, State], costs: Costs) -> str:
-    """Return how long the ``unfinished`` runs will take, from what was measured and from those under way."""
+def left(unfinished: list[Run], states: dict[str, State], known: Measurements) -> str:
+    """Return how long the ``unfinished`` runs will take, by runs that are finished or under way here."""
     if not unfinished:
         return "all runs are done"
     paces = {run.path: pace for run in unfinished if (pace := states[run.path].pace) is not None}
-    under_way = [
-        Measured(run.description, paces[run.path], costs.device, "", 0, None, None)
-        for run in unfinished
-        if run.path in paces
-    ]
-    costs = Costs([*costs.known, *under_way], costs.device, costs.datasets)
+    under_way = [Measured(run.description, paces[run.path]) for run in unfinished if run.path in paces]
+    here = Measurements([*(past for past in known.runs if not past.published), *under_way], known.device)
     seconds, unknown = 0.0, 0
     for run in unfinished:
-        each = paces.get(run.path) or costs.seconds(run).round
+        each = paces.get(run.path) or here.seconds(run)
         seconds += (run.description["rounds"] - states[run.path].rounds) * (each or 0.0)
         unknown += each is None
     if not seconds:
         return f"{len(unfinished)} runs to make, of unknown length"
-    unit = "GPU" if costs.device == "cuda" else "core"
+    unit = "GPU" if known.device == "cuda" else "core"
     hours = f"{progress.duration(seconds)} of one {unit}"
     if (several := sum(states[run.path].name == "running" for run in unfinished)) > 1:
         hours += f", {progress.duration(seconds / several)} with {several} at a time as now"

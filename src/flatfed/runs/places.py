@@ -105,10 +105,10 @@ class Places:
         return f"{self.results}/{scale}/tuning/{protocol}/{split}/{row}"
 
     def measurements(self, scale: str) -> list[Path]:
-        """Return the files that say what runs of a scale cost: all records and timings."""
+        """Return the records of finished runs of a scale, those that try a grid among them."""
         here, anything = replace(self, results=glob.escape(self.results)), ("*", "*", "*")
         run, point = RunIds(scale, *anything, "*"), f"{here.search(scale, *anything)}/*"
-        patterns = [f"{here.run(run)}/{RECORD}", f"{point}/{RECORD}", here.timing(run)]
+        patterns = [f"{here.run(run)}/{RECORD}", f"{point}/{RECORD}"]
         return [Path(file) for pattern in patterns for file in glob.iglob(pattern)]
 
     def cells(self, scale: str, table: str) -> str:
