@@ -10,6 +10,8 @@ RETIRED: dict[tuple[str, str], str] = {
     ("command", "evaluate"): "the last line of metrics.csv has the model's scores; `flatfed rerun` reproduces them",
     ("value", "streams"): "name an executor that remains: sequential, stacked or graph",
     ("value", "branches"): "name an executor that remains: sequential, stacked or graph",
+    ("option", "--density-vectors"): "leave it out, no spectral density is estimated",
+    ("option", "--steps"): "leave it out, no spectral density is estimated",
     ("value", "auto"): "name an executor that remains: sequential, stacked or graph",
     ("key", "check"): "write the numbers that an erratum names under `finding`",
     ("command", "disputed"): "run studies/disputed.py; docs/disputed.md has its page",

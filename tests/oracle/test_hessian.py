@@ -230,43 +230,12 @@ def test_known_eigenvectors_leave_less_to_chance():
     assert errors[0] < errors[1] / 2
 
 
-def test_the_densitys_moments_are_those_of_its_vectors():
-    products = quadratic()
-    drawn = draw(products, "density")
-    density = estimates.density(products, drawn, steps=8, vectors=6)
-    for number in range(6):
-        z, power = drawn(number), drawn(number)
-        for moment in range(16):
-            found = np.sum(np.array(density.weights[number]) * np.array(density.nodes[number]) ** moment)
-            assert found == pytest.approx(float(z @ power) / SIZE, rel=1e-9, abs=1e-9)
-            power = MATRIX @ power
-
-
-def test_the_density_is_that_of_the_spectrum():
-    products = quadratic(block=64)
-    density = estimates.density(products, draw(products, "density"), steps=30, vectors=192)
-    for moment in range(5):
-        each = [
-            np.sum(np.array(w) * np.array(n) ** moment) for n, w in zip(density.nodes, density.weights, strict=True)
-        ]
-        error = np.std(each, ddof=1) / math.sqrt(len(each))
-        assert abs(np.mean(each) - float((SPECTRUM**moment).mean())) <= 4 * error + 1e-9
-
-
-def test_a_density_of_few_eigenvalues_ends_early():
-    products = quadratic(3 * torch.eye(SIZE).double())
-    density = estimates.density(products, draw(products, "density"), steps=9, vectors=2)
-    assert [len(one) for one in density.nodes] == [1, 1]
-    np.testing.assert_allclose(density.nodes, 3)
-    np.testing.assert_allclose(density.weights, 1)
-
-
 def test_vectors_are_keyed_by_number_not_by_block():
     products = quadratic()
     three = [draw(products, "trace")(number) for number in range(3)]
     assert set(three[0].tolist()) == {-1.0, 1.0}
     assert not torch.equal(three[0], three[1]) and torch.equal(draw(products, "trace")(2), three[2])
-    assert not torch.equal(draw(products, "density")(0), three[0])
+    assert not torch.equal(draw(products, "eigenvalues")(0), three[0])
     found = [
         estimates.trace(quadratic(block=block), draw(products, "trace"), none_known(), error=1e-9, most=20)
         for block in (1, 8)

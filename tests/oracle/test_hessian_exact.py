@@ -142,19 +142,6 @@ def test_errors_of_parts_by_hand():
     )
 
 
-def test_the_density_is_that_of_the_whole_hessian(single):
-    """Moments of the spectrum of 233 eigenvalues, within the error of the random vectors."""
-    known = Known(single, 1, block=64)
-    density = estimates.density(known, draw(known, "density"), steps=30, vectors=128)
-    values = torch.linalg.eigvalsh(known.whole)
-    for moment in range(1, 6):
-        each = [
-            np.sum(np.array(w) * np.array(n) ** moment) for n, w in zip(density.nodes, density.weights, strict=True)
-        ]
-        error = np.std(each, ddof=1) / math.sqrt(len(each))
-        assert abs(np.mean(each) - float((values**moment).mean())) <= 3.5 * error
-
-
 # What scaling cannot change.
 
 

@@ -34,7 +34,7 @@ from flatfed.tables import readings
 FEW = {
     **{"images": 12, "parts": 3, "micro_batch": 128, "block": 4, "precision": "float32", "seed": 0},
     **{"top": 1, "residual": 0.1, "products": 600, "trace_error": 0.05, "vectors": 8},
-    **{"steps": 2, "density_vectors": 1, "pyhessian": False},
+    "pyhessian": False,
 }
 
 
@@ -143,13 +143,12 @@ def test_the_settings_of_torch_are_as_before(trained, tmp_path):
     assert {switch.fp32_precision for switch in SWITCHES} == {"tf32"}  # what the engine sets
 
 
-@pytest.mark.parametrize("stopped", ["trace", "density", "pyhessian"])
+@pytest.mark.parametrize("stopped", ["trace", "pyhessian"])
 def test_an_interrupted_call_goes_on_to_the_same_bytes(trained, tmp_path, monkeypatch, stopped):
     settings = {"pyhessian": True}
     make(trained, tmp_path / "whole.json", **settings)
     module, name = {
         "trace": (estimates, "trace"),
-        "density": (estimates, "density"),
         "pyhessian": (pyhessian_estimates, "estimate"),
     }[stopped]
 
@@ -160,7 +159,7 @@ def test_an_interrupted_call_goes_on_to_the_same_bytes(trained, tmp_path, monkey
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(module, name, stops)
         make(trained, out, **settings)
-    stages = ["eigenvalues", "trace", "scaled-eigenvalues", "scaled-trace", "density", "pyhessian"]
+    stages = ["eigenvalues", "trace", "scaled-eigenvalues", "scaled-trace", "pyhessian"]
     kept = stages.index(stopped)
     assert not out.exists() and len(list(out.parent.glob(".*.stage"))) == kept
     make(trained, out, seed=1)  # neither takes these estimates nor loses them
@@ -291,7 +290,7 @@ def test_without_pyhessian_installed(trained, tmp_path, monkeypatch):
         (["--out", "h.json", "--top", "0"], "'0': a whole number above 0 is wanted"),
         (["--out", "h.json", "--vectors", "1"], "'1': a whole number above 1 is wanted"),
         (["--out", "h.json", "--parts", "1"], "'1': a whole number above 1 is wanted"),
-        (["--out", "h.json", "--density-vectors", "-1"], "'-1': a whole number above 0 is wanted"),
+        (["--out", "h.json", "--density-vectors", "1"], "option '--density-vectors' is retired: leave it out"),
         (["--out", "h.json", "--seed", "-1"], "'-1': a whole number from 0 to"),
         (["--out", "h.json", "--residual", "0"], "'0': a number between 0 and 1 is wanted"),
         (["--out", "h.json", "--residual", "1"], "'1': a number between 0 and 1 is wanted"),
@@ -313,18 +312,17 @@ def test_the_command_line_refuses(problem, words, message, capsys, monkeypatch):
 def test_the_command_line_makes_the_file(problem, monkeypatch, capsys):
     monkeypatch.chdir(problem)
     data = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu", "--out", "h.json"]
-    settings = ["--images", "all", "--top", "1", "--steps", "3", "--vectors", "8", "--block", "2", "--seed", "3"]
+    settings = ["--images", "all", "--top", "1", "--vectors", "8", "--block", "2", "--seed", "3"]
     assert cli.main(["hessian", "run", *data, *settings]) == 0
     found = curvature.read("h.json")
-    asked = {"images": None, "top": 1, "steps": 3, "vectors": 8, "block": 2, "seed": 3, "pyhessian": True}
+    asked = {"images": None, "top": 1, "vectors": 8, "block": 2, "seed": 3, "pyhessian": True}
     assert found.about.settings.items() >= asked.items()
-    assert found.density is None and found.about.parts == 0
+    assert found.about.parts == 0
     assert "trace: 8 products" in capsys.readouterr().err
-    asked = ["--without-pyhessian", "--density-vectors", "4", "--images", "9", "--parts", "3"]
+    asked = ["--without-pyhessian", "--images", "9", "--parts", "3"]
     assert cli.main(["hessian", "run", *data, *settings, *asked]) == 0
     found = json.loads(Path("h.json").read_text())
     assert found["pyhessian"] is found["pyhessian_absent"] is None and (found["images"], found["parts"]) == (9, 3)
-    assert len(found["density"]["nodes"]) == 4 and len(found["density"]["nodes"][0]) == 3
 
 
 def test_damaged_files_are_named(tmp_path):

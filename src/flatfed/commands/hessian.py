@@ -16,8 +16,6 @@ Writes JSON (fields: flatfed.runs.curvature): of the Hessian H of the run's trai
                 where filters are longer, though the model be the same function
   pyhessian     PyHessian's top eigenvalue and trace on the same images, beside ours. A warning is stored and printed
                 where the two are further apart than their errors allow.
-  density       of all eigenvalues, by stochastic Lanczos quadrature: nodes and weights of every random vector; only
-                with --density-vectors, of which each costs --steps products
 
 The loss is the mean cross-entropy on 4,096 training images drawn by the seed (--images all: on all of them), without
 augmentation, dropout and weight decay. What another choice of images would have changed is estimated from the
@@ -48,13 +46,10 @@ def add(sub: argparse.ArgumentParser) -> None:
         ("--products", kinds.count, 600, "most products spent on eigenvalues"),
         ("--vectors", kinds.several, 256, "most random vectors spent on the trace, and as many on PyHessian's"),
         ("--parts", kinds.several, 8, "parts of the images, for the error of their choice"),
-        ("--steps", kinds.count, 30, "Lanczos steps of the density"),
         ("--block", kinds.count, 4, "vectors that share the graph of a micro-batch"),
         ("--micro-batch", kinds.count, 128, "images of one graph: less takes less memory"),
     ):
         sub.add_argument(option, type=kind, default=default, metavar="N", help=f"{meaning} (default: {default})")
-    density = "random vectors of the density (default: none, and no density)"
-    sub.add_argument("--density-vectors", type=kinds.count, default=0, metavar="N", help=density)
     sub.add_argument("--residual", type=kinds.share, default=0.01, help="of an eigenvalue, that ends the search (0.01)")
     sub.add_argument(
         "--trace-error", type=kinds.share, default=0.05, help="standard error / trace that is enough (0.05)"

@@ -57,7 +57,7 @@ _NO_ESTIMATES: dict[str, Any] = {
 }
 _DIVERGED: dict[str, Any] = {
     **_NO_ESTIMATES,
-    **{"scaled": _NO_ESTIMATES, "density": None, "warnings": []},
+    **{"scaled": _NO_ESTIMATES, "warnings": []},
     **dict.fromkeys(("pyhessian", "pyhessian_absent", "agreement")),
 }
 
@@ -132,14 +132,6 @@ class Estimates:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Density:
-    """The spectral density: a list for each random vector; the weights of one add up to 1."""
-
-    nodes: list[list[float]]
-    weights: list[list[float]]
-
-
-@dataclass(frozen=True, kw_only=True)
 class PyHessian:
     """PyHessian's estimates of H, and its version; ``residual`` is ||H v - lambda v|| of its eigenvalue."""
 
@@ -159,15 +151,14 @@ class Hessian:
 
     ``own``: estimates of the Hessian H, ``scaled``: of W H W with W = diag(|w|), which no scaling can change
     (None in a converted file).
-    ``density`` is None where it was not asked for, ``pyhessian`` where it was left out or, for the reason that
-    ``pyhessian_absent`` gives, could not be had. ``warnings`` are sentences for a table's notes.
+    ``pyhessian`` is None where it was left out or, for the reason that ``pyhessian_absent`` gives, could not be had.
+    ``warnings`` are sentences for a table's notes.
     """
 
     about: About
     at_once: AtOnce | None = None
     own: Estimates | None = None
     scaled: Estimates | None = None
-    density: Density | None = None
     pyhessian: PyHessian | None = None
     pyhessian_absent: str | None = None
     agreement: Agreement | None = None
@@ -246,8 +237,6 @@ def _parsed(content: Any, where: str) -> Hessian:
     if content.get("diverged_at") is not None:
         return Hessian(about=forms.read(About, content, where))
     found = forms.read(Hessian, {**content, "about": content, "own": content}, where)
-    if found.density and len(found.density.nodes) != len(found.density.weights):
-        raise DataError("nodes and weights of its density are not as many")
     if found.pyhessian and not found.agreement:
         raise DataError("without the agreement of PyHessian's estimates with ours")
     return found

@@ -1,4 +1,4 @@
-"""Trace and spectral density of a symmetric matrix from products with random vectors of signs."""
+"""Trace of a symmetric matrix from products with random vectors of signs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from torch import Tensor
 
 from flatfed.analysis.hessian.eigen import Draw, Eigen
 from flatfed.analysis.hessian.vector_products import Products
-from flatfed.runs.curvature import Density
 
 #: Samples before a standard error is believed: to stop where it happens to be small makes it too small. With 16, two
 #: errors cover the truth in 92 % of seeds where they ought to in 94 %, and the estimate is biased; with 32, neither.
@@ -68,47 +67,3 @@ def trace(products: Products, draw: Draw, known: Eigen, *, error: float, most: i
 def _diagonals(forms: Tensor) -> np.ndarray:
     """Return the diagonals (parts, n) of ``forms`` (parts, n, n)."""
     return forms.diagonal(dim1=1, dim2=2).cpu().numpy()
-
-
-def density(products: Products, draw: Draw, *, steps: int, vectors: int) -> Density:
-    """Return the density of the spectrum by stochastic Lanczos quadrature.
-
-    Ubaru, Chen and Saad, SIAM J. Matrix Anal. Appl. 38 (2017). The spectrum as a distribution, each eigenvalue with
-    weight 1/parameters, is about the mean over vectors of point masses ``weights`` at ``nodes``; one vector z gives the
-    moments z' H^j z / z'z exactly, j below 2 ``steps``. Nothing is reorthogonalised, so that memory does not grow with
-    the steps: eigenvalues found twice for want of it share their weight, and the distribution stays as it is.
-    """
-    nodes, weights = [], []
-    for start in range(0, vectors, products.block):
-        drawn = [draw(number) for number in range(start, min(vectors, start + products.block))]
-        for diagonal, beside in _lanczos(products, torch.stack(drawn), min(steps, products.size)):
-            values, found = np.linalg.eigh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
-            nodes.append(values.tolist())
-            weights.append((found[0] ** 2).tolist())
-    return Density(nodes=nodes, weights=weights)
-
-
-def _lanczos(products: Products, z: Tensor, steps: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return diagonal (n,) and side diagonal (n - 1,) of every row's tridiagonal matrix, n at most ``steps``.
-
-    A row whose vectors span an invariant space ends early: its matrix is exact.
-    """
-    v = z / z.norm(dim=1, keepdim=True)
-    before, beta = torch.zeros_like(v), v.new_zeros(len(v), 1)
-    diagonal, beside = [], []
-    for _ in range(steps):
-        w = products(v)
-        alpha = torch.linalg.vecdot(v, w)[:, None]
-        w -= alpha * v + beta * before
-        beta = w.norm(dim=1, keepdim=True)
-        diagonal.append(alpha[:, 0].double().cpu().numpy())
-        beside.append(beta[:, 0].double().cpu().numpy())
-        before, v = v, torch.where(beta > 0, w / beta, 0.0)
-    diagonal, beside = np.array(diagonal), np.array(beside)
-    found = []
-    for row in range(len(z)):
-        scale = np.abs(diagonal[:, row]).max()
-        ended = np.flatnonzero(beside[:, row] <= 100 * torch.finfo(z.dtype).eps * scale)
-        length = ended[0] + 1 if len(ended) else steps
-        found.append((diagonal[:length, row], beside[: length - 1, row]))
-    return found

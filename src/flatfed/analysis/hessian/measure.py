@@ -1,7 +1,7 @@
 """The Hessian of the training loss at the model of a finished run, as it is and scaled by the weights.
 
-Top eigenvalues and trace, those of the Hessian as it is by PyHessian too, and the spectral density where it is asked
-for; see :mod:`flatfed.runs.curvature` for the file and for what the scaling is for.
+Top eigenvalues and trace, those of the Hessian as it is by PyHessian too; see :mod:`flatfed.runs.curvature` for the
+file and for what the scaling is for.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from flatfed.engine.memory import shortage
 from flatfed.engine.precision import full_precision
 from flatfed.errors import FlatFedError
 from flatfed.runs import curvature
-from flatfed.runs.curvature import About, AtOnce, Density, Estimates, Hessian, PyHessian
+from flatfed.runs.curvature import About, AtOnce, Estimates, Hessian, PyHessian
 from flatfed.runs.uncertainty import agreement
 
 #: First of the numbers that key the random vectors, and the split into parts; surfaces take the streams from 0 on.
-KEYS = {"eigenvalues": 1 << 20, "trace": 2 << 20, "density": 3 << 20, "pyhessian": 4 << 20, "parts": 5 << 20}
+KEYS = {"eigenvalues": 1 << 20, "trace": 2 << 20, "pyhessian": 4 << 20, "parts": 5 << 20}
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,6 @@ class Settings:
     products: int  # ... and at the latest after so many products
     trace_error: float  # standard error / |trace| that ends the estimate of the trace
     vectors: int  # ... and at the latest after so many random vectors
-    density_vectors: int  # random vectors of the density; 0: there is none
-    steps: int  # Lanczos steps of the density
     parts: int  # into which images are split for the error of their choice
     block: int  # vectors on one graph
     micro_batch: int  # images of one graph
@@ -187,10 +185,7 @@ def estimate(about: About, plain: Products, scaled: Products, settings: Settings
         return summary.summarise(known, traced, about.images / about.images_of)
 
     own, of_scaled = estimates_of(plain, ""), estimates_of(scaled, "scaled-")
-    density = theirs = reason = None
-    if settings.density_vectors:
-        shape = {"steps": settings.steps, "vectors": settings.density_vectors}
-        density = timed("density", Density, estimates.density, plain, drawn("density"), **shape)
+    theirs = reason = None
     if settings.pyhessian:
         limits = {"tolerance": settings.residual, "error": settings.trace_error, "most": settings.vectors}
         arguments = (plain, settings.seed, KEYS["pyhessian"])
@@ -204,7 +199,6 @@ def estimate(about: About, plain: Products, scaled: Products, settings: Settings
         at_once=AtOnce(images=limits.images or settings.micro_batch, vectors=limits.vectors or settings.block),
         own=own,
         scaled=of_scaled,
-        density=density,
         pyhessian=theirs,
         pyhessian_absent=reason,
         agreement=agreement(own, theirs) if theirs else None,

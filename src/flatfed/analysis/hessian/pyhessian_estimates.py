@@ -2,10 +2,9 @@
 
 Its release 0.1 is called as it is. What is worked round here: it takes CUDA for granted; its vectors are of torch's
 default precision and drawn from torch's global generator; it ends a trace as soon as two running means are close, which
-for a negative mean is at once, and gives no error; it says nothing of whether a power iteration has converged; its
-density calls ``torch.eig``, which torch no longer has, so there is none; it fails at a parameter that is no part of
-the loss; and it warns at every product of a cycle in memory, which it clears itself. Power iteration finds the
-eigenvalue of the largest size, be it negative.
+for a negative mean is at once, and gives no error; it says nothing of whether a power iteration has converged; it
+fails at a parameter that is no part of the loss; and it warns at every product of a cycle in memory, which it clears
+itself. Power iteration finds the eigenvalue of the largest size, be it negative.
 """
 
 from __future__ import annotations
