@@ -198,7 +198,7 @@ def test_pyhessians_trace_does_not_end_at_once_where_it_is_negative():
 def none_known() -> eigen.Eigen:
     nothing = torch.zeros(0).double()
     forms = torch.zeros(1, 0, 0).double()
-    return eigen.Eigen(nothing, torch.zeros(0, SIZE).double(), nothing, nothing.bool(), forms, True)
+    return eigen.Eigen(nothing, torch.zeros(0, SIZE).double(), nothing, forms, True)
 
 
 @pytest.mark.parametrize("deflated", [False, True])

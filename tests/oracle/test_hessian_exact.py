@@ -211,27 +211,22 @@ def repeated(copies: int) -> Products:
     return quadratic(rotation @ spectrum.diag() @ rotation.T)
 
 
-@pytest.mark.parametrize(
-    ("copies", "certain"),
-    [(2, [True] * 5), (3, [True] * 5), (4, [True] * 4 + [False]), (6, [True] * 4 + [False])],
-)
-def test_copies_that_are_not_certain_are_said(copies, certain):
+@pytest.mark.parametrize(("copies", "sure"), [(2, 5), (3, 5), (4, 4), (6, 4)])
+def test_as_many_copies_are_found_as_a_block_has_vectors(copies, sure):
     """A block of four finds four copies; whether there are more, and so what comes fifth, it cannot tell."""
     products = repeated(copies)
     found = hessian_eigen.top(products, draw(products, "eigenvalues"), 5, tolerance=0.01, most=600)
-    assert found.converged and found.certain.tolist() == certain
+    assert found.converged
     truth = torch.tensor([3.0] * copies + [1.0] * 5).double()[:5]
-    sure = found.certain
-    torch.testing.assert_close(found.values[sure], truth[sure], rtol=0, atol=0.05)
+    torch.testing.assert_close(found.values[:sure], truth[:sure], rtol=0, atol=0.05)
     assert copies != 6 or found.values[4] < 2, "the copy that is missed"
 
 
-def test_all_are_certain_where_the_whole_space_was_searched():
+def test_all_copies_are_found_where_the_whole_space_is_searched():
     spectrum = torch.tensor([3.0] * 6 + [1.0] * 5 + [0.0]).double()
     products = quadratic(spectrum.diag())
     found = hessian_eigen.top(products, draw(products, "eigenvalues"), 12, tolerance=1e-6, most=600)
     torch.testing.assert_close(found.values, spectrum)
-    assert found.certain.all()
 
 
 @pytest.mark.parametrize("size", [3, 4, 5, 8, 15])

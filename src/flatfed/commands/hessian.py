@@ -9,8 +9,8 @@ from flatfed.commands import analysed_run, arguments, kinds
 
 DETAIL = """\
 Writes JSON (fields: flatfed.runs.curvature): of the Hessian H of the run's training loss, at its final model,
-  eigenvalues   the largest, by block Lanczos, each with its residual ||H v - lambda v|| and whether its place is
-                certain; the search ends when every residual is below 1 % of its eigenvalue
+  eigenvalues   the largest, by block Lanczos, each with its residual ||H v - lambda v||; the search ends when every
+                residual is below 1 % of its eigenvalue
   trace         by random vectors (Hutchinson), with its standard error; ends when that is below 5 % of the trace
   scaled        both once more of diag(|w|) H diag(|w|), which no scaling of filters can change: H itself is smaller
                 where filters are longer, though the model be the same function

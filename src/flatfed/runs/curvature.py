@@ -52,7 +52,7 @@ SCALED = "scaled by the weights: "
 _NO_ESTIMATES: dict[str, Any] = {
     **dict.fromkeys(("top_eigenvalue", "top_eigenvalue_images_error", "top_eigenvalue_interval")),
     **dict.fromkeys(("trace", "trace_images_error", "trace_interval")),
-    **{"eigenvalues": [], "residuals": [], "certain": [], "trace_standard_error": None, "trace_vectors": 0},
+    **{"eigenvalues": [], "residuals": [], "trace_standard_error": None, "trace_vectors": 0},
     **{"converged": {"eigenvalues": False, "trace": False}},
 }
 _DIVERGED: dict[str, Any] = {
@@ -110,18 +110,16 @@ class Converged:
 class Estimates:
     """Estimates of one Hessian H with their errors.
 
-    ``eigenvalues`` (k,) are the largest by value, falling, ``residuals`` (k,) their ||H v - lambda v||. ``certain``
-    (k,): whether each has its place for certain, which none has after an eigenvalue that was found as often as a block
-    has vectors: there may be more copies of it. ``trace_standard_error`` is that of the ``trace_vectors`` random
-    vectors. An ``images_error`` is the standard error of the choice of images, 0 where all are taken; an ``interval``,
-    [low, high], holds the number on all images with 95 %.
+    ``eigenvalues`` (k,) are the largest by value, falling, ``residuals`` (k,) their ||H v - lambda v||.
+    ``trace_standard_error`` is that of the ``trace_vectors`` random vectors. An ``images_error`` is the standard error
+    of the choice of images, 0 where all are taken; an ``interval``, [low, high], holds the number on all images with
+    95 %.
     """
 
     top_eigenvalue: float
     trace: float
     eigenvalues: Annotated[list[float], Some(float)]
     residuals: Annotated[list[float], Some(float)]
-    certain: list[bool] | None = None
     trace_standard_error: float
     trace_vectors: int
     top_eigenvalue_images_error: float | None = None

@@ -3,7 +3,7 @@
 Block Lanczos with thick restart (Wu and Simon, SIAM J. Matrix Anal. Appl. 22, 2000, for single vectors) and full
 orthogonalisation. Blocks let products share their graphs, and find an eigenvalue as often as it occurs, but no more
 often than there were random vectors. Where it occurs more often, copies of it are missed, which no residual shows: the
-values after it may be too small, so they are marked as not certain.
+values after it may be too small.
 """
 
 from __future__ import annotations
@@ -24,15 +24,12 @@ class Eigen:
     """``values`` (k,) in falling order (Rayleigh quotients), orthonormal ``vectors`` (k, parameters), ``residuals``
     (k,) ||H v - lambda v||, and whether all of them are as small as was asked for.
 
-    ``certain`` (k,): whether a value is the largest, second largest, ... for certain; False after a value that was
-    found as often as there were random vectors, since there may be more copies of it. ``forms`` (parts, k, k): V H_p V'
-    of the images' parts, in float64.
+    ``forms`` (parts, k, k): V H_p V' of the images' parts, in float64.
     """
 
     values: Tensor
     vectors: Tensor
     residuals: Tensor
-    certain: Tensor
     forms: Tensor
     converged: bool
 
@@ -83,30 +80,8 @@ def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: i
     quotients = torch.linalg.vecdot(vectors, images)
     residuals = (images - quotients[:, None] * vectors).norm(dim=1)
     allowed = _allowed(quotients, values, tolerance, vectors.dtype)
-    certain = torch.ones_like(quotients, dtype=torch.bool)
-    if filled < size:
-        certain = _certain(quotients, torch.maximum(residuals, allowed), block)
     small = (residuals <= allowed).all()
-    return Eigen(quotients, vectors, residuals, certain, forms, bool(small) and len(quotients) == count)
-
-
-def _certain(values: Tensor, errors: Tensor, block: int) -> Tensor:
-    """Return whether each of the falling ``values`` (k,) is certain to have its place, given their ``errors`` (k,).
-
-    Values that cannot be told apart are copies of one eigenvalue. From a ``block`` of random vectors come at most as
-    many copies, up to rounding; where all of them were found there may be more, which would come before what follows.
-    """
-    certain = torch.ones_like(values, dtype=torch.bool)
-    copies = 1
-    for place in range(1, len(values)):
-        if values[place - 1] - values[place] <= errors[place - 1] + errors[place]:
-            copies += 1
-        elif copies >= block:
-            certain[place:] = False
-            break
-        else:
-            copies = 1
-    return certain
+    return Eigen(quotients, vectors, residuals, forms, bool(small) and len(quotients) == count)
 
 
 def _allowed(wanted: Tensor, every: Tensor, tolerance: float, dtype: torch.dtype) -> Tensor:

@@ -26,7 +26,6 @@ def summarise(known: Eigen, traced: Mean, taken: float) -> Estimates:
         trace=traced.value,
         eigenvalues=known.values.tolist(),
         residuals=known.residuals.tolist(),
-        certain=known.certain.tolist(),
         trace_standard_error=traced.standard_error,
         trace_vectors=traced.samples,
         top_eigenvalue_images_error=top_images_error,
