@@ -80,8 +80,8 @@ def test_how_many_seeds_are_the_least():
 
 
 def test_the_seeds_that_the_docs_name_are_enough_and_one_fewer_is_not():
-    """The rows of the table in docs/compare-with-a-paper.md, as far as all patterns of signs are counted."""
-    text = (Path(__file__).parents[2] / "docs/compare-with-a-paper.md").read_text(encoding="utf-8")
+    """The rows of the table in docs/running.md, as far as all patterns of signs are counted."""
+    text = (Path(__file__).parents[2] / "docs/running.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (0\.\d) \| (\d+) \| (\d+) \| (\d+) \|$", text, re.MULTILINE)
     checked = 0
     for spread, *seeds in rows:
