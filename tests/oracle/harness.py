@@ -118,13 +118,13 @@ def sizes(name: str) -> list[int]:
     return [sum(SIZES)] if algorithms.load(name).central else SIZES
 
 
-def simulation(folder: Path, spec: dict, executor: str = "stacked", algorithm=None) -> Simulation:
+def simulation(folder: Path, spec: dict, executor: str = "stacked", **options) -> Simulation:
     """Return a simulation of ``spec`` on the problem in ``folder`` (made there when missing)."""
     if not (folder / "partition.npz").exists():
         write_problem(folder)
     data, dealt = datasets.load(folder / "data"), partitions.load(folder / "partition.npz")
     places = data, dealt, torch.device("cpu"), executor
-    return assembly.simulation(spec, *places, algorithm=algorithm, pause=lambda: interruption.check())
+    return assembly.simulation(spec, *places, pause=lambda: interruption.check(), **options)
 
 
 def weights(folder: Path, spec: dict, executor: str = "stacked", rounds: int | None = None) -> torch.Tensor:

@@ -50,22 +50,20 @@ FORMS = [(name, {}) for name in algorithms.names()] + [
 ]
 
 
-def both(folder, monkeypatch, name, rounds, executor, params=None, **changes):
+def both(folder, name, rounds, executor, params=None, **changes):
     """Return the simulations with and without the pass, after ``rounds`` rounds, and their lines of metrics."""
     changes = {**needs(name), "rounds": 5, "clip_norm": 0.05, "weight_decay": 0.05, **changes}
     spec = description(name, params or {}, **changes)
     short = simulation(folder, spec, executor)
-    with monkeypatch.context() as patch:
-        patch.setattr(taps, "find", lambda *_: None)
-        full = simulation(folder, spec, executor)
+    full = simulation(folder, spec, executor, full_model=True)
     return short, full, [[run.advance() for _ in range(rounds)] for run in (short, full)]
 
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
 @pytest.mark.parametrize(("name", "params"), FORMS)
-def test_every_algorithm_gives_what_it_gives_on_full_rows(tmp_path, monkeypatch, deep, name, params, executor):
+def test_every_algorithm_gives_what_it_gives_on_full_rows(tmp_path, deep, name, params, executor):
     write_problem(tmp_path, sizes(name))
-    short, full, (lines, others) = both(tmp_path, monkeypatch, name, 5, executor, params)
+    short, full, (lines, others) = both(tmp_path, name, 5, executor, params)
     if name in ("fedadam", "dispfl") or "unpacking" in params:  # by place, so on full rows in torch's order
         assert short.layout == full.layout
     else:
@@ -81,9 +79,9 @@ def test_every_algorithm_gives_what_it_gives_on_full_rows(tmp_path, monkeypatch,
         assert mine.norm().item() == pytest.approx(own.norm().item(), rel=1e-11, abs=1e-14)
 
 
-def test_dead_weights_move(tmp_path, monkeypatch, deep):
+def test_dead_weights_move(tmp_path, deep):
     """Weight decay and duals do act on them: the extra coordinate is not a constant."""
-    short, _, _ = both(tmp_path, monkeypatch, "fedsmoo", 3, "stacked")
+    short, _, _ = both(tmp_path, "fedsmoo", 3, "stacked")
     assert abs(short.server["w"][0, -1] / short.weights.initial[-1] - 1) > 1e-3
 
 

@@ -90,8 +90,9 @@ def write(
 
     All training and all test images (those held out, in a run that holds some out to choose by) are evaluated after
     every round, as inside the official code's clock. Clients that join by independent draws are here as many in every
-    round as are expected, since a few rounds would not have their mean. Other processes that keep the machine busy are
-    not waited for, but reported, in ``warning`` and under the tables that these seconds come to.
+    round as are expected, since a few rounds would not have their mean. Every algorithm trains all weights: only some
+    algorithms can leave dead taps out (:mod:`flatfed.engine.speed.live`). Other processes that keep the machine busy
+    are reported in ``warning`` and under the tables that use these seconds.
 
     :raises DataError: data or partition do not fit the description.
     :raises FlatFedError: the run diverged, or the device is not there.
@@ -114,7 +115,7 @@ def write(
     if description["sampling"]["scheme"] == "bernoulli":
         short["sampling"] = {**description["sampling"], "scheme": "fixed"}
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
-        engine.train(short, dataset, partition, folder, **place, weights=weights)
+        engine.train(short, dataset, partition, folder, **place, weights=weights, full_model=True)
         record = records.read_finished(folder)
         lines = history_of(Path(folder), record, ("round", "seconds", "clients"))
     if record.diverged_at is not None:

@@ -34,10 +34,12 @@ def simulation(
     algorithm: algorithms.Algorithm | None = None,
     pretrained_file: str | os.PathLike[str] | None = None,
     pause: Callable[[], None] = lambda: None,
+    full_model: bool = False,
 ) -> Simulation:
     """Return the run of a ``description``, before its first round, whose gradients ``executor`` computes.
 
-    ``algorithm``: in place of the description's; ``pretrained_file``: weights to start from.
+    ``algorithm``: in place of the description's; ``pretrained_file``: weights to start from;
+    ``full_model``: keep dead taps, whatever the algorithm.
 
     :raises ConfigError: the description's parts do not go together, or the executor cannot run the model.
     :raises FlatFedError: a hook of the algorithm does not do what it promises.
@@ -46,7 +48,7 @@ def simulation(
     algorithm = algorithm or algorithms.made(**update)
     hooks.watch(algorithm)
     dtype = STATE[description["precision"]]
-    weights = live.weights(*drawn(description, pretrained_file), algorithm, shape, device, dtype)
+    weights = live.weights(*drawn(description, pretrained_file), algorithm, shape, device, dtype, full_model)
     private = algorithm.private_size(shape)
     requirements.check(algorithm, description, len(partition.offsets) - 1, private)
     if private:

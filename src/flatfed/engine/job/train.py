@@ -49,13 +49,15 @@ def train(
     weights: str | os.PathLike[str] | None = None,
     meeting: Meeting | None = None,
     stop_after: int | None = None,
+    full_model: bool = False,
 ) -> bool:
     """Train the run ``description`` on ``dataset`` (a folder) dealt as ``partition`` (an .npz); write folder ``out``.
 
     ``weights`` is the file of the pre-trained weights that ``description["model"]["weights"]`` names, if it does.
     ``meeting``: where runs of other seeds train beside it (:func:`flatfed.engine.job.together.train_together`).
     ``stop_after``: leave off after so many rounds of the whole run, unless these are all, with a checkpoint and the
-    lines so far. Returns whether the run is finished.
+    lines so far. ``full_model``: keep dead taps (:mod:`flatfed.engine.speed.live`). Returns
+    whether the run is finished.
 
     Goes on from the checkpoint in ``out`` if it is of this very run; otherwise sets it aside and starts anew. A run
     whose loss or weights stop being finite ends at that round: ``diverged_at`` in run.json, no later line in
@@ -93,7 +95,7 @@ def train(
     checkpoint = Checkpoint(Path(out), digests, description, precision.units(description, place))
 
     def assembled(executor: str) -> Simulation:
-        more = {"pretrained_file": weights, "pause": interruption.check}
+        more = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model}
         return assembly.simulation(description, data, dealt, place, executor, **more)
 
     return Job(description, place, outputs, checkpoint, assembled, meeting).run(machine(place, threads), stop_after)

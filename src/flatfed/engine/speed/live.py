@@ -38,12 +38,13 @@ def weights(
     shape: tuple[int, int, int],
     device: torch.device,
     dtype: torch.dtype,
+    full_model: bool = False,
 ) -> Weights:
     """Return the ``initial`` weights (parameters,) of ``model`` for images of ``shape`` (C, H, W).
 
-    Dead taps are left out where ``algorithm`` says that it treats whole rows only.
+    Dead taps are left out where ``algorithm`` says that it treats whole rows only, unless ``full_model``.
     """
-    live = taps.find(model, shape, initial) if algorithm.keeps_rows_whole() else None
+    live = None if full_model or not algorithm.keeps_rows_whole() else taps.find(model, shape, initial)
     made = Weights(model, initial, device, dtype) if live is None else LiveWeights(live, initial, device, dtype)
     made.model = products.with_products(made.model, shape)
     return made
