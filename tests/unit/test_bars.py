@@ -1,4 +1,4 @@
-"""Bars at the foot of a terminal: one for each training under way, the workflow's count, and its log above them."""
+"""Bars at the foot of a terminal: one for each training under way, Snakemake's log above them."""
 
 import io
 import logging
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from flatfed.engine.job.progress import Progress
 from flatfed.workflow import progress_bars
 from screen import shown
 
@@ -20,11 +19,11 @@ import json, logging, sys
 from pathlib import Path
 from flatfed.workflow import progress_bars
 
-progress_bars.Bars.interval = 1e6
+progress_bars.Bars._watch = lambda bars: None
 logger = logging.getLogger("played")
 logger.setLevel("INFO")
 logger.addHandler(logging.StreamHandler(sys.stderr))
-progress_bars.attach(logger, 7)
+progress_bars.attach(logger)
 draw = logger.handlers[-1].draw
 
 def event(name, **about):
@@ -68,14 +67,11 @@ draw()
 """,
     )
     with_two = [state.splitlines() for state in screen.seen if "method1" in state and "method2" in state]
-    lines = {name: line for line in with_two[-1] for name in ("all jobs", "method1", "method2") if name in line}
-    assert len(lines) == 3, "each has a line of its own"
+    lines = {name: line for line in with_two[-1] for name in ("method1", "method2") if name in line}
+    assert len(lines) == 2, "each has a line of its own"
     assert "a-protocol/a-split/method1/seed1  25%|" in lines["method1"]
-    assert lines["method1"].endswith("| 5/20  test 61.20 %  2.5 s/round  38 s left")
+    assert lines["method1"].endswith("| 5/20  test 61.20 %  2.5 s a round  38 s left")
     assert any("method2/seed1  50%|" in state for state in screen.seen)
-    assert any("| 1 of 7  at work: 2 train  " in state for state in screen.seen)
-    assert any("| 1 of 7  1 failed  at work: 2 train  " in state for state in screen.seen)
-    assert any("| 1 of 7  at work: 3 train  " in state for state in screen.seen), "a job that is tried again"
     assert any("method4" in state and "method2" not in state for state in screen.seen), "an ended job's bar is gone"
     told = [
         *(f"LOG job_info {number} of Snakemake's" for number in (1, 2, 3)),
@@ -97,7 +93,7 @@ Path("runs/1/progress.json").unlink()
 draw()
 """,
     )
-    assert any("method1" in state and "method2" in state and "at work: 1 train_seeds" in state for state in screen.seen)
+    assert any("method1" in state and "method2" in state for state in screen.seen)
     assert "method1" not in screen.seen[-1] + screen.seen[-2]
 
 
@@ -105,7 +101,7 @@ def test_a_narrow_terminal_shortens_the_label(tmp_path):
     screen = play(tmp_path, "begin(1); train(1, 5, 0.612, 2.5); draw()", columns=80)
     line = next(line for state in screen.seen for line in state.splitlines() if "5/20" in line)
     assert len(line) <= 80
-    assert line.startswith("..") and "method1/seed1  25%|" in line and line.endswith("38 s left")
+    assert "/method1/seed1  25%|" in line and line.endswith("38 s left")
 
 
 def test_a_low_terminal_shows_as_many_as_fit(tmp_path):
@@ -116,7 +112,6 @@ def test_a_low_terminal_shows_as_many_as_fit(tmp_path):
 
 def test_a_state_that_cannot_be_read_is_no_bar(tmp_path):
     screen = play(tmp_path, "begin(1); train(1, 5)\nPath('runs/1/progress.json').write_text('')\ndraw()")
-    assert any("at work: 1 train" in state for state in screen.seen)
     assert "5/20" not in "".join(screen.seen)
 
 
@@ -127,13 +122,5 @@ def test_where_there_is_no_terminal_nothing_is_drawn(monkeypatch, terminal, kind
     stream.isatty = lambda: terminal
     logger = logging.Logger("played")
     logger.addHandler(logging.StreamHandler(stream))
-    progress_bars.attach(logger, 7)
+    progress_bars.attach(logger)
     assert [type(handler) for handler in logger.handlers] == [logging.StreamHandler]
-
-
-@pytest.mark.parametrize(
-    ("accuracy", "pace", "text"),
-    [(None, None, "3/20"), (0.5, None, "3/20  test 50.00 %"), (None, 600.0, "3/20  600 s/round  2.8 h left")],
-)
-def test_what_is_not_known_yet_is_not_said(accuracy, pace, text):
-    assert progress_bars.brief(Progress("run", 3, 20, pace, accuracy, "test", "h")) == text

@@ -22,10 +22,8 @@ def test_two_trainings_at_once_have_a_bar_each(project):
     environment["TERM"] = "xterm"
     status, screen = shown(command, columns=140, cwd=project.root, env=environment)
     assert status == 0, screen.text
-    bar = r"(?m)^fedsmoo-cifar10/\S+/{}/seed1 +\d+%\|.*\| \d+/60  test [\d.]+ %  [\d.e-]+ s/round  \d+ s left$"
-    both = [state for state in screen.seen if all(re.search(bar.format(row), state) for row in ("fedavg", "fedsam"))]
-    assert any(re.search(r"(?m)^all jobs +0%\|.*\| 0 of 2  at work: 2 train  \d+ s$", state) for state in both)
-    assert any(re.search(r"(?m)^all jobs +50%\|.*\| 1 of 2  at work: 1 train", state) for state in screen.seen)
+    bar = r"(?m)^fedsmoo-cifar10/\S+/{}/seed1 +\d+%\|.*\| \d+/60  test [\d.]+ %  [\d.e-]+ s a round  \d+ s left$"
+    assert any(all(re.search(bar.format(row), state) for row in ("fedavg", "fedsam")) for state in screen.seen)
     # Snakemake's own log file holds the same lines: none was broken on the terminal, and no bar is left.
     log = re.search(r"Complete log\(s\): (\S+)", screen.text)[1]
     logged, seen = (Counter(filter(None, text.splitlines())) for text in (Path(log).read_text(), screen.text))

@@ -60,7 +60,7 @@ onstart:
     if workflow.is_main_process and sys.stderr.isatty() and not quiet and find_spec("tqdm"):
         from flatfed.workflow import progress_bars
 
-        progress_bars.attach(logger, len(workflow.dag))
+        progress_bars.attach(logger)
 
 
 onsuccess:
