@@ -54,7 +54,7 @@ onstart:
             logger.info("device: auto, and there is no GPU here: trainings run on the CPU.")
         folder = tempfile.mkdtemp(prefix="flatfed-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        os.environ[warm.VARIABLE] = f"{folder}:{os.getpid()}"
+        os.environ[warm.VARIABLE] = f"{folder}/warm:{os.getpid()}"
     quiet = {Quietness.ALL, Quietness.PROGRESS} & set(workflow.output_settings.quiet or ())
     # With --use-conda, Snakemake may run in an environment of its own, without tqdm.
     if workflow.is_main_process and sys.stderr.isatty() and not quiet and find_spec("tqdm"):

@@ -1,18 +1,16 @@
 """Start-up paid once: a process that has imported torch, of which training jobs are forks.
 
 A preview run may train for a second, and importing torch takes longer. Where the environment variable FLATFED_WARM
-names a folder and a process, ``<folder>:<pid>``, a job asks the server in that folder to fork itself and do the work,
-with the job's arguments, folder, environment, files, umask, priority and cores; other limits (ulimit) are those of the
-job that started the server. The first job does, and the server ends with the process ``pid`` (Snakemake). flatfed
-itself is imported in the fork, so that it is always what is on the disk. A job by hand, without the variable, starts as
-any other program, and so does one whose server cannot be reached or has once failed to start.
+names a socket and a process, ``<address>:<pid>``, a job asks the server behind the socket to fork itself and to do the
+work with the job's arguments, folder, environment and files. The first job starts the server; its umask, priority,
+limits and cores are those of all forks. The server ends with the process ``pid`` (Snakemake). The fork imports flatfed:
+it runs the source on the disk. A job by hand, without the variable, starts as any other program, and so does a job
+whose server has failed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
 import json
 import os
 import runpy
@@ -21,118 +19,63 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 VARIABLE = "FLATFED_WARM"
 COMMANDS = ("train", "hessian", "surface")  # those that import torch
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-LONGEST = 107  # bytes of a socket's path
-PATIENCE = 60  # seconds a server may take to import torch
 
 
-def run(arguments: Sequence[str]) -> int | None:
+def run(arguments: list[str]) -> int | None:
     """Have the server's fork run the command line ``arguments``; return its exit status, None where there is no server.
 
     SIGINT and SIGTERM are handed on to the fork, whose answer to them (a checkpoint, see
     :mod:`flatfed.engine.job.interruption`) is waited for.
     """
-    if VARIABLE not in os.environ or not arguments or arguments[0] not in COMMANDS:
+    if not arguments or arguments[0] not in COMMANDS:
         return None
-    folder, _, owner = os.environ[VARIABLE].rpartition(":")
+    # sys.path[0] belongs to `python -m`; the rest is what PYTHONPATH and the environment gave.
+    request = {"arguments": arguments, "environ": dict(os.environ), "path": sys.path, "cwd": os.getcwd()}
     try:
-        connection = _connect(Path(folder), owner)
-    except OSError:
-        return None
-    with connection:
-        # sys.path[0] belongs to `python -m`; the rest is what PYTHONPATH and the environment gave.
-        request = {"arguments": list(arguments), "environ": dict(os.environ), "path": sys.path, **_surroundings()}
-        content = json.dumps(request).encode()
-        socket.send_fds(connection, [len(content).to_bytes(8, "big")], [0, 1, 2])
-        connection.sendall(content)
+        connection = _connect(*request["environ"].pop(VARIABLE).rsplit(":", 1))
+        socket.send_fds(connection, [b"\n"], [0, 1, 2])
+        connection.sendall(f"{json.dumps(request)}\n".encode())
         answers = connection.makefile("r")
-        first = answers.readline()
-        if not first:
-            return None
-        child, handed_on = int(first), []
+        child, signals = int(answers.readline()), []
+    except (OSError, ValueError):  # no server, or one that ended before it answered
+        return None
 
-        def hand_on(number: int, _: Any) -> None:
-            handed_on.append(number)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, number)
+    def hand_on(number: int, _: object) -> None:
+        signals.append(number)
+        with contextlib.suppress(ProcessLookupError):  # the fork has just ended
+            os.kill(child, number)
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, hand_on)
-        status = answers.readline()
-    if status:
-        return int(status)
-    if handed_on:
-        return 128 + handed_on[-1]
-    print("flatfed: the training process ended without a status: killed, or out of memory", file=sys.stderr)
-    return 1
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, hand_on)
+    status = answers.readline()
+    if not status and not signals:
+        print("flatfed: the training process ended without a status: killed, or out of memory", file=sys.stderr)
+    return int(status or (128 + signals[-1] if signals else 1))
 
 
-def _surroundings() -> dict[str, Any]:
-    """Return what a process of its own would inherit from its parent: folder, umask, priority, cores."""
-    umask = os.umask(0)
-    os.umask(umask)
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-    return {"cwd": os.getcwd(), "umask": umask, "nice": os.getpriority(os.PRIO_PROCESS, 0), "cores": cores}
+def _connect(address: str, owner: str) -> socket.socket:
+    """Return a connection to the server behind ``address``; OSError where there is none.
 
-
-def _take(request: dict[str, Any]) -> None:
-    """Make this process's surroundings those of ``request``; only some users may have a priority above its own."""
-    os.chdir(request["cwd"])
-    os.umask(request["umask"])
-    with contextlib.suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, request["nice"])
-    if request["cores"]:
-        os.sched_setaffinity(0, request["cores"])
-
-
-def _connect(folder: Path, owner: str) -> socket.socket:
-    """Return a connection to the server of this python in ``folder``, started where there is none; OSError if not."""
-    key = hashlib.sha256(f"{sys.executable} {sys.prefix}".encode()).hexdigest()[:16]
-    address = folder / f"{key}.socket"
-    if len(os.fsencode(address)) > LONGEST:
-        raise OSError(f"{address} is too long a path for a socket")
-    with open(folder / f"{key}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with contextlib.suppress(OSError):
-            return _dial(address)
-        failed = folder / f"{key}.failed"
-        if failed.exists():
-            raise OSError(f"the server at {address} could not be started before")
-        address.unlink(missing_ok=True)
-        with open(folder / f"{key}.log", "w") as log:
-            command = [sys.executable, "-m", "flatfed.workflow.warm", str(address), owner]
-            quiet = {**os.environ, **dict.fromkeys(THREADS, "1")}  # threads do not survive a fork; jobs set their own
-            server = subprocess.Popen(
-                command, env=quiet, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline and server.poll() is None:
-            with contextlib.suppress(OSError):
-                return _dial(address)
-            time.sleep(0.02)
-        failed.touch()  # one job has waited; the others need not
-    raise OSError(f"no server at {address}")
-
-
-def _dial(address: Path) -> socket.socket:
+    The first job binds the socket and starts the server. Connections wait until the server has imported torch, and fail
+    as soon as it ends.
+    """
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as listener:  # another job may have bound it
+        listener.bind(address)
+        listener.listen(64)
+        quiet = {**os.environ, **dict.fromkeys(THREADS, "1")}  # threads do not survive a fork; jobs set their own
+        command, nowhere = [sys.executable, "-P", __file__, owner], subprocess.DEVNULL
+        subprocess.Popen(command, env=quiet, stdin=listener, stdout=nowhere, stderr=nowhere, start_new_session=True)
     connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.connect(str(address))
-    except OSError:
-        connection.close()
-        raise
+    connection.connect(address)
     return connection
 
 
-def serve(address: str, owner: int) -> None:
-    """Import torch, then fork for every connection to ``address``, until the process ``owner`` is gone."""
+def serve(owner: str) -> None:
+    """Import torch, then fork for every connection to the socket on standard input, until process ``owner`` ends."""
     import safetensors.torch  # noqa: F401
     import torch
 
@@ -140,78 +83,38 @@ def serve(address: str, owner: int) -> None:
     if len(os.listdir("/proc/self/task")) > 1:
         sys.exit("torch has started threads, which do not survive a fork")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
-        listener.listen(64)
+    with socket.socket(fileno=0) as listener:
         listener.settimeout(1.0)
-        while _alive(owner):
-            try:
-                connection, _ = listener.accept()
-            except TimeoutError:
-                continue
-            if os.fork() == 0:
-                listener.close()
-                os._exit(_fork(connection))
-            connection.close()
-    Path(address).unlink(missing_ok=True)
+        while os.path.exists(f"/proc/{owner}"):
+            with contextlib.suppress(TimeoutError), listener.accept()[0] as connection:
+                if os.fork() == 0:
+                    _work(connection)
 
 
-def _fork(connection: socket.socket) -> int:
-    """Do what ``connection`` asks for, as a process of its own would; return the exit status."""
+def _work(connection: socket.socket) -> None:
+    """Do what ``connection`` asks for, as a process of its own would, and end this fork."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
-    connection.settimeout(None)
-    size, files, _, _ = socket.recv_fds(connection, 8, 3)
-    with connection.makefile("rb") as stream:
-        request = json.loads(stream.read(int.from_bytes(size, "big")))
-    for place, file in enumerate(files):
-        os.dup2(file, place)
-        os.close(file)
-    for stream in sys.stdout, sys.stderr:
-        stream.reconfigure(line_buffering=True)  # they write to descriptors 1 and 2, which are the job's from here on
+    for descriptor, file in enumerate(socket.recv_fds(connection, 1, 3)[1]):
+        os.dup2(file, descriptor)  # 0 was the listener: a server that ends leaves no fork that holds it
+    request = json.loads(connection.makefile().readline())
     connection.sendall(f"{os.getpid()}\n".encode())
-    threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
-    _take(request)
+    # The fork ends when its job ends, for whatever reason.
+    threading.Thread(target=lambda: connection.recv(1) or os._exit(1), daemon=True).start()
+    os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environ"])
-    os.environ.pop(VARIABLE, None)
-    sys.path[:] = request["path"]
-    for name in [name for name in sys.modules if name.partition(".")[0] == "flatfed"]:
-        del sys.modules[name]
-    status = _main(request["arguments"])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    connection.sendall(f"{status}\n".encode())
-    return status
-
-
-def _main(arguments: list[str]) -> int:
-    """Return the exit status of the command line; an exception is printed, as the interpreter would."""
+    sys.path[:], sys.argv[1:], status = request["path"], request["arguments"], 1
     try:
-        sys.argv[1:] = arguments
         runpy.run_module("flatfed", run_name="__main__")
-        return 0
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else 1
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else 1
     except BaseException:
         sys.excepthook(*sys.exc_info())
-        return 1
-
-
-def _end_with(connection: socket.socket) -> None:
-    """End this process when the job that asked for it is gone, however it went."""
-    with contextlib.suppress(OSError):
-        connection.recv(1)
-    os._exit(1)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError:
-        return False
-    return True
+    print(end="", flush=True)
+    connection.sendall(f"{status}\n".encode())
+    os._exit(status)
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], int(sys.argv[2]))
+    serve(sys.argv[1])
