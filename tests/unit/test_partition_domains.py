@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -161,19 +159,6 @@ def test_a_number_of_client_test_images_that_is_none_is_refused(office, count):
     with pytest.raises(DataError, match=f"client_test: {count!r}{words}"):
         make(office, client_test=count)
     assert not (office.parent / "part.npz").exists()
-
-
-def test_client_test_of_an_earlier_version_is_read(office):
-    """It wrote ``client_test: true`` and drew as many images as a client trains on."""
-    found = make(office, client_test=1)
-    path, rng = office.parent / "part.npz", np.random.default_rng(1)
-    arrays = dict(np.load(path).items())
-    spec = {**json.loads(str(arrays["spec"])), "client_test": True}
-    drawn = rng.choice(found.test, len(found.indices))
-    np.savez(path, **{**arrays, "client_test": drawn, "spec": np.array(json.dumps(spec))})
-    before = partitions.load(path)
-    assert [len(own) for own in before.client_test] == np.diff(found.offsets).tolist()
-    assert np.array_equal(np.concatenate(before.client_test), drawn)
 
 
 def test_damaged_client_test_is_refused(office):

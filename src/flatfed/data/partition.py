@@ -194,8 +194,7 @@ def load(path: str | os.PathLike[str]) -> Partition:
     own = None
     if drawn is not None:
         each = spec.get("client_test")
-        # Earlier versions wrote true, for as many images as a client trains on.
-        ends = offsets if each is True else np.arange(len(sizes) + 1) * int(each or 0)
+        ends = np.arange(len(sizes) + 1) * int(each or 0)
         if drawn.shape != (ends[-1],) or not np.isin(drawn, test).all():
             raise DataError(f"{path}: client_test does not fit its test images; delete it to make it again")
         own = np.split(drawn, ends[1:-1])
