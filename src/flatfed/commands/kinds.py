@@ -90,14 +90,6 @@ def file(text: str) -> Path:
     return path
 
 
-def text_file(text: str) -> str:
-    """Read a file of text, and return what it says."""
-    try:
-        return file(text).read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"{text!r} cannot be read as text ({error})") from None
-
-
 def folder(text: str) -> Path:
     """Read the path of a folder to be read or written, whether it exists or not; a file is refused."""
     path = _possible(text)
