@@ -17,9 +17,9 @@ def add_path(sub: argparse.ArgumentParser, option: str, metavar: str, meaning: s
     sub.add_argument(option, type=folder if metavar == "DIR" else file, required=True, metavar=metavar, help=meaning)
 
 
-def add_folders(sub: argparse.ArgumentParser, meaning: str, nargs: str = "+") -> None:
+def add_folders(sub: argparse.ArgumentParser, meaning: str) -> None:
     """Add the folders that runs lie in."""
-    sub.add_argument("folders", nargs=nargs, type=folder, metavar="FOLDER", help=meaning)
+    sub.add_argument("folders", nargs="+", type=folder, metavar="FOLDER", help=meaning)
 
 
 def add_tables(sub: argparse.ArgumentParser) -> None:
