@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
+import sys
 
-from flatfed.commands import text_page
+from flatfed.commands import kinds
 from flatfed.commands.configuration import HOME
+from flatfed.files import write_whole
 from flatfed.papers.errata import Errata
 from flatfed.tables import errata_page
 
@@ -18,7 +19,8 @@ EXAMPLE = "python -m flatfed errata --out results/errata.html"
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
-    text_page.add_out(sub)
+    meaning = "write a .md or .html file instead of printing Markdown"
+    sub.add_argument("--out", type=kinds.ending(".md", ".html"), metavar="FILE", help=meaning)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -26,4 +28,9 @@ def run(options: argparse.Namespace) -> None:
 
     :raises ConfigError: config/errata.yaml is malformed.
     """
-    text_page.put(options.out, partial(errata_page.page, Errata(HOME)))
+    page = errata_page.page(Errata(HOME), options.out.suffix if options.out else ".md")
+    if options.out is None:
+        sys.stdout.write(page)
+        return
+    with write_whole(options.out, "w") as file:
+        file.write(page)
