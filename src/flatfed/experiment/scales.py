@@ -41,9 +41,9 @@ def left_out(experiment: Experiment, scale: str, asked: Asked) -> list[str]:
     return [f"Left out: {line}" for line in said if line]
 
 
-def has_table(experiment: Experiment, scale: str, table: str, columns: list[str] | None = None) -> bool:
-    """Return whether there is a ``table`` at ``scale``, or these of its columns."""
-    return not _table_lacking(experiment, scale, table, columns)
+def has_table(experiment: Experiment, scale: str, table: str) -> bool:
+    """Return whether there is a ``table`` at ``scale``."""
+    return not _table_lacking(experiment, scale, table, None)
 
 
 def refuse_table(experiment: Experiment, scale: str, table: str, columns: list[str] | None) -> None:
