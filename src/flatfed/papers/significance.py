@@ -51,13 +51,13 @@ def interval(differences: Sequence[float]) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def least_seeds(tests: int = 1) -> int:
-    """Return the number of seeds under which not even the strongest result of ``tests`` can be told from chance.
+def least_seeds() -> int:
+    """Return the number of seeds under which not even the strongest result of a test can be told from chance.
 
-    >>> least_seeds(), least_seeds(25), least_seeds(26)
-    (6, 10, 11)
+    >>> least_seeds()
+    6
     """
-    return next(n for n in itertools.count(1) if 2.0 ** (1 - n) * tests <= LEVEL * (1 + 1e-12))
+    return next(n for n in itertools.count(1) if 2.0 ** (1 - n) <= LEVEL)
 
 
 def sign_flip(differences: Sequence[float] | np.ndarray) -> np.ndarray:
