@@ -141,7 +141,7 @@ def test_hyper_parameters_of_the_paper(exp: experiment.Experiment) -> None:
     def description(protocol: str, algorithm: str) -> dict:
         return exp.run("paper", protocol, "dir0.6-100", algorithm, 1).description
 
-    decays = {name: description(CIFAR10, name)["learning_rate_decay"] for name in exp.tables[T1].rows}
+    decays = {name: description(CIFAR10, name)["learning_rate_decay"] for name in exp.tables[T1].entries}
     assert {name for name, decay in decays.items() if decay == 0.9995} == {"feddyn", "fedsmoo"}
     assert set(decays.values()) == {0.998, 0.9995}
     assert description("fedsmoo-cifar100", "fedsmoo")["update"]["params"]["penalty"] == 0.01
@@ -305,7 +305,7 @@ def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> No
     own = {"train_accuracy": "node_train_accuracy", "generalization_error": "node_generalization_error"}
     shown = {(c.spec.column, c.spec.row): c.spec for c in exp.cells(scale, table)}
     for metric, other in {**own, "test_accuracy": "test_accuracy"}.items():
-        for row in exp.tables[table].rows:
+        for row in exp.tables[table].entries:
             server = row in ("fedavg", "fedsam")
             assert shown[f"{column}.{metric}", row].metric == (metric if server else other)
     printed = {row: shown[f"{column}.train_accuracy", row].paper.value for row in ("fedavg", "dfedavg")}

@@ -234,7 +234,7 @@ def test_tuning_runs_are_counted_each_once(here, capsys):
 
 def test_requests_are_of_the_longest_and_largest_run_of_a_protocol(here, experiment):
     """FedSAM takes 2 s a round where the others take 1: 800 rounds, 26.67 minutes. All rows have to be measured."""
-    for row in experiment.tables["fedsmoo2023_T1"].rows:
+    for row in experiment.tables["fedsmoo2023_T1"].entries:
         assert requested() == {}
         for seed in (1, 2):
             run = experiment.run("paper", PROTOCOL, SPLIT, row, seed)

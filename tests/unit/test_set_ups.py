@@ -81,7 +81,7 @@ def test_tables_of_curvature_say_of_which_loss_and_images_it_is() -> None:
 
 
 def test_every_table_with_dispfl_says_which_model_is_shown() -> None:
-    having = [name for name, table in EXP.tables.items() if "dispfl" in table.rows]
+    having = [name for name, table in EXP.tables.items() if "dispfl" in table.entries]
     assert having == ["dfedsam2023_T1", "dfedsam2023_T3"]
     for name, scale in itertools.product(having, ("preview", "paper")):
         said = [note for note in EXP.table_spec(scale, name).notes if note.startswith("DisPFL ")]

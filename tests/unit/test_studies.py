@@ -141,9 +141,9 @@ def test_docs_effects_is_what_the_script_writes_and_docs_quote_it():
 def test_published_tables_are_those_of_the_configuration(table):
     declared = experiment.load(ROOT).tables[table]
     lines = list(csv.DictReader((ROOT / f"results/published/effects/{table}.csv").open()))
-    cells = [(row, column) for row in declared.rows for column in declared.columns]
+    cells = [(row, column) for row in declared.entries for column in declared.columns]
     assert [(line["row"], line["column"]) for line in lines] == cells
-    assert {*PAIRS[table], *PAIRS[table].values()} == {*declared.rows}
+    assert {*PAIRS[table], *PAIRS[table].values()} == {*declared.entries}
 
 
 def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partitions():

@@ -94,11 +94,6 @@ class Table:
     reference: str | None
     settings: dict[str, Any]
 
-    @property
-    def rows(self) -> tuple[str, ...]:
-        """The ids of the rows, in the paper's order."""
-        return tuple(self.entries)
-
 
 #: A table that is asked for and the ids of its columns, None for all.
 AskedTable = tuple[str, list[str] | None]
