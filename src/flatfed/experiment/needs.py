@@ -35,7 +35,7 @@ TABLES = {
 }
 
 
-def datasets(entries: dict[str, Any], under: tuple[str, ...] = ()) -> Iterator[Missing]:
+def datasets(entries: dict[str, Any], under: tuple[str, ...]) -> Iterator[Missing]:
     """Yield what the datasets ``entries``, which stand ``under`` these keys of their file, lack for their sources."""
     for name, entry in entries.items():
         yield from source(entry.get("source", {}), (*under, name, "source"))
@@ -53,7 +53,7 @@ def source(entry: dict[str, Any], under: tuple[str, ...] = ()) -> Iterator[Missi
             yield Missing(under, key, meaning("source", key))
 
 
-def splits(entries: dict[str, Any], under: tuple[str, ...] = ()) -> Iterator[Missing]:
+def splits(entries: dict[str, Any], under: tuple[str, ...]) -> Iterator[Missing]:
     """Yield what the splits ``entries`` lack for their schemes."""
     for name, entry in entries.items():
         for key in SCHEMES[entry["scheme"]][0] if "scheme" in entry else ():
@@ -61,7 +61,7 @@ def splits(entries: dict[str, Any], under: tuple[str, ...] = ()) -> Iterator[Mis
                 yield Missing((*under, name), key, meaning("splits", "*", key))
 
 
-def algorithms(entries: dict[str, Any], under: tuple[str, ...] = ()) -> Iterator[Missing]:
+def algorithms(entries: dict[str, Any], under: tuple[str, ...]) -> Iterator[Missing]:
     """Yield the variants among ``entries`` that do not say what they set."""
     for name, entry in entries.items():
         if "~" in name and not entry.get("set"):

@@ -96,7 +96,7 @@ RELATIVES: dict[str, tuple[Callable[[float, float], float], str]] = {
 }
 
 
-def unit_of(name: str, relative: str | None = None) -> str:
+def unit_of(name: str, relative: str | None) -> str:
     """Return the stored unit of metric ``name`` compared as ``relative``: that of ratios and speed-ups is "ratio"."""
     return "ratio" if relative in ("ratio", "speedup") else METRICS[name].unit
 

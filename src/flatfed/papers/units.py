@@ -80,7 +80,7 @@ def _with_spread(value: float, spread: float | None, unit: str, form: str) -> st
     return " ± ".join(f"{number * factor:{form}}" for number in (value, spread) if number is not None)
 
 
-def each_seed(values: Sequence[float | None], seeds: Sequence[int], unit: str, decimals: int | None = None) -> str:
+def each_seed(values: Sequence[float | None], seeds: Sequence[int], unit: str, decimals: int | None) -> str:
     """Write the value of every seed, as in "seed 1: 92.60, seed 2: –"; "" where there is not one value a seed."""
     if not values or len(values) != len(seeds):
         return ""
