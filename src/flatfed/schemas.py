@@ -159,8 +159,6 @@ def _words(error: ValidationError, where: str) -> str:
             return _lacking(_missing(error)[0], [error], where)
         case "enum":
             return _unless_retired("value", value, wanted, place)
-        case "const":
-            return f"{place}: {_shown(value)} is not allowed; {_shown(wanted)} is wanted{allowed}"
         case "type":
             types = [wanted] if isinstance(wanted, str) else wanted
             names = " or ".join(WORDS[name] for name in types)
