@@ -46,7 +46,7 @@ def described(description: dict[str, Any]) -> dict[str, Any]:
     if description["partition"].get("scheme") == "shards":
         description["partition"].setdefault("assignment", "permutation")
     update = description["update"]
-    if algorithms.known(update["name"]):
+    if update["name"] in algorithms.names():
         declared = algorithms.load(update["name"]).parameters()
         for name, value in update["params"].items():
             options = getattr(declared.get(name), "options", ())

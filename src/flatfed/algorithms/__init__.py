@@ -70,16 +70,6 @@ def names() -> list[str]:
     return sorted(module.name for module in found if not (module.ispkg or module.name.startswith("_")))
 
 
-def known(name: Any) -> bool:
-    """Return whether there is an algorithm ``name``; its folders are listed once, whatever number of runs asks."""
-    return isinstance(name, str) and _known(name, tuple(__path__))
-
-
-@functools.cache
-def _known(name: str, folders: tuple[str, ...]) -> bool:
-    return name in names()
-
-
 def unknown_algorithm(name: Any, there: Iterable[str], where: str) -> ConfigError:
     """Return the error for an algorithm that is not ``there``; it says how one of the user's own is found."""
     own = "one of your own is found in a folder that `algorithm_folders` in config.yaml names"
