@@ -6,6 +6,7 @@ RETIRED: dict[tuple[str, str], str] = {
     ("option", "--calibrate"): "`flatfed plan` reads finished runs; make one, and it knows their hours and memory",
     ("option", "--power"): "docs/running.md has a table of the seeds that a difference takes",
     ("option", "--spread"): "docs/running.md has a table of the seeds that a difference takes",
+    ("command", "published"): "use `flatfed table TABLE --runs FOLDER`",
     ("command", "order"): "run studies/order.py",
     ("command", "evaluate"): "the last line of metrics.csv has the model's scores; `flatfed rerun` reproduces them",
     ("value", "streams"): "name an executor that remains: sequential, stacked or graph",

@@ -232,6 +232,6 @@ def test_all_that_is_needed_is_named_at_once_with_one_command(machines, monkeypa
     assert flatfed("import", "../made") == 2
     said = capsys.readouterr().err
     partitions = [experiment.places.partition("preview", PROTOCOL, SPLIT, seed) for seed in (2, 3)]
-    assert "3 files are needed" in said and "flatfed published" in said
+    assert "3 files are needed" in said and "flatfed table TABLE --runs FOLDER" in said
     files = f"resources/digits/dataset.json {partitions[0]} {partitions[1]}"
     assert f"snakemake --cores 1 --configfile config.yaml -- {files}" in said

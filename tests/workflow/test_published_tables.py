@@ -26,7 +26,7 @@ def test_the_table_of_published_runs_is_snakemakes(project, tmp_path, layout):
     place = folder / "runs" / ("" if layout == "published" else "fedsmoo-cifar10") / SPLIT
     shutil.copytree(project.root / RUNS, place, ignore=shutil.ignore_patterns("*.safetensors"))
     done = subprocess.run(
-        [sys.executable, "-m", "flatfed", "published", "runs", "--table", TABLE, "--out", "out"],
+        [sys.executable, "-m", "flatfed", "table", TABLE, "--runs", "runs", "--out", "out"],
         cwd=tmp_path / "there",
         env={**os.environ, "PYTHONPATH": str(project.root / "src")},
         capture_output=True,

@@ -13,7 +13,7 @@ COMMANDS = {
     "hessian": ("hessian", "estimate the Hessian at the model of a finished run"),
     "surface": ("surface", "evaluate the loss around the model of a finished run"),
     "cell": ("make_cell", "compute one number of a table from its runs"),
-    "table": ("make_table", "write a table as CSV, Markdown, LaTeX and HTML"),
+    "table": ("make_table", "write a table as CSV, Markdown, LaTeX and HTML, also from a folder of runs"),
     "figure": ("make_figure", "draw a figure as PNG and PDF"),
     "report": ("make_report", "bind the tables and figures of one scale into one page"),
     "specify": ("specify", "write what a report holds"),
@@ -25,6 +25,5 @@ COMMANDS = {
     "verify": ("verify", "hold tables against the papers'"),
     "time": ("time_run", "measure the seconds of a round, alone on the device"),
     "plan": ("plan", "say what tables and figures need and what that will cost, before anything runs"),
-    "published": ("published", "make table, curves and claims again from published runs"),
     "status": ("status", "show which cells are done, running or failed, and the hours left"),
 }

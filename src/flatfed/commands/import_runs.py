@@ -41,7 +41,7 @@ is moved unless every run passes.
 A run that is there already is counted and left alone. One in whose place another stands is named and left
 where it is; the others are moved, and the exit status is 2. A run without its model, as runs are published,
 is copied: tables and curves can be made of it, and Snakemake trains it again only for an analysis.
-`published` reads such runs in place, without their data."""
+`table --runs` reads such runs in place, without their data."""
 EXAMPLE = "python -m flatfed import from-gpu-host/results/preview/runs"
 
 
@@ -133,7 +133,7 @@ def _passed(
         files, values = configuration.split(config)
         given = [*(["--configfile", *files] if files else []), *(["--config", *values] if values else [])]
         command = shlex.join(["snakemake", "--cores", "1", *given, "--", *map(str, needed)])
-        others = " (`python -m flatfed published` reads published runs without)"
+        others = " (`python -m flatfed table TABLE --runs FOLDER` reads published runs without)"
         problems.append(f"{len(needed)} files are needed to check the runs{others}; make them first: {command}")
     if problems:
         _refuse(problems)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -158,27 +158,3 @@ _RUN = DEFAULT.run(RunIds(*_IDS, r"(?P<seed>\d+)"))
 #: The path of a run's folder as it is given by hand, and of the folder of a run that tries a ``point`` of a grid.
 RUN_FOLDER = re.compile(f"(?:^|/){_RUN}$")
 POINT_FOLDER = re.compile(f"(?:^|/){DEFAULT.search(*_IDS)}/(?P<point>[^/]*=[^/]*)$")
-
-
-@dataclass(frozen=True)
-class PublishedPlaces(Places):
-    """Where runs lie that are published in folders of their own: ``folders`` has these by their paths under results/.
-
-    Runs, analyses and tables that are not published would lie below ``results``. Choices among values that a paper
-    tuned are those made here.
-    """
-
-    folders: Mapping[str, str] = field(default_factory=dict)
-
-    def run(self, ids: RunIds) -> str:
-        """Return the folder of a run."""
-        return self.folders.get(DEFAULT.run(ids)) or super().run(ids)
-
-    def analyses(self, ids: RunIds) -> str:
-        """Return the folder of the analyses of a run's model: a published run has them under ``analysis``."""
-        folder = self.folders.get(DEFAULT.run(ids))
-        return super().analyses(ids) if folder is None else re.sub(r"(.*/|^)runs/", r"\1analysis/", folder, count=1)
-
-    def search(self, scale: str, protocol: str, split: str, row: str) -> str:
-        """Return the folder of the runs that try a row's grid, and of the choice among them."""
-        return DEFAULT.search(scale, protocol, split, row)

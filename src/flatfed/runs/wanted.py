@@ -56,12 +56,14 @@ class Wanted:
     partition: str | None = None
     mark: str | None = None
 
-    def record(self) -> RunRecord | None:
-        """Return the run's record, None where there is none.
+    def record(self, so_far: bool = False) -> RunRecord | None:
+        """Return the run's record, None where there is none; with ``so_far`` that of an unfinished run, too.
 
         :raises DataError: it is damaged, or of another run, another partition or other data.
         """
         path = Path(self.folder) / records.RECORD
+        if so_far and not path.exists():
+            path = path.with_name(records.RECORD_SO_FAR)
         try:
             found = records.read(path)
         except FileNotFoundError:

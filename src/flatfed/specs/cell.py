@@ -113,6 +113,8 @@ class Cell:
         every seed has a number: ``value`` is their mean, ``spread`` their sample deviation (None for n = 1);
     ``not_reached``
         some seed, or its base, did not reach the target: no value;
+    ``unfinished``
+        some unfinished run has no number yet: no value, ``rounds`` are those that it has;
     ``diverged``
         some run ended in numbers that are not finite: no value;
     ``missing``

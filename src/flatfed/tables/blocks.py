@@ -194,7 +194,10 @@ def _ours(table: FilledTable, cell: Cell) -> str:
     if cell.status == "ok":
         seeds = "" if cell.n in (table.usual, None) else f" ({cell.n})"
         return written(cell.value, cell.spread, cell.printed_unit, cell.paper_decimals) + seeds
-    if cell.status == "not_reached":
-        late = f">{cell.rounds}" if cell.printed_unit == "rounds" else "not reached"
+    if cell.status == "unfinished" and cell.reached is None:
+        return f"round {cell.rounds}"
+    if cell.status in ("not_reached", "unfinished"):
+        yet = " yet" * (cell.status == "unfinished")
+        late = f">{cell.rounds}" if cell.printed_unit == "rounds" else f"not reached{yet}"
         return late if cell.reached.startswith("0/") else f"{late} ({cell.reached})"
     return {"diverged": "diverged", "not_applicable": "n/a"}.get(cell.status, "")

@@ -18,8 +18,10 @@ from flatfed.specs.cell import Cell, CellSpec
 from flatfed.tables.readings import RunReading, best, read_sources
 
 
-def make(spec: CellSpec, out: str | Path) -> Cell:
+def make(spec: CellSpec, out: str | Path, *, so_far: bool = False) -> Cell:
     """Compute the cell that ``spec`` describes, write it to ``out`` whole, and return it.
+
+    ``so_far``: read unfinished runs, too: targets that they reached count, numbers of the final round wait for it.
 
     :raises DataError: a file cannot be understood, was changed since it was written, or is of another run. Whatever
         stands in ``out`` is then untouched.
@@ -29,8 +31,8 @@ def make(spec: CellSpec, out: str | Path) -> Cell:
     relative = spec.relative or metric.relative
     _check(spec, metric, relative, where)
     applicable = spec.sources.holds(metric.source)
-    ours = _by_seed(read_sources(metric, spec, spec.sources), spec) if applicable else []
-    bases = _by_seed(read_sources(metric, spec, spec.base_sources), spec) if applicable and relative else []
+    ours = _by_seed(read_sources(metric, spec, spec.sources, so_far), spec) if applicable else []
+    bases = _by_seed(read_sources(metric, spec, spec.base_sources, so_far), spec) if applicable and relative else []
     every = [run for runs in (*ours, *bases) for run in runs]
     _check_paired(ours, bases, spec.seeds, where)
     if len(places := sorted({run.made_on for run in every if run.made_on})) > 1:
@@ -38,7 +40,9 @@ def make(spec: CellSpec, out: str | Path) -> Cell:
     own = [_number(metric, runs) for runs in ours]
     base_values = [_number(metric, runs) for runs in bases]
     values = _relative_to(base_values, own, relative, where) if relative else own
-    status = _status(values, every)
+    begun = [run for run in every if run.unfinished and run.reading]
+    waiting = [run.reading.history["round"] for run in begun if _number(metric, [run]) is None]
+    status = _status(values, every, bool(waiting))
     numbers = [value for value in values if value is not None]
     value = statistics.fmean(numbers) if status == "ok" else None
     spread = statistics.stdev(numbers) if status == "ok" and len(numbers) > 1 else None
@@ -59,6 +63,7 @@ def make(spec: CellSpec, out: str | Path) -> Cell:
         base_values=base_values,
         best=[_best(runs) for runs in ours],
         reached=f"{len(numbers)}/{len(values)}" if metric.needs_target and complete and values else None,
+        rounds=min((rounds or [0])[-1] for rounds in waiting) if status == "unfinished" else spec.rounds,
         runs=spec.sources.runs,
         base_runs=spec.base_sources.runs,
         problems=list(dict.fromkeys(run.problem for run in every if run.problem)),
@@ -85,6 +90,8 @@ def _by_seed(everything: list[RunReading], spec: CellSpec) -> list[list[RunReadi
 def _number(metric: Metric, runs: list[RunReading]) -> float | None:
     """Return a seed's number, the mean over its runs; None where a run is absent, diverged or has no number."""
     usable = [run.reading for run in runs if run.reading is not None and not run.diverged]
+    if not metric.needs_target and any(run.unfinished for run in runs):
+        return None
     if metric.needs_runs:
         usable = [reading for reading in usable if reading.history["round"]]
     numbers = [metric.function(reading) for reading in usable]
@@ -119,15 +126,20 @@ def _check_paired(ours: list[list[RunReading]], bases: list[list[RunReading]], s
                 )
 
 
-def _status(values: list[float | None], every: list[RunReading]) -> str:
-    """Return the status of a cell; what is wrong with the runs comes before what is wrong with the number."""
+def _status(values: list[float | None], every: list[RunReading], waiting: bool) -> str:
+    """Return the status of a cell; what is wrong with the runs comes before what is wrong with the number.
+
+    ``waiting``: an unfinished run may still get a number.
+    """
     if not values:
         return "not_applicable"
     if any(run.reading is None for run in every):
         return "missing"
     if any(run.diverged for run in every):
         return "diverged"
-    return "ok" if all(value is not None for value in values) else "not_reached"
+    if all(value is not None for value in values):
+        return "ok"
+    return "unfinished" if waiting else "not_reached"
 
 
 def _seeds_there(metric: Metric, ours: list[list[RunReading]]) -> int | None:

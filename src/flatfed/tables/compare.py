@@ -63,7 +63,7 @@ def not_reached(cell: Cell) -> bool:
 
 def agreement(cell: Cell | None, point: float = POINT) -> str:
     """Return "agrees", "differs", "missing", or "" where the paper prints nothing or values are not compared."""
-    if cell is None or cell.status == "missing":
+    if cell is None or cell.status in ("missing", "unfinished"):
         return "missing"
     if cell.scale != "paper" or cell.compare != "values":
         return ""

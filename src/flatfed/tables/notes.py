@@ -84,6 +84,14 @@ def symbols(cells: list[Cell]) -> list[str]:
         other = [cell for cell in late if cell.printed_unit != "rounds"]
         based = " of the row or of the row it is taken against" if any(cell.relative for cell in other) else ""
         notes.append(f"Not reached: the target was not reached by every seed{based}" + _some_did(other))
+    unfinished = {METRICS[cell.metric].needs_target for cell in cells if cell.status == "unfinished"}
+    if True in unfinished:
+        notes.append(
+            "Some runs are unfinished: a target that they reached counts; if they have not reached it yet, > stands "
+            "before their rounds."
+        )
+    if False in unfinished:
+        notes.append("Round N: the run is unfinished and has completed N rounds; the number is of the final round.")
     if any(compare.not_reached(cell) for cell in cells):
         notes.append("–: printed by the paper for a target not reached.")
     if any(cell.relative for cell in cells):
@@ -141,7 +149,8 @@ def marked(columns: list[dict[str, Cell | None]], are_there: bool) -> list[str]:
             "Bold: best of its column; underlined or italic: second. Marked only where the lead over the next row is "
             f"no chance of the seeds: exact sign flips, paired by seed, corrected for all columns (Holm), {level}."
         ]
-    if any(cell and cell.n and cell.n > 1 for column in columns for cell in column.values()):
+    made = [cell for column in columns for cell in column.values() if cell and cell.status != "unfinished"]
+    if any(cell.n and cell.n > 1 for cell in made):
         return [
             "No best row is marked: no lead over the next one can be told from chance at "
             f"{level} (exact sign flips, paired by seed, corrected for all columns)."

@@ -28,6 +28,7 @@ TIMES = ("seconds_per_round", "training_seconds_per_round")
 class RunReading:
     """What there is of one run: its reading (None: absent or unfinished), whether it diverged, what is wrong or "".
 
+    ``unfinished``: rounds are to come, after which a target that is not reached yet may be.
     ``warning`` is what the maker of the numbers warns of, or "". ``made_on``: where seconds were measured,
     ``executor``: by which one. ``images``: how many its data set had, as
     :attr:`flatfed.runs.record.RunRecord.counted` has them. ``trained_on``: its split, and the digests of its data set
@@ -37,6 +38,7 @@ class RunReading:
     reading: Reading | None
     diverged: bool = False
     problem: str = ""
+    unfinished: bool = False
     warning: str = ""
     made_on: str = ""
     executor: str = ""
@@ -44,8 +46,10 @@ class RunReading:
     trained_on: tuple[str, str, str] | None = None
 
 
-def read_sources(metric: Metric, spec: CellSpec, sources: Sources) -> list[RunReading]:
+def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool = False) -> list[RunReading]:
     """Return what ``metric`` reads of a row's ``sources`` for the cell ``spec``, one entry per run.
+
+    ``so_far``: read unfinished runs, too.
 
     :raises DataError: a file is there but damaged, or lacks what the metric reads.
     """
@@ -67,7 +71,7 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources) -> list[RunRe
     result = []
     timed = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
     for run in wanted:
-        of_run = read_run(run, spec.rounds, metric.columns, spec.accuracy)
+        of_run = read_run(run, spec.rounds, metric.columns, spec.accuracy, so_far=so_far)
         algorithm = algorithms.made(**run.description["update"]) if metric.declares else None
         more = {**common, "timing": timing.reading.timing, "algorithm": algorithm}
         result.append(replace(of_run, reading=of_run.reading and replace(of_run.reading, **more), **timed))
@@ -105,19 +109,23 @@ def _hessian(path: Path, run: Wanted, metric: str) -> RunReading:
     return RunReading(Reading(analysis=hessian), images=record.counted)
 
 
-def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str = TEST) -> RunReading:
+def read_run(
+    run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str = TEST, *, so_far: bool = False
+) -> RunReading:
     """Read the lines of a run that has ``rounds`` rounds when it is finished.
 
+    ``so_far``: read those of an unfinished run, too.
     The reading's history has ``round``, ``accuracy`` and ``columns``, one entry per evaluated round.
 
     :raises DataError: run.json or metrics.csv is there but damaged, of another run or not what was written, or a column
         is absent.
     """
     folder = Path(run.folder)
-    record = run.record()
+    record = run.record(so_far)
     if record is None:
         return RunReading(None, problem=f"{folder} has no {runs.RECORD}")
-    if not (folder / runs.METRICS).is_file():
+    lines = runs.METRICS if (folder / runs.RECORD).is_file() else runs.LINES_SO_FAR
+    if not (folder / lines).is_file():
         return RunReading(None, problem=f"{folder} has no {runs.METRICS}")
     common = {"images": record.counted}
     common["trained_on"] = (str(record.description.get("split")), record.dataset_digest, record.partition_digest)
@@ -125,11 +133,12 @@ def read_run(run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str =
     if diverged_at is not None and not done:  # before any line: nor has it the columns that its lines would have had
         record.check_files(folder, runs.METRICS)
         return RunReading(Reading(history={name: [] for name in read}), True, f"{folder} diverged at once", **common)
-    history = history_of(folder, record, read)
+    history = history_of(folder, record, read, lines)
     if diverged_at is not None:
         return RunReading(Reading(history=history), True, f"{folder} diverged in round {diverged_at}", **common)
     if done < rounds:
-        return RunReading(None, False, f"{folder} has done {done} of {rounds} rounds", **common)
+        reading = Reading(history=history) if so_far else None
+        return RunReading(reading, False, f"{folder} has done {done} of {rounds} rounds", unfinished=True, **common)
     broken = any(not math.isfinite(number) for column in columns for number in history[column])
     problem = f"{folder / runs.METRICS} holds a non-finite number" if broken else ""
     return RunReading(Reading(history=history), broken, problem, **common)

@@ -1,0 +1,275 @@
+"""``flatfed table TABLE --runs FOLDER``: a table from the metrics and records of a folder of runs, nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from flatfed import experiment
+from flatfed.commands import configuration, run_folders
+from flatfed.errors import DataError, FlatFedError
+from flatfed.experiment import Experiment, known, scales
+from flatfed.papers.metrics import METRICS
+from flatfed.papers.units import many
+from flatfed.runs import identity
+from flatfed.runs.places import DEFAULT, RunIds, without_label
+from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
+from flatfed.specs import cell as cell_files
+from flatfed.specs.cell import CellSpec, Sources
+from flatfed.specs.table import TableSpec
+from flatfed.tables import blocks, cells, write
+from flatfed.tables.formats import markdown
+
+#: Label of the variant of a protocol that differs from it in precision alone.
+BFLOAT16 = "~bfloat16"
+
+
+def plain_ids(description: Mapping[str, Any]) -> RunIds:
+    """Return the ids of a run description, the same for every precision."""
+    ids = RunIds.of(description)
+    return replace(ids, protocol=ids.protocol.removesuffix(BFLOAT16))
+
+
+@dataclass(frozen=True)
+class FolderRun:
+    """A run in a ``folder``, finished or not."""
+
+    folder: Path
+    record: RunRecord
+
+    @property
+    def ids(self) -> RunIds:
+        """Its ids, the same for every precision."""
+        return plain_ids(self.record.description)
+
+    @property
+    def precision(self) -> str:
+        """The precision of its layers."""
+        return self.record.description["precision"]
+
+    @property
+    def state(self) -> str:
+        """Its precision and completed rounds, for a message."""
+        return f"{self.precision}, {self.record.rounds_done} of {self.record.description['rounds']} rounds"
+
+
+def make(options: argparse.Namespace) -> None:
+    """Print the table that the command line asks for as Markdown; with ``--out`` write it in every format.
+
+    Lists the runs that the table does not show on stderr, each with the reason.
+
+    :raises ConfigError: there is no such table.
+    :raises DataError: the folder has no run of the table.
+    """
+    runs, refused = _read(options.runs, options.so_far)
+    seeds = sorted({run.ids.seed for run in runs}) or [1]
+    config = {key: value for key, value in configuration.read(options.config).items() if key != "seeds_together"}
+    described = experiment.load(configuration.HOME, {**config, "seeds": seeds})
+    table = known.look_up("table", options.table, described.tables, "config/tables")
+    protocols = {("paper", name.removesuffix(BFLOAT16)) for name in scales.of_table(table)}
+    scale = "paper" if any((run.ids.scale, run.ids.protocol) in protocols for run in runs) else "preview"
+    specs = [cell.spec for cell in described.cells(scale, table.id)]
+    requested = {ids: about for spec in specs for ids, about in _requested(spec).items()}
+    chosen, left_out = _select([run for run in runs if run.ids in requested], requested, options.so_far)
+    refused |= left_out
+    columns = list(dict.fromkeys(spec.column for spec in specs if _requested(spec, base=False).keys() & chosen))
+    if not columns:
+        hint = "" if options.so_far else " finished ones; --so-far reads others, too"
+        reasons = [f"{folder}: {reason}" for folder, reason in refused.items()]
+        raise DataError("\n".join([f"{options.runs}: no run of table {table.id} among {len(runs)}{hint}", *reasons]))
+    summary = _summary(chosen.values())
+    with tempfile.TemporaryDirectory(prefix="flatfed-table-") as folder:
+        for spec in specs:
+            if spec.column in columns:
+                _make_cell(spec, chosen, options.so_far, folder)
+        layout = _layout(described, scale, table.id, columns, folder)
+        if options.so_far:
+            notes = [*_completed_rounds(described, chosen), *layout.notes]
+            layout = replace(layout, title=f"{layout.title} ({summary})", notes=notes)
+        print(markdown.render(blocks.read(layout)), end="")
+        if options.out_dir:
+            write.make(layout, options.out_dir)
+    others = sum(run.ids not in requested for run in runs)
+    counts = f"{many(len(chosen), 'run')}; {others} others are not of this table"
+    print(f"{table.id}, {scale} scale: {summary} ({counts})", file=sys.stderr)
+    for path, reason in refused.items():
+        print(f"not shown: {path}: {reason}", file=sys.stderr)
+
+
+def _read(folder: Path, so_far: bool) -> tuple[list[FolderRun], dict[Path, str]]:
+    """Return the runs in ``folder`` and, by folder, why others are refused; with ``so_far`` unfinished ones, too."""
+    runs, refused = [], {}
+    for file in run_folders.record_files([folder], RECORD, *([RECORD_SO_FAR] if so_far else [])):
+        if file.name == RECORD_SO_FAR and file.with_name(RECORD).exists():
+            continue
+        try:
+            record = _record(file)
+            identity.check_folder(file.parent, record)
+            runs.append(FolderRun(file.parent, record))
+        except (FlatFedError, FileNotFoundError) as problem:
+            refused[file.parent] = str(problem)
+    return runs, refused
+
+
+def _record(file: Path) -> RunRecord:
+    try:
+        return run_folders.read(file)
+    except DataError:
+        if file.name == RECORD:
+            raise
+        time.sleep(1)  # a training replaces its lines before its record
+        return run_folders.read(file)
+
+
+def _requested(spec: CellSpec, *, base: bool = True) -> dict[RunIds, dict[str, Any]]:
+    """Return the descriptions of the runs of a cell, by id; with ``base`` also those of its base row."""
+    if METRICS[spec.metric].source not in ("runs", "analysis"):
+        return {}
+    parts = [spec.sources, spec.base_sources] if base else [spec.sources]
+    return {plain_ids(about): about for part in parts for about in identity.unpack(part.descriptions)}
+
+
+def _select(
+    runs: Iterable[FolderRun], requested: Mapping[RunIds, dict[str, Any]], so_far: bool
+) -> tuple[dict[RunIds, FolderRun], dict[Path, str]]:
+    """Return the runs that the table shows and, by folder, why it does not show others.
+
+    It shows one run a seed, and one precision for all seeds of a row and split: that of the finished run, then that of
+    the longest, then the table's own.
+    """
+    left_out, fitting = {}, []
+    for run in runs:
+        target = requested[run.ids]
+        same = {key: target[key] for key in ("protocol", *(["precision"] if so_far else []))}
+        if different := identity.deciding_differences({**run.record.description, **same}, target):
+            left_out[run.folder] = f"not the run that the table asks for: {'; '.join(different)}"
+        else:
+            fitting.append(run)
+    left_out |= {run.folder: reason for run, reason in _with_other_data(fitting)}
+    fitting = sorted(
+        (run for run in fitting if run.folder not in left_out),
+        key=lambda run: (run.record.ended, run.record.rounds_done, run.precision == requested[run.ids]["precision"]),
+    )
+    best = {run.ids.row: run for run in fitting}
+    chosen = {run.ids: run for run in fitting if run.precision == best[run.ids.row].precision}
+    for run in fitting:
+        if (shown := chosen.get(run.ids, best[run.ids.row])) is not run:
+            left_out[run.folder] = f"not used: {run.state}; {shown.folder} is shown: {shown.state}"
+    return {ids: chosen[ids] for ids in requested if ids in chosen}, left_out
+
+
+def _with_other_data(runs: Iterable[FolderRun]) -> Iterator[tuple[FolderRun, str]]:
+    """Yield the runs that were trained on another data set or partition than most, with the reason."""
+    groups: dict[tuple[Any, ...], list[FolderRun]] = {}
+    for run in runs:
+        name = run.record.description["dataset"]["name"]
+        partition = name, without_label(run.ids.protocol), run.ids.split, run.ids.seed
+        for key in (("dataset_digest", name), ("partition_digest", *partition)):
+            groups.setdefault(key, []).append(run)
+    for (key, *_), group in groups.items():
+        [(most, _)] = Counter(getattr(run.record, key) for run in group).most_common(1)
+        for run in group:
+            if (digest := getattr(run.record, key)) != most:
+                yield run, f"trained on other data: {key} is {digest[:12]}, that of most runs here {most[:12]}"
+
+
+def _make_cell(spec: CellSpec, chosen: Mapping[RunIds, FolderRun], so_far: bool, out: str) -> None:
+    """Compute a cell from the ``chosen`` runs, and write it below the folder ``out``.
+
+    Its seeds are those of all chosen runs; with ``so_far`` those that have all runs of the cell in one precision, and
+    of these the finished ones if the number is of the final round.
+    """
+    metric, requested = METRICS[spec.metric], _requested(spec)
+    runs = {ids: chosen[ids] for ids in requested if ids in chosen}
+    precision = next((run.precision for run in runs.values()), None)
+    runs = {ids: run for ids, run in runs.items() if run.precision == precision}
+    seeds = [seed for seed in spec.seeds if any(ids.seed == seed for ids in chosen)]
+    if so_far:
+        seeds = _with_all(seeds, requested, runs) or seeds
+        if not metric.needs_target:
+            seeds = _with_all(seeds, requested, [ids for ids in runs if runs[ids].record.ended]) or seeds
+    placed = {}
+    for ids, about in requested.items():
+        place = DEFAULT.run(replace(ids, protocol=ids.protocol + BFLOAT16 * (precision == "bfloat16")))
+        run = runs.get(ids)
+        placed[ids] = (str(run.folder), run.record.description) if run else (f"{out}/{place}", about)
+    parts = {key: _in_folder(getattr(spec, key), placed, seeds, out) for key in ("sources", "base_sources")}
+    path = Path(out, spec.column, f"{spec.row}.json")
+    number = cells.make(replace(spec, **parts, **({"seeds": seeds} if requested else {})), path, so_far=so_far)
+    # Runs are named as under results/, so that the table is the same wherever the folder is.
+    names = {str(run.folder): DEFAULT.run(RunIds.of(run.record.description)) for run in runs.values()}
+    texts = {key: getattr(number, key) for key in ("runs", "base_runs", "problems")}
+    texts = {key: [names.get(text, text.removeprefix(f"{out}/")) for text in texts[key]] for key in texts}
+    cell_files.write(path, replace(number, **texts))
+
+
+def _in_folder(
+    part: Sources, placed: Mapping[RunIds, tuple[str, dict[str, Any]]], seeds: list[int], out: str
+) -> Sources:
+    """Return a part of the sources of a cell with the ``placed`` runs of ``seeds``: folders and descriptions."""
+    if not placed:  # seconds are measured apart: a timing is not read from a folder of runs
+        return replace(part, timing=part.timing and f"{out}/{part.timing}")
+    ids = [plain_ids(about) for about in identity.unpack(part.descriptions) if about["seed"] in seeds]
+    folders = [placed[each][0] for each in ids]
+    analyses = [hessian_of(folder) for folder in folders] if part.analyses else []
+    places = {"runs": folders, "partitions": [None] * len(ids), "analyses": analyses}
+    return replace(part, descriptions=identity.pack([placed[each][1] for each in ids]), **places)
+
+
+def _with_all(seeds: list[int], requested: Iterable[RunIds], runs: Collection[RunIds]) -> list[int]:
+    """Return those of ``seeds`` of which all ``requested`` runs are among ``runs``."""
+    lacking = {ids.seed for ids in requested if ids not in runs}
+    return [seed for seed in seeds if seed not in lacking]
+
+
+def hessian_of(folder: str) -> str:
+    """Return the hessian.json of a run in ``folder``: under .../analysis/... for .../runs/...."""
+    return re.sub(r"(.*/|^)runs/", r"\1analysis/", folder, count=1) + "/hessian.json"
+
+
+def _layout(described: Experiment, scale: str, name: str, columns: list[str], folder: str) -> TableSpec:
+    """Return the specification of table ``name`` with these ``columns``, its cells in ``folder``."""
+    layout = described.table_spec(scale, name, columns)
+    notes, total = layout.notes, len(described.tables[name].columns)
+    if len(columns) < total:  # the first note says that the configuration names them
+        notes = [f"Shown: {len(columns)} of its {total} columns, those with runs.", *notes[1:]]
+    # The records count the images, whatever data are on this machine.
+    datasets = {key: replace(dataset, manifest=None) for key, dataset in layout.datasets.items()}
+    return replace(layout, cells=folder, datasets=datasets, notes=notes)
+
+
+def _summary(runs: Collection[FolderRun]) -> str:
+    """Return the numbers of seeds, the precisions and the completed rounds of ``runs``."""
+    rounds: dict[int, list[int]] = {}
+    for run in runs:
+        rounds.setdefault(run.record.description["rounds"], []).append(run.record.rounds_done)
+    completed = ", ".join(f"{_range(done)} of {total}" for total, done in rounds.items())
+    precisions = " and ".join(sorted({run.precision for run in runs}))
+    return f"n = {_range(Counter(run.ids.row for run in runs).values())}; {precisions}; {completed} rounds"
+
+
+def _range(numbers: Collection[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _completed_rounds(described: Experiment, chosen: Mapping[RunIds, FolderRun]) -> list[str]:
+    """Return a note on the completed rounds of each row, for each split and precision."""
+    groups: dict[tuple[str, str, str, int], dict[str, list[str]]] = {}
+    for ids, run in chosen.items():
+        label, total = described.catalog.protocols[ids.protocol].label, run.record.description["rounds"]
+        rows = groups.setdefault((label, ids.split, run.precision, total), {})
+        rows.setdefault(described.label(ids.algorithm), []).append(str(run.record.rounds_done))
+    lines = []
+    for (label, split, precision, total), rows in groups.items():
+        listed = ", ".join(f"{row} {' and '.join(rounds)}" for row, rounds in rows.items())
+        lines.append(f"Rounds completed of {total} ({label}, {split}, {precision}): {listed}.")
+    return lines

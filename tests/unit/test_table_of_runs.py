@@ -1,0 +1,330 @@
+"""``flatfed table --runs``: a table from metrics and records alone; runs that do not fit are listed."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import made
+from flatfed import cli, experiment
+from flatfed.commands import table_of_runs
+from flatfed.data import manifest
+from flatfed.runs import record as records
+
+ROOT = Path(__file__).resolve().parents[2]
+EXP = experiment.load(ROOT)
+PUBLISHED = ROOT / "results" / "published" / "cifar10-cnn"
+ONE, OTHER = "runs/dir0.6-100/fedavg/seed1", "runs/dir0.6-100/fedsmoo/seed1"
+
+#: A process that fails where torch or Snakemake was imported.
+BARE = """
+import sys
+from flatfed import cli
+code = cli.main()
+sys.exit(code or sorted({"torch", "snakemake"} & {*sys.modules}) or 0)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A copy of the published runs, in a folder in which nothing else lies: no configuration, no data."""
+    shutil.copytree(PUBLISHED / "runs", tmp_path / "copy" / "runs")
+    monkeypatch.chdir(tmp_path)
+    return Path("copy")
+
+
+def make(*arguments: str, table: str = "cifar10_cnn") -> int:
+    return cli.main(["table", table, "--runs", "copy", "--out", "out", *arguments])
+
+
+def change(folder: Path, **values) -> None:
+    """Write a record anew with other values, with sums of itself and its files."""
+    path = folder / records.RECORD
+    records.write(path, replace(records.read(path), **values), (folder / records.METRICS,))
+
+
+def test_what_is_published_is_made_again_byte_for_byte(folder):
+    """Without torch, Snakemake, data or partitions."""
+    before = sorted(folder.rglob("*"))
+    done = subprocess.run(
+        [sys.executable, "-c", BARE, "table", "cifar10_cnn", "--runs", "copy", "--out", "out"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for ending in ("csv", "md", "tex", "html"):
+        made = Path("out", f"cifar10_cnn.{ending}").read_bytes()
+        assert made == (PUBLISHED / f"cifar10_cnn.{ending}").read_bytes(), ending
+    assert len(list(Path("out").iterdir())) == 4
+    assert done.stdout == Path("out/cifar10_cnn.md").read_text()
+    summary = "cifar10_cnn, paper scale: n = 2; float32; 45 of 45 rounds (96 runs; 0 others are not of this table)\n"
+    assert done.stderr == summary
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_images_are_those_that_the_records_count_whatever_lies_on_this_machine(folder, capsys):
+    for path in folder.rglob(records.RECORD):
+        change(path.parent, images={"train": 600, "test": 20})
+    about = {"name": "cifar10", "classes": 10, "shape": [3, 32, 32], "train": 5, "test": 5, "domains": None}
+    other = manifest.Manifest(**about, source={"source": "npz"}, digest="0" * 64, bytes=30720)
+    manifest.write("resources/cifar10/dataset.json", other)
+    assert make() == 0, capsys.readouterr().err
+    text = Path("out/cifar10_cnn.md").read_text()
+    assert "CIFAR-10 (620 of 60,000 images of 32x32), 100 clients" in text and "without sums" not in text
+
+
+def test_a_run_that_is_missing_is_counted_and_not_taken_from_elsewhere(folder, capsys):
+    lost = Path("results/paper/runs/fedsmoo-cifar10~cnn/dir0.6-100/fedavg/seed1")
+    shutil.move(folder / ONE, lost)
+    assert make() == 0
+    assert "n = 1 to 2; float32; 45 of 45 rounds (95 runs;" in capsys.readouterr().err
+    lines = Path("out/cifar10_cnn.csv").read_text().splitlines()
+    cells = {(cell["row"], cell["column"]): cell for cell in csv.DictReader(lines)}
+    assert [key for key, cell in cells.items() if cell["status"] != "ok"] == [("fedavg", "dir0.6-100")]
+    assert cells["fedavg", "dir0.6-100"]["problems"] == f"{lost} has no run.json"
+    assert make("--so-far") == 0
+    cells = csv.DictReader(Path("out/cifar10_cnn.csv").read_text().splitlines())
+    (cell,) = [cell for cell in cells if (cell["row"], cell["column"]) == ("fedavg", "dir0.6-100")]
+    assert (cell["status"], cell["n"], cell["seeds"]) == ("ok", "1", "2"), "the seeds that are there"
+
+
+def edited(folder: Path) -> None:
+    change(folder / ONE)
+    path = folder / ONE / records.METRICS
+    path.write_text(path.read_text().replace("0.5347", "0.9347"))
+
+
+def cut(folder: Path) -> None:
+    path = folder / ONE / records.METRICS
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    change(folder / ONE)
+
+
+def swapped(folder: Path) -> None:
+    for here, there in ((ONE, "aside"), (OTHER, ONE), ("aside", OTHER)):
+        (folder / here).rename(folder / there)
+
+
+def described(folder: Path) -> None:
+    change(folder / ONE, description={**records.read_finished(folder / ONE).description, "learning_rate": 0.2})
+
+
+def unnamed(folder: Path) -> None:
+    about = records.read_finished(folder / ONE).description
+    change(folder / ONE, description={**about, "seed": "1"})
+
+
+def preview(folder: Path) -> None:
+    change(folder / ONE, description={**records.read_finished(folder / ONE).description, "scale": "preview"})
+
+
+@pytest.mark.parametrize(
+    ("slip", "path", "words"),
+    [
+        (edited, ONE, "metrics.csv: is not the file that run.json beside it was written with"),
+        (cut, ONE, "metrics.csv: ends with round 42, but run.json beside it says rounds_done 45"),
+        (described, ONE, "not the run that the table asks for: learning_rate is 0.2, here 0.1"),
+        (swapped, ONE, "run.json: is of another run: fedsmoo, here fedavg"),
+        (unnamed, ONE, 'run.json: not the record of a run (description.seed: "1" is not a whole number from 0 up)'),
+        (lambda folder: change(folder / ONE, partition_digest="0" * 64), ONE, "data: partition_digest is 000000000000"),
+        (lambda folder: change(folder / OTHER, dataset_digest="0" * 64), OTHER, "data: dataset_digest is 000000000000"),
+        (lambda folder: (folder / ONE / "run.json").write_text("{"), ONE, "run.json: not the record of a run"),
+    ],
+)
+def test_a_run_that_does_not_fit_is_listed_and_its_cell_is_missing(folder, capsys, slip, path, words):
+    slip(folder)
+    assert make() == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith(f"not shown: copy/{path}: ")]
+    assert len(said) == 1 and words in said[0]
+    cells = csv.DictReader(Path("out/cifar10_cnn.csv").read_text().splitlines())
+    missing = {(cell["row"], cell["column"]) for cell in cells if cell["status"] == "missing"}
+    assert {(path.split("/")[2], "dir0.6-100")} <= missing and len(missing) == 1 + (slip is swapped)
+
+
+def test_a_run_that_is_there_twice_counts_once(folder, capsys):
+    before = shutil.copytree(folder / ONE, folder / "a" / ONE)
+    assert make() == 0
+    said = capsys.readouterr().err
+    assert f"not shown: {before}: not used: float32, 45 of 45 rounds; copy/{ONE} is shown: float32, 45" in said
+    assert Path("out/cifar10_cnn.md").read_bytes() == (PUBLISHED / "cifar10_cnn.md").read_bytes()
+
+
+def test_a_run_of_the_other_scale_is_of_another_table(folder, capsys):
+    preview(folder)
+    assert make() == 0
+    assert "(95 runs; 1 others are not of this table)" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_run_of_the_table_is_refused(folder, capsys):
+    assert make(table="fedsmoo2023_T1") == 2
+    said = capsys.readouterr().err
+    assert "copy: no run of table fedsmoo2023_T1 among 96 finished ones; --so-far reads others, too" in said
+    assert make(table="cifar10_cn") == 2
+    assert "did you mean 'cifar10_cnn'?" in capsys.readouterr().err
+    shutil.rmtree(folder / "runs")
+    assert make() == 2
+    assert "copy: no run of table cifar10_cnn among 0" in capsys.readouterr().err
+    for words, missing in ((["cifar10_cnn"], "--runs FOLDER"), (["--spec", "{}"], "--out-dir DIR")):
+        assert cli.main(["table", *words]) == 2
+        assert f"{missing} is wanted" in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def test_analyses_of_a_published_run_lie_beside_the_runs():
+    for folder, analyses in (
+        ("copy/runs/s/a/seed1", "copy/analysis/s/a/seed1"),
+        ("runs/s/a/seed1", "analysis/s/a/seed1"),
+        ("runs/copy/runs/s/a/seed1", "runs/copy/analysis/s/a/seed1"),
+        ("copy/s/a/seed1", "copy/s/a/seed1"),
+    ):
+        assert table_of_runs.hessian_of(folder) == f"{analyses}/hessian.json"
+
+
+SPLIT = "path3-100"
+LOW = {"protocol": "fedsmoo-cifar10~bfloat16", "precision": "bfloat16"}
+
+
+def at_paper_setting(algorithm: str, accuracies: list[float], folder: str = "copy", seed: int = 1, **changes) -> Path:
+    """Write a run of 800 rounds with ``accuracies``, finished if these are as many; return its folder."""
+    about = {**EXP.run("paper", "fedsmoo-cifar10", SPLIT, algorithm, seed).description, **changes}
+    rounds = list(range(1, len(accuracies) + 1))
+    sent = {name: [1000 * number for number in rounds] for name in ("download_bytes", "upload_bytes")}
+    write = made.run if len(rounds) == about["rounds"] else made.so_far
+    place = Path(folder, about["protocol"], SPLIT, algorithm, f"seed{seed}")
+    return Path(write(place, {"round": rounds, "test_accuracy": accuracies, **sent}, description=about))
+
+
+@pytest.fixture
+def so_far(tmp_path, monkeypatch):
+    """FedCM at round 4 of 800, 68 % reached in round 3; FedAvg at round 2, in bfloat16; FedSMOO finished."""
+    monkeypatch.chdir(tmp_path)
+    at_paper_setting("fedcm", [0.1, 0.5, 0.69, 0.6])
+    at_paper_setting("fedavg", [0.1, 0.2], **LOW)
+    at_paper_setting("fedsmoo", [0.5] * 143 + [0.68] * 50 + [0.80] * 607)
+
+
+def cells_of(table: str = "fedsmoo2023_T6", *arguments: str) -> dict[tuple[str, str], dict[str, str]]:
+    """Make a table; return its cells by row and metric of the column."""
+    assert make(*(arguments or ["--so-far"]), table=table) == 0
+    lines = csv.DictReader(Path(f"out/{table}.csv").read_text().splitlines())
+    return {(line["row"], line["column"].rpartition("-")[2]): line for line in lines}
+
+
+def entries(table: str = "fedsmoo2023_T6") -> dict[str, list[str]]:
+    """Return the texts of the rows of a table's Markdown, by label."""
+    lines = Path(f"out/{table}.md").read_text().splitlines()
+    rows = [[text.strip() for text in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    return {label: texts for label, *texts in rows}
+
+
+def test_a_target_that_was_reached_counts_and_one_that_was_not_takes_more_rounds(so_far, capsys):
+    numbers = cells_of()
+    rows = entries()
+    assert rows["FedCM"] == ["3", "96", "−93.0", ">4", "442", ""]
+    assert rows["FedAvg"] == [">2", "246", "", ">2", "723", ""]
+    assert rows["FedSMOO"] == ["144", "144", "+0.0", "194", "194", "+0.0"]
+    assert rows["FedAdam"][0] == "" and numbers["fedadam", "t1"]["status"] == "missing"
+    waiting = numbers["fedcm", "t2"]
+    assert (waiting["status"], waiting["rounds"], waiting["reached"]) == ("unfinished", "4", "0/1")
+    assert waiting["agreement"] == "missing" and waiting["value"] == ""
+    assert numbers["fedavg", "t1"]["runs"] == f"results/paper/runs/fedsmoo-cifar10~bfloat16/{SPLIT}/fedavg/seed1"
+    text = Path("out/fedsmoo2023_T6.md").read_text()
+    said = "(n = 1; bfloat16 and float32; 2 to 800 of 800 rounds)"
+    assert text.splitlines()[0].endswith(said)
+    assert (
+        f"- Rounds completed of 800 (FedSMOO's set-up on CIFAR-10, {SPLIT}, float32): FedCM 4, FedSMOO 800.\n" in text
+    )
+    assert "- Shown: 2 of its 16 columns, those with runs.\n" in text and "Some runs are unfinished" in text
+    assert capsys.readouterr().out == text
+
+
+def test_numbers_of_the_last_round_wait_for_it(so_far):
+    at_paper_setting("fedsmoo", [0.9] * 3, seed=2)
+    numbers = cells_of("fedsmoo2023_T1")
+    (column,) = {column for _, column in numbers}
+    assert {row for row, _ in numbers if numbers[row, column]["status"] == "ok"} == {"fedsmoo"}
+    assert numbers["fedsmoo", column]["value"] == "0.8" and numbers["fedsmoo", column]["seeds"] == "1"
+    assert {row for row, _ in numbers if numbers[row, column]["status"] == "unfinished"} == {"fedavg", "fedcm"}
+    assert numbers["fedcm", column]["problems"].endswith("fedcm/seed1 has done 4 of 800 rounds")
+    rows = entries("fedsmoo2023_T1")
+    assert (rows["FedCM"][0], rows["FedAvg"][0], rows["FedAdam"][0]) == ("round 4", "round 2", "")
+    assert "- Round N: the run is unfinished" in Path("out/fedsmoo2023_T1.md").read_text()
+
+
+def test_without_so_far_finished_runs_of_the_own_precision_only(so_far, capsys):
+    folder = at_paper_setting("fedavg", [0.7] * 800, **LOW)
+    numbers = cells_of("fedsmoo2023_T6", "--config", "scale=paper")
+    assert {row for row, _ in numbers if numbers[row, "t1"]["status"] == "ok"} == {"fedsmoo"}
+    said = capsys.readouterr().err
+    assert f'not shown: {folder}: not the run that the table asks for: precision is "bfloat16", here "float32"' in said
+    assert "fedcm" not in said
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "precision", "seeds"),
+    [
+        ([0.7] * 9, [0.7] * 8, "bfloat16", "1;2"),
+        ([0.7] * 8, [0.7] * 8, "float32", "1"),
+        ([0.7] * 800, [0.7] * 9, "bfloat16", "1;2"),
+        ([0.7] * 9, [0.7] * 800, "float32", "1"),
+    ],
+)
+def test_two_precisions_are_never_averaged(so_far, capsys, low, high, precision, seeds):
+    """The finished one, then the longer one, then the table's own."""
+    at_paper_setting("feddyn", low, **LOW)
+    at_paper_setting("feddyn", [0.7] * 3, seed=2, **LOW)
+    at_paper_setting("feddyn", high)
+    cell = cells_of()["feddyn", "t1"]
+    assert (cell["value"], cell["seeds"]) == ("1.0", seeds) and ("bfloat16" in cell["runs"]) == (
+        precision == "bfloat16"
+    )
+    said = [line for line in capsys.readouterr().err.splitlines() if "feddyn" in line]
+    assert len(said) == (1 if precision == "bfloat16" else 2) and all("not used: " in line for line in said)
+    assert all(f"is shown: {precision}, " in line for line in said)
+
+
+def test_a_row_and_its_base_in_two_precisions_are_not_compared(so_far):
+    at_paper_setting("feddyn", [0.7] * 3)
+    at_paper_setting("fedlesam_d", [0.7] * 3, **LOW)
+    numbers = cells_of("fedlesam2024_T9")
+    ratios = {key: cell for key, cell in numbers.items() if cell["relative"]}
+    assert ratios and {cell["status"] for (row, _), cell in ratios.items() if row == "fedsmoo"} == {"missing"}
+    problems = {cell["problems"] for (row, _), cell in ratios.items() if row == "fedsmoo"}
+    assert problems == {f"results/paper/runs/fedsmoo-cifar10/{SPLIT}/fedavg/seed1 has no run.json"}, "in float32"
+
+
+def test_of_two_runs_the_finished_one_then_the_longer_one(so_far, capsys):
+    for folder, rounds in (("copy/a", 2), ("copy/b", 5), ("copy/c", 4)):
+        at_paper_setting("feddyn", [0.1] * (rounds - 1) + [0.7], folder)
+    assert cells_of()["feddyn", "t1"]["value"] == "5.0"
+    said = capsys.readouterr().err
+    for name, rounds in (("a", 2), ("c", 4)):
+        assert f"not shown: copy/{name}/" in said and f"not used: float32, {rounds} of 800 rounds; copy/b/" in said
+    at_paper_setting("feddyn", [0.7] * 800, "copy/d")
+    assert cells_of()["feddyn", "t1"]["value"] == "1.0"
+
+
+def test_a_damaged_unfinished_run_is_listed(so_far, capsys):
+    lines = Path("copy/fedsmoo-cifar10", SPLIT, "fedcm/seed1", records.LINES_SO_FAR)
+    lines.write_text(lines.read_text().replace("0.69", "0.99"))
+    assert cells_of()["fedcm", "t1"]["status"] == "missing"
+    assert "fedcm/seed1/metrics.so-far.csv: is not the file that run.so-far.json" in capsys.readouterr().err
+
+
+def test_all_columns_with_runs_whatever_the_configuration_selects(so_far):
+    """Of this table, config.yaml names one column, of another split."""
+    column = "cifar10-dir0.1-100.rounds_to_target-t1"
+    Path("config.yaml").write_text(
+        f"scale: preview\nfigures: []\ntables: [{{table: fedsmoo2023_T6, columns: [{column}]}}]\n"
+    )
+    numbers = cells_of("fedsmoo2023_T6", "--so-far", "--config", "config.yaml")
+    assert {column for _, column in numbers} == {"t1", "t2"}
