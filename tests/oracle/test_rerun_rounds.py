@@ -70,7 +70,7 @@ def test_the_first_rounds_are_those_of_the_whole_run(place, capsys, name, change
         assert rerun("--rounds", str(rounds)) == 0
         assert lines("again", "metrics.so-far.csv") == made, "round 3 has no line in the whole run, and none here"
         said = capsys.readouterr().out
-        assert f"all {len(made)} lines are those of run/metrics.csv, digit for digit" in said
+        assert f"again/metrics.so-far.csv: all {len(made)} lines are those of run/metrics.csv, digit for digit" in said
         assert "compared: round, learning_rate, train_loss, test_loss, test_accuracy, clients, " in said
         assert "not compared: seconds" in said
         left = {path.name for path in (place / "again").iterdir()}
@@ -158,6 +158,9 @@ def test_of_an_unfinished_run_the_rounds_that_are_there(place, capsys, options, 
     metrics = place / "run/metrics.csv"
     metrics.write_text("".join(metrics.read_text().splitlines(keepends=True)[:-1]))
     recorded("run")
+    assert rerun(*options) == 2 and not (place / "again").exists()
+    assert "run/metrics.csv: ends with round 4, but run.json beside it says rounds_done 6" in capsys.readouterr().err
+    recorded("run", lambda record: record.update(rounds_done=4))
     assert rerun(*options) == (2 if words else 0)
     assert words is None or words in capsys.readouterr().err
     assert (place / "again").exists() == (words is None)
@@ -180,7 +183,7 @@ def test_metrics_that_are_not_there_are_missed_before_the_training(place, capsys
     trained()
     (place / "run/metrics.csv").unlink()
     assert rerun() == 2 and not (place / "again").exists()
-    assert "run/metrics.csv is not there to compare with" in capsys.readouterr().err
+    assert "run/metrics.csv: cannot be read (No such file or directory)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["", "round\n", "a,b\n1,2\n", "round,test_loss\n2,0.1\n4\n", "\0\0\n", "round\nx\n"])

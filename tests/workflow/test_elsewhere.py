@@ -95,7 +95,7 @@ def test_an_unfinished_run_is_refused(project, tmp_path):
     (tmp_path / "run/metrics.csv").unlink()
     done = project.flatfed("import", str(tmp_path / "run"))
     assert done.returncode == 2
-    assert "metrics.csv is missing" in done.text
+    assert "metrics.csv: cannot be read (No such file or directory)" in done.text
 
 
 @pytest.mark.parametrize("keep", ["all", "needed"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
 import shutil
@@ -10,38 +11,20 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from flatfed.commands import arguments, configuration, run_folders, run_record
+from flatfed.commands import arguments, configuration, run_folders
 from flatfed.data import manifest as manifests
 from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, tuning
-from flatfed.files import digest_file
 from flatfed.runs import identity, provenance
-from flatfed.runs import record as records
-from flatfed.runs.record import FILES, METRICS, MODEL, RECORD, RunRecord
-from flatfed.tables.readings import history_of
-
-#: What Snakemake says of files of which it has no record.
-NOT_RECORDED = "because the metadata was not present"
-
-#: Problems, or runs, that one message names at most.
-NAMED = 12
-
-#: What helps where a digest of a run is not the one here.
-HINTS = {
-    "code_digest": "; --other-code accepts it",
-    "dataset_digest": f"; the data set may be made again {run_record.IN_ORDER}",
-}
+from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
 
 DETAIL = """\
 Checks that each run is finished and was made from the description, data, partition and code that the
-configuration asks for here, then moves its folder into results/, where Snakemake finds it done. Nothing
-is moved unless every run passes.
-A run that is there already is counted and left alone. One in whose place another stands is named and left
-where it is; the others are moved, and the exit status is 2. A run without its model, as runs are published,
-is copied: tables and curves can be made of it, and Snakemake trains it again only for an analysis.
-`table --runs` reads such runs in place, without their data."""
+configuration asks for here. If all are, moves them into results/, where Snakemake finds them done. Lists those in
+whose place another run stands, leaves them where they are, and exits with 2. A run without its model, as runs are
+published, is copied, and trained again for an analysis; `table --runs` reads such runs in place."""
 EXAMPLE = "python -m flatfed import from-gpu-host/results/preview/runs"
 
 
@@ -49,11 +32,7 @@ def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
     arguments.add_folders(sub, "a run folder, or one that holds some")
     sub.add_argument("--replace", action="store_true", help="put them in place of runs that are already there")
-    sub.add_argument(
-        "--other-code",
-        action="store_true",
-        help="accept runs that other source code trained",
-    )
+    sub.add_argument("--other-code", action="store_true", help="accept runs that other source code trained")
     arguments.add_config(sub)
 
 
@@ -70,11 +49,6 @@ class Arrival:
         """Where it belongs."""
         return Path(self.run.path)
 
-    @property
-    def data(self) -> tuple[Path, Path]:
-        """The files whose digests it is held against: its data set's dataset.json and its partition."""
-        return Path(self.run.manifest), Path(self.run.partition)
-
 
 def run(options: argparse.Namespace) -> None:
     """Check every finished run under the folders against the configuration, then move all of them into results/.
@@ -89,8 +63,7 @@ def run(options: argparse.Namespace) -> None:
     folders = [file.parent for file in run_folders.record_files(options.folders, RECORD, tuning=True)]
     if not folders:
         raise DataError(f"{', '.join(map(str, options.folders))}: no {RECORD} in there, so no finished run")
-    arrivals = _passed(experiment, folders, options.config, options.other_code)
-    in_place = [(arrival, what_is_in_place(arrival)) for arrival in arrivals]
+    in_place = [(arrival, what_is_in_place(arrival)) for arrival in _passed(experiment, folders, options)]
     wanted = {"nothing", "its model lacks", *(["another"] if options.replace else [])}
     taken = [arrival for arrival, there in in_place if there in wanted]
     for arrival in taken:
@@ -102,15 +75,14 @@ def run(options: argparse.Namespace) -> None:
     print(f"{len(taken)} runs accepted" + (f"; {same} were there already" if same else ""))
     if bare := sum(not Path(arrival.run.model).exists() for arrival in taken):
         print(f"{bare} of them without their models: tables and curves can be made, an analysis has them trained again")
-    others = [arrival for arrival, there in in_place if there == "another"]
-    if others and not options.replace:
-        kept = [f"{arrival.place} exists already ({arrival.folder})" for arrival in others]
-        _refuse([*kept, f"{len(kept)} runs stay where they are; --replace puts them in place of those that exist"])
+    others = [arrival for arrival, there in in_place if there == "another" and arrival not in taken]
+    kept = [f"{arrival.place} exists already ({arrival.folder})" for arrival in others]
+    if kept:
+        hint = f"{len(kept)} runs stay where they are; --replace puts them in place of those that exist"
+        raise DataError("\n".join([*kept, hint]))
 
 
-def _passed(
-    experiment: Experiment, folders: list[Path], config: configuration.Parts, other_code: bool
-) -> list[Arrival]:
+def _passed(experiment: Experiment, folders: list[Path], options: argparse.Namespace) -> list[Arrival]:
     """Return the finished runs in ``folders``, each held against the configuration.
 
     :raises DataError: some are none of its runs; the message names them, and all data and partitions that are not here.
@@ -125,25 +97,20 @@ def _passed(
                 raise DataError(f"{folder}: is {arrival.place}, and so is {twin.folder}; name one of them")
         except FlatFedError as problem:
             problems.append(str(problem))
-    needed = dict.fromkeys(path for arrival in arrivals.values() for path in arrival.data if not path.exists())
+    needed: dict[str, None] = {}
     for arrival in arrivals.values():
-        if not needed.keys() & set(arrival.data):
-            problems += differing_digests(arrival, other_code=other_code)
+        data = arrival.run.manifest, arrival.run.partition
+        needed |= (lacking := dict.fromkeys(path for path in data if not Path(path).exists()))
+        problems += [] if lacking else differing_digests(arrival, *data, other_code=options.other_code)
     if needed:
-        files, values = configuration.split(config)
+        files, values = configuration.split(options.config)
         given = [*(["--configfile", *files] if files else []), *(["--config", *values] if values else [])]
-        command = shlex.join(["snakemake", "--cores", "1", *given, "--", *map(str, needed)])
+        command = shlex.join(["snakemake", "--cores", "1", *given, "--", *needed])
         others = " (`python -m flatfed table TABLE --runs FOLDER` reads published runs without)"
         problems.append(f"{len(needed)} files are needed to check the runs{others}; make them first: {command}")
     if problems:
-        _refuse(problems)
+        raise DataError("\n".join(problems))
     return list(arrivals.values())
-
-
-def _refuse(problems: list[str]) -> NoReturn:
-    """Raise a DataError of all ``problems``, a line each; of many the first, and the last, which says what to do."""
-    left = len(problems) - NAMED
-    raise DataError("\n".join(problems if left <= 0 else [*problems[: NAMED - 1], f"{left} more", problems[-1]]))
 
 
 def checked(experiment: Experiment, folder: Path) -> Arrival:
@@ -151,22 +118,28 @@ def checked(experiment: Experiment, folder: Path) -> Arrival:
 
     :raises DataError: it is not whole, or something that decides its numbers is not what the configuration asks for.
     """
-    if not (folder / METRICS).is_file():
-        raise DataError(f"{folder}: unfinished: {METRICS} is missing")
-    record = records.read(folder / RECORD)
-    # Published runs have no model, nor have those whose model no analysis was to read.
-    model = [MODEL] if (folder / MODEL).is_file() else []
-    record.check_files(folder, METRICS, *model)
-    run_record.check_description(record, folder / RECORD)
+    file = folder / RECORD
+    record = run_folders.read(file)
+    if (folder / MODEL).is_file():  # published runs have none, nor have those whose model no analysis was to read
+        record.check_files(folder, MODEL)
     run = described(experiment, record.description)
     if Path(run.path).resolve() == folder.resolve():
         raise DataError(f"{folder}: is in its place already; import takes runs from another folder")
     if different := identity.in_words(record.description, run.description):
-        raise DataError(f"{folder / RECORD}: not the run that the configuration describes: {'; '.join(different)}")
-    history_of(folder, record, ("round",))
+        raise DataError(f"{file}: not the run that the configuration describes: {'; '.join(different)}")
     if not record.ended:
         raise DataError(f"{folder}: unfinished: {record.rounds_done} of {run.description['rounds']} rounds are done")
     return Arrival(folder, record, run)
+
+
+def differing_digests(arrival: Arrival, manifest: str, partition: str, *, other_code: bool) -> list[str]:
+    """Return a line for each of data, partition and, unless ``other_code``, source code that is not the one here."""
+    from flatfed.data import partition as partitions
+
+    here = {"dataset_digest": manifests.read(manifest).digest, "partition_digest": partitions.load(partition).digest}
+    if not other_code:
+        here["code_digest"] = provenance.run_digest(arrival.run.description)
+    return [f"{arrival.folder / RECORD}: {line}" for line in run_folders.differing_digests(arrival.record, **here)]
 
 
 def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
@@ -184,38 +157,15 @@ def what_is_in_place(arrival: Arrival) -> str:
 
     It is "nothing"; "the same" run; that, but "its model lacks", which is here; or "another", damaged ones included.
     """
-    folder, place = arrival.folder, arrival.place
+    place, models = arrival.place, [(folder / MODEL).is_file() for folder in (arrival.folder, arrival.place)]
     if not place.exists():
         return "nothing"
-    try:
-        same_record = arrival.record == records.read(place / RECORD)
-        same_metrics = digest_file(folder / METRICS) == digest_file(place / METRICS)
-    except (OSError, DataError):
-        return "another"
-    theirs, ours = (digest_file(path) if (path := run / MODEL).is_file() else None for run in (folder, place))
-    if not same_record or not same_metrics or (theirs and ours and theirs != ours):
-        return "another"
-    return "its model lacks" if theirs and not ours else "the same"
-
-
-def differing_digests(arrival: Arrival, *, other_code: bool) -> list[str]:
-    """Return a line for each of data, partition and, unless ``other_code``, source code that is not the one here."""
-    from flatfed.data import partition as partitions
-
-    manifest, partition = arrival.data
-    ours = {
-        "dataset_digest": manifests.read(manifest).digest,
-        "partition_digest": partitions.load(partition).digest,
-    }
-    if not other_code:
-        ours["code_digest"] = provenance.run_digest(arrival.run.description)
-    problems = []
-    for key, digest in ours.items():
-        if (theirs := getattr(arrival.record, key)) != digest:
-            hint = HINTS.get(key, "")
-            is_ = f"{key} is {str(theirs)[:12]}, but here it is {digest[:12]}"
-            problems.append(f"{arrival.folder / RECORD}: {is_}{hint}")
-    return problems
+    with contextlib.suppress(OSError, DataError):
+        record = run_folders.read(place / RECORD)
+        record.check_files(place, *([MODEL] if models[1] else []))
+        if record == arrival.record:
+            return "its model lacks" if models == [True, False] else "the same"
+    return "another"
 
 
 def move(arrival: Arrival) -> None:
@@ -227,23 +177,19 @@ def move(arrival: Arrival) -> None:
     replaces.
     """
     place = arrival.place
-    place.parent.mkdir(parents=True, exist_ok=True)
-    staged = place.with_name(f".{place.name}.importing")
-    shutil.rmtree(staged, ignore_errors=True)
+    staged, replaced = (place.with_name(f".{place.name}.{state}") for state in ("importing", "replaced"))
+    for folder in (staged, replaced):
+        shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(arrival.folder, staged)
     for path in staged.iterdir():
         os.utime(path)
-    replaced = place.with_name(f".{place.name}.replaced")
-    shutil.rmtree(replaced, ignore_errors=True)
     if place.exists():
         place.rename(replaced)
     staged.rename(place)
     shutil.rmtree(replaced, ignore_errors=True)
     if (place / MODEL).exists():
-        if arrival.folder.is_symlink():
-            arrival.folder.unlink()
-        else:
-            shutil.rmtree(arrival.folder)
+        remove = Path.unlink if arrival.folder.is_symlink() else shutil.rmtree
+        remove(arrival.folder)
 
 
 def forget(files: list[str]) -> None:
@@ -253,5 +199,5 @@ def forget(files: list[str]) -> None:
     command = [sys.executable, "-m", "snakemake", "--cleanup-metadata", *files]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     # Of a run that was never made here nothing was recorded: Snakemake reports that, and drops the others all the same.
-    if done.returncode and NOT_RECORDED not in done.stderr:
+    if done.returncode and "because the metadata was not present" not in done.stderr:
         print(f"snakemake --cleanup-metadata failed, so it may make the runs again:\n{done.stderr}", file=sys.stderr)
