@@ -18,14 +18,12 @@ from flatfed.tables import compare
 #: The cells of a column by row, None where one has not been made.
 ByRow = Mapping[str, Cell | None]
 
-#: What a published claim comes to here, best first.
-OUTCOMES = ("held clearly", "held", "not held", "reversed clearly", "untested")
-
 
 @dataclass(frozen=True)
 class Answer:
-    """What the published claim "``better`` beats ``worse``" comes to, over all its ``columns``: one of ``OUTCOMES``.
+    """What the published claim "``better`` beats ``worse``" comes to, over all its ``columns``.
 
+    ``outcome``: "held clearly", "held", "not held", "reversed clearly" or "untested".
     ``lead`` is the mean lead of ``better`` over columns and seeds, in the unit in which cells store, positive where it
     is ahead; None where targets were not reached, so that only the order is known. ``p`` is of the exact sign flips of
     each seed's mean lead, corrected for all claims of the table; None where seeds cannot tell.
