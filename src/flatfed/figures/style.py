@@ -39,7 +39,6 @@ STYLE = {
     "xtick.major.width": 0.7,
     "ytick.major.width": 0.7,
     "pdf.fonttype": 42,
-    "svg.hashsalt": "flatfed",
 }
 
 #: How a deviation stands on a mark or a bar: settings of ``Axes.errorbar``.
