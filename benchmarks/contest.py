@@ -47,7 +47,7 @@ class Contest:
     yardstick_clients: int | None
     workers: int
     peak: dict[str, float]
-    precision: str = "float32"
+    precision: str
 
     def measure(self, kind: str, workload: Workload, algorithm: str) -> dict[str, Any]:
         """Return what a row says beside what it is of.

@@ -90,13 +90,11 @@ class PhaseClock:
         self._since = now
 
 
-def peaks(
-    device: torch.device, wait: Wait, side: int, numbers: int, products: str = "float32", times: int = 7
-) -> dict[str, Any]:
+def peaks(device: torch.device, wait: Wait, side: int, numbers: int, products: str) -> dict[str, Any]:
     """Return ``flops`` per second of a product of matrices (side, side) and ``bytes`` per second of a copy.
 
     The product is of numbers in the format ``products``, which is returned beside it, the copy of ``numbers`` float32,
-    read and written; the best of so many ``times``. TF32 as training has it.
+    read and written; the best of seven times. TF32 as training has it.
     """
     a, b = torch.rand(2, side, side, device=device, dtype=getattr(torch, products))
     c = torch.empty_like(a)
@@ -105,7 +103,7 @@ def peaks(
 
     def best(work: Callable[[], Any]) -> float:
         taken = []
-        for _ in range(times):
+        for _ in range(7):
             wait()
             began = time.perf_counter()
             work()
@@ -120,7 +118,7 @@ def peaks(
     }
 
 
-def gradient_flops(run: Simulation, batch: int = 1) -> float:
+def gradient_flops(run: Simulation, batch: int) -> float:
     """Return the floating-point operations of an image's gradient in a ``batch``: those of products and convolutions.
 
     Of the model that rows are of: without taps that only ever see padding, small convolutions as products, whose
