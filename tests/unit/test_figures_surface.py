@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +16,6 @@ from flatfed.analysis.landscape.landscape_file import Landscape, read, write
 from flatfed.errors import DataError
 from flatfed.figures import line
 from flatfed.figures import surface_3d as surface
-
-ROOT = Path(__file__).parents[2]
 
 LENGTHS = {"a": 2.0, "b": 3.0}
 AXIS = np.linspace(-1, 1, 5)
