@@ -182,4 +182,7 @@ def evaluated(run: Path, data: Path, partition: Path) -> dict[str, float]:
     """Return the scores of the model that the finished run in folder ``run`` ended with, computed on the CPU."""
     about = records.read_finished(run).description
     found = assembly.simulation(about, *load_data(about, data, partition), torch.device("cpu"), "sequential")
-    return found.evaluate(found.weights.row(load_file(run / records.MODEL)))
+    taps, tensors = getattr(found.weights, "taps", None), load_file(run / records.MODEL)
+    names = found.layout.names if taps is None else taps.full.names
+    row = torch.cat([tensors[name].reshape(-1) for name in names]).to(found.weights.initial)
+    return found.evaluate(row if taps is None else taps.reduce(row))

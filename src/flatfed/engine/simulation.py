@@ -94,7 +94,10 @@ class Simulation(ABC):
         self.evaluate = Evaluation(self.model, self.layout, self.data, partition, sets, together, pause)
         self.schedule = batches.Schedule.of(description)
         self.private = algorithm.private_size(tuple(about["shape"]))
-        self.set_executor(executor)
+        transform = algorithm.transform if self.private else None
+        self.executor = executor(self.model, self.layout, transform, layers(description["precision"]))
+        decay, clip = float(description["weight_decay"]), description["clip_norm"]
+        self.local = LocalTraining(algorithm, self.executor, Feed(self.data, self.model), decay, clip, pause)
 
         zero = torch.zeros(1, self.layout.size, dtype=self.dtype, device=device)
         self.server: dict[str, Tensor] = {"w": weights.initial[None].clone()}
@@ -110,13 +113,6 @@ class Simulation(ABC):
         self.begin()
         self.probes: list[dict[str, Any]] = []
         self.probe = Probe(description["probe"], self) if "probe" in description else None
-
-    def set_executor(self, executor: type[Executor]) -> None:
-        """Have an executor of this kind compute gradients from now on."""
-        transform = self.algorithm.transform if self.private else None
-        self.executor = executor(self.model, self.layout, transform, layers(self.description["precision"]))
-        decay, clip = float(self.description["weight_decay"]), self.description["clip_norm"]
-        self.local = LocalTraining(self.algorithm, self.executor, Feed(self.data, self.model), decay, clip, self.pause)
 
     def more_state(self) -> dict[str, int]:
         """Return name -> length of what every client keeps beside the algorithm's own vectors."""

@@ -45,7 +45,3 @@ class Weights:
     def tensors(self, row: Tensor) -> dict[str, Tensor]:
         """Return name -> tensor of the model whose row (size,) is ``row``."""
         return self.layout.views(row)
-
-    def row(self, tensors: dict[str, Tensor]) -> Tensor:
-        """Return the row (size,) of a model's ``tensors``, on the device."""
-        return torch.cat([tensors[name].reshape(-1) for name in self.layout.names]).to(self.initial)

@@ -66,7 +66,7 @@ class Checkpoint:
         theirs = about.get("identity", self.digests)
         different = {key for key in {**theirs, **self.digests} if theirs.get(key) != self.digests.get(key)}
         words = []
-        if "description" in different and "description" in about:
+        if "description" in different:
             words = in_words(*(_but_free(each) for each in (about["description"], description)))
             different.remove("description")
         words = [*(f"another {key}" for key in sorted(different)), *words]

@@ -28,7 +28,7 @@ class Live(TorchDispatchMode):
     Those in ``known`` are not counted, and neither are views.
     """
 
-    def __init__(self, known: list[Tensor] | tuple[Tensor, ...] = ()):
+    def __init__(self, known: list[Tensor] | tuple[Tensor, ...]):
         super().__init__()
         self.peak = self.largest = 0
         self._known = {tensor.untyped_storage()._cdata for tensor in known}
@@ -47,7 +47,7 @@ class Live(TorchDispatchMode):
         return out
 
 
-def measured(executor: Executor, shape: tuple[int, int, int], private: int = 0) -> Footprint:
+def measured(executor: Executor, shape: tuple[int, int, int], private: int) -> Footprint:
     """Return the footprint of the ``executor``'s model on images of ``shape`` (C, H, W), in float32.
 
     ``private`` coordinates of a client stand behind its row. What libraries take inside one operation is not seen.
@@ -72,7 +72,6 @@ def measured(executor: Executor, shape: tuple[int, int, int], private: int = 0) 
     few, image = gradient(FEW), (gradient(MANY) - gradient(FEW)) / (more * rows)
     return Footprint(
         row=executor.layout.size,
-        least=round(gradient(1) / rows / item),
         step=round((few / rows - FEW * image) / item),
         image=round(image / item),
         forward=round((forward(MANY) - forward(FEW)) / more / item),
@@ -87,7 +86,6 @@ def sizes_of(run: Simulation) -> Sizes:
         run.description,
         run.algorithm,
         model,
-        images=len(run.data.labels),
         together=min(limits, default=None),
         evaluated=run.evaluate.batch_size,
         recorded=run.executor.recorded,

@@ -15,9 +15,6 @@ from typing import Any
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._rows import BLOCK
 
-#: Executors whose steps are recorded.
-RECORDED = ("graph",)
-
 #: Bytes of a weight, whatever format the layers compute in.
 ITEM = {"float32": 4, "float64": 8, "bfloat16": 4}
 
@@ -30,9 +27,6 @@ SPARE = 2
 #: Forms in which the images of a batch are there at a time: as gathered, normalised, and as convolutions want them.
 IMAGE_FORMS = 3
 
-#: Rows that a gradient takes at most: tensors of the model, the gradient as it is wanted, what small layers become.
-PIECES = 3
-
 #: Rows that a hook of an algorithm makes for its own use, at most.
 HOOK_ROWS = 2
 
@@ -42,11 +36,10 @@ class Footprint:
     """What a model takes, in numbers, not bytes.
 
     ``row`` the length of a flat row; while a gradient is computed, beside the rows, ``step`` for each row and ``image``
-    for each image, but ``least`` for each row at least; ``forward`` for each image that is only evaluated.
+    for each image; ``forward`` for each image that is only evaluated.
     """
 
     row: int
-    least: int
     step: int
     image: int
     forward: int
@@ -57,19 +50,18 @@ class Sizes:
     """Bytes of a run: ``state`` what clients keep between rounds, with the models they received last; ``server`` its
     vectors, the model and its first weights; ``rows`` what the clients that train at a time have at hand; ``others``
     what is kept of those that train before or after them: what they have sent, and their state before the round;
-    ``images`` activations and images of a local step, or of an evaluation if that is more; ``data`` the data set, on a
-    GPU if it fits, else memory-mapped on the host."""
+    ``images`` activations and images of a local step, or of an evaluation if that is more. The data set is not
+    counted."""
 
     state: int
     server: int
     rows: int
     others: int
     images: int
-    data: int
 
     @property
     def total(self) -> int:
-        """All but the data set."""
+        """All of them."""
         return self.state + self.server + self.rows + self.others + self.images
 
     def parts(self) -> list[tuple[str, int]]:
@@ -99,15 +91,14 @@ def computed(
     algorithm: Algorithm,
     model: Footprint,
     *,
-    images: int,
     together: int | None,
-    evaluated: int | None = None,
-    recorded: bool = False,
+    evaluated: int,
+    recorded: bool,
 ) -> Sizes:
     """Return the sizes of a run of ``algorithm`` whose clients train ``together`` at a time (None: all of a round).
 
-    ``images`` those in the data set; ``evaluated`` those evaluated at a time, None for as many as the description says;
-    ``recorded``: steps are, and have buffers of their own for all that they read and write.
+    ``evaluated``: images of one batch of an evaluation; ``recorded``: steps are recorded, and have buffers of their own
+    for all that they read and write.
     """
     item, clients, present = ITEM[description["precision"]], description["partition"]["clients"], active(description)
     shape = tuple(description["dataset"]["shape"])
@@ -120,7 +111,6 @@ def computed(
     held = 1 + kept + algorithm.remembers + len(algorithm.scratch)
     at_hand = max(item * model.step + 2 * perturbs * vector, (HOOK_ROWS + sent) * vector)
     batch = block * description["batch_size"] * (model.image + IMAGE_FORMS * pixels)
-    evaluated = evaluated or description["evaluation"]["batch_size"]
     shown = evaluated * (model.forward + IMAGE_FORMS * pixels)
     if algorithm.full_passes:
         batch = max(batch, evaluated * (model.image + IMAGE_FORMS * pixels))
@@ -133,7 +123,6 @@ def computed(
         rows=block * ((1 + recorded) * (held * vector + private) + private + at_hand),
         others=0 if block == present else others,
         images=item * (batch + shown if recorded else max(batch, shown)),  # a recording keeps its activations' memory
-        data=images * (pixels + 8),
     )
 
 

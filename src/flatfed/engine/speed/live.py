@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from flatfed.algorithms import Algorithm
-from flatfed.engine.layout import Layout
 from flatfed.engine.speed import products, taps
 from flatfed.engine.weights import Weights
 
@@ -14,7 +13,7 @@ from flatfed.engine.weights import Weights
 class LiveWeights(Weights):
     """Weights whose rows have one number in place of all dead ones (:mod:`flatfed.engine.speed.taps`).
 
-    ``parameters`` is still the number of the full model's, of which :meth:`tensors` and :meth:`row` tell.
+    ``parameters`` is still the number of the full model's, of which :meth:`tensors` tells.
     """
 
     def __init__(self, live: taps.LiveTaps, initial: Tensor, device: torch.device, dtype: torch.dtype):
@@ -24,11 +23,6 @@ class LiveWeights(Weights):
     def tensors(self, row: Tensor) -> dict[str, Tensor]:
         """Return name -> tensor of the full model whose row (size,) is ``row``."""
         return self.taps.full.views(self.taps.expand(row))
-
-    def row(self, tensors: dict[str, Tensor]) -> Tensor:
-        """Return the row (size,) of a full model's ``tensors``, on the device."""
-        full = torch.cat([tensors[name].reshape(-1) for name in self.taps.full.names]).to(self.initial)
-        return self.taps.reduce(full)
 
 
 def weights(
@@ -48,10 +42,3 @@ def weights(
     made = Weights(model, initial, device, dtype) if live is None else LiveWeights(live, initial, device, dtype)
     made.model = products.with_products(made.model, shape)
     return made
-
-
-def layout_of(model: nn.Module, shape: tuple[int, int, int], whole_rows: bool) -> tuple[nn.Module, Layout]:
-    """Return the model as it is computed, and the layout of its rows; ``model`` may be on torch's device "meta"."""
-    live = taps.cropped(model, shape) if whole_rows else None
-    computed, layout = (model, Layout.of(model)) if live is None else (live.model, live.layout)
-    return products.with_products(computed, shape), layout
