@@ -1,4 +1,4 @@
-"""Peak memory of a run, and what was worked out for it in advance, by the number of all clients; JSON.
+"""Peak memory of a run, by the number of all clients; JSON.
 
     python benchmarks/footprint.py [--workload W1] [--algorithm fedsmoo] [--clients 100 200] [--device cpu]
 
@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from flatfed.engine.job import assembly  # noqa: E402
 from flatfed.engine.job.checkpoint import Checkpoint  # noqa: E402
 from flatfed.engine.job.inputs import Digests  # noqa: E402
 from flatfed.engine.job.machine import machine, pick_device, set_up  # noqa: E402
-from flatfed.engine.memory import available, footprint  # noqa: E402
+from flatfed.engine.memory import available  # noqa: E402
 
 ROUNDS = 2
 
@@ -52,7 +51,6 @@ def measure(workload: Workload, algorithm: str, device: torch.device, threads: i
         written = Checkpoint(Path(folder), Digests(*["footprint"] * 4)).write(run, {})
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     cuda = device.type == "cuda"
-    found = footprint.sizes_of(run)
     return {
         "workload": workload.name,
         "algorithm": algorithm,
@@ -66,7 +64,7 @@ def measure(workload: Workload, algorithm: str, device: torch.device, threads: i
         "free_memory_bytes": free,
         "peak_memory_bytes": peak,
         "peak_device_memory_bytes": torch.cuda.max_memory_allocated(device) if cuda else None,
-        "worked_out_bytes": {"total": found.total, **asdict(found)},
+        "client_state_bytes": run.state.row_bytes() * run.clients,
         "checkpoint_bytes": written,
         "seconds": round(time.monotonic() - began, 1),
         **machine(device, threads),

@@ -22,7 +22,7 @@ def test_the_state_of_all_clients_is_in_the_peak(tmp_path):
     few, many = json.loads(done.stdout)
     assert (few["clients"], many["clients"]) == (100, 40_000)
     state = 40_000 * 2 * 4 * few["row"]
-    assert many["worked_out_bytes"]["state"] == state and many["client_state"] in ("memory", "file")
+    assert many["client_state_bytes"] == state and many["client_state"] in ("memory", "file")
     assert few["peak_memory_bytes"] < 1e9 < few["peak_memory_bytes"] + state
     assert abs(many["peak_memory_bytes"] - few["peak_memory_bytes"] - state) < 0.2 * state
     assert list(tmp_path.iterdir()) == [], "the checkpoint goes with the process"

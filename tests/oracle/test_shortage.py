@@ -162,7 +162,7 @@ def test_not_even_one_row_stops_with_what_is_wanted_and_nothing_is_lost(tmp_path
     assert "Traceback" not in said and "stopped for want of memory after round 2; checkpoint written" in said
     last = said.strip().splitlines()[-1]
     assert last.startswith("flatfed train: round 3: not enough memory on cpu (") and "one client at a time" in last
-    for words in ("Wanted: ", "client state ", "What helps: ", "`executor: sequential`", "`batch_size`", "`precision:"):
+    for words in ("client state takes ", "What helps: ", "`executor: sequential`", "`batch_size`", "`precision:"):
         assert words in last
     assert not (tmp_path / "parts" / "run.json").exists()
     assert command(tmp_path, "parts", **changes) == 0

@@ -21,7 +21,7 @@ LIMITS = {
     "analysis": 1097,
     "commands": 1835,
     "data": 1162,
-    "engine": 2999,
+    "engine": 2853,
     "experiment": 2490,
     "figures": 939,
     "models": 404,

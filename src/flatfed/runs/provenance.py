@@ -66,8 +66,8 @@ def commit() -> str | None:
 def code_digest(src: Path, modules: Iterable[str]) -> str:
     """Return the SHA-256 over the ``modules`` and all modules of flatfed that they import, found under ``src``.
 
-    The templates of a package (its folder ``templates``) count as its code. Of a group in ``same_bytes.json``, the digest
-    is that of the first.
+    The templates of a package (its folder ``templates``) count as its code. A group in ``same_bytes.json`` has the
+    digest of its first.
 
     :raises FileNotFoundError: one of ``modules`` does not exist.
     """

@@ -99,7 +99,7 @@ def spare(run: Simulation, more: str) -> None:
 
     :raises Shortage: clients train one at a time as it is, or the host has no room for their state.
     """
-    from flatfed.engine.memory import footprint, home
+    from flatfed.engine.memory import home
 
     run.local.release()  # buffers have as many rows as the largest block so far
     release()
@@ -116,11 +116,9 @@ def spare(run: Simulation, more: str) -> None:
         run.rows = -(-rows // 2)
         now = f"{run.rows} client(s) at a time now, not {rows}: the same numbers up to rounding"
     else:
-        wanted = footprint.sizes_of(run)
-        parts = sizes.listed(wanted.parts())
         raise Shortage(
-            f"round {run.round + 1}: not enough memory on {name_of(run.device)} for one client at a time{more}. "
-            f"Wanted: {sizes.in_units(wanted.total)} ({parts}). {remedies(run.device)}"
+            f"round {run.round + 1}: not enough memory on {name_of(run.device)} for one client at a time{more}; "
+            f"client state takes {sizes.in_units(taken)} of the {state.home}. {remedies(run.device)}"
         )
     print(f"round {run.round + 1}: not enough memory on {name_of(run.device)}{more}; {now}", file=sys.stderr)
 
