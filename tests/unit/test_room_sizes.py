@@ -26,7 +26,7 @@ LIMITS = {
     "figures": 939,
     "models": 404,
     "papers": 570,
-    "runs": 1098,
+    "runs": 1100,
     "specs": 317,
     "tables": 1506,
     "workflow": 269,

@@ -71,8 +71,7 @@ def code_digest(src: Path, modules: Iterable[str]) -> str:
 
     :raises FileNotFoundError: one of ``modules`` does not exist.
     """
-    digest = _digest(files(Path(src), tuple(modules)))
-    return next((group["digests"][0] for group in read_json(SAME_BYTES) if digest in group["digests"]), digest)
+    return _first(_digest(files(Path(src), tuple(modules))), SAME_BYTES)
 
 
 @cache
@@ -86,6 +85,12 @@ def files(src: Path, modules: tuple[str, ...]) -> dict[str, str]:
             for template in sorted(path.parent.glob("templates/*")):
                 digests[module] += f"\n{template.name} {digest_file(template)}"
     return digests
+
+
+@cache
+def _first(digest: str, same_bytes: Path) -> str:
+    """Return the first digest of the group of ``digest``, itself where it is in none."""
+    return next((group["digests"][0] for group in read_json(same_bytes) if digest in group["digests"]), digest)
 
 
 def _digest(digests: dict[str, str]) -> str:
