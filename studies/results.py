@@ -13,13 +13,12 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib
 import pandas as pd
 from jinja2 import Template
-
-matplotlib.use("Agg")
 from matplotlib import pyplot
 
+STYLE = {"backend": "agg", "axes.spines.top": False, "axes.spines.right": False, "font.size": 8, "axes.titlesize": 9}
+pyplot.rcParams |= STYLE | {"axes.grid": True, "grid.color": "#eeeeee", "figure.labelsize": 8}
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED, DOCS = ROOT / "results/published/fedsmoo-cifar10", ROOT / "docs"
 COLUMN, OLDER = "path3-200", "path3-100"
@@ -129,11 +128,6 @@ def trials(runs: list[Run]) -> list[tuple]:
     return found
 
 
-def counts(verdicts: list[str]) -> dict[str, int]:
-    """Return how many verdicts there are of each kind."""
-    return {name: verdicts.count(name) for name in ("agrees", "near", "differs")}
-
-
 def dumbbells(runs: list[Run], out: Path, made_of: str) -> None:
     """Draw printed (hollow) and ours (filled) per row, a panel for the accuracy and one for each target."""
     figure, panels = pyplot.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
@@ -153,13 +147,10 @@ def dumbbells(runs: list[Run], out: Path, made_of: str) -> None:
                 grey = {} if ours or run.finished else {"color": "#aaaaaa"}
                 panel.plot(at, height, "o" if ours else ">", **mark | grey)
         panel.set_yticks(range(len(ROWS)), [NAMES[name] for name in reversed(ROWS)])
-        panel.set_title("Test accuracy after 800 rounds, %" if key == "accuracy" else f"Rounds to {key} %", fontsize=9)
+        panel.set_title("Test accuracy after 800 rounds, %" if key == "accuracy" else f"Rounds to {key} %")
         panel.set_xlim(*((69, 83) if key == "accuracy" else (0, 830)))
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.tick_params(labelsize=8)
-        panel.grid(axis="x", color="#eeeeee")
     foot = "hollow: printed; filled: ours (mean of 50 rounds; centred mean of 21); arrow: not reached; grey: unfinished"
-    figure.supxlabel(f"{foot}. CIFAR-10, Pathological c = 3, 5 % of 200 clients", fontsize=8)
+    figure.supxlabel(f"{foot}. CIFAR-10, Pathological c = 3, 5 % of 200 clients")
     figure.savefig(out, dpi=150, metadata={"flatfed": made_of})
 
 
@@ -178,12 +169,10 @@ def curves(runs: list[Run], out: Path, made_of: str) -> None:
             panel.plot(base.accuracy.rolling(10).mean(), color="#aaaaaa", linewidth=1)
         panel.plot(run.accuracy, color="#a3195b", linewidth=0.4, alpha=0.5)
         panel.plot(run.accuracy.rolling(10).mean(), color="#a3195b", linewidth=1.3)
-        panel.set_title(f"{run.name}, {run.split.split('-')[1]} clients", fontsize=8)
+        panel.set_title(f"{run.name}, {run.split.split('-')[1]} clients")
         panel.set(xlim=(0, 800), ylim=(10, 85))
-        panel.tick_params(labelsize=7)
-        panel.grid(color="#eeeeee")
-    figure.supxlabel("round (line: mean of 10 rounds; thin: each round; grey: FedAvg)", fontsize=8)
-    figure.supylabel("test accuracy, %", fontsize=8)
+    figure.supxlabel("round (line: mean of 10 rounds; thin: each round; grey: FedAvg)")
+    figure.supylabel("test accuracy, %")
     figure.savefig(out, dpi=150, metadata={"flatfed": made_of})
 
 
@@ -194,8 +183,8 @@ def page(runs: list[Run]) -> str:
     return template.render(
         column=column, older=[run for run in runs if run.split == OLDER and not run.changes], rows=ROWS, names=NAMES,
         finished=[run for run in column if run.finished], trials=trials(runs), targets=TARGETS, root=ROOT,
-        accuracies=counts([run.verdict for run in column]),
-        rounds=counts([run.target_verdict(target) for run in column for target in TARGETS]),
+        accuracies=[run.verdict for run in column],
+        rounds=[run.target_verdict(target) for run in column for target in TARGETS],
         hours=sum(run.about["seconds"] for run in runs) / 3600,
         rules=(PUBLISHED / "rules.md").read_text(encoding="utf-8"),
     )  # fmt: skip
