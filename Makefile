@@ -11,10 +11,18 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 export PYTHONPATH := $(CURDIR)/src$(if $(PYTHONPATH),:$(PYTHONPATH))
 
+define RESULT
+import pandas
+table = pandas.read_csv("results/preview/tables/fedsmoo2023_T1.csv").query("column == 'cifar10-dir0.1-100'")
+print("\nTable 1 of FedSMOO, Dirichlet 0.1, on digits (30 clients): test accuracy in %, mean and deviation of 2 seeds")
+print((100 * table.set_index("label")[["value", "spread"]]).round(1).to_string(header=False, index_names=False), "\n")
+endef
+export RESULT
+
 quickstart: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES)
-	@$(BIN)/python -m flatfed check
-	@echo "To go on: \`. $(BIN)/activate\` gives you \`snakemake\` and \`flatfed\`, \`flatfed --help\` its commands."
+	@$(BIN)/python -c "$$RESULT"
+	@echo "Open results/preview/report.html. \`. $(BIN)/activate\` provides \`snakemake\` and \`flatfed\`."
 
 # As many at a time as there are cores, at most four: each takes up to 3 GB.
 test: $(INSTALLED)

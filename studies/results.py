@@ -1,4 +1,4 @@
-"""Write docs/results.md and its two pictures: our runs at FedSMOO's own setting next to the printed numbers.
+"""Write docs/results.md, its two pictures and README's block of results: our runs at FedSMOO's setting next to print.
 
     python studies/results.py
 
@@ -157,7 +157,7 @@ def dumbbells(runs: list[Run], out: Path, made_of: str) -> None:
 def curves(runs: list[Run], out: Path, made_of: str) -> None:
     """Draw one panel per row and split: the mean of 10 rounds over the raw accuracies, FedAvg in grey."""
     shown = [run for run in runs if run.seed == 1 and not run.changes]
-    shown = [run for run in shown if not (run.split == OLDER and run.precision == "float32")]
+    shown = [run for run in shown if (run.split, run.precision) != (OLDER, "float32")]
     shown.sort(key=lambda run: run.split, reverse=True)
     rows = -(-len(shown) // 4)
     figure, panels = pyplot.subplots(rows, 4, figsize=(10, 1.9 * rows), sharex=True, sharey=True, layout="constrained")
@@ -176,17 +176,14 @@ def curves(runs: list[Run], out: Path, made_of: str) -> None:
     figure.savefig(out, dpi=150, metadata={"flatfed": made_of})
 
 
-def page(runs: list[Run]) -> str:
-    """Return the page."""
+def page(runs: list[Run], name: str = "results") -> str:
+    """Return the text of the template ``name``: results (the page) or readme (README's block)."""
     column = [run for run in runs if run.split == COLUMN]
-    template = Template((ROOT / "studies/results.md.jinja").read_text(encoding="utf-8"), trim_blocks=True)
+    template = Template((ROOT / f"studies/{name}.md.jinja").read_text(encoding="utf-8"), trim_blocks=True)
     return template.render(
-        column=column, older=[run for run in runs if run.split == OLDER and not run.changes], rows=ROWS, names=NAMES,
-        finished=[run for run in column if run.finished], trials=trials(runs), targets=TARGETS, root=ROOT,
+        column=column, runs=runs, rows=ROWS, names=NAMES, trials=trials(runs), targets=TARGETS, root=ROOT,
         accuracies=[run.verdict for run in column],
         rounds=[run.target_verdict(target) for run in column for target in TARGETS],
-        hours=sum(run.about["seconds"] for run in runs) / 3600,
-        rules=(PUBLISHED / "rules.md").read_text(encoding="utf-8"),
     )  # fmt: skip
 
 
@@ -197,3 +194,6 @@ if __name__ == "__main__":
     dumbbells([run for run in found if run.split == COLUMN], DOCS / "results.png", digest)
     curves(found, DOCS / "results-curves.png", digest)
     (DOCS / "results.md").write_text(text, encoding="utf-8")
+    head, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition("<!-- results -->\n")
+    block = page(found, "readme") + "\n" + rest[rest.index("<!-- end of results -->") :]
+    (ROOT / "README.md").write_text(head + "<!-- results -->\n" + block, encoding="utf-8")

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import experiment
+from flatfed import algorithms, experiment
+from flatfed.experiment import scales
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "small-cnn.md").read_text(encoding="utf-8")
@@ -31,8 +32,33 @@ def test_links_lead_somewhere(page):
 
 
 def test_the_readme_is_for_somebody_in_a_hurry():
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 90 and all(len(line) <= 125 for line in lines if not line.startswith("|"))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    words = [word for word in text.split() if re.search(r"\w", word)]
+    assert len(text.splitlines()) <= 110 and len(words) <= 750
+    prose = re.sub(r"```.*?```|^[#|].*?$|^<!--.*?$|!?\[([^]]*)\]\([^)]*\)", r"\1 ", text, flags=re.S | re.M)
+    sentences = re.split(r"(?<=[.:;])\s+(?=[A-Z`-])|\n\n", prose)
+    assert [sentence for sentence in sentences if len(sentence.split()) > 25] == []
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_configuration():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    configuration = experiment.load(ROOT)
+
+    def runs(scale, asked):
+        every = {run.path for table, columns in asked.tables for run in configuration.table_runs(scale, table, columns)}
+        return len(every.union(*(configuration.figure(scale, name).runs for name in asked.figures)))
+
+    printed = [name for name in configuration.tables if re.fullmatch(r"d?fed[a-z]+20\d\d_T\d", name)]
+    everything, selected = scales.every(configuration, "preview"), configuration.selected()
+    table = dict(selected.tables)["fedsmoo2023_T1"]
+    paper = {run.path for run in configuration.table_runs("paper", "fedsmoo2023_T1", table)}
+    for number in (
+        f"{len(algorithms.names())} algorithms, {len(printed)} tables and {len(everything.figures)} figures",
+        f"then trains {runs('preview', selected)} short runs",
+        f"all tables and figures: {runs('preview', everything):,} short runs",
+        f"the paper's {len(paper)} runs",
+    ):
+        assert number in text
 
 
 def test_the_table_is_the_published_one():

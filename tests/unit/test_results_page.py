@@ -28,7 +28,10 @@ def run(accuracies, algorithm="fedavg", finished=False, batch=50):
 
 
 def test_the_page_is_what_the_script_writes():
-    assert results.page(results.read()) == PAGE, "python studies/results.py"
+    runs = results.read()
+    assert results.page(runs) == PAGE and results.page(runs, "readme") in (ROOT / "README.md").read_text(
+        encoding="utf-8"
+    )
     digest = hashlib.sha256(PAGE.encode()).hexdigest()
     for name in ("results.png", "results-curves.png"):
         with Image.open(ROOT / "docs" / name) as picture:
