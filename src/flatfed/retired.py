@@ -1,6 +1,6 @@
-"""Retired commands, options, keys and values, and their replacements: refused for one release in one line."""
+"""Retired names and their replacements: refused for one release in one line."""
 
-#: (kind of name, retired name) -> what to use now.
+#: (kind, retired name) -> the remedy. Kinds: command, option, key, value, attribute of an algorithm.
 RETIRED: dict[tuple[str, str], str] = {
     ("command", "results"): "run python studies/results.py",
     ("option", "--calibrate"): "`flatfed plan` reads finished runs; make one, and it knows their hours and memory",
@@ -18,11 +18,15 @@ RETIRED: dict[tuple[str, str], str] = {
     ("command", "disputed"): "run studies/disputed.py; docs/disputed.md has its page",
     ("command", "effects"): "run studies/effects.py; docs/effects.md has its page",
     ("key", "against"): "name the pair of rows in studies/effects.yaml",
+    ("value", "direction: official_code"): "write server_step, the same rule",
+    ("value", "first: official_code"): "write unperturbed, the same rule",
+    ("value", "average: paper"): "write active_clients, the same rule",
+    ("attribute", "alike"): "declare `whole_rows`",
     ("value", "effects"): "leave out the kind and name both rows of a pair; studies/effects.py compares them",
 }
 
 
 def replacement(kind: str, name: object) -> str | None:
-    """Return the line for a retired name of a ``kind`` (command, option, key, value), None for any other name."""
+    """Return the line for a retired name of a ``kind``, None for any other name."""
     use = RETIRED.get((kind, str(name)))
     return use and f"{kind} {str(name)!r} is retired: {use}"

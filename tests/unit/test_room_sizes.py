@@ -16,10 +16,10 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 744,
-    "algorithms": 1033,
+    "": 748,
+    "algorithms": 1038,
     "analysis": 1097,
-    "commands": 1835,
+    "commands": 1842,
     "data": 1162,
     "engine": 2853,
     "experiment": 2490,

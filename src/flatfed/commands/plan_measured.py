@@ -100,13 +100,16 @@ def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str
             continue
         # A run that diverged computed with numbers that may be slow.
         timed = record.diverged_at is None and record.rounds_done and record.seconds
+        name = record.host.get("gpu" if device == "cuda" else "processor")
+        if published and (not name or name == "x86_64"):  # Python's name of any CPU
+            continue
         if timed and record.device == device and record.description["scale"] == scale:
             runs.append(
                 Measured(
                     record.description,
                     # Seeds that trained together took all their time together.
                     record.seconds / (record.together or 1) / record.rounds_done,
-                    record.host.get("gpu" if device == "cuda" else "processor") or "a machine without a name",
+                    name or "a machine without a name",
                     record.peak_memory_bytes or 0,
                     record.peak_device_memory_bytes or 0,
                     published,

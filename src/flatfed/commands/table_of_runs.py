@@ -80,7 +80,8 @@ def make(options: argparse.Namespace) -> None:
     requested = {ids: about for spec in specs for ids, about in _requested(spec).items()}
     chosen, left_out = _select([run for run in runs if run.ids in requested], requested, options.so_far)
     refused |= left_out
-    columns = list(dict.fromkeys(spec.column for spec in specs if _requested(spec, base=False).keys() & chosen))
+    with_runs = {spec.column for spec in specs if _requested(spec, base=False).keys() & chosen}
+    columns = [column for column in table.columns if column in with_runs]
     if not columns:
         hint = "" if options.so_far else " finished ones; --so-far reads others, too"
         reasons = [f"{folder}: {reason}" for folder, reason in refused.items()]
@@ -106,6 +107,8 @@ def make(options: argparse.Namespace) -> None:
 
 def _read(folder: Path, so_far: bool) -> tuple[list[FolderRun], dict[Path, str]]:
     """Return the runs in ``folder`` and, by folder, why others are refused; with ``so_far`` unfinished ones, too."""
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder")
     runs, refused = [], {}
     for file in run_folders.record_files([folder], RECORD, *([RECORD_SO_FAR] if so_far else [])):
         if file.name == RECORD_SO_FAR and file.with_name(RECORD).exists():
@@ -205,9 +208,10 @@ def _make_cell(spec: CellSpec, chosen: Mapping[RunIds, FolderRun], so_far: bool,
     path = Path(out, spec.column, f"{spec.row}.json")
     number = cells.make(replace(spec, **parts, **({"seeds": seeds} if requested else {})), path, so_far=so_far)
     # Runs are named as under results/, so that the table is the same wherever the folder is.
-    names = {str(run.folder): DEFAULT.run(RunIds.of(run.record.description)) for run in runs.values()}
+    names = {str(run.folder): DEFAULT.run(RunIds.of(run.record.description)) for run in runs.values()} | {f"{out}/": ""}
+    folders = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
     texts = {key: getattr(number, key) for key in ("runs", "base_runs", "problems")}
-    texts = {key: [names.get(text, text.removeprefix(f"{out}/")) for text in texts[key]] for key in texts}
+    texts = {key: [folders.sub(lambda match: names[match[0]], text) for text in texts[key]] for key in texts}
     cell_files.write(path, replace(number, **texts))
 
 

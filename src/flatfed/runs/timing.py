@@ -16,7 +16,7 @@ from flatfed.forms import Above, Named, Whole
 
 TIMING = "timing.json"
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, kw_only=True)
