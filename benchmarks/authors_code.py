@@ -7,8 +7,8 @@
 
 Batches and augmentations are its own draws, so single rounds differ; what is compared is how a curve goes. It is handed
 our images dealt as ours are, our first weights, our draw of clients, and a run's values. Test images alone are
-evaluated, where it evaluates the training images besides. On a CPU, in float32; 100 clients' vectors of a ResNet-18,
-of which FedSMOO keeps four tables, lie in files beside OUT while it runs.
+evaluated, where it evaluates the training images besides. In float32; 100 clients' vectors of a ResNet-18,
+of which FedSMOO keeps four tables, are in files next to OUT while it runs.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ def tables_in(folder: Path) -> Iterator[None]:
         yield
 
 
-def server_of(description: dict[str, Any], data: Dealt, options: argparse.Namespace, lines: csv.writer) -> Any:
+def server_of(
+    description: dict[str, Any], data: Dealt, options: argparse.Namespace, device: str, lines: csv.writer
+) -> Any:
     """Return its server with our first weights, which draws clients as we do and writes a line for each round."""
     network = importlib.import_module("models").client_model
     kind = getattr(importlib.import_module("server"), options.method)
@@ -161,7 +163,7 @@ def server_of(description: dict[str, Any], data: Dealt, options: argparse.Namesp
         for name, tensor in first.named_parameters():
             tensor.copy_(ours[name.removeprefix("model.")])
     return Ours(
-        device=torch.device("cpu"),
+        device=torch.device(device),
         model_func=lambda: network(options.model, description["dataset"]["classes"]),
         init_model=first,
         init_par_list=torch.cat([tensor.detach().reshape(-1) for tensor in first.parameters()]),
@@ -180,6 +182,7 @@ def main() -> None:
     parser.add_argument("--partition", type=Path, required=True, help="the partition of the run")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--out", type=Path, required=True, metavar="CSV")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -199,7 +202,7 @@ def main() -> None:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(("round", "test_accuracy", "seconds"))
         theirs.out_file = str(Path(folder) / "out")
-        server_of(description, data, theirs, lines).train()
+        server_of(description, data, theirs, options.device, lines).train()
 
 
 if __name__ == "__main__":
