@@ -30,10 +30,32 @@ def test_environment_has_the_packages_and_bounds_of_pyproject():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     listed = [entry for entry in environment if isinstance(entry, str) and entry != "pip"]
     from_pip = [entry for group in environment if isinstance(group, dict) for entry in group["pip"]]
+    assert from_pip.pop() == "-e .", "the command flatfed, of this clone"
     conda = dict(map(split, listed)) | dict(map(split, from_pip))
     assert conda.pop("python") == project["requires-python"]
     assert conda == {CONDA.get(name, name): bounds for name, bounds in pip.items()}
     assert all(bounds for bounds in pip.values())
+
+
+def test_the_jobs_environment_has_a_part_of_the_packages_with_the_same_bounds():
+    """Snakemake creates it from a copy in another folder, so that it cannot hold this clone's own package."""
+    whole, jobs = (
+        yaml.safe_load((ROOT / name).read_text())["dependencies"]
+        for name in ("environment.yml", "workflow/envs/jobs.yml")
+    )
+    (own,) = (entry["pip"] for entry in whole if isinstance(entry, dict))
+    rest = [entry for entry in whole if isinstance(entry, str) and entry not in jobs]
+    assert jobs == [*(entry for entry in whole if entry in jobs), {"pip": own[:-1]}]
+    outside = (
+        "snakemake-minimal",
+        "tqdm",
+        "pytest",
+        "pytest-xdist",
+        "ruff",
+        "snakemake-executor-plugin-slurm",
+        "snakefmt",
+    )
+    assert tuple(split(entry)[0] for entry in rest) == outside
 
 
 @pytest.mark.parametrize("module", ["flatfed.cli", "flatfed.experiment", "flatfed.gpus", "flatfed.tables.cells"])

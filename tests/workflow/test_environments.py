@@ -59,7 +59,7 @@ def test_conda_is_asked_for_the_environment_of_the_project(project, tmp_path):
     asked = record.read_text().splitlines()
     create = next(line for line in asked if " create " in f" {line} ")
     copy = Path(next(word for word in create.split() if word.endswith(".yaml")))
-    assert copy.read_text() == (project.root / "environment.yml").read_text()
+    assert copy.read_text() == (project.root / "workflow/envs/jobs.yml").read_text()
     assert any(line.startswith("activate ") for line in asked)
     assert json.loads((project.root / CELL).read_text())["status"] == "ok"
 

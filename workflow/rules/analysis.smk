@@ -14,7 +14,7 @@ rule surface:
     benchmark:
         "<benchmarks>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}{on}.tsv"
     conda:
-        "../../environment.yml"
+        "../envs/jobs.yml"
     threads: run_threads
     resources:
         gpu=1 if DEVICE == "cuda" else 0,
@@ -96,7 +96,7 @@ rule hessian:
     benchmark:
         "<benchmarks>/{scale}/hessian/{protocol}/{split}/{algorithm}/seed{seed}.tsv"
     conda:
-        "../../environment.yml"
+        "../envs/jobs.yml"
     threads: run_threads
     resources:
         gpu=1 if DEVICE == "cuda" else 0,

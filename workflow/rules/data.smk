@@ -12,7 +12,7 @@ rule fetch:
         "<benchmarks>/fetch/{dataset}.tsv"
     localrule: True
     conda:
-        "../../environment.yml"
+        "../envs/jobs.yml"
     params:
         spec=dataset_spec,
         images=source_images,
@@ -34,7 +34,7 @@ rule weights:
     cache: True
     localrule: True
     conda:
-        "../../environment.yml"
+        "../envs/jobs.yml"
     params:
         name=weights_name,
         code=code("flatfed.models.pretrained"),
@@ -57,7 +57,7 @@ rule partition:
     benchmark:
         "<benchmarks>/{scale}/partition/{protocol}/{split}/seed{seed}.tsv"
     conda:
-        "../../environment.yml"
+        "../envs/jobs.yml"
     params:
         spec=partition_spec,
         dataset=subpath(input.manifest, parent=True),

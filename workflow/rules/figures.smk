@@ -15,7 +15,7 @@ rule figure:
         "<benchmarks>/{scale}/figure/{figure}.tsv"
     localrule: True
     conda:
-        "../../environment.yml"
+        "../envs/jobs.yml"
     params:
         spec=figure_spec,
         folder=subpath(output.png, parent=True),

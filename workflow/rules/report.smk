@@ -6,7 +6,7 @@ rule report_spec:
         "<logs>/{scale}/report_spec.log",
     localrule: True
     conda:
-        "../../environment.yml"
+        "../envs/jobs.yml"
     params:
         configuration=as_json(config),
         results=subpath(output[0], ancestor=2),
@@ -36,7 +36,7 @@ rule report:
         "<benchmarks>/{scale}/report.tsv"
     localrule: True
     conda:
-        "../../environment.yml"
+        "../envs/jobs.yml"
     params:
         code=code("flatfed.tables.report"),
     message:
@@ -53,7 +53,7 @@ rule errata:
         "<logs>/errata.log",
     localrule: True
     conda:
-        "../../environment.yml"
+        "../envs/jobs.yml"
     params:
         content=errata_digest,
         code=code("flatfed.tables.errata_page"),

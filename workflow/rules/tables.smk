@@ -8,7 +8,7 @@ rule cell:
         "<logs>/{scale}/cell/{table}/{column}/{row}.log",
     localrule: True
     conda:
-        "../../environment.yml"
+        "../envs/jobs.yml"
     params:
         spec=cell_spec,
         code=cell_code,
@@ -37,7 +37,7 @@ rule table:
         "<benchmarks>/{scale}/table/{table}.tsv"
     localrule: True
     conda:
-        "../../environment.yml"
+        "../envs/jobs.yml"
     params:
         spec=table_spec,
         folder=subpath(output.csv, parent=True),

@@ -13,7 +13,7 @@ rule timing:
     benchmark:
         "<benchmarks>/{scale}/timing/{protocol}/{split}/{algorithm}.tsv"
     conda:
-        "../../environment.yml"
+        "../envs/jobs.yml"
     threads: all_cores
     resources:
         gpu=1 if DEVICE == "cuda" else 0,

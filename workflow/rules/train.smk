@@ -18,7 +18,7 @@ rule train:
     benchmark:
         "<benchmarks>/{scale}/train/{protocol}/{split}/{algorithm}/seed{seed}.tsv"
     conda:
-        "../../environment.yml"
+        "../envs/jobs.yml"
     threads: run_threads
     resources:
         gpu=1 if DEVICE == "cuda" else 0,

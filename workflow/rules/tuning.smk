@@ -22,7 +22,7 @@ rule choose:
         "<logs>/{scale}/tuning/{protocol}/{split}/{algorithm}.log",
     localrule: True
     conda:
-        "../../environment.yml"
+        "../envs/jobs.yml"
     params:
         spec=choice_spec,
         code=code("flatfed.tables.search"),
