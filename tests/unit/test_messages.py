@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -42,6 +43,21 @@ def said(capsys, *words: str) -> str:
 def test_a_slip_on_the_command_line(tmp_path, monkeypatch, capsys, words, message):
     monkeypatch.chdir(tmp_path)
     assert message in said(capsys, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("results",), "flatfed: command 'results' is retired: run python studies/results.py\n"),
+        (
+            ("plan", "--spread"),
+            "flatfed: option '--spread' is retired: docs/running.md has a table of the seeds that a",
+        ),
+    ],
+)
+def test_a_retired_name_is_one_line_with_its_replacement(capsys, words, line):
+    text = said(capsys, *words)
+    assert text.startswith(line) and text.count("\n") == 1
 
 
 def test_a_runs_folder_stands_for_its_record(tmp_path):
@@ -93,9 +109,27 @@ def test_an_unknown_split_is_told_the_nearest_of_the_same_parameter(exp, split, 
 
 def test_an_unknown_algorithm_is_told_where_ones_own_are_found(exp):
     with pytest.raises(
-        ConfigError, match=r"unknown algorithm 'fedmedian'.*folder that `algorithm_folders` in config.yaml"
+        ConfigError,
+        match=r"unknown algorithm 'fedmedian'.*src/flatfed/algorithms, and folders of your own that `algorithm_f",
     ):
         exp.run("paper", PROTOCOL, "dir0.6-100", "fedmedian", 1)
+
+
+def test_of_many_ids_a_message_names_the_nearest_three_and_their_files(exp):
+    with pytest.raises(ConfigError) as problem:
+        exp.run("paper", PROTOCOL, "dir0.6-100", "fedyn", 1)
+    near = rf"nearest: feddyn, \S+, \S+; all {len(exp.catalog.algorithms)}: config/algorithms\*, src/flatfed/alg"
+    assert re.search(near, str(problem.value)) and len(str(problem.value)) < 300
+    with pytest.raises(ConfigError, match=r"unknown dataset 'cifar'; did you mean 'cifar10'\? known: .*cifar100, "):
+        exp.dataset_spec("cifar")
+
+
+@pytest.mark.parametrize("key", ["algorithm_folders", "table_folders"])
+def test_a_folder_that_does_not_exist_is_named_with_its_key_and_the_remedy(key):
+    with pytest.raises(ConfigError) as problem:
+        experiment.load(ROOT, {"scale": "preview", "tables": [], "figures": [], key: ["mine"]})
+    remedy = f"there is no folder 'mine' ({Path('mine').resolve()}); create it, or correct or remove this entry"
+    assert str(problem.value) == f"config/config.yaml or --config: {key}: {remedy}"
 
 
 RULES = ("all", "everything", "report")

@@ -22,7 +22,7 @@ LIMITS = {
     "commands": 1842,
     "data": 1162,
     "engine": 2853,
-    "experiment": 2490,
+    "experiment": 2501,
     "figures": 939,
     "models": 404,
     "papers": 570,

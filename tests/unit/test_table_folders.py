@@ -42,5 +42,5 @@ def test_a_name_that_is_taken_and_a_folder_that_is_none(tmp_path):
     (tmp_path / "fedsmoo2023_T1.yaml").write_text(TABLE.format(row="fedsam"))
     with pytest.raises(ConfigError, match=r"there is a table 'fedsmoo2023_T1' already, config/tables/fedsmoo2023_T1"):
         load(tmp_path)
-    with pytest.raises(ConfigError, match=r"table_folders: '.*nowhere' is not a folder"):
+    with pytest.raises(ConfigError, match=r"table_folders: there is no folder '.*nowhere' \(/"):
         load(tmp_path / "nowhere")

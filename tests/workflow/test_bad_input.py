@@ -1,5 +1,8 @@
 """Every mistake ends before the first job, with one message that says where it is and what is allowed."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 TABLE = "config/tables/fedsmoo2023_T1.yaml"
@@ -19,7 +22,7 @@ def refused(project, *arguments):
 @pytest.mark.parametrize(
     ("path", "change", "words"),
     [
-        (TABLE, lambda table: table["rows"].append("fedsmo"), ["rows", "'fedsmo'", "'fedsmoo'?", "fedadam"]),
+        (TABLE, lambda table: table["rows"].append("fedsmo"), ["rows", "'fedsmo'", "'fedsmoo'?", "config/algorithms*"]),
         (PROTOCOL, lambda protocol: protocol["preview"].update(round=2), ["preview", "'round'", "'rounds'?"]),
         (CONFIG, lambda config: config.update(device="gpu"), ["device", "'gpu'", "cuda"]),
     ],
@@ -136,4 +139,9 @@ def test_an_algorithm_whose_hook_returns_what_it_should_write_ends_in_its_first_
     done = project.snakemake("--config", f"algorithm_folders=[{tmp_path}]", "--", f"{run}/run.json")
     assert done.returncode != 0 and "Traceback" not in done.text
     assert f"flatfed train: {tmp_path}/fedbad.py: FedBad.aggregate returned a tensor of shape " in done.text
+    assert re.search(
+        r"Error in rule train:\n +message: Train fedbad on dir0.6-100 of fedsmoo-cifar10, seed 1", done.text
+    )
+    complete = Path(re.search(r"Complete log\(s\): (\S+)", done.text)[1]).read_text()
+    assert '"algorithm": "fedbad"' not in done.text and '"algorithm": "fedbad"' in complete, "the command is in the log"
     assert not (project.root / run / "run.json").exists()

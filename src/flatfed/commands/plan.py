@@ -16,8 +16,7 @@ from flatfed.commands import arguments, configuration, kinds, plan_measured, tim
 from flatfed.commands.plan_measured import Measurements
 from flatfed.commands.plan_needs import Need, joined, needs_of, state
 from flatfed.engine.memory.sizes import in_units
-from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import Asked, AskedTable, Experiment, Run, scales, selection
+from flatfed.experiment import Asked, AskedTable, Experiment, Run, known, scales, selection
 from flatfed.files import write_json
 from flatfed.workflow.requests import Measured
 
@@ -201,9 +200,7 @@ def asked_for(experiment: Experiment, scale: str, names: list[str], every: bool)
     :raises ConfigError: a name is neither a table's nor a figure's.
     """
     for name in names:
-        if name not in experiment.tables and name not in experiment.figures:
-            known_ids = [*experiment.tables, *experiment.figures]
-            raise ConfigError(unknown("table or figure", name, known_ids, "plan"))
+        known.check("table or figure", name, experiment.tables | experiment.figures, "plan")
     if not names:
         return scales.every(experiment, scale) if every else experiment.selected(scale)
     tables = selection.with_columns(experiment, [name for name in dict.fromkeys(names) if name in experiment.tables])

@@ -53,7 +53,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
 
     :raises ConfigError: the first mistake, with file, key, value, what is allowed and the nearest match.
     """
-    documents = own.documents(root, table_folders, f"{where}: table_folders")
+    documents = own.documents(root, table_folders)
     declared = {section: _section(root, section, documents) for section in SECTIONS}
     for name in registry.names():
         check_id(name, PLAIN, "algorithm_folders: the file of an algorithm")

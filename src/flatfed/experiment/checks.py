@@ -9,7 +9,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed import models
-from flatfed.errors import ConfigError, unknown
+from flatfed.errors import ConfigError
 from flatfed.experiment import deals, defaults, known, settings
 from flatfed.experiment.needs import SCHEMES
 from flatfed.models import pretrained
@@ -151,12 +151,12 @@ def _check_patterns(
     """Refuse a pattern of splits or rows that none of them matches."""
     wanted = [("split", pattern, "targets") for pattern in values.get("targets", {})]
     for name, entry in values["unstated"].items():
-        for kind in ("row", "split") if isinstance(entry, dict) else ():
-            wanted += [(kind, pattern, f"unstated.{name}.{kind}s") for pattern in entry.get(f"{kind}s", [])]
+        for kind, key in (("algorithm", "rows"), ("split", "splits")) if isinstance(entry, dict) else ():
+            wanted += [(kind, pattern, f"unstated.{name}.{key}") for pattern in entry.get(key, [])]
     for kind, pattern, key in wanted:
-        ids = algorithms if kind == "row" else splits
+        ids = algorithms if kind == "algorithm" else splits
         if not settings.matching(pattern, ids):
-            raise ConfigError(unknown(kind, pattern, ids, f"{where}{key}"))
+            raise ConfigError(known.unknown(kind, pattern, ids, f"{where}{key}"))
 
 
 def _check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:

@@ -59,6 +59,11 @@ class Experiment:
     def __init__(self, root: Path, config: dict[str, Any], places: Places):
         selection.check(config)
         self.root, self.config, self.places = root, config, places
+        for key in ("algorithm_folders", "table_folders"):
+            for folder in config.get(key, []):
+                if not Path(folder).is_dir():
+                    absent = f"{selection.WHERE}: {key}: there is no folder {folder!r} ({Path(folder).absolute()})"
+                    raise ConfigError(f"{absent}; create it, or correct or remove this entry")
         self.algorithm_folders = registry.look_in(
             config.get("algorithm_folders", []), f"{selection.WHERE}: algorithm_folders"
         )

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
-from flatfed import algorithms as registry
-from flatfed.errors import ConfigError, unknown
+from flatfed import errors
+from flatfed.errors import ConfigError
 
 Found = TypeVar("Found")
+
+#: Kinds of ids that files of config/ with the kind's name declare.
+CATALOG = ("algorithm", "dataset", "figure", "protocol", "split", "table", "table or figure")
+
+
+def unknown(kind: str, name: object, ids: Collection[str], where: str) -> str:
+    """Return the message for an id that is not declared: of more than 12 ids, three and the files of all."""
+    message = errors.unknown(kind, name, ids, where)
+    if len(ids) <= 12 or kind not in CATALOG:
+        return message
+    near = ", ".join(difflib.get_close_matches(str(name), ids, n=3, cutoff=0))
+    files = f"config/{kind}s*".replace(" or ", "s*, config/")
+    return message.rpartition("known: ")[0] + f"nearest: {near}; all {len(ids)}: {files}"
 
 
 def check(kind: str, name: object, known: Collection[str], where: str) -> None:
@@ -35,4 +49,5 @@ def check_keys(keys: Iterable[str], known: Collection[str], where: str) -> None:
 def check_algorithm(name: str, known: Collection[str], where: str) -> None:
     """Refuse an algorithm that is not ``known``; the message says how one of one's own is found."""
     if name not in known:
-        raise registry.unknown_algorithm(name, known, where)
+        own = "src/flatfed/algorithms, and folders of your own that `algorithm_folders` in config.yaml names"
+        raise ConfigError(f"{unknown('algorithm', name, known, where)}, {own}")

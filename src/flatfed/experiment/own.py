@@ -30,16 +30,12 @@ class Document:
     sections: dict[str, dict[str, Any]]
 
 
-def documents(root: Path, folders: Iterable[str], asked: str) -> list[Document]:
-    """Return the files of ``root``/config/tables and of ``folders``, which ``asked`` names.
+def documents(root: Path, folders: Iterable[str]) -> list[Document]:
+    """Return the files of ``root``/config/tables and of ``folders``.
 
-    :raises ConfigError: a folder is none, or a file is not as its schemas have it: what is missing in it, all at once.
+    :raises ConfigError: a file is not as its schemas have it: what is missing in it, all at once.
     """
-    places = {"config/tables": root / "config/tables"}
-    for folder in folders:
-        places[folder] = Path(folder)
-        if not places[folder].is_dir():
-            raise ConfigError(f"{asked}: {folder!r} is not a folder; wanted: a folder of tables, a YAML file each")
+    places = {"config/tables": root / "config/tables", **{folder: Path(folder) for folder in folders}}
     return [document(path, f"{name}/{path.name}") for name, place in places.items() for path in files(place)]
 
 
