@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import made
 from flatfed.workflow import closing
 
@@ -44,6 +46,31 @@ def test_runs_that_diverged_are_told_and_others_are_not(tmp_path):
     (tmp_path / "c/run.json").write_text("[]")
     records = [tmp_path / name / "run.json" for name in ("a", "b", "c", "absent")]
     assert closing.diverged(records) == [f"{tmp_path}/a: diverged in round 7; it is recorded, and tables say so"]
+
+
+def test_a_failed_job_shows_its_message_and_logs_without_its_command(capsys):
+    class Plain(logging.Formatter):
+        def format(self, record):
+            return " ".join(str(vars(record).get(key)) for key in ("msg", "rule_msg", "input", "shellcmd", "log"))
+
+    plain = Plain()
+    closing.brief(plain)
+
+    def shown(text, **about):
+        record = logging.makeLogRecord({"msg": text, **about})
+        line = plain.format(record)
+        assert record.msg == text and vars(record).get("shellcmd") == about.get("shellcmd"), (
+            "other handlers see it whole"
+        )
+        return line
+
+    job = {"input": ["a"], "shellcmd": "train --run {}", "log": ["one.log"]}
+    message = "Train fedavg, seed 1"
+    assert "--run" in shown("rule train", event="job_info", jobid=3, rule_msg=message, **job)
+    failure = shown("Error", event="job_error", jobid=3, output=["b"], rule_msg=None, **job)
+    assert failure == f"{message} {message} None None ['one.log']"
+    assert shown("RuleException:\nCalledProcessError in file x, line 3:\nCommand '{}'", event="error") == ""
+    assert shown("WorkflowError: other", event="error").startswith("WorkflowError: other")
 
 
 def test_what_is_said_is_short_and_nothing_is_said_of_nothing(capsys):

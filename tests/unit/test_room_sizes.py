@@ -29,7 +29,7 @@ LIMITS = {
     "runs": 1100,
     "specs": 317,
     "tables": 1506,
-    "workflow": 269,
+    "workflow": 280,
 }
 
 #: Tokens that are no code.

@@ -61,6 +61,9 @@ onstart:
         from flatfed.workflow import progress_bars
 
         progress_bars.attach(logger)
+    for handler in logger.handlers:
+        if handler.name == "DefaultStreamHandler":
+            closing.brief(handler.formatter)
 
 
 onsuccess:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from flatfed.errors import DataError
 from flatfed.runs import record as records
 
 MOST = 10  # jobs that are named; of the others, the number
+SILENT = "it left no message: killed, or out of memory?"
 
 #: A failed job and its logs, as Snakemake's own log names them, and one that finished, perhaps at another attempt.
 FAILED = re.compile(
@@ -20,17 +22,35 @@ FAILED = re.compile(
 FINISHED = re.compile(r"^Finished jobid: (?P<job>\d+)\b", re.MULTILINE)
 
 
+def brief(formatter: logging.Formatter) -> None:
+    """Have Snakemake's ``formatter`` show of a failed job its message and logs, not its command, a page of JSON."""
+    whole, messages = formatter.format, {}
+
+    def text(record: logging.LogRecord) -> str:
+        record = logging.makeLogRecord(vars(record))
+        match vars(record):
+            case {"event": "job_info", "jobid": job, "rule_msg": message}:
+                messages[job] = message
+            case {"event": "job_error", "jobid": job}:
+                record.msg = record.rule_msg = messages.get(job)
+                record.input = record.output = record.shellcmd = None
+            case {"event": "error", "msg": str(words)} if "\nCalledProcessError in file" in words:
+                return ""  # the command again
+        return whole(record)
+
+    formatter.format = text
+
+
 def failed(logs: Iterable[str]) -> list[str]:
     """Return "log file: reason" of every job that failed and did not finish later, by ``logs``, files of Snakemake's.
 
     The reason is the last line of the job's own log: a job that refuses its work ends with it.
     """
-    texts = [Path(log).read_text(encoding="utf-8", errors="replace") for log in logs if Path(log).is_file()]
-    text = "\n".join(texts)
+    text = "\n".join(map(_content, map(Path, logs)))
     finished = {match["job"] for match in FINISHED.finditer(text)}
     lost = [match["logs"] for match in FAILED.finditer(text) if match["job"] not in finished]
     names = dict.fromkeys(name for logs_of_job in lost for name in logs_of_job.split(", "))
-    return [f"{name}: {_reason(Path(name))}" for name in names]
+    return [f"{name}: {last_line(_content(Path(name))) or SILENT}" for name in names]
 
 
 def diverged(made: Iterable[Path]) -> list[str]:
@@ -58,9 +78,6 @@ def last_line(log: str) -> str:
     return re.split(r"[\r\n]+", log.strip())[-1].strip()
 
 
-def _reason(log: Path) -> str:
-    try:
-        text = log.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
-    return last_line(text) or "it left no message: killed, or out of memory?"
+def _content(log: Path) -> str:
+    """Return the text of ``log``, "" where there is no such file."""
+    return log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
