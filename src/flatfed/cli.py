@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 
-from flatfed.commands import COMMANDS
+from flatfed import __version__
+from flatfed.commands import CALLED_BY_SNAKEMAKE, COMMANDS, FOR_YOU
 from flatfed.commands.kinds import Parser
 from flatfed.engine.job.interruption import Stopped
 from flatfed.errors import REMEDIES, WITHOUT_A_NAME, FlatFedError, described
@@ -42,15 +43,16 @@ def parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
     """Return the parser of the command line: the arguments of these ``commands``, and the names of the others."""
     top = Parser(
         prog="flatfed",
-        description="The steps of the FlatFed workflow. `snakemake --cores all` calls them in order;\n"
-        "each can be called by hand.",
-        epilog="`flatfed COMMAND --help` explains a command and shows an example. Without the command on the path:\n"
-        "`PYTHONPATH=src python -m flatfed`.",
+        usage="flatfed COMMAND ...",
+        description=f"for you:\n{_listed(FOR_YOU)}\n\ncalled by Snakemake:\n{_listed(CALLED_BY_SNAKEMAKE)}",
+        epilog="`flatfed help COMMAND` explains a command and shows an example.\n"
+        "Where `flatfed` is not installed: `PYTHONPATH=src python -m flatfed`.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    subs = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    top.add_argument("--version", action="version", version=f"flatfed {__version__}")
+    subs = top.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="flatfed", help=argparse.SUPPRESS)
     for name, (_, purpose) in COMMANDS.items():
-        sub = subs.add_parser(name, help=purpose, formatter_class=argparse.RawDescriptionHelpFormatter)
+        sub = subs.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter)
         if name in commands:
             command = _file(name)
             sub.description = f"{purpose[0].upper()}{purpose[1:]}.\n\n{command.DETAIL}"
@@ -59,11 +61,16 @@ def parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
     return top
 
 
+def _listed(commands: dict[str, tuple[str, str]]) -> str:
+    return "\n".join(f"  {name:9}  {purpose}" for name, (_, purpose) in commands.items())
+
+
 def _file(command: str) -> ModuleType:
     return importlib.import_module(f"flatfed.commands.{COMMANDS[command][0]}")
 
 
 def _run(words: list[str]) -> int:
+    words = [*words[1:2], "--help"] if words[:1] == ["help"] else words
     command = next((word for word in words[:1] if word in COMMANDS), None)
     prefix = "flatfed" if command is None else f"flatfed {command}"
     try:

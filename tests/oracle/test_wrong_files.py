@@ -39,6 +39,7 @@ CALLS = {
     "plan": "--config config.yaml --json new.json",
     "rerun": "run/run.json --dataset data --out new",
     "status": "--config config.yaml",
+    "clean": "",
 }
 
 DEALT = "partition --spec deal.json --dataset data --out dealt.npz"

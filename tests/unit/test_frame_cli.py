@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import cli
+from flatfed import __version__, cli
 from flatfed.cli import parser
-from flatfed.commands import COMMANDS
+from flatfed.commands import CALLED_BY_SNAKEMAKE, COMMANDS, FOR_YOU
 from flatfed.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +33,28 @@ def test_help_shows_an_example_that_parses(command, capsys, tmp_path, monkeypatc
 
         words = shlex.split(call.partition("-m flatfed")[2].partition(" > ")[0].replace("$RUN", "results/run"))
         assert parser().parse_args(words).command == words[0]
+
+
+def shown(capsys, *words):
+    """Return what a call prints that ends with status 0 before it runs a command."""
+    with pytest.raises(SystemExit) as end:
+        cli.main(words)
+    assert end.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_help_has_two_groups_and_a_line_of_80_columns_for_each_command(capsys):
+    text = shown(capsys, "--help")
+    assert shown(capsys, "help") == text and max(map(len, text.splitlines())) <= 80
+    groups = re.split(r"^(?:for you|called by Snakemake.*|options):$", text, flags=re.M)[1:3]
+    for group, commands in zip(groups, (FOR_YOU, CALLED_BY_SNAKEMAKE), strict=True):
+        lines = [line.split(maxsplit=1) for line in group.strip().splitlines()]
+        assert lines == [[name, purpose] for name, (_, purpose) in commands.items()]
+
+
+def test_help_of_a_command_and_the_version(capsys):
+    assert shown(capsys, "help", "verify") == shown(capsys, "verify", "--help")
+    assert shown(capsys, "--version") == f"flatfed {__version__}\n"
 
 
 def test_a_refusal_is_one_message(monkeypatch, capsys):

@@ -16,10 +16,10 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 748,
+    "": 753,
     "algorithms": 1038,
     "analysis": 1097,
-    "commands": 1842,
+    "commands": 1874,
     "data": 1162,
     "engine": 2853,
     "experiment": 2501,
@@ -28,7 +28,7 @@ LIMITS = {
     "papers": 570,
     "runs": 1100,
     "specs": 317,
-    "tables": 1506,
+    "tables": 1507,
     "workflow": 280,
 }
 

@@ -24,16 +24,9 @@ def run(options: argparse.Namespace) -> None:
     """
     experiment = configuration.load(options.config)
     scale = experiment.scale
-    declared = {
-        "datasets": experiment.catalog.datasets,
-        "protocols": experiment.catalog.protocols,
-        "splits": experiment.catalog.splits,
-        "algorithms": experiment.catalog.algorithms,
-        "tables": experiment.tables,
-        "figures": experiment.figures,
-    }
+    declared = ("datasets", "protocols", "splits", "algorithms", "tables", "figures")
     print(f"{len(experiment.errata.entries)} errata")
-    print("declared: " + ", ".join(f"{len(ids)} {kind}" for kind, ids in declared.items()))
+    print("declared: " + ", ".join(f"{len(getattr(experiment.catalog, kind))} {kind}" for kind in declared))
     runs: set[str] = set()
     for table, columns in experiment.selected().tables:
         needed = {run.path for run in experiment.table_runs(scale, table, columns)}

@@ -31,13 +31,16 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             kind = "command" if isinstance(action, argparse._SubParsersAction) else "value"
-            unknown = f"unknown {kind} {value!r}; {instead(value, action.choices)}"
-            raise argparse.ArgumentError(action, replacement(kind, value) or unknown)
+            if line := replacement(kind, value):
+                self.exit(2, f"{self.prog}: {line}\n")
+            raise argparse.ArgumentError(action, f"unknown {kind} {value!r}; {instead(value, action.choices)}")
 
     def error(self, message: str) -> NoReturn:
-        """Name the replacement of a retired option; end with any other mistake as argparse does."""
-        words = message.removeprefix("unrecognized arguments: ").split()
-        super().error(next(filter(None, (replacement("option", word.split("=")[0]) for word in words)), message))
+        """Name the replacement of a retired option in one line; end with any other mistake as argparse does."""
+        for word in message.removeprefix("unrecognized arguments: ").split():
+            if line := replacement("option", word.partition("=")[0]):
+                self.exit(2, f"{self.prog}: {line}\n")
+        super().error(message)
 
 
 def json_or_file(text: str) -> dict[str, Any]:

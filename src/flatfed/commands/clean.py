@@ -1,0 +1,48 @@
+"""``flatfed clean``: start again without results and data."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from flatfed.data import manifest
+from flatfed.errors import FlatFedError
+from flatfed.runs import lock
+from flatfed.runs.places import DEFAULT
+from flatfed.specs.cell import SCALES
+
+#: Files and folders of one scale.
+RESULTS = ("analysis", "cells", "figures", "partitions", "runs", "tables", "tuning", "report.html", "report.json")
+
+DETAIL = """\
+Lists what FlatFed wrote below the current folder: results, datasets, logs and
+benchmarks. Without --yes nothing is deleted. results/published, config and your
+own files always stay. While a training runs, the command is refused."""
+EXAMPLE = "python -m flatfed clean"
+
+
+def add(sub: argparse.ArgumentParser) -> None:
+    """Add what the sub-command takes."""
+    sub.add_argument("--yes", action="store_true", help="delete what is listed")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the files and folders that FlatFed wrote, with their sizes; with ``--yes``, delete them.
+
+    :raises FlatFedError: a training holds the lock of a run.
+    """
+    resources, logs = Path(DEFAULT.resources), Path(DEFAULT.logs)
+    paths = [Path(DEFAULT.results, scale, name) for scale in SCALES for name in RESULTS]
+    paths += [Path(DEFAULT.errata), resources / "weights", logs / "errata.log"]
+    paths += sorted(file.parent for file in resources.glob(f"*/{manifest.NAME}"))
+    paths += [top / name for top in (logs, Path("benchmarks")) for name in (*SCALES, "fetch", "weights")]
+    paths = [path for path in paths if path.exists()]
+    for held in (file.parent for path in paths for file in path.rglob(lock.NAME) if lock.is_held(file.parent)):
+        raise FlatFedError(f"{held}: a training runs there; stop it first. Nothing was deleted")
+    for path in paths:
+        files = [file for file in (path, *path.rglob("*")) if file.is_file() and not file.is_symlink()]
+        print(f"{sum(file.stat().st_size for file in files) / 1e6:10,.1f} MB  {path}")
+        if options.yes:
+            path.unlink() if path.is_symlink() or path.is_file() else shutil.rmtree(path)
+    print(("deleted" if options.yes else "`flatfed clean --yes` deletes them") if paths else "nothing to delete")
