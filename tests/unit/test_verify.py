@@ -102,11 +102,15 @@ def test_strict_passes_a_table_that_stands(write):
     assert verify("--strict") == 0
 
 
-def test_preview_compares_the_order_alone(write, capsys):
+def test_preview_verifies_nothing_and_says_why(write, capsys):
     write(UPPER[0], "preview", {row: [value - 0.3 for value in values] for row, values in CLOSE.items()})
-    assert verify("--scale", "preview") == 0
-    said = capsys.readouterr().out
-    assert "values are not compared" in said and "rank correlation 1.00" in said and "differs" not in said
+    assert verify("--scale", "preview", "--json", "out.json") == 0
+    first, *reason = capsys.readouterr().out.splitlines()
+    assert first == "fedsmoo2023_T1, preview scale: 8 of 16 cells made, none verified"
+    assert " ".join(reason).strip().startswith("Nothing is verified at preview scale: small models on small embedded")
+    assert max(map(len, reason)) <= 80
+    assert not json.loads(Path("out.json").read_text())[0]["stands"]
+    assert verify("--scale", "preview", "--strict") == 1, "no printed number agrees"
 
 
 def test_held_claims_are_listed_when_asked_for(write, capsys):

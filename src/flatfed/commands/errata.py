@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 
 from flatfed.commands import kinds
@@ -19,18 +20,15 @@ EXAMPLE = "python -m flatfed errata --out results/errata.html"
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
-    meaning = "write a .md or .html file instead of printing Markdown"
+    meaning = "write a .md or .html file instead of printing text"
     sub.add_argument("--out", type=kinds.ending(".md", ".html"), metavar="FILE", help=meaning)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the page of the errata to a file, Markdown or HTML by its suffix, or print it as Markdown.
+    """Write the page of the errata to a file, Markdown or HTML by its suffix, or print it as text for 80 columns.
 
     :raises ConfigError: config/errata.yaml is malformed.
     """
-    page = errata_page.page(Errata(HOME), options.out.suffix if options.out else ".md")
-    if options.out is None:
-        sys.stdout.write(page)
-        return
-    with write_whole(options.out, "w") as file:
+    page = errata_page.page(Errata(HOME), options.out.suffix if options.out else ".txt")
+    with contextlib.nullcontext(sys.stdout) if options.out is None else write_whole(options.out, "w") as file:
         file.write(page)

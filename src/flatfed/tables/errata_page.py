@@ -1,4 +1,4 @@
-"""The page of the errata, in Markdown and HTML."""
+"""The page of the errata, in Markdown, HTML and text."""
 
 from __future__ import annotations
 

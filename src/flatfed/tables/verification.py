@@ -67,8 +67,9 @@ class TableResult:
 
     @property
     def stands(self) -> bool:
-        """Whether nothing differs or is missing and no claim is clearly reversed."""
-        return not (self.count("differs") or self.count("missing") or self.outcomes()["reversed clearly"])
+        """Whether, at paper scale, nothing differs or is missing and no claim is clearly reversed."""
+        missed = self.count("differs") or self.count("missing") or self.outcomes()["reversed clearly"]
+        return self.scale == "paper" and not missed
 
     def plain(self) -> dict[str, Any]:
         """Return everything as JSON would have it."""
