@@ -41,7 +41,7 @@ mutants: $(INSTALLED)
 same-bytes: $(INSTALLED)
 	$(BIN)/python tests/same_bytes.py $(AGAINST)
 
-# All figures of the preview on one page, as it is kept in docs.
+# docs/figures.md: thumbnails of all figures of the preview, each with a link to the figure in docs/figures.
 figures-page: $(INSTALLED)
 	$(BIN)/python docs/pictures.py figures
 

@@ -1,9 +1,9 @@
-"""Makes two pictures of the docs: all figures on one page, and the report of the preview as Chromium shows it.
+"""Makes the pictures of the docs: a page of all figures, and the report of the preview as Chromium shows it.
 
-    python docs/pictures.py figures    # docs/figures.png (`make figures-page`)
+    python docs/pictures.py figures    # docs/figures.md and docs/figures/ (`make figures-page`)
     python docs/pictures.py report     # docs/report.png (`make report-page`)
 
-Each picture holds the digests of what it shows, so that a test can tell when it is older.
+Each picture holds the digest of what it shows, so that a test detects a stale one.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from __future__ import annotations
 import argparse
 import hashlib
 import io
-import json
+import itertools
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import matplotlib.font_manager
-from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
+from PIL import Image, PngImagePlugin
 
 from flatfed import experiment, forms
 from flatfed.errors import DataError
@@ -28,43 +27,51 @@ from flatfed.files import digest_json, write_whole
 from flatfed.tables.page_templates import TEMPLATES
 
 ROOT = Path(__file__).resolve().parents[1]
-FIGURES, REPORT = ROOT / "docs/figures.png", ROOT / "docs/report.png"
+FIGURES, REPORT = ROOT / "docs/figures.md", ROOT / "docs/report.png"
 
-#: Pixels of the page of figures: how wide a figure is, the space around it, how high its name and the head line are.
-WIDTH, SPACE, NAME, HEAD = 760, 26, 30, 60
-COLUMNS = 3
+#: Pixels of a figure's width, and of its thumbnail's; a row of the page has so many thumbnails.
+WIDTH, THUMBNAIL, COLUMNS = 760, 260, 3
+
+#: Text above the thumbnails.
+HEAD = """All figures at {scale} scale, drawn at commit {commit}. Click a figure to see it in full. The text under a
+figure names its data, seeds and missing runs. `snakemake --cores all everything`, then `make figures-page`, redraws
+the page."""
 
 #: Pixels of the window in which the report is shown.
-WINDOW = (1400, 2200)
+WINDOW = (1400, 760)
 
 #: Colours of a picture's palette: lines and letters keep theirs, and 28 figures fit into 2 MB.
 COLOURS = {"figures": 160, "report": 200}
 
 
-def figures(folder: Path, out: Path, head: str = "") -> None:
-    """Write one PNG with every PNG of ``folder``, each under its name, in the order of the papers, to ``out``, whole.
+def figures(folder: Path, page: Path, head: str = "") -> None:
+    """Write a Markdown ``page`` of thumbnails, paper by paper, that link to the PNGs of ``folder``, ``WIDTH`` wide.
 
-    Each figure goes under the shortest column so far; ``head`` is a line of text above all of them.
+    The pictures go into the folder next to the page that has its name, in place of those that are there. ``head`` is
+    the text above the thumbnails.
 
     :raises DataError: the folder holds no PNG, or one that cannot be read.
     """
     paths = sorted(folder.glob("*.png"), key=_order)
     if not paths:
         raise DataError(f"{folder}: no figures (*.png); `snakemake --cores all everything` makes them")
-    heights = [HEAD if head else SPACE] * COLUMNS
-    placed, drawn = [], {}
-    for path in paths:
-        picture, drawn[path.stem] = _read(path)
-        column = heights.index(min(heights))
-        placed.append((path.stem, picture, SPACE + column * (WIDTH + SPACE), heights[column]))
-        heights[column] += NAME + picture.height + SPACE
-    page = Image.new("RGB", (SPACE + COLUMNS * (WIDTH + SPACE), max(heights)), "white")
-    draw = ImageDraw.Draw(page)
-    draw.text((SPACE, HEAD // 3), head, fill="black", font=_font("normal", 22))
-    for name, picture, left, height in placed:
-        draw.text((left, height), name, fill="black", font=_font("bold", 19))
-        page.paste(picture, (left, height + NAME))
-    _save(page, out, json.dumps(drawn, sort_keys=True), COLOURS["figures"])
+    drawn = {path.stem: _read(path) for path in paths}
+    pictures = page.with_suffix("")
+    for path in pictures.glob("*.png"):
+        path.unlink()
+    lines = ["# Figures", "", head]
+    for paper, names in itertools.groupby(drawn, key=lambda name: name.partition("_F")[0]):
+        lines += ["", f"## {paper}", "", "| " * COLUMNS + "|", "| --- " * COLUMNS + "|"]
+        cells = [_thumbnail(f"{pictures.name}/{name}.png", name) for name in names]
+        lines += [f"| {' | '.join(cells[start : start + COLUMNS])} |" for start in range(0, len(cells), COLUMNS)]
+    for name, (picture, made_of) in drawn.items():
+        _save(picture, pictures / f"{name}.png", made_of, COLOURS["figures"])
+    with write_whole(page, "w") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def _thumbnail(address: str, name: str) -> str:
+    return f'[<img src="{address}" alt="{name}" width="{THUMBNAIL}">]({address})<br>{name}'
 
 
 def report(page: Path, out: Path) -> None:
@@ -89,18 +96,16 @@ def report_shows() -> str:
 
 
 def drawn_from(path: Path) -> str | None:
-    """Return what a picture says it was drawn from, None where it says nothing.
-
-    In a figure and in the report's picture it is a digest, in the page of figures JSON, name of a figure -> its digest.
-    """
+    """Return the digest that a picture holds of what it shows, None if it holds none."""
     with Image.open(path) as file:
         return file.info.get(MADE_OF)
 
 
-def _save(page: Image.Image, out: Path, made_of: str, colours: int) -> None:
-    """Write a picture in so many ``colours`` to ``out``, whole, and in it what it was drawn from."""
+def _save(page: Image.Image, out: Path, made_of: str | None, colours: int) -> None:
+    """Write a picture in so many ``colours`` to ``out``, whole, and in it the digest ``made_of`` of what it shows."""
     about = PngImagePlugin.PngInfo()
-    about.add_text(MADE_OF, made_of)
+    if made_of:
+        about.add_text(MADE_OF, made_of)
     with write_whole(out) as file:
         page.quantize(colours, dither=Image.Dither.NONE).save(file, format="png", optimize=True, pnginfo=about)
 
@@ -125,12 +130,6 @@ def _read(path: Path) -> tuple[Image.Image, str | None]:
     return page.resize((WIDTH, height), Image.Resampling.LANCZOS), made_of
 
 
-def _font(weight: str, size: int) -> ImageFont.FreeTypeFont:
-    """Return the font that matplotlib brings along, so that the page looks the same on every machine."""
-    properties = matplotlib.font_manager.FontProperties(family="DejaVu Sans", weight=weight)
-    return ImageFont.truetype(matplotlib.font_manager.findfont(properties), size)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("picture", choices=("figures", "report"))
@@ -139,7 +138,7 @@ def main() -> None:
     if options.picture == "report":
         return report(ROOT / "results/preview/report.html", REPORT)
     commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, text=True).strip()
-    head = f"FlatFed, {options.scale} scale, drawn at commit {commit}; seeds and what is missing as each foot says"
+    head = HEAD.format(scale=options.scale, commit=commit)
     try:
         return figures(ROOT / "results" / options.scale / "figures", FIGURES, head)
     except DataError as error:
