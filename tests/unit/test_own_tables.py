@@ -66,7 +66,7 @@ def test_a_protocol_with_a_preview_has_one():
     found = load(change=put("protocols", "photos", "preview", value=preview), tables=["photos"])
     assert found.left_out() == [] and len(found.cells("preview", "photos")) == 4
     title = blocks.read(found.table_spec("preview", "photos")).title
-    assert title == "Preview scale: Four algorithms on my photographs"
+    assert title == "Preview scale: Four algorithms on my photographs: digits, 10 clients"
 
 
 def test_a_table_without_reference_says_nothing_of_papers(here):

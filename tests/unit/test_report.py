@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from jinja2 import Environment, StrictUndefined
@@ -18,6 +19,7 @@ from flatfed import __version__, forms
 from flatfed.commands import specifications
 from flatfed.engine.job.machine import machine
 from flatfed.errors import DataError
+from flatfed.figures import interactive
 from flatfed.files import sealed, write_json
 from flatfed.runs import record as records
 from flatfed.runs.places import Places
@@ -103,8 +105,8 @@ def test_scale_and_counts_stand_at_the_top(page):
 def test_runs_are_listed_with_their_cost_and_files(page):
     text = plain(page)
     assert "fedavg dir0.6-100, fedsmoo-cifar10: 3 seeds, 12.0 s" in text
-    assert "1 40 6.0 0.150 3 cpu stacked, float32 finished record , lines" in text
-    assert "1 12 6.0 0.500 3 cpu stacked, float32 diverged in round 12 record" in text
+    assert "1 50.00 40 6.0 0.150 3 cpu stacked, float32 finished record , lines" in text
+    assert "1 50.00 12 6.0 0.500 3 cpu stacked, float32 diverged in round 12 record" in text
     assert "3 missing" in text
     folder = "runs/fedsmoo-cifar10/dir0.6-100/fedavg/seed1"
     assert f'href="{folder}/run.json"' in page and f'href="{folder}/metrics.csv"' in page
@@ -112,7 +114,7 @@ def test_runs_are_listed_with_their_cost_and_files(page):
 
 
 def test_a_number_leads_to_its_run_and_shows_its_seeds(tmp_path):
-    """Two seeds of one row, evaluated twice: their curve, their lines, the settings and the files beside the table."""
+    """Two seeds of one row, evaluated twice: their curve, their lines, the settings and the files of the table."""
     folders = [make_run(tmp_path, "fedavg", seed) for seed in (1, 2)]
     for folder, ends in zip(folders, (0.9, 0.93), strict=True):
         made.run(
@@ -133,16 +135,20 @@ def test_a_number_leads_to_its_run_and_shows_its_seeds(tmp_path):
     write_json(cells / "a/fedavg.json", sealed(cell, cell_files.OWN))
     spec = specify(tmp_path, folders)
     spec = replace(spec, tables=[replace(spec.tables[0], cells=str(cells))])
-    report.make(spec, tmp_path / "preview/report.html")
+    plotted = []
+    report.make(spec, tmp_path / "preview/report.html", lambda *plot: plotted.append(plot) or "<b>the curves</b>")
     page = (tmp_path / "preview/report.html").read_text()
+    ((quantity, curves),) = plotted
+    (label, accuracies) = curves["fedavg"]
+    assert (quantity, label) == ("test accuracy", "FedAvg") and "<b>the curves</b>" in page
+    assert accuracies.to_dict() == {1: {20: 0.5, 40: 0.9}, 2: {20: 0.5, 40: 0.93}}
     place = "run/fedsmoo-cifar10/dir0.6-100/fedavg"
-    assert f'title="seed 1: 90.00, seed 2: 93.00"><a href="#{place}">91.50 ± 2.00</a></td>' in " ".join(
-        page.split()
-    ).replace("> <", "><")
-    assert f'<details class="run" id="{place}">' in page and page.count("<polyline") == 2
-    assert '<polyline points="150.0,90.0 300.0,6.3"><title>seed 1</title>' in page, (
-        "from 50 % at the bottom to 93 % at the top"
+    assert (
+        f'title="seed 1: 90.00, seed 2: 93.00" data-paper="79.52"><a href="#{place}">91.50 ± 2.00</a></td>'
+        in " ".join(page.split()).replace("> <", "><")
     )
+    assert f'<details class="run" id="{place}">' in page
+    assert "79.52" not in plain(page), "the switch alone shows the paper's number"
     assert "Last test accuracy, %" in page and "<td>90.00</td>" in page and "<td>93.00</td>" in page
     assert 'href="#settings/fedsmoo-cifar10"' in page and 'href="../runs/fedsmoo-cifar10/' in page
     for ending in ("csv", "tex", "md", "html"):
@@ -177,6 +183,42 @@ def test_a_figure_says_what_the_paper_shows_and_what_was_trained_here(page):
     assert 'alt="Curves. Paper: Sun et al., Figure 7. Here: digits, 30 clients."' in page
 
 
+def test_at_preview_scale_a_switch_shows_the_papers_numbers(page, tmp_path):
+    assert '<input type="checkbox" id="show-paper"><label for="show-paper">Show the papers' in page
+    assert '<td class="paper">' not in page and "paper</th>" not in page
+    (tmp_path / "paper").mkdir()
+    spec = specify(tmp_path, [])
+    spec = replace(spec, scale="paper", tables=[replace(spec.tables[0], scale="paper")])
+    report.make(spec, tmp_path / "paper/report.html")
+    page = (tmp_path / "paper/report.html").read_text()
+    assert 'id="show-paper"' not in page and '<td class="paper">' in page
+
+
+def test_the_page_stays_under_5_mb_and_links_to_the_pictures_that_do_not_fit(tmp_path):
+    spec = specify(tmp_path, [])
+    pictures = []
+    for number, size in enumerate((2_000_000, 3_000_000, 1_000)):
+        path = tmp_path / f"{number}.png"
+        path.write_bytes(b"\x89PNG" + bytes(size))
+        pictures.append(replace(spec.figures[0], figure=f"f_F{number}", png=str(path)))
+    report.make(replace(spec, figures=pictures), tmp_path / "report.html", lambda *_: "x" * 1_300_000)
+    page = (tmp_path / "report.html").read_bytes()
+    assert len(page) < 5e6
+    sources = re.findall(rb'src="([^"]{12})', page)
+    assert sources == [b"data:image/p", b"data:image/p"] and b'src="1.png"' in page
+
+
+def test_the_curves_need_no_network_and_little_room():
+    curves = {"fedavg": ("FedAvg </script>", pd.DataFrame({1: {1: 0.25, 2: 0.75}, 2: {1: 0.5}}))}
+    text = interactive.embedded("test accuracy", curves)
+    assert len(text) < 1.5e6 and not re.findall(r"<(script|link)[^>]+(src|href)=", text)
+    script = text.rpartition("<script>")[2]
+    assert "FedAvg \\u003c/script>" in script and script.count("</script>") == 1
+    drawn = json.loads(script.removeprefix("Bokeh.embed.embed_item(").removesuffix(");</script>"))
+    assert drawn["target_id"] == "curves" and '"click_policy": "hide"' in json.dumps(drawn)
+    assert {"HoverTool", "BoxZoomTool", "ResetTool"} <= set(re.findall(r'"name": "(\w+Tool)"', json.dumps(drawn)))
+
+
 def test_every_link_has_its_place(page):
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(re.findall(r'id="([^"]+)"', page))
 
@@ -187,7 +229,7 @@ class Balanced(html.parser.HTMLParser):
         self.open = []
 
     def handle_starttag(self, tag, attrs):
-        if tag not in {"meta", "img"}:
+        if tag not in {"meta", "img", "input"}:
             self.open.append(tag)
 
     def handle_endtag(self, tag):

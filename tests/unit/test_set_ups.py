@@ -56,6 +56,24 @@ def test_titles_have_the_numbers_of_what_is_shown() -> None:
     )
 
 
+def test_titles_name_the_training_data() -> None:
+    """At preview scale: digits, clients and rounds in place of the paper's; at paper scale: the paper's title."""
+
+    def title(name: str, columns: list[str] | None = None, scale: str = "preview") -> str:
+        return EXP.table_spec(scale, name, columns).title
+
+    columns = [name for name in EXP.tables["fedsmoo2023_T1"].columns if name.startswith("cifar10-") and "-100" in name]
+    assert title("fedsmoo2023_T1", columns) == "Test accuracy on digits after 20 rounds, 30 clients"
+    data = "digits / digits and turned digits"
+    assert title("fedsmoo2023_T1") == f"Test accuracy on {data} after 20 to 40 rounds, 30 to 60 clients"
+    assert title("fedsmoo2023_T3") == "Communication cost to reach the target test accuracy on digits, 30 clients"
+    assert title("fedsmoo2023_T6").endswith(f"the target test accuracy: {data}, 30 to 60 clients")
+    assert title("fedlesam2024_T6") == "Data sets", "nothing is trained"
+    assert title("fedsmoo2023_T1", scale="paper") == "Test accuracy on CIFAR-10 and CIFAR-100 after 800 rounds"
+    figures = {figure.figure: figure.title for figure in EXP.report_spec("preview").figures}
+    assert figures["fedsmoo2023_F7"] == "Test accuracy on digits, 20% of 30 clients"
+
+
 def test_the_lines_of_tables_say_every_set_up_whole() -> None:
     pairs = [("fedsam-cifar10", "dir0.6-100-p20"), ("fedsam-cifar10~K1", "dir0.6-100-p20")]
     common = "digits {digits}, 30 clients, 20% active, cnn_tiny, 16 rounds of"

@@ -31,6 +31,8 @@ function look() {
     small: small(),
     sorted: sorted(),
     opened: opened(),
+    curves: curves(),
+    switch: switched(),
     broken: all("a[href^='#']").filter(one => !document.getElementById(decodeURIComponent(one.hash.slice(1)))).length,
     over: wide.scrollWidth - wide.clientWidth,
     text: document.body.innerText,
@@ -64,6 +66,23 @@ function sorted() {
   number.removeAttribute("aria-sort");
   return found;
 }
+// The lines of the plot, and how many are left after a click on the first name.
+function curves() {
+  const [plot] = Bokeh.documents[0].roots(), [legend] = plot.below.filter(one => one.type == "Legend");
+  const lines = plot.renderers.filter(one => one.type == "GlyphRenderer");
+  lines[0].visible = false;
+  return [legend.items.map(one => one.label.value), lines.filter(one => one.visible).length];
+}
+// How the paper's number is shown before and after the switch is set.
+function switched() {
+  const box = document.querySelector("#show-paper"), cell = document.querySelector("td.ours[data-paper]");
+  const read = () => getComputedStyle(cell, "::after").display;
+  const found = [read()];
+  box.checked = true;
+  found.push(read());
+  box.checked = false;
+  return found;
+}
 // Whether the run that the first number leads to is there, and opens.
 function opened() {
   const link = document.querySelector("figure.table td.ours a");
@@ -72,7 +91,7 @@ function opened() {
   location.hash = "";
   location.hash = link.hash;
   dispatchEvent(new HashChangeEvent("hashchange"));
-  return [run.open, run.querySelectorAll("polyline").length, link.parentElement.title];
+  return [run.open, link.parentElement.title];
 }
 </script>"""
 
@@ -137,7 +156,12 @@ def test_tables_and_pictures_are_really_there(pictured, tmp_path):
     printed, falling, rising, again = seen["sorted"]
     assert falling == sorted(printed, reverse=True) and rising == sorted(printed) and again == printed
     assert printed == [float(value) for value in values]
-    assert seen["opened"] == [True, 1, f"seed 1: {values[0]}"]
+    assert seen["opened"] == [True, f"seed 1: {values[0]}"]
+    lines, left = seen["curves"]
+    assert lines == ROWS and left == len(ROWS) - 1, "a line for each row, and a click on a name hides it"
+    hidden, shown = seen["switch"]
+    assert hidden == "none" and shown == "block", "the switch shows the paper's numbers"
+    assert len(page.encode()) < 5e6
     for address in set(re.findall(r'href="([^"#]+)"', page)):
         assert (pictured.root / "results/preview" / address).resolve().is_file(), address
 

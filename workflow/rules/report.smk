@@ -38,7 +38,7 @@ rule report:
     conda:
         "../envs/jobs.yml"
     params:
-        code=code("flatfed.tables.report"),
+        code=code("flatfed.tables.report", "flatfed.figures.interactive"),
     message:
         "Report of the {wildcards.scale} scale"
     shell:

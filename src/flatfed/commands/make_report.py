@@ -21,6 +21,7 @@ def add(sub: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Bind the report that the specification describes."""
     spec = specifications.checked(options.spec, "report", forms.reader(ReportSpec))
+    from flatfed.figures import interactive
     from flatfed.tables import report
 
-    report.make(spec, options.out)
+    report.make(spec, options.out, interactive.embedded)

@@ -35,7 +35,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
     if found.kind == "surface":
         analyses.hold_images(experiment, compared, document.get("set"), found.file)
     entries = [entry for panel in found.panels for entry in panel.every(scale)]
-    pairs = list(dict.fromkeys(pair for entry in entries for pair in entry.pairs))
+    pairs = found.pairs(scale)
     here = [
         set_ups.in_brief(experiment, scale, pairs, trained=kind.reads != "partitions"),
         set_ups.same_data(experiment, scale, found, [panel.title for panel in drawn]),

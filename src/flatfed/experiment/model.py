@@ -176,6 +176,11 @@ class Figure:
         """The protocols that it shows, in their order."""
         return list(dict.fromkeys(entry.protocol for panel in self.panels for entry in panel.every("paper")))
 
+    def pairs(self, scale: str) -> list[tuple[str, str]]:
+        """Return each protocol with each split that ``scale`` shows."""
+        entries = [entry for panel in self.panels for entry in panel.every(scale)]
+        return list(dict.fromkeys(pair for entry in entries for pair in entry.pairs))
+
 
 @dataclass(frozen=True)
 class Drawing:

@@ -60,6 +60,26 @@ def title(experiment: Experiment, scale: str, text: str, pairs: list[tuple[str, 
     return text
 
 
+def retitled(experiment: Experiment, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
+    """Return a paper's title of (protocol, split)s with the training data of ``scale`` in place of the paper's.
+
+    "Test accuracy on CIFAR-10 after 800 rounds" becomes "Test accuracy on digits after 20 rounds, 30 clients".
+    """
+    if scale == "paper" or not pairs:
+        return text
+    labels = (re.escape(entry["label"]) for entry in experiment.catalog.datasets.values())
+    one = "|".join(sorted(labels, key=len, reverse=True))
+    data = " / ".join(dict.fromkeys(_dataset(experiment, scale, protocol) for protocol, _ in pairs))
+    clients = {experiment.deal(scale, *pair).partition["clients"] for pair in pairs}
+    rounds = {experiment.values(scale, protocol)["rounds"] for protocol, _ in pairs}
+    clients, rounds = (" to ".join(map(str, sorted({min(one), max(one)}))) for one in (clients, rounds))
+    text = re.sub(r"\d+(?= rounds)", rounds, title(experiment, scale, text, pairs))
+    text = re.sub(r"a test accuracy of \d+%", "the target test accuracy", text)
+    text, named = re.subn(f"({one})((, | and )({one}))*", data, text)
+    unnamed = [data] * (not named) + [f"{clients} clients"] * ("clients" not in text)
+    return (", " if named else ": ").join(filter(None, [text, ", ".join(unnamed)]))
+
+
 def _numbers(experiment: Experiment, scale: str, protocol: str, split: str) -> dict[str, str]:
     """Return what :data:`NUMBERS` names of a deal at a scale."""
     deal = experiment.deal(scale, protocol, split)

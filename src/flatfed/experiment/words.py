@@ -28,7 +28,7 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
     return TableSpec(
         table=found.id,
         scale=scale,
-        title=document["title"],
+        title=set_ups.retitled(experiment, scale, document["title"], pairs),
         paper=document.get("paper", ""),
         printed=found.reference is not None,
         unit=document.get("unit", chosen[0].unit),

@@ -19,6 +19,12 @@ from flatfed.tables.headers import Header, merge, split
 from flatfed.tables.notes import WARNED, flags, gather, warned, warnings
 from flatfed.tables.trained_on import as_read
 
+#: Status of a cell that is red -> its meaning.
+RED = {
+    "not_reached": "a seed did not reach the target accuracy before the last round",
+    "diverged": "a run ended in non-finite numbers",
+}
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -86,6 +92,13 @@ class Table(FilledTable):
         return self.spec.table
 
     @property
+    def red(self) -> list[str]:
+        """The meanings of the red numbers that the table has."""
+        meanings = [meaning for status, meaning in RED.items() if self.statuses[status]]
+        differ = "differs" in map(compare.agreement, self.made)
+        return meanings + ["the difference from the paper is larger than the tolerance"] * differ
+
+    @property
     def numbers(self) -> int:
         """How many numbers a column has: ours; with ``printed`` ones the paper's and, where taken, the difference."""
         return 1 + self.spec.printed + self.differences
@@ -99,10 +112,10 @@ def read(spec: TableSpec) -> Table:
     filled = filled_table.read(spec)
     ranks = dict(zip(filled.by_column, claims.marks(filled.columns), strict=True))
     scale = "Preview scale" + ", not the paper's data" * spec.printed + ": " if spec.scale == "preview" else ""
-    theirs = "In the paper: " if scale and spec.printed else ""
+    theirs = "In the paper: " if scale and spec.paper else ""
     setting = as_read(spec.setting, spec.datasets, [cell.images for cell in filled.made])
     sources = (("Paper", spec.paper), ("Trained here", setting))
-    blocks = (_block(filled, part and theirs + part, few, ranks) for part, few in split(spec.columns))
+    blocks = (_block(filled, theirs, part, few, ranks) for part, few in split(spec.columns))
     return Table(
         spec,
         filled.by_column,
@@ -115,15 +128,19 @@ def read(spec: TableSpec) -> Table:
 
 
 def _block(
-    table: FilledTable, part: str | None, columns: list[ColumnSpec], ranks: Mapping[str, Mapping[str, str]]
+    table: FilledTable, theirs: str, part: str | None, columns: list[ColumnSpec], ranks: Mapping[str, Mapping[str, str]]
 ) -> Block:
-    """Set columns of a table under what they have alike; ``ranks``: column id -> row id -> its mark."""
+    """Set columns of a table under what they have alike; ``ranks``: column id -> row id -> its mark.
+
+    ``theirs`` comes before a heading.
+    """
     headers = merge(columns)
     common = 0
     while common < len(headers) - 1 and len(headers[common]) == 1:
         common += 1
+    heading = ", ".join(text for text in (part, *[level[0].text for level in headers[:common]]) if text)
     return Block(
-        heading=", ".join(text for text in (part, *[level[0].text for level in headers[:common]]) if text),
+        heading=heading and theirs + heading,
         headers=headers[common:],
         under=tuple(_under(table, column) for column in columns),
         rows=tuple(
@@ -143,7 +160,7 @@ def _under(table: FilledTable, column: ColumnSpec) -> tuple[str, ...]:
     ours, paper = targets(column, cells)
     seeds = f"n = {table.usual}" if table.usual and any(cell and cell.n for cell in cells) else ""
     if not table.spec.printed:
-        return (", ".join(filter(None, [ours.strip(), seeds])),)
+        return (", ".join(filter(None, [ours and f"here{ours}", seeds])),)
     names = f"ours{ours} ({seeds})" if seeds else f"ours{ours}", f"paper{paper}"
     return (*names, "diff.") if table.differences else names
 

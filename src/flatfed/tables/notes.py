@@ -23,14 +23,15 @@ def gather(table: FilledTable, are_marked: bool) -> list[str]:
     """
     spec, made = table.spec, table.made
     notes = [reading(table)]
-    notes += symbols(made)
+    notes += symbols(made, spec.printed)
     notes += definitions(made)
     notes += timed(made)
     notes += estimated(made)
     notes += compared(table)
     notes += absences(table)
     notes += spec.notes
-    errata = sorted({flag for cell in made for flag in flags(cell)}, key=lambda flag: (flag[0], int(flag[1:])))
+    found = {flag for cell in made * spec.printed for flag in flags(cell)}
+    errata = sorted(found, key=lambda flag: (flag[0], int(flag[1:])))
     notes += [f"{flag}: {spec.flags.get(flag, 'a discrepancy in the paper.')}" for flag in errata]
     notes += beside(made)
     return notes + marked(table.columns, are_marked)
@@ -71,8 +72,8 @@ def quantities(spec: TableSpec, cells: list[Cell]) -> str:
     return f"{spec.metric} ({', '.join(unit.strip(' ,') for unit in units if unit)}, column by column)"
 
 
-def symbols(cells: list[Cell]) -> list[str]:
-    """Explain the signs that stand in place of numbers, and the marks beside them, where they occur."""
+def symbols(cells: list[Cell], printed: bool) -> list[str]:
+    """Explain the signs in place of numbers and the marks next to them; the paper's if its numbers are ``printed``."""
     notes = []
     late = [cell for cell in cells if cell.status == "not_reached"]
     counted = [cell for cell in late if cell.printed_unit == "rounds"]
@@ -92,13 +93,13 @@ def symbols(cells: list[Cell]) -> list[str]:
         )
     if False in unfinished:
         notes.append("Round N: the run is unfinished and has completed N rounds; the number is of the final round.")
-    if any(compare.not_reached(cell) for cell in cells):
+    if printed and any(compare.not_reached(cell) for cell in cells):
         notes.append("–: printed by the paper for a target not reached.")
     if any(cell.relative for cell in cells):
         bases = ", ".join(dict.fromkeys(cell.base for cell in cells if cell.relative and cell.base))
         seeds = ": taken seed by seed, then averaged" if any(cell.relative and cell.n for cell in cells) else ""
         notes.append(f"Against a base row ({bases}){seeds}.")
-    if any(compare.over_clients(cell) and cell.paper_spread is not None for cell in cells):
+    if printed and any(compare.over_clients(cell) and cell.paper_spread is not None for cell in cells):
         notes.append("The paper's deviations are over clients and never stand beside ours, which are over seeds.")
     return notes
 

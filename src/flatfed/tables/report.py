@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import yaml
+from markupsafe import Markup, escape
 
 from flatfed import __version__
 from flatfed.files import write_whole
 from flatfed.runs import provenance
 from flatfed.runs.wanted import unpack
 from flatfed.specs.pages import ReportSpec
+from flatfed.specs.table import TableSpec
 from flatfed.tables import blocks, page_templates, runs
-from flatfed.tables.blocks import Entry
+from flatfed.tables.blocks import Entry, Table
 from flatfed.tables.formats import html
 from flatfed.tables.trained_on import as_read
 
@@ -26,80 +31,105 @@ STATUSES = ("ok", "not_reached", "diverged", "missing", "not_applicable")
 #: Suffix of a file of a table or figure -> what the link to it is called, in the order of the links.
 FILES = {".csv": "CSV", ".tex": "TeX", ".md": "Markdown", ".html": "page", ".png": "PNG", ".pdf": "PDF"}
 
+#: Characters of the page. The page links to the pictures that do not fit, and embeds the others.
+MOST = 4_800_000
 
-def make(spec: ReportSpec, out: str | Path) -> None:
+#: Start of a note on the paper's printed numbers: the id of an erratum.
+ERRATUM = re.compile(r"[A-Z]\d+: ")
+
+#: Row id -> (label, accuracy by round and seed), the curves of one column of a table.
+Curves = Mapping[str, tuple[str, pd.DataFrame]]
+
+
+def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] | None = None) -> None:
     """Write the report that ``spec`` describes to ``out``, whole.
 
     Files of tables, pictures and runs are linked to by their way from there; so are the papers' errata, in the folder
     above, where any table or figure is a paper's. Cells, runs and pictures that are absent are counted and named, never
-    an error: a report of half the work is a report.
+    an error: a report of half the work is a report. ``draw`` returns HTML that plots the curves of a quantity.
 
     :raises DataError: a file that is there is damaged.
     """
-    tables = [blocks.read(table) for table in spec.tables]
+    tables = [blocks.read(unprinted(table) if spec.scale == "preview" else table) for table in spec.tables]
     made = runs.read(spec.scale, unpack(spec.made_of, spec.runs).values())
     found = [run.about for run in made if run.about]
     counted = [about.counted for about in found]
     # Of nobody's papers are tables alone that no printed numbers stand beside.
-    papers = bool(spec.figures) or not tables or any(table.spec.printed for table in tables)
+    papers = bool(spec.figures) or not tables or any(table.printed for table in spec.tables)
     groups = runs.groups(made)
-    group_of = {run.folder: group.id for group in groups for run in group.runs}
-    days, machines = runs.days_and_machines(made)
-    settings, commit = runs.settings(made), provenance.commit()
+    group_of = {run.folder: group for group in groups for run in group.runs}
+    commit = provenance.commit()
 
     def way(path: str | Path) -> str:
         return Path(os.path.relpath(path, Path(out).parent)).as_posix()
 
     def links(entry: Entry) -> list[str]:
-        return list(dict.fromkeys(group_of[folder] for folder in entry.runs if folder in group_of))
+        return list(dict.fromkeys(group_of[folder].id for folder in entry.runs if folder in group_of))
 
     def files(paths: Iterable[str | Path]) -> list[tuple[str, str]]:
         ways = {Path(path).suffix: way(path) for path in paths}
         return [(name, ways[suffix]) for suffix, name in FILES.items() if suffix in ways]
 
     counts = sum((table.statuses for table in tables), Counter())
+    fragments = [(table, html.fragment(table, links, files(spec.files.get(table.id, ())))) for table in tables]
+    column, quantity, curves = next(filter(None, (plotted(table, group_of) for table in tables)), ("", "", {}))
     body = page_templates.filled(
         "report.html",
         scale=spec.scale,
         papers=papers,
+        switch=any(table.printed for table in spec.tables) and spec.scale == "preview",
         left_out=spec.left_out,
-        tables=[(table, html.fragment(table, links, files(spec.files.get(table.id, ())))) for table in tables],
-        cells=[(status.replace("_", " "), counts[status]) for status in STATUSES if counts[status]],
-        cell_count=counts.total(),
-        warned=[table for table in tables if table.warnings],
+        plot=Markup(draw(quantity, curves)) if draw and curves else "",
+        column=column,
+        tables=fragments,
+        cells=[(status, counts[status]) for status in STATUSES if counts[status]],
+        red=blocks.RED,
         figures=[
             {
                 **vars(figure),
                 "setting": as_read(figure.setting, figure.datasets, counted),
-                "data": picture(figure.png),
+                "address": way(figure.png) if Path(figure.png).is_file() else None,
                 "files": files([figure.png, Path(figure.png).with_suffix(".pdf")]),
             }
             for figure in spec.figures
         ],
         runs=made,
         states=Counter(run.state.split(" ")[0] for run in made),
-        seconds=runs.seconds(made),
         environments=runs.environments(made),
-        settings=settings,
-        shown={protocol for protocol, *_ in settings},
+        settings=runs.settings(made),
         datasets=sorted({(about.description["dataset"]["name"], about.dataset_digest) for about in found}),
         groups=groups,
         way=way,
-        days=days,
-        machines=machines,
+        trained=runs.days_and_machines(made),
         version=f"{__version__}{f', commit {commit}' if commit else ''}",
-        box=(runs.WIDE, runs.HIGH),
         configuration=yaml.safe_dump(spec.configuration, sort_keys=False, allow_unicode=True),
     )
     title = f"FlatFed report, {spec.scale} scale" if papers else "FlatFed report"
     scripts = page_templates.script("table.js") + page_templates.script("report.js")
+    page = str(page_templates.framed(title, body + scripts))
+    for path in [figure.png for figure in spec.figures if Path(figure.png).is_file()]:
+        data = "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode("ascii")
+        if len(page) + len(data) < MOST:
+            page = page.replace(f'src="{escape(way(path))}"', f'src="{data}"')
     with write_whole(out, "w") as file:
-        file.write(page_templates.framed(title, body + scripts))
+        file.write(page)
 
 
-def picture(path: str | Path) -> str | None:
-    """Return a PNG as a data URI, None where there is none."""
-    try:
-        return "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode("ascii")
-    except FileNotFoundError:
-        return None
+def unprinted(table: TableSpec) -> TableSpec:
+    """Return a table without the paper's columns, and without the notes on what the paper printed."""
+    return replace(table, printed=False, notes=[note for note in table.notes if not ERRATUM.match(note)])
+
+
+def plotted(table: Table, group_of: Mapping[str, runs.Group]) -> tuple[str, str, Curves] | None:
+    """Return the headers, the quantity and the curves of the first column whose rows have curves."""
+    for column in table.spec.columns:
+        cells = ((row, cell) for row in table.spec.rows if (cell := table.by_column[column.id][row.id]))
+        # A mean over several splits has no curve.
+        firsts = ((row, cell.runs[0]) for row, cell in cells if len({*map(os.path.dirname, cell.runs)}) == 1)
+        groups = [(row, group_of[folder]) for row, folder in firsts if folder in group_of]
+        curves = {row.id: (row.label, group.accuracies) for row, group in groups if len(group.accuracies) > 1}
+        if curves:
+            others = [other.headers for other in table.spec.columns]
+            headers = [text for text in column.headers if any(text not in other for other in others)]
+            return f"{table.spec.title}: {', '.join(headers or column.headers)}", groups[0][1].quantity, curves
+    return None

@@ -38,33 +38,26 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Accuracy over the rounds as an SVG draws it: a line of points "x,y" for every seed, in a box ``WIDE`` x ``HIGH``.
-
-    ``name`` of the column; ``low`` and ``high`` the accuracies at the bottom and the top; ``rounds`` at the right;
-    ``ends`` the last accuracy of every seed.
-    """
-
-    name: str
-    low: float
-    high: float
-    rounds: int
-    lines: dict[int, str]
-    ends: dict[int, float]
-
-
-@dataclass(frozen=True)
 class Group:
-    """The runs of one protocol, split and algorithm, seed by seed; ``id`` names their place on a page."""
+    """The runs of one protocol, split and algorithm, seed by seed; ``id`` is their anchor on a page.
+
+    ``accuracies``: the accuracy called ``quantity`` as a fraction, by round and seed; empty if no run was evaluated.
+    """
 
     id: str
     runs: tuple[Run, ...]
-    curve: Curve | None
+    quantity: str
+    accuracies: pd.DataFrame
 
     @property
     def seconds(self) -> float:
         """Wall seconds of all of them."""
         return seconds(self.runs)
+
+    @property
+    def last(self) -> dict[int, float]:
+        """The last accuracy of every seed."""
+        return {seed: column.dropna().iloc[-1] for seed, column in self.accuracies.items()}
 
 
 def seconds(runs: Iterable[Run]) -> float:
@@ -77,31 +70,19 @@ def groups(runs: Iterable[Run]) -> list[Group]:
     found: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         found[f"run/{run.ids.row}"].append(run)
-    return [Group(id_, tuple(those), curve(those)) for id_, those in found.items()]
+    return [Group(id_, tuple(members), *accuracies(members)) for id_, members in found.items()]
 
 
-#: Size of a curve's box, points that a line has at most, and the columns that it may show, the first that is there.
-WIDE, HIGH, MOST = 300, 90, 150
+#: Columns of metrics.csv with an accuracy; the report shows the first one that a run has.
 SHOWN = ("test_accuracy", "client_test_accuracy", "validation_accuracy", "train_accuracy")
 
 
-def curve(runs: list[Run]) -> Curve | None:
-    """Return the curve of some runs; None where no two evaluations of one are there."""
+def accuracies(runs: list[Run]) -> tuple[str, pd.DataFrame]:
+    """Return the name of the accuracy that ``runs`` were evaluated by, and its finite values by round and seed."""
     lines = {run.ids.seed: _evaluated(Path(run.folder, records.METRICS)) for run in runs if run.about}
-    column = next((name for name in SHOWN if any(name in each for each in lines.values())), None)
+    column = next((name for name in SHOWN if any(name in each for each in lines.values())), "")
     seeds = {seed: each[column].dropna() for seed, each in lines.items() if column in each}
-    seeds = {seed: accuracies for seed, accuracies in seeds.items() if len(accuracies) > 1}
-    if not seeds:
-        return None
-    every = pd.concat(seeds.values())
-    rounds, low, high = int(every.index.max()), every.min(), every.max()
-    drawn = {}
-    for seed, accuracies in seeds.items():
-        few = [*accuracies.iloc[: -1 : 1 + len(accuracies) // MOST].items(), *accuracies.iloc[-1:].items()]
-        places = ((WIDE * turn / rounds, HIGH * (1 - (value - low) / ((high - low) or 1))) for turn, value in few)
-        drawn[seed] = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    ends = {seed: accuracies.iloc[-1] for seed, accuracies in seeds.items()}
-    return Curve(column.replace("_", " "), low, high, rounds, drawn, ends)
+    return column.replace("_", " "), pd.DataFrame({seed: values for seed, values in seeds.items() if len(values)})
 
 
 def _evaluated(path: Path) -> pd.DataFrame:
