@@ -56,7 +56,7 @@ def test_the_numbers_of_the_readme_are_those_of_the_configuration():
         f"{len(algorithms.names())} algorithms, {len(printed)} tables and {len(everything.figures)} figures",
         f"then trains {runs('preview', selected)} short runs",
         f"all tables and figures: {runs('preview', everything):,} short runs",
-        f"the paper's {len(paper)} runs",
+        f"trains {len(paper)} runs of 800 rounds",
     ):
         assert number in text
 
