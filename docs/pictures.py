@@ -90,7 +90,7 @@ def report(page: Path, out: Path) -> None:
 
 def report_shows() -> str:
     """Return the digest of what the report of the preview shows: its specification and its templates."""
-    pages = [path for path in sorted(TEMPLATES.glob("*")) if not path.name.endswith(".md.j2")]
+    pages = [path for path in sorted(TEMPLATES.glob("*")) if path.name.endswith((".html.j2", ".js", ".css"))]
     templates = [hashlib.sha256(path.read_bytes()).hexdigest() for path in pages]
     return digest_json([forms.plain(experiment.load(ROOT).report_spec("preview")), templates])
 
