@@ -115,7 +115,7 @@ def test_an_unknown_module_is_an_error() -> None:
 
 
 def forget() -> None:
-    for function in (provenance._run_digest, provenance._first, provenance.files, provenance._file, provenance._parsed):
+    for function in (provenance._run_digest, provenance._group, provenance.files, provenance._file, provenance._parsed):
         function.cache_clear()
 
 

@@ -26,7 +26,7 @@ LIMITS = {
     "figures": 965,
     "models": 404,
     "papers": 570,
-    "runs": 1100,
+    "runs": 1101,
     "specs": 317,
     "tables": 1522,
     "workflow": 280,

@@ -68,14 +68,14 @@ def retitled(experiment: Experiment, scale: str, text: str, pairs: list[tuple[st
     if scale == "paper" or not pairs:
         return text
     labels = (re.escape(entry["label"]) for entry in experiment.catalog.datasets.values())
-    one = "|".join(sorted(labels, key=len, reverse=True))
+    dataset = "|".join(sorted(labels, key=len, reverse=True))
     data = " / ".join(dict.fromkeys(_dataset(experiment, scale, protocol) for protocol, _ in pairs))
     clients = {experiment.deal(scale, *pair).partition["clients"] for pair in pairs}
     rounds = {experiment.values(scale, protocol)["rounds"] for protocol, _ in pairs}
-    clients, rounds = (" to ".join(map(str, sorted({min(one), max(one)}))) for one in (clients, rounds))
+    clients, rounds = (" to ".join(map(str, sorted({min(counts), max(counts)}))) for counts in (clients, rounds))
     text = re.sub(r"\d+(?= rounds)", rounds, title(experiment, scale, text, pairs))
     text = re.sub(r"a test accuracy of \d+%", "the target test accuracy", text)
-    text, named = re.subn(f"({one})((, | and )({one}))*", data, text)
+    text, named = re.subn(f"({dataset})((, | and )({dataset}))*", data, text)
     unnamed = [data] * (not named) + [f"{clients} clients"] * ("clients" not in text)
     return (", " if named else ": ").join(filter(None, [text, ", ".join(unnamed)]))
 

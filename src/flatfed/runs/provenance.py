@@ -44,11 +44,11 @@ def run_digest(description: dict[str, Any], src: Path = SRC) -> str:
 def _run_digest(src: Path, same_bytes: Path, algorithm: str, model: str) -> str:
     shared = files(src, SHARED)
     digest = _digest(shared)
-    group = next((group for group in read_json(same_bytes) if digest in group["digests"]), {"files": shared})
+    group = _group(digest, same_bytes)
     first = group.get("algorithms", {})
     own = files(src, (f"{PACKAGE}.algorithms.{algorithm}", f"{PACKAGE}.models.{model}"))
     own = {module: first.get(digest, digest) for module, digest in own.items() if module not in shared}
-    return _digest({**own, **group["files"]})
+    return _digest({**own, **group.get("files", shared)})
 
 
 def commit() -> str | None:
@@ -71,7 +71,8 @@ def code_digest(src: Path, modules: Iterable[str]) -> str:
 
     :raises FileNotFoundError: one of ``modules`` does not exist.
     """
-    return _first(_digest(files(Path(src), tuple(modules))), SAME_BYTES)
+    digest = _digest(files(Path(src), tuple(modules)))
+    return _group(digest, SAME_BYTES).get("digests", [digest])[0]
 
 
 @cache
@@ -88,9 +89,9 @@ def files(src: Path, modules: tuple[str, ...]) -> dict[str, str]:
 
 
 @cache
-def _first(digest: str, same_bytes: Path) -> str:
-    """Return the first digest of the group of ``digest``, itself where it is in none."""
-    return next((group["digests"][0] for group in read_json(same_bytes) if digest in group["digests"]), digest)
+def _group(digest: str, same_bytes: Path) -> dict[str, Any]:
+    """Return the group of ``digest`` in the list ``same_bytes``, {} if it is in none."""
+    return next((group for group in read_json(same_bytes) if digest in group["digests"]), {})
 
 
 def _digest(digests: dict[str, str]) -> str:
