@@ -24,10 +24,10 @@ SAID = {
     "decentralised rows: exponential; 30 clients, spectral gap 0.3636 / 15 clients, spectral gap 0.6667 / 45 clients, "
     "spectral gap 0.5569",
     "dfedsam2023_F3": "30 clients, cnn_tiny, 20 rounds of 2 local epochs, batch 10; digits {digits} / "
-    "digits and turned digits {digits20}; 20% active / 100% active, decentralised rows: clique of 3",
+    "digits-20 {digits20}; 20% active / 100% active, decentralised rows: clique of 3",
     "fedlesam2024_F1": "digits {digits}, cnn_tiny, 20 rounds, batch 10; all at one place, as many steps "
     "as a federated one / 30 clients, 3 local epochs, 20% active",
-    "fedlesam2024_F5": "digits {digits} / digits and turned digits {digits20}; 30 / 60 clients",
+    "fedlesam2024_F5": "digits {digits} / digits-20 {digits20}; 30 / 60 clients",
 }
 
 
@@ -46,9 +46,9 @@ def test_titles_have_the_numbers_of_what_is_shown() -> None:
     assert titles("paper", "fedsmoo2023_F5")[1:] == ["Dirichlet, u = 0.6", "Pathological, c = 30"]
     assert titles("preview", "fedsmoo2023_F5")[1:] == ["Dirichlet, u = 0.6", "Pathological, c = 6"]
     assert titles("paper", "fedsmoo2023_F9")[0] == "Test accuracy on CIFAR-10, 5% of 200 clients"
-    assert titles("preview", "fedsmoo2023_F9")[0] == "Test accuracy on CIFAR-10, 10% of 60 clients"
+    assert titles("preview", "fedsmoo2023_F9")[0] == "Test accuracy on digits, 10% of 60 clients"
     first, *panels = titles("preview", "fedlesam2024_F5")
-    assert first.endswith("dealt to 30 and 60 clients") and panels[2] == "(c) CIFAR-10, 60 clients, Dirichlet 0.6"
+    assert first.endswith("dealt to 30 and 60 clients") and panels[2] == "(c) digits, 60 clients, Dirichlet 0.6"
     assert titles("paper", "fedlesam2024_F5")[0].endswith("dealt to 100 and 200 clients")
     other = [("fedsmoo-cifar10", "path3-100"), ("fedsmoo-cifar100", "path3-100")]
     assert (
@@ -64,7 +64,7 @@ def test_titles_name_the_training_data() -> None:
 
     columns = [name for name in EXP.tables["fedsmoo2023_T1"].columns if name.startswith("cifar10-") and "-100" in name]
     assert title("fedsmoo2023_T1", columns) == "Test accuracy on digits after 20 rounds, 30 clients"
-    data = "digits / digits and turned digits"
+    data = "digits / digits-20"
     assert title("fedsmoo2023_T1") == f"Test accuracy on {data} after 20 to 40 rounds, 30 to 60 clients"
     assert title("fedsmoo2023_T3") == "Communication cost to reach the target test accuracy on digits, 30 clients"
     assert title("fedsmoo2023_T6").endswith(f"the target test accuracy: {data}, 30 to 60 clients")
@@ -85,7 +85,7 @@ def test_the_lines_of_tables_name_the_data_sets_that_small_ones_stand_for() -> N
     pairs = [(f"fedsam-{name}", "dir0.6-100-p20") for name in ("emnist", "cifar10", "cifar100")]
     common = "30 clients, 20% active, cnn_tiny, 16 rounds of 3 local epochs, batch 10"
     assert set_ups.setting(EXP, "preview", pairs) == (
-        f"EMNIST and CIFAR-100: digits and turned digits {{digits20}}, {common}; CIFAR-10: digits {{digits}}, {common}"
+        f"EMNIST and CIFAR-100: digits-20 {{digits20}}, {common}; CIFAR-10: digits {{digits}}, {common}"
     )
     assert set_ups.setting(EXP, "paper", pairs).startswith("EMNIST {emnist}, 100 clients")
 

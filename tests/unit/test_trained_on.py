@@ -213,7 +213,7 @@ def test_tables_figures_and_the_report_say_it(tmp_path: Path, monkeypatch: pytes
     exp = experiment.load(ROOT, asked, places=Places(resources="elsewhere"))
     for name in ("digits", "digits20"):
         fetched(exp, name)
-    said = ("digits (1,797 images of 8x8)", "digits and turned digits (3,594 images of 8x8)")
+    said = ("digits (1,797 images of 8x8)", "digits-20 (3,594 images of 8x8)")
     write.make(spec.tables[0], tmp_path)
     for ending in ("md", "html", "tex"):
         text = " ".join(Path(f"fedsmoo2023_T1.{ending}").read_text().replace("\n% ", " ").split())

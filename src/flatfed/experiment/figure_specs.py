@@ -26,7 +26,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
     runs: dict[str, Run] = {}
     for panel in found.panels:
         pairs = list(dict.fromkeys(pair for entry in panel.every(scale) for pair in entry.pairs))
-        title = set_ups.title(experiment, scale, panel.title, pairs)
+        title = set_ups.on_data(experiment, scale, panel.title, pairs)
         content, files, panel_runs = PANELS[found.kind](experiment, scale, found, panel)
         drawn.append(specs.PANELS[found.kind](title=title, **content))
         inputs += files
@@ -38,7 +38,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
     pairs = found.pairs(scale)
     here = [
         set_ups.in_brief(experiment, scale, pairs, trained=kind.reads != "partitions"),
-        set_ups.same_data(experiment, scale, found, [panel.title for panel in drawn]),
+        set_ups.same_data(experiment, scale, found),
     ]
     measured = measures.defined(experiment, scale, found)
     if found.kind == "eigenvalues":
@@ -59,7 +59,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
         figure=found.id,
         kind=found.kind,
         scale=scale,
-        title=set_ups.title(experiment, scale, document["title"], pairs),
+        title=set_ups.retitled(experiment, scale, document["title"], pairs),
         panels=drawn,
         paper=document["paper"],
         setting="; ".join(filter(None, here)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flatfed import schemas, strict_yaml
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import known, scales, set_ups, settings
+from flatfed.experiment import known, scales, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.data_sources import at_home, check_domains, check_order, check_said, check_there
 from flatfed.experiment.model import Figure, Table
@@ -118,10 +118,9 @@ def report(experiment: Experiment, scale: str) -> ReportSpec:
     runs = {run.path: run for run in tabled}
     drawn = []
     for name in selected.figures:
-        found, figure = experiment.figure(scale, name), experiment.figures[name]
+        found = experiment.figure(scale, name)
         runs |= found.runs
-        same = {key: getattr(found.spec, key) for key in ("paper", "setting", "caption", "datasets")}
-        same["title"] = set_ups.retitled(experiment, scale, figure.settings["title"], figure.pairs(scale))
+        same = {key: getattr(found.spec, key) for key in ("title", "paper", "setting", "caption", "datasets")}
         png = experiment.places.figure(scale, name)[0]
         drawn.append(Picture(figure=name, **same, png=png))
     return ReportSpec(

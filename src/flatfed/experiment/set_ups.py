@@ -7,6 +7,7 @@ figure is made (:mod:`flatfed.tables.trained_on`).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -61,23 +62,41 @@ def title(experiment: Experiment, scale: str, text: str, pairs: list[tuple[str, 
 
 
 def retitled(experiment: Experiment, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
-    """Return a paper's title of (protocol, split)s with the training data of ``scale`` in place of the paper's.
+    """Return :func:`on_data`, with the training data and the number of clients where the title names neither.
 
     "Test accuracy on CIFAR-10 after 800 rounds" becomes "Test accuracy on digits after 20 rounds, 30 clients".
     """
     if scale == "paper" or not pairs:
         return text
+    replaced = on_data(experiment, scale, text, pairs)
+    data = _data(experiment, scale, pairs)
+    named = " / ".join(data) in replaced
+    clients = _from_to(experiment.deal(scale, *pair).partition["clients"] for pair in pairs)
+    # The panels of a figure name each of three and more.
+    unnamed = [" / ".join(data)] * (not named and len(data) < 3) + [f"{clients} clients"] * ("clients" not in replaced)
+    return (", " if named else ": ").join(filter(None, [replaced, ", ".join(unnamed)]))
+
+
+def on_data(experiment: Experiment, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
+    """Return :func:`title` with the data, rounds and target of ``scale`` in place of the paper's."""
+    if scale == "paper" or not pairs:
+        return text
     labels = (re.escape(entry["label"]) for entry in experiment.catalog.datasets.values())
     dataset = "|".join(sorted(labels, key=len, reverse=True))
-    data = " / ".join(dict.fromkeys(_dataset(experiment, scale, protocol) for protocol, _ in pairs))
-    clients = {experiment.deal(scale, *pair).partition["clients"] for pair in pairs}
-    rounds = {experiment.values(scale, protocol)["rounds"] for protocol, _ in pairs}
-    clients, rounds = (" to ".join(map(str, sorted({min(counts), max(counts)}))) for counts in (clients, rounds))
+    rounds = _from_to(experiment.values(scale, protocol)["rounds"] for protocol, _ in pairs)
     text = re.sub(r"\d+(?= rounds)", rounds, title(experiment, scale, text, pairs))
     text = re.sub(r"a test accuracy of \d+%", "the target test accuracy", text)
-    text, named = re.subn(f"({dataset})((, | and )({dataset}))*", data, text)
-    unnamed = [data] * (not named) + [f"{clients} clients"] * ("clients" not in text)
-    return (", " if named else ": ").join(filter(None, [text, ", ".join(unnamed)]))
+    return re.sub(f"({dataset})((, | and )({dataset}))*", " / ".join(_data(experiment, scale, pairs)), text)
+
+
+def _data(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -> list[str]:
+    return list(dict.fromkeys(_dataset(experiment, scale, protocol) for protocol, _ in pairs))
+
+
+def _from_to(numbers: Iterable[int]) -> str:
+    """Return the least and the largest number, "30" or "14 to 20"."""
+    found = set(numbers)
+    return " to ".join(map(str, sorted({min(found), max(found)})))
 
 
 def _numbers(experiment: Experiment, scale: str, protocol: str, split: str) -> dict[str, str]:
@@ -126,10 +145,10 @@ def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -
     }
 
 
-def same_data(experiment: Experiment, scale: str, found: Figure, titles: list[str]) -> str:
+def same_data(experiment: Experiment, scale: str, found: Figure) -> str:
     """Say which data sets of the paper are the same at ``scale``, and which panels of a figure therefore; or "".
 
-    Those of the figure itself, and of others of its kind, beside which it lies in the paper. ``titles``: its panels'.
+    Those of the figure itself, and of others of its kind, beside which it lies in the paper.
     """
     beside = {one for other in experiment.figures.values() if other.kind == found.kind for one in other.protocols}
     said = []
@@ -140,10 +159,10 @@ def same_data(experiment: Experiment, scale: str, found: Figure, titles: list[st
         if len(names) < 2:
             continue
         same: dict[str, list[str]] = {}
-        for panel, title in zip(found.panels, titles, strict=True):
+        for panel in found.panels:
             entries = [replace(one, protocol=twins[0]) if one.protocol in twins else one for one in panel.every(scale)]
             content = replace(panel, title="", entries=tuple(entries), levels=None)
-            same.setdefault(repr(content), []).append(title)
+            same.setdefault(repr(content), []).append(panel.title)
         repeated = [f"panels {' and '.join(alike)} are the same" for alike in same.values() if len(alike) > 1]
         said.append(": ".join([f"{' and '.join(names)} are the same data here", *repeated]))
     return "; ".join(dict.fromkeys(said))

@@ -91,12 +91,10 @@ def caption(figure: Figure, spec: FigureSpec, explanation: str) -> None:
     """Put the title above ``figure``, and below it the foot.
 
     The foot has a paragraph each for paper and caption; for setting and tuning; for the ``explanation`` of what is
-    drawn; for what the paper leaves open. A figure of preview scale says so above its title, like the tables.
+    drawn; for what the paper leaves open. A figure of preview scale says so before its title, like the tables.
     """
-    title = wrapped(spec.title, TITLE)
-    if spec.scale == "preview":
-        title = f"Preview scale, not the paper's data:\n{title}"
-    figure.suptitle(title, fontproperties=TITLE, x=0.005, ha="left")
+    scale = "Preview scale, not the paper's data: " if spec.scale == "preview" else ""
+    figure.suptitle(wrapped(scale + spec.title, TITLE), fontproperties=TITLE, x=0.005, ha="left")
     paragraphs = (
         [f"Paper: {spec.paper}" if spec.paper else "", spec.caption],
         [f"Here: {spec.setting}" if spec.setting else "", *spec.tuning],
