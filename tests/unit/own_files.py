@@ -18,7 +18,7 @@ TEXT = re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[1]
 
 
 def photos(root):
-    """Make ``root``/photos with three classes, 5 + 4 + 3 images to train and 2 each to test, and a folder of tables."""
+    """Make a project with tables in ``own`` and photos: 5 + 4 + 3 images of three classes to train, 2 each to test."""
     for part, counts in (("train", (5, 4, 3)), ("test", (2, 2, 2))):
         for name, count in zip("abc", counts, strict=True):
             folder = root / "photos" / part / name
@@ -28,6 +28,7 @@ def photos(root):
             (folder / ".hidden.png").touch()
             (folder / "notes.txt").touch()
     (root / "own").mkdir()
+    (root / "Snakefile").touch()
 
 
 def load(text=TEXT, change=None, name="photos", **config):
@@ -43,7 +44,7 @@ def load(text=TEXT, change=None, name="photos", **config):
 def refusal(text=TEXT, change=None, **config):
     """Return the message that a file is refused with."""
     with pytest.raises(ConfigError) as caught:
-        load(text, change, **config)
+        load(text, change, **config).check()
     return str(caught.value)
 
 

@@ -82,7 +82,7 @@ def test_what_is_cut_out_fits_into_what_it_is_cut_out_of(tmp_path):
         sources.fetch({**SPEC, "source": source(tmp_path, domains=True, resize=7)}, tmp_path / "out")
     data = {"officehome": {"source": "imagefolder", "path": str(tmp_path / "in"), "size": 224, "resize": 223}}
     with pytest.raises(ConfigError, match=r"data\.officehome\.resize: 223 must be at least size, 224"):
-        experiment.load(ROOT, {"scale": "paper", "tables": ["fedlesam2024_T3"], "figures": [], "data": data})
+        experiment.load(ROOT, {"scale": "paper", "tables": ["fedlesam2024_T3"], "figures": [], "data": data}).check()
 
 
 def test_images_are_read_a_block_at_a_time(tmp_path, monkeypatch, capsys):
@@ -164,7 +164,9 @@ def test_a_missing_domain_folder_is_named_before_the_first_job(tmp_path, folders
         (tmp_path / "in" / folder).mkdir(parents=True)
     asked = {"scale": "paper", "tables": [], "figures": []}
     with pytest.raises(ConfigError, match=message):
-        experiment.load(ROOT, {**asked, "data": {"pacs": source(tmp_path, **{"domains": True, "resize": 8, **keys})}})
+        experiment.load(
+            ROOT, {**asked, "data": {"pacs": source(tmp_path, **{"domains": True, "resize": 8, **keys})}}
+        ).check()
 
 
 def test_folders_of_all_domains_are_taken(tmp_path):

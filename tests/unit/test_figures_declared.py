@@ -311,7 +311,7 @@ def test_models_of_a_line_are_of_their_own_splits_and_of_the_scale(tmp_path: Pat
     path = tmp_path / "config" / "figures" / "own.yaml"
     path.write_text(OWN_LINE.replace("{row: dfedsam}", "{row: dfedsam, preview: false}"))
     with pytest.raises(ConfigError, match=r"own\.yaml: panels\[0\]: a line is between two models"):
-        experiment.load(tmp_path)
+        experiment.load(tmp_path).check()
 
 
 def test_runs_are_told_apart_however_a_specification_is_written() -> None:

@@ -64,4 +64,4 @@ def test_a_panel_has_a_line_from_its_first_model_to_each_other(tmp_path: Path) -
 )
 def test_a_line_has_two_ends_of_one_shape(tmp_path: Path, panel: dict) -> None:
     with pytest.raises(ConfigError, match=r"config/figures/between\.yaml: panels\[0\]: a line is between two models"):
-        load(tmp_path, panels=[panel])
+        load(tmp_path, panels=[panel]).check()

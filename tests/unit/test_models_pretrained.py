@@ -148,7 +148,7 @@ def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path, mod
     protocol.write_text(written.replace("model: {name: cnn_tiny}", f"model: {model}"), encoding="utf-8")
     if message:
         with pytest.raises(ConfigError, match=message):
-            experiment.load(tmp_path)
+            experiment.load(tmp_path).check()
         return
     found = experiment.load(tmp_path, places=Places(resources="elsewhere"))
     run = found.run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)

@@ -16,7 +16,7 @@ from own_files import PAGE, ROOT, TEXT, load, photos, put, refusal
 from flatfed import cli, experiment
 from flatfed.data import counting, sources
 from flatfed.errors import ConfigError
-from flatfed.experiment import defaults
+from flatfed.experiment import defaults, scales, selection
 
 
 @pytest.fixture(autouse=True)
@@ -210,8 +210,11 @@ def test_an_id_that_is_taken_is_refused_naming_both_places(section, name, entry,
 
 
 def test_ids_of_another_own_file_are_taken_and_known():
-    Path("own/declared.yaml").write_text(yaml.safe_dump({"splits": yaml.safe_load(TEXT)["splits"]}))
-    assert "'skewed' is declared already, in own/declared.yaml: splits.skewed" in refusal()
+    declared = yaml.safe_load(TEXT)["splits"]
+    Path("own/declared.yaml").write_text(yaml.safe_dump({"splits": {"skewed": {**declared["skewed"], "alpha": 0.7}}}))
+    assert "'skewed' is declared already, in own/declared.yaml: splits.skewed, with other values" in refusal()
+    Path("own/declared.yaml").write_text(yaml.safe_dump({"splits": declared}))
+    load().check()
     found = load(change=put("splits", value=None))
     assert "photos" in found.tables and "declared" not in found.tables
     other = "{title: Others, rows: [fedavg], columns: [{protocol: photos, splits: [skewed]}]}"
@@ -274,7 +277,7 @@ def test_another_document_is_refused_with_its_line(here):
     Path("own/photos.yaml").write_text(TEXT + "---\n" + TEXT)
     line = TEXT.count("\n") + 1
     with pytest.raises(ConfigError, match=rf"own/photos\.yaml: line {line}: another document begins; a file holds one"):
-        load_asked()
+        load_asked().check()
 
 
 def load_asked():
@@ -293,6 +296,60 @@ def test_an_image_that_is_exchanged_or_moved_changes_the_listing(here):
     assert counting.listing(source) != first
     Path("photos/train/a/more.txt").touch()
     assert counting.listing(source) == counting.listing(source)
+
+
+def test_a_path_begins_in_the_project_of_its_file(here, monkeypatch):
+    (here / "elsewhere").mkdir()
+    load()
+    monkeypatch.chdir(here / "elsewhere")
+    asked = {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["../own"]}
+    found = experiment.load(ROOT, asked)
+    assert found.dataset_spec("photos")["source"]["path"] == str(here / "photos")
+    (here / "Snakefile").unlink()
+    with pytest.raises(ConfigError, match=f"'{here}/own/photos' does not exist"):
+        experiment.load(ROOT, asked).check()
+    (here / "photos").rename(here / "own/photos")
+    assert experiment.load(ROOT, asked).dataset_spec("photos")["train"] == 12
+
+
+@pytest.mark.parametrize(
+    ("file", "wrong", "words"),
+    [
+        ("own/photos.yaml", lambda path: path.write_text("title: ["), "own/photos.yaml: not YAML"),
+        (
+            "own/photos.yaml",
+            lambda path: path.write_text(TEXT + "colour: red"),
+            "own/photos.yaml: unknown key 'colour'",
+        ),
+        ("own/photos.yaml", lambda path: path.write_text(TEXT.replace("fedsam,", "fedsan,")), "did you mean 'fedsam'"),
+        (
+            "own/photos.yaml",
+            lambda path: path.write_text(TEXT.replace("alpha: 0.3", "alpha: 0")),
+            "splits.skewed.alpha",
+        ),
+        ("photos", lambda path: path.rename(path.with_name("moved")), "datasets.photos.source.path: 'photos' does not"),
+    ],
+    ids=["no YAML", "key", "row", "split", "no images"],
+)
+def test_a_wrong_file_blocks_only_what_needs_it(here, capsys, file, wrong, words):
+    load()
+    wrong(here / file)
+    found = experiment.load(ROOT, {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["own"]})
+    assert found.cells("preview", "fedsmoo2023_T1") and selection.with_columns(found, ["fedsmoo2023_T1"])
+    blocked = [
+        lambda: found.cells("paper", "photos"),
+        lambda: found.selected(),
+        lambda: scales.every(found, "paper"),
+        found.check,
+    ]
+    for question in blocked:
+        with pytest.raises(ConfigError, match=re.escape(words)) as caught:
+            question()
+        assert "\n" not in str(caught.value)
+    asked = ["--config", "table_folders=[own]"]
+    assert cli.main(["plan", *asked, "fedsmoo2023_T1"]) == 0
+    assert cli.main(["plan", *asked, "photos"]) == cli.main(["check", *asked]) == 2
+    assert capsys.readouterr().err.count(words) == 2
 
 
 @pytest.mark.parametrize("command", ["plan", "status", "verify"])

@@ -54,7 +54,7 @@ def test_a_topology_reaches_the_run_and_shrinks_with_the_clients(tmp_path):
 def test_an_impossible_topology_is_refused(tmp_path, topology, words):
     root = project(tmp_path, mine=SPLIT % topology)
     with pytest.raises(ConfigError) as caught:
-        experiment.load(root)
+        experiment.load(root).check()
     for word in ("config/splits.yaml", *words):
         assert word in str(caught.value)
 
@@ -71,13 +71,13 @@ def test_spectral_gaps_in_closed_form_are_those_of_the_matrices(graph, clients):
 def test_a_torus_needs_a_product(tmp_path):
     root = project(tmp_path, mine=(SPLIT % "grid").replace("100", "94"))
     with pytest.raises(ConfigError, match=r"product of two numbers from 3 up, such as 93 or 95, not 94"):
-        experiment.load(root)
+        experiment.load(root).check()
 
 
 def test_neighbours_without_a_topology_mean_nothing(tmp_path):
     root = project(tmp_path, mine="{label: [x], scheme: iid, clients: 100, participation: 1, neighbours: 3}")
     with pytest.raises(ConfigError, match=r"mine\.neighbours: means nothing without a topology"):
-        experiment.load(root)
+        experiment.load(root).check()
 
 
 def test_algorithm_and_split_must_fit(tmp_path):
@@ -114,10 +114,10 @@ def test_a_round_of_a_central_split_has_the_steps_of_a_federated_one(tmp_path):
 def test_steps_of_must_name_a_federated_split(tmp_path):
     one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: dir0.1-10}"
     with pytest.raises(ConfigError, match=r"one.steps_of: unknown split 'dir0.1-10'; did you mean 'dir0.1-100'"):
-        experiment.load(project(tmp_path, one=one))
+        experiment.load(project(tmp_path, one=one)).check()
     of_domains = one.replace("dir0.1-10", "domain-art-1")
     with pytest.raises(ConfigError, match=r"one.steps_of: unknown split 'domain-art-1'"):
-        experiment.load(project(tmp_path / "domains", one=of_domains))
+        experiment.load(project(tmp_path / "domains", one=of_domains)).check()
 
 
 def test_a_central_split_can_have_the_images_of_a_federated_one(tmp_path):
@@ -139,7 +139,7 @@ def test_a_central_split_can_have_the_images_of_a_federated_one(tmp_path):
 def test_images_of_must_name_a_split_of_several_clients(tmp_path, named):
     one = f"{{label: [x], scheme: central, clients: 1, participation: 1, images_of: {named}}}"
     with pytest.raises(ConfigError, match=rf"one.images_of: unknown split '{named}'.*dir0.1-100") as caught:
-        experiment.load(project(tmp_path, one=one))
+        experiment.load(project(tmp_path, one=one)).check()
     assert "domain" not in str(caught.value).partition("known: ")[2]
 
 
@@ -293,7 +293,7 @@ def test_a_broken_file_of_an_outside_folder_is_named(folder, text, words):
     (folder / "package/__init__.py").write_text("def (:")
     config = experiment.load(ROOT).config
     with pytest.raises(ConfigError) as caught:
-        experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]})
+        experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
     for word in words:
         assert word in str(caught.value)
 
@@ -303,7 +303,7 @@ def test_the_name_of_an_outside_file_is_an_id(folder, name):
     (folder / f"{name}.py").write_text(MINE)
     config = experiment.load(ROOT).config
     with pytest.raises(ConfigError) as caught:
-        experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]})
+        experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]}).check()
     for word in ("algorithm_folders", repr(name), "letters, digits"):
         assert word in str(caught.value)
 

@@ -168,4 +168,4 @@ def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partiti
 def test_the_retired_kind_of_table_is_refused(tmp_path, change, message):
     root = edited(tmp_path, "tables/effects.yaml", lambda document: document.update(change))
     with pytest.raises(ConfigError, match=message):
-        experiment.load(root)
+        experiment.load(root).check()

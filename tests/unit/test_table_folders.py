@@ -35,12 +35,12 @@ def test_a_table_elsewhere_is_one_more(tmp_path):
 def test_mistakes_name_the_file_where_it_is(tmp_path):
     (tmp_path / "mine.yaml").write_text(TABLE.format(row="fedsan"))
     with pytest.raises(ConfigError, match=rf"{tmp_path}/mine\.yaml: rows\[1\].*did you mean 'fedsam'"):
-        load(tmp_path)
+        load(tmp_path).check()
 
 
 def test_a_name_that_is_taken_and_a_folder_that_is_none(tmp_path):
     (tmp_path / "fedsmoo2023_T1.yaml").write_text(TABLE.format(row="fedsam"))
     with pytest.raises(ConfigError, match=r"there is a table 'fedsmoo2023_T1' already, config/tables/fedsmoo2023_T1"):
-        load(tmp_path)
+        load(tmp_path).check()
     with pytest.raises(ConfigError, match=r"table_folders: there is no folder '.*nowhere' \(/"):
-        load(tmp_path / "nowhere")
+        load(tmp_path / "nowhere").check()

@@ -51,7 +51,9 @@ def fetched(exp: experiment.Experiment, name: str) -> dict:
     return json.loads((folder / "dataset.json").read_text())
 
 
-@pytest.mark.parametrize("name", [name for name, source in EXP.sources.items() if source["source"] == "sklearn"])
+@pytest.mark.parametrize(
+    "name", [name for name, source in EXP.catalog.sources.items() if source["source"] == "sklearn"]
+)
 def test_embedded_data_are_as_many_as_declared(name: str, tmp_path: Path) -> None:
     declared = EXP.catalog.datasets[name]
     sources.fetch(EXP.dataset_spec(name), tmp_path)
@@ -104,7 +106,7 @@ IDS = ("fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
 )
 def test_a_wrong_subset_is_named(tmp_path: Path, given, said: str) -> None:
     with pytest.raises(ConfigError) as error:
-        loaded(tmp_path, {**images(tmp_path / "part.npz", 10, 10), "images": given})
+        loaded(tmp_path, {**images(tmp_path / "part.npz", 10, 10), "images": given}).check()
     assert "config/config.yaml or --config" in str(error.value) and said in str(error.value)
 
 
@@ -116,7 +118,7 @@ def test_the_entry_of_a_dataset_has_its_numbers_itself(tmp_path: Path) -> None:
     new = "source: {source: torchvision, dataset: CIFAR10, images: {train: 1, test: 1}}"
     path.write_text(path.read_text().replace("source: {source: torchvision, dataset: CIFAR10}", new))
     with pytest.raises(ConfigError, match=r"config/datasets.yaml: cifar10.source .*unknown key 'images'"):
-        experiment.load(tmp_path)
+        experiment.load(tmp_path).check()
 
 
 def line(exp: experiment.Experiment, scale: str, protocol: str = "fedsmoo-cifar10") -> str:

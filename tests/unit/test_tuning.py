@@ -214,7 +214,7 @@ MISTAKES = {
 def test_a_search_that_cannot_be_made_is_refused(tmp_path, change, words):
     root = edited(tmp_path, CIFAR10, lambda protocol: protocol["tune"].update(change))
     with pytest.raises(ConfigError, match=words):
-        load(root)
+        load(root).check()
 
 
 def test_a_share_too_small_for_a_split_of_its_own_is_refused_before_the_first_job(tmp_path):

@@ -35,6 +35,20 @@ def test_in_a_file(project, path, change, words):
         assert word in text
 
 
+def test_a_wrong_table_blocks_only_the_targets_that_need_it(untouched):
+    path = untouched.root / "config/tables/wrong.yaml"
+    path.write_text("title: Wrong\nrows: [fedsmo]\ncolumns: [{protocol: fedsmoo-cifar10, splits: [dir0.6-100]}]\n")
+    try:
+        assert "results/preview/tables/fedsmoo2023_T1.md" in untouched.make("--dry-run").text
+        untouched.make("--dry-run", "--", "results/preview/tables/fedsmoo2023_T1.md")
+        refusals = [refused(untouched, target) for target in ("results/preview/tables/wrong.md", "everything")]
+        refusals += [refused(untouched, "--config", "tables=[wrong]"), untouched.flatfed("check").text]
+    finally:
+        path.unlink()
+    for text in refusals:
+        assert "config/tables/wrong.yaml: rows[0]: unknown algorithm 'fedsmo'; did you mean 'fedsmoo'?" in text
+
+
 def test_a_protocol_without_parameters_of_its_own_is_none(project):
     """Its algorithms have their defaults: other runs than before, for `check` and Snakemake alike."""
     runs = project.planned("--forceall")["train"]
@@ -129,7 +143,8 @@ class FedBad(FedAvg):
 
 def test_an_algorithm_with_a_misspelt_hook_is_refused(untouched, tmp_path):
     (tmp_path / "fedbad.py").write_text(BAD.format("agregate"))
-    text = refused(untouched, "--config", f"algorithm_folders=[{tmp_path}]")
+    run = "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedbad/seed1/run.json"
+    text = refused(untouched, "--config", f"algorithm_folders=[{tmp_path}]", "--", run)
     assert f"{tmp_path}/fedbad.py: FedBad.agregate: nothing calls it; did you mean 'aggregate'?" in text
 
 

@@ -8,6 +8,7 @@ import tarfile
 from pathlib import Path
 
 import numpy
+import pandas
 import pytest
 from PIL import Image
 from project import REPOSITORY, ROWS
@@ -15,6 +16,8 @@ from project import REPOSITORY, ROWS
 FILE = re.compile(
     r"^`(?P<path>[^`\n]+)` \((?P<how>new|append)\):\n\n```\w+\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
 )
+PUBLISHED = "results/published/cifar10-cnn"
+
 COMMANDS = re.compile(r"^```sh\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -34,35 +37,18 @@ def follow(project, page):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_add_an_algorithm(project):
-    follow(project, "add-an-algorithm.md")
-    run = project.root / "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedmedian/seed1"
-    other = run.parents[1] / "fedavg/seed1"
-    assert (run / "metrics.csv").read_text() != (other / "metrics.csv").read_text()
-    assert project.planned() == {}
-
-
-def test_add_a_dataset(project):
+def archive_of_blobs(project):
+    """Write the archive that add-a-dataset.md declares."""
     generator = numpy.random.default_rng(0)
     arrays = {}
     for part, images in (("train", 400), ("test", 100)):
         arrays[f"{part}_labels"] = numpy.arange(images) % 4
         arrays[f"{part}_images"] = generator.integers(0, 256, (images, 8, 8), "uint8")
     numpy.savez(project.root / "blobs.npz", **arrays)
-    follow(project, "add-a-dataset.md")
-    images = numpy.load(project.root / "resources/blobs/images.npy", mmap_mode="r")
-    assert images.shape == (500, 1, 8, 8)
-    assert (images[:400, 0] == arrays["train_images"]).all()
 
 
-def test_add_a_table(project):
-    follow(project, "add-a-table.md")
-    text = (project.root / "results/preview/tables/mine_T1.md").read_text()
-    for name in ("FedAvg", "FedSAM", "FedSMOO", "strong heterogeneity"):
-        assert name in text
-
-
-def test_your_own_data(project):
+def folder_of_photos(project):
+    """Write the images that your-own-data.md declares."""
     generator = numpy.random.default_rng(0)
     for part, images in (("train", 40), ("test", 10)):
         for label, name in enumerate(("barn", "fox", "owl", "pond")):
@@ -72,7 +58,39 @@ def test_your_own_data(project):
                 pixels = generator.integers(0, 90, (20 + number % 5, 24, 3), "uint8")
                 pixels[5 * label : 5 * label + 5] += 120
                 Image.fromarray(pixels).save(folder / f"{number}.png")
-    follow(project, "your-own-data.md")
+
+
+def studies_and_published_effects(project):
+    """Copy what the commands of compare-with-a-paper.md read."""
+    for folder in ("studies", "results/published/effects"):
+        shutil.copytree(REPOSITORY / folder, project.root / folder)
+    (project.root / "docs").mkdir()
+
+
+def published_runs(project):
+    """Copy the runs that runs-from-elsewhere.md names."""
+    shutil.copytree(REPOSITORY / PUBLISHED / "runs", project.root / PUBLISHED / "runs")
+
+
+def the_algorithm(project):
+    run = project.root / "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedmedian/seed1"
+    other = run.parents[1] / "fedavg/seed1"
+    assert (run / "metrics.csv").read_text() != (other / "metrics.csv").read_text()
+
+
+def the_dataset(project):
+    images = numpy.load(project.root / "resources/blobs/images.npy", mmap_mode="r")
+    assert images.shape == (500, 1, 8, 8)
+    assert (images[:400, 0] == numpy.load(project.root / "blobs.npz")["train_images"]).all()
+
+
+def the_table(project):
+    text = (project.root / "results/preview/tables/mine_T1.md").read_text()
+    for name in ("FedAvg", "FedSAM", "FedSMOO", "strong heterogeneity"):
+        assert name in text
+
+
+def the_photos(project):
     text = (project.root / "results/paper/tables/photos.md").read_text()
     for words in ("FedAvg", "FedSAM", "FedSMOO", "FedLESAM", "photos (200 images of 32x32), 10 clients, 50% active"):
         assert words in text
@@ -86,46 +104,71 @@ def test_your_own_data(project):
     assert project.planned("results/paper/tables/photos.md") == {}
 
 
-def test_compare_with_a_paper(project):
-    for folder in ("studies", "results/published/effects"):
-        shutil.copytree(REPOSITORY / folder, project.root / folder)
-    (project.root / "docs").mkdir()
-    follow(project, "compare-with-a-paper.md")
+def the_comparison(project):
     for page in ("docs/disputed.md", "docs/effects.md"):
         assert (project.root / page).read_text() == (REPOSITORY / page).read_text()
     assert "five of the 48 generalization errors" in (project.root / "results/errata.md").read_text()
-    assert project.planned() == {}
 
 
-def test_runs_from_elsewhere(project):
-    published = "results/published/cifar10-cnn"
-    shutil.copytree(REPOSITORY / published / "runs", project.root / published / "runs")
-    follow(project, "runs-from-elsewhere.md")
+def the_imported_runs(project):
     with tarfile.open(project.root / "runs.tar") as archive:
-        runs = [name for name in archive.getnames() if name.endswith("run.json")]
-    assert len(runs) == len(ROWS)
+        runs = {name for name in archive.getnames() if name.endswith("run.json")}
+    here = {str(path.relative_to(project.root)) for path in (project.root / "results").glob("*/runs/*/*/*/*/run.json")}
+    assert len(runs) >= len(ROWS) and runs <= here
     table = "cifar10_cnn.md"
-    assert (project.root / "again" / table).read_text() == (REPOSITORY / published / table).read_text()
-    assert project.planned() == {}
+    assert (project.root / "again" / table).read_text() == (REPOSITORY / PUBLISHED / table).read_text()
 
 
-def test_use_as_a_module(project):
-    before = {path for path in project.root.rglob("*") if "__pycache__" not in path.parts}
-    follow(project, "use-as-a-module.md")
-    made = {path for path in project.root.rglob("*") if "__pycache__" not in path.parts} - before
-    assert {path.relative_to(project.root).parts[0] for path in made} == {"elsewhere"}
+def the_module(project):
     cells = project.root / "elsewhere/results/federated/preview/cells"
     assert [path.name for path in cells.rglob("*.json")] == ["fedavg.json"]
 
 
-RECIPES = [
-    *("add-an-algorithm.md", "add-a-dataset.md", "add-a-table.md", "compare-with-a-paper.md"),
-    *("runs-from-elsewhere.md", "use-as-a-module.md", "your-own-data.md"),
-]
+def the_answers(project):
+    assert (project.root / "results/preview/figures/my_curves.png").exists()
+    tables = project.root / "results/preview/tables"
+    rows = pandas.read_csv(tables / "two_rows.csv").set_index("row")
+    assert rows.loc["fedsam", "n"] == 5
+    rows = pandas.read_csv(tables / "two_rhos.csv").set_index("row")
+    assert rows.loc["fedsam", "value"] != rows.loc["fedsam~rho0.05", "value"]
 
 
-@pytest.mark.parametrize("page", RECIPES)
+#: Page -> what makes the files that its reader has, and what looks at the results.
+RECIPES = {
+    "add-an-algorithm.md": (None, the_algorithm),
+    "add-a-dataset.md": (archive_of_blobs, the_dataset),
+    "your-own-data.md": (folder_of_photos, the_photos),
+    "use-as-a-module.md": (None, the_module),
+    "add-a-table.md": (None, the_table),
+    "questions.md": (None, the_answers),
+    "compare-with-a-paper.md": (studies_and_published_effects, the_comparison),
+    "runs-from-elsewhere.md": (published_runs, the_imported_runs),
+}
+
+
+@pytest.mark.parametrize("order", [list, reversed], ids=["forward", "reverse"])
+def test_all_recipes_in_one_clone(project, order):
+    """Of any two pages, each is followed before the other in one of the orders."""
+    project.edit_yaml("config/config.yaml", lambda config: config.pop("seeds"))
+    for page in order(list(RECIPES)):
+        prepare, look = RECIPES[page]
+        if prepare:
+            prepare(project)
+        before = {path for path in project.root.rglob("*") if "__pycache__" not in path.parts}
+        follow(project, page)
+        look(project)
+        made = {path for path in project.root.rglob("*") if "__pycache__" not in path.parts} - before
+        if page == "use-as-a-module.md":
+            assert {path.relative_to(project.root).parts[0] for path in made} == {"elsewhere"}
+    assert project.planned("--config", "seeds=[1]") == {}
+
+
+@pytest.mark.parametrize("page", [page for page in RECIPES if page != "questions.md"])
 def test_a_recipe_is_short(page):
     text = (REPOSITORY / "docs" / page).read_text()
     prose = [line for line in re.sub(r"```.*?```", "", text, flags=re.DOTALL).splitlines() if line.strip()]
     assert len(prose) <= 12
+
+
+def test_the_page_of_questions_is_short():
+    assert len((REPOSITORY / "docs/questions.md").read_text().splitlines()) <= 100

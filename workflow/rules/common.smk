@@ -149,6 +149,7 @@ def outputs(scale, asked):
     return PLACES.made(scale, [table for table, _ in asked.tables], asked.figures)
 
 
+@told
 def selected_outputs(wildcards):
     say_left_out(every=False)
     scale = EXPERIMENT.scale
@@ -156,6 +157,7 @@ def selected_outputs(wildcards):
     return [*made, PLACES.report(scale), PLACES.errata]
 
 
+@told
 def every_output(wildcards):
     say_left_out(every=True)
     made = outputs(EXPERIMENT.scale, scales.every(EXPERIMENT, EXPERIMENT.scale))

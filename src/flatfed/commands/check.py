@@ -7,8 +7,8 @@ import argparse
 from flatfed.commands import arguments, configuration
 
 DETAIL = """\
-Reads every file under config/ and stops at the first mistake, naming file, key and value, or counts what
-would be made."""
+Reads every file under config/ and of `table_folders`, and reports all mistakes with file, key and value, or
+counts what would be made."""
 EXAMPLE = "python -m flatfed check --config config/config.yaml"
 
 
@@ -20,9 +20,10 @@ def add(sub: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print what the configuration declares and what it asks for.
 
-    :raises ConfigError: the first mistake in any file under config/.
+    :raises ConfigError: all mistakes in the files.
     """
     experiment = configuration.load(options.config)
+    experiment.check()
     scale = experiment.scale
     declared = ("datasets", "protocols", "splits", "algorithms", "tables", "figures")
     print(f"{len(experiment.errata.entries)} errata")

@@ -17,6 +17,7 @@ from flatfed.commands.plan_measured import Measurements
 from flatfed.commands.plan_needs import Need, joined, needs_of, state
 from flatfed.engine.memory.sizes import in_units
 from flatfed.experiment import Asked, AskedTable, Experiment, Run, known, scales, selection
+from flatfed.experiment.known import Entries
 from flatfed.files import write_json
 from flatfed.workflow.requests import Measured
 
@@ -199,9 +200,10 @@ def asked_for(experiment: Experiment, scale: str, names: list[str], every: bool)
 
     :raises ConfigError: a name is neither a table's nor a figure's.
     """
+    tables, figures = experiment.tables, experiment.figures
     for name in names:
-        known.check("table or figure", name, experiment.tables | experiment.figures, "plan")
+        known.check("table or figure", name, Entries({**tables, **figures}, tables.refused | figures.refused), "plan")
     if not names:
         return scales.every(experiment, scale) if every else experiment.selected(scale)
-    tables = selection.with_columns(experiment, [name for name in dict.fromkeys(names) if name in experiment.tables])
-    return Asked(tables, [name for name in dict.fromkeys(names) if name in experiment.figures])
+    asked = selection.with_columns(experiment, [name for name in dict.fromkeys(names) if name in tables])
+    return Asked(asked, [name for name in dict.fromkeys(names) if name in figures])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 from flatfed import algorithms as registry
 from flatfed import schemas
 from flatfed.errors import ConfigError
-from flatfed.experiment import checks, data_sources, defaults, needs, own, settings
+from flatfed.experiment import checks, data_sources, defaults, known, needs, own, settings
 from flatfed.experiment.checks import LABELLED, PLAIN, check_id
+from flatfed.experiment.known import Entries
 from flatfed.experiment.own import SECTIONS, Document
 from flatfed.strict_yaml import read
 
@@ -34,110 +35,145 @@ class Declared:
 class Catalog:
     """All that is declared, by id, validated; protocols include their labelled variants, by scale.
 
+    ``sources``: dataset -> the source that this machine reads.
     ``places``: section ("datasets", "splits", "algorithms") -> id -> file and key of the entry, for messages.
     """
 
-    datasets: dict[str, dict[str, Any]]
-    splits: dict[str, dict[str, Any]]
-    algorithms: dict[str, dict[str, Any]]
-    protocols: dict[str, settings.Protocol]
-    tables: dict[str, Declared]
-    figures: dict[str, Declared]
+    datasets: Entries[dict[str, Any]]
+    splits: Entries[dict[str, Any]]
+    algorithms: Entries[dict[str, Any]]
+    protocols: Entries[settings.Protocol]
+    tables: Entries[Declared]
+    figures: Entries[Declared]
+    sources: dict[str, dict[str, Any]]
     places: dict[str, dict[str, str]]
 
 
 def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, Any]], where: str) -> Catalog:
     """Read the catalog in ``root``/config, and tables and what is declared with them in ``table_folders``.
 
-    ``data``: sources of datasets on this machine, in place of those declared; ``where`` both were asked for.
+    ``data``: sources of datasets on this machine, in place of those declared; ``where`` both were asked for. An entry
+    with a mistake, and all that names it, is refused: with file, key, value, what is allowed and the nearest match.
 
-    :raises ConfigError: the first mistake, with file, key, value, what is allowed and the nearest match.
+    :raises ConfigError: config/datasets.yaml, splits.yaml or algorithms.yaml is not as its schema has it, or there is
+        no such table folder or dataset of ``data``.
     """
     documents = own.documents(root, table_folders)
-    declared = {section: _section(root, section, documents) for section in SECTIONS}
+    declared = {section: _section(root, section) for section in SECTIONS}
+    tables = _add(documents, declared)
     for name in registry.names():
         check_id(name, PLAIN, "algorithm_folders: the file of an algorithm")
         # A file alone is enough for a row.
         declared["algorithms"].setdefault(name, Declared({}, "config/algorithms.yaml", name))
     contents = {section: {name: one.content for name, one in found.items()} for section, found in declared.items()}
     places = {section: {name: one.where for name, one in found.items()} for section, found in declared.items()}
-    datasets = {}
-    for name, entry in contents["datasets"].items():
-        at = places["datasets"][name]
-        data_sources.check_source(entry["source"], f"{at}.source")
-        if name in data:
-            given = f"{where}: data.{name}"
-            schemas.refuse(schemas.mistakes(data[name], "source"), given, needs.source(data[name]))
-            data_sources.check_source(data[name], given, also=("images",))
-            data_sources.check_cut(data[name], entry["source"], given, f"{at}.source")
-        datasets[name] = defaults.dataset(name, entry, data.get(name, entry["source"]), at)
-        checks.check_dataset(datasets[name], at)
-    checks.check_splits(contents["splits"], places["splits"])
-    splits = {name: defaults.split(entry) for name, entry in contents["splits"].items()}
+    datasets, protocols, splits, algorithms = (Entries(refused=declared[section].refused) for section in SECTIONS)
+    for name in data:
+        known.check("dataset", name, {**declared["datasets"], **datasets.refused}, f"{where}: data")
+    sources, seen = {}, {}
+    for name, one in declared["datasets"].items():
+        with datasets.refusing(name):
+            datasets[name], sources[name] = _dataset(name, one, data.get(name), f"{where}: data.{name}")
+    for name, entry in contents["splits"].items():
+        with splits.refusing(name):
+            checks.check_split(name, contents["splits"], places["splits"], seen)
+            splits[name] = defaults.split(entry)
     for name, entry in contents["algorithms"].items():
-        checks.check_algorithm(name, entry, places["algorithms"][name])
-    algorithms = {
-        name: defaults.algorithm(name, entry, contents["algorithms"]) for name, entry in contents["algorithms"].items()
-    }
-    protocols = {protocol.id: protocol for protocol in _protocols(declared["protocols"])}
-    own.check_declared(documents, datasets, protocols, splits)
-    for protocol in protocols.values():
-        checks.check_protocol(protocol, datasets, algorithms, splits)
-    return Catalog(
-        datasets, splits, algorithms, protocols, _tables(documents), dict(_files(root, "figures", "figure")), places
-    )
+        with algorithms.refusing(name):
+            checks.check_algorithm(name, entry, places["algorithms"][name])
+            algorithms[name] = defaults.algorithm(name, entry, contents["algorithms"])
+    for name, one in declared["protocols"].items():
+        with protocols.refusing(name):
+            protocols.update({protocol.id: protocol for protocol in _protocols(name, one)})
+    for document in documents:
+        if document.name not in tables.refused:
+            with tables.refusing(document.name):
+                own.check_declared(document, *({**each, **each.refused} for each in (datasets, protocols, splits)))
+    for name, protocol in list(protocols.items()):
+        with protocols.refusing(name):
+            known.check("protocol", name.partition("~")[0], protocols, protocol.file)
+            checks.check_protocol(protocol, datasets, algorithms, splits)
+    return Catalog(datasets, splits, algorithms, protocols, tables, _files(root, "figures", "figure"), sources, places)
 
 
-def _section(root: Path, section: str, documents: list[Document]) -> dict[str, Declared]:
-    """Return what config/ declares of a ``section``, and the files of tables, by id."""
+def _section(root: Path, section: str) -> Entries[Declared]:
+    """Return the entries of a ``section`` in config/ by id."""
     if section == "protocols":
-        found = dict(_files(root, "protocols", "protocol"))
-    else:
-        where = f"config/{section}.yaml"
-        entries = read(root / where, where)
-        schemas.refuse(own.mistakes(section, entries), where, needs.section(section, entries))
-        found = {name: Declared(entry, where, name) for name, entry in entries.items()}
-    form = LABELLED if section == "algorithms" else PLAIN
-    for name, one in found.items():
-        check_id(name, form, one.file)
+        return _files(root, "protocols", "protocol")
+    where = f"config/{section}.yaml"
+    entries = read(root / where, where)
+    schemas.refuse(own.mistakes(section, entries), where, needs.section(section, entries))
+    for name in entries:
+        check_id(name, LABELLED if section == "algorithms" else PLAIN, where)
+    return Entries({name: Declared(entry, where, name) for name, entry in entries.items()})
+
+
+def _add(documents: Iterable[Document], declared: Mapping[str, Entries[Declared]]) -> Entries[Declared]:
+    """Add the sections of ``documents`` to those ``declared``, and return the tables by id.
+
+    A file with a mistake, or that declares an id otherwise than another file, is refused as a whole.
+    """
+    tables: Entries[Declared] = Entries()
     for document in documents:
-        where = f"{document.where}: {section}"
-        for name, entry in document.sections.get(section, {}).items():
-            check_id(name, form, where)
-            if name in found:
-                already = f"{name!r} is declared already, in {found[name].where}"
-                raise ConfigError(f"{where}: {already}; an id means one thing everywhere")
-            found[name] = Declared(entry, document.where, f"{section}.{name}")
-    return found
-
-
-def _protocols(declared: dict[str, Declared]) -> Iterator[settings.Protocol]:
-    """Yield the protocols with their labelled variants."""
-    for name, one in declared.items():
-        under = f"{one.key}." if one.key else ""
-        for label in one.content.get("variants", {}):
-            check_id(label, PLAIN, f"{one.file}: {under}variants")
-        yield from settings.variants(name, one.content, one.file, under)
-
-
-def _tables(documents: list[Document]) -> dict[str, Declared]:
-    """Return the tables of all files by id."""
-    tables: dict[str, Declared] = {}
-    for document in documents:
-        name = document.name
-        if document.table is None:
-            continue
-        if name in tables:
-            raise ConfigError(f"{document.where}: there is a table {name!r} already, {tables[name].file}")
-        tables[name] = Declared(defaults.table(document.table), document.where)
+        table, where = document.name, document.where
+        ids = [(section, name) for section, entries in document.sections.items() for name in entries]
+        with tables.refusing(table):
+            if document.mistake:
+                raise ConfigError(document.mistake)
+            if document.table and {table} & {*tables, *tables.refused}:
+                raise ConfigError(f"{where}: there is a table {table!r} already, {tables[table].file}")
+            for section, name in ids:
+                check_id(name, LABELLED if section == "algorithms" else PLAIN, f"{where}: {section}")
+                there = declared[section].get(name)
+                if there and there.content != document.sections[section][name]:
+                    already = f"{name!r} is declared already, in {there.where}, with other values"
+                    raise ConfigError(f"{where}: {section}: {already}; an id means one thing everywhere")
+            for section, name in ids:
+                entry = document.sections[section][name]
+                declared[section].setdefault(name, Declared(entry, where, f"{section}.{name}"))
+            if document.table:
+                tables[table] = Declared(defaults.table(document.table), where)
+        for section, name in ids if table in tables.refused else ():
+            declared[section].refused.setdefault(name, tables.refused[table])
     return tables
 
 
-def _files(root: Path, folder: str, schema: str) -> Iterator[tuple[str, Declared]]:
-    """Yield id, the name without .yaml, and content of the files of config/<folder>."""
+def _dataset(name: str, one: Declared, given: dict[str, Any] | None, where: str) -> tuple[dict[str, Any], ...]:
+    """Return the dataset ``name`` and the source that this machine reads: ``given`` in ``where``, else its own."""
+    own_source, place = one.content["source"], f"{one.where}.source"
+    data_sources.check_source(own_source, place)
+    if given:
+        schemas.refuse(schemas.mistakes(given, "source"), where, needs.source(given))
+        data_sources.check_source(given, where, also=("images",))
+        data_sources.check_cut(given, own_source, where, place)
+    source = data_sources.at_home(given or own_source)
+    dataset = defaults.dataset(name, one.content, given or own_source, one.where)
+    checks.check_dataset(dataset, one.where)
+    if given:
+        data_sources.check_there(given, where)
+        data_sources.check_order(source, {**dataset, **source.get("images", {})}, where)
+    else:
+        data_sources.check_said(source, dataset, one.where)
+    data_sources.check_domains(source, dataset, where if given else place)
+    return dataset, {key: value for key, value in source.items() if key != "images"}
+
+
+def _protocols(name: str, one: Declared) -> list[settings.Protocol]:
+    """Return the protocol ``name`` with its labelled variants."""
+    under = f"{one.key}." if one.key else ""
+    for label in one.content.get("variants", {}):
+        check_id(label, PLAIN, f"{one.file}: {under}variants")
+    return settings.variants(name, one.content, one.file, under)
+
+
+def _files(root: Path, folder: str, schema: str) -> Entries[Declared]:
+    """Return the files of config/<folder> by id: the name without .yaml."""
+    found: Entries[Declared] = Entries()
     for path in own.files(root / "config" / folder):
         where = f"config/{folder}/{path.name}"
-        check_id(path.stem, PLAIN, where)
-        content = read(path, where)
-        schemas.validate(content, schema, where)
-        yield path.stem, Declared(content, where)
+        with found.refusing(path.stem):
+            check_id(path.stem, PLAIN, where)
+            content = read(path, where)
+            schemas.validate(content, schema, where)
+            found[path.stem] = Declared(defaults.figure(content) if folder == "figures" else content, where)
+    return found

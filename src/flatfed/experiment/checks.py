@@ -47,41 +47,38 @@ def check_dataset(dataset: dict[str, Any], where: str) -> None:
             known.check("style", domain, STYLES, f"{where}.domains")
 
 
-def check_splits(splits: dict[str, dict[str, Any]], places: Mapping[str, str]) -> None:
-    """Refuse a split with keys that mean nothing in its scheme, and two ids for the same split."""
-    seen: dict[str, str] = {}
-    for name, split in splits.items():
-        where = places[name]
-        needed, optional = SCHEMES[split["scheme"]]
-        known.check_keys(split, (*COMMON, *needed, *optional), f"{where} (scheme {split['scheme']})")
-        if split["scheme"] == "central" and split["clients"] != 1:
-            raise ConfigError(f"{where}.clients: {split['clients']} is not allowed; scheme central has 1")
-        for key in ("steps_of", "images_of"):
-            # How many images a domain split deals is known when the data are there, and not before.
-            federated = [id_ for id_, other in splits.items() if other["scheme"] not in ("central", "domain")]
-            if key in split:
-                known.check("split", split[key], federated, f"{where}.{key}")
-        if "neighbours" in split and "topology" not in split:
-            raise ConfigError(f"{where}.neighbours: means nothing without a topology")
-        if "topology" in split and "clients" in split:  # of a domain split they depend on the dataset
-            graphs.check(deals.topology(split), split["clients"], f"{where}.topology")
-        if split.get("sampling") == "all" and split["participation"] != 1:
-            raise ConfigError(f"{where}.participation: {split['participation']} is not 1, but sampling is all")
-        if split.get("sampler") == "official":
-            scheme, replacement = split["scheme"], split.get("replacement", True)
-            if scheme in ("shards", "domain", "central") or split.get("balanced") or not replacement:
-                raise ConfigError(
-                    f"{where}.sampler: official is not allowed; what can be repeated of the official code's deals is "
-                    f"iid without balance, dirichlet with replacement and pathological, nothing else: keyed"
-                )
-        content = {**defaults.SPLIT, **split, "label": None}
-        same = json.dumps(content, sort_keys=True)
-        if same in seen:
+def check_split(name: str, splits: dict[str, dict[str, Any]], places: Mapping[str, str], seen: dict[str, str]) -> None:
+    """Refuse a split with keys that mean nothing in its scheme, and a second id for a split that was ``seen``."""
+    split, where = splits[name], places[name]
+    needed, optional = SCHEMES[split["scheme"]]
+    known.check_keys(split, (*COMMON, *needed, *optional), f"{where} (scheme {split['scheme']})")
+    if split["scheme"] == "central" and split["clients"] != 1:
+        raise ConfigError(f"{where}.clients: {split['clients']} is not allowed; scheme central has 1")
+    for key in ("steps_of", "images_of"):
+        # How many images a domain split deals is known when the data are there, and not before.
+        federated = [id_ for id_, other in splits.items() if other["scheme"] not in ("central", "domain")]
+        if key in split:
+            known.check("split", split[key], federated, f"{where}.{key}")
+    if "neighbours" in split and "topology" not in split:
+        raise ConfigError(f"{where}.neighbours: means nothing without a topology")
+    if "topology" in split and "clients" in split:  # of a domain split they depend on the dataset
+        graphs.check(deals.topology(split), split["clients"], f"{where}.topology")
+    if split.get("sampling") == "all" and split["participation"] != 1:
+        raise ConfigError(f"{where}.participation: {split['participation']} is not 1, but sampling is all")
+    if split.get("sampler") == "official":
+        scheme, replacement = split["scheme"], split.get("replacement", True)
+        if scheme in ("shards", "domain", "central") or split.get("balanced") or not replacement:
             raise ConfigError(
-                f"{where}: is split {seen[same]!r} under another id ({places[seen[same]]}); a split has one id, so "
-                f"that its runs are made once"
+                f"{where}.sampler: official is not allowed; what can be repeated of the official code's deals is "
+                f"iid without balance, dirichlet with replacement and pathological, nothing else: keyed"
             )
-        seen[same] = name
+    content = {**defaults.SPLIT, **split, "label": None}
+    same = seen.setdefault(json.dumps(content, sort_keys=True), name)
+    if same != name:
+        raise ConfigError(
+            f"{where}: is split {same!r} under another id ({places[same]}); a split has one id, so that its runs are "
+            f"made once"
+        )
 
 
 def check_algorithm(name: str, entry: dict[str, Any], where: str) -> None:
@@ -156,7 +153,7 @@ def _check_patterns(
     for kind, pattern, key in wanted:
         ids = algorithms if kind == "algorithm" else splits
         if not settings.matching(pattern, ids):
-            raise ConfigError(known.unknown(kind, pattern, ids, f"{where}{key}"))
+            known.check(kind, pattern, ids, f"{where}{key}")
 
 
 def _check_client_test(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:

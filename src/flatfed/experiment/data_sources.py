@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,19 @@ def check_order(source: dict[str, Any], counts: dict[str, Any], where: str) -> N
 def at_home(source: dict[str, Any]) -> dict[str, Any]:
     """Return ``source`` with the user's home in the place of a ``~`` that its paths begin with."""
     return {**source, **{key: str(Path(source[key]).expanduser()) for key in PATHS if key in source}}
+
+
+def of_project(source: dict[str, Any], file: Path) -> dict[str, Any]:
+    """Return the ``source``, declared in ``file``, with paths that begin in the file's project.
+
+    The project is the nearest folder above the file with a Snakefile, without one the folder of the file.
+    """
+    here, folders = Path.cwd(), Path(os.path.abspath(file)).parents
+    project = next((one for one in folders if [*one.glob("Snakefile"), *one.glob("workflow/Snakefile")]), folders[0])
+    paths = {key: project / Path(source[key]).expanduser() for key in PATHS if key in source}
+    # Snakemake fetches a dataset again whose path reads differently.
+    short = {key: path.relative_to(here) if path.is_relative_to(here) else path for key, path in paths.items()}
+    return {**source, **{key: str(path) for key, path in short.items()}}
 
 
 def check_said(source: dict[str, Any], dataset: dict[str, Any], where: str) -> None:

@@ -109,6 +109,13 @@ def table(document: dict[str, Any]) -> dict[str, Any]:
     return {"kind": kind, "reference": "none", **of, **document}
 
 
+def figure(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a figure's ``document`` with no paper, the test accuracy and no smoothing where it does not say."""
+    curves = {"metric": "test_accuracy", "smooth": {"preview": 0, "paper": 0}}
+    of_kind = {"curves": curves, **{kind: {"metric": "test_accuracy"} for kind in ("sweep", "bars")}}
+    return {"paper": "", **of_kind.get(document["kind"], {}), **document}
+
+
 def metrics(group: dict[str, Any], document: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what stands under each split of a ``group`` of columns: its own metrics or, without any, the table's."""
     for entry in (group, document):

@@ -26,6 +26,7 @@ from flatfed.experiment import (
     words,
 )
 from flatfed.experiment.deals import Deal
+from flatfed.experiment.known import Entries
 from flatfed.experiment.model import Asked, Cell, Column, Drawing, Figure, Run, Table
 from flatfed.models import pretrained
 from flatfed.papers import reference
@@ -40,11 +41,12 @@ LARGEST_SEED = 2**32 - 1
 
 
 def load(root: str | Path, config: dict[str, Any] | None = None, places: Places = DEFAULT) -> Experiment:
-    """Read and validate all of ``root``/config; ``places`` are the folders that all paths begin with.
+    """Read ``root``/config; ``places`` are the folders that all paths begin with.
 
-    ``config`` is the content of config.yaml as merged with the command line (None: the file alone).
+    ``config`` is the content of config.yaml as merged with the command line (None: the file alone). A mistake in an
+    entry is raised by the questions that need the entry, and by :meth:`Experiment.check`.
 
-    :raises ConfigError: the first mistake, with file, key, value, what is allowed and the nearest match.
+    :raises ConfigError: a mistake in ``config`` or in a file that everything needs.
     """
     root = Path(root)
     # Read in any case: Snakemake, which merges it into ``config``, lets a key given twice pass.
@@ -70,16 +72,15 @@ class Experiment:
         self.scale: str = config["scale"]
         self.catalog = catalogs.load(root, config.get("table_folders", []), config.get("data", {}), selection.WHERE)
         self.references = reference.read_all(root)
-        self.sources = selection.sources(config, self.catalog)
-        self.tables: dict[str, Table] = {
-            name: tables.table(name, declared, self.catalog, self.references)
-            for name, declared in self.catalog.tables.items()
-        }
-        self.figures: dict[str, Figure] = {
-            name: figures.figure(name, declared, self.catalog) for name, declared in self.catalog.figures.items()
-        }
-        for protocol in self.catalog.protocols.values():
-            tuning.check(protocol, self.catalog)
+        for name, protocol in list(self.catalog.protocols.items()):
+            with self.catalog.protocols.refusing(name):
+                tuning.check(protocol, self.catalog)
+        self.tables: Entries[Table] = self.catalog.tables.resolved(
+            lambda name, declared: tables.table(name, declared, self.catalog, self.references)
+        )
+        self.figures: Entries[Figure] = self.catalog.figures.resolved(
+            lambda name, declared: figures.figure(name, declared, self.catalog)
+        )
         #: Images of the datasets as they are declared, which all tables fit.
         self.declared_images = {name: entry["train"] + entry["test"] for name, entry in self.catalog.datasets.items()}
         # From here on those of this machine: a part of a dataset need only do for what is asked for.
@@ -97,6 +98,14 @@ class Experiment:
         """The papers' contradictions: config/errata.yaml."""
         return Errata(self.root)
 
+    def check(self) -> None:
+        """Raise a ConfigError with all mistakes in the files, one line per file and key."""
+        of = self.catalog
+        entries = (of.datasets, of.splits, of.algorithms, of.protocols, self.tables, self.figures)
+        messages = [message for each in entries for message in each.refused.values()]
+        if first := {tuple(message.split(": ")[:2]): message for message in reversed(messages)}:
+            raise ConfigError("\n".join(reversed(first.values())))
+
     def selected(self, scale: str | None = None) -> Asked:
         """Return what config.yaml asks for and there is at ``scale``."""
         return scales.there(self, scale or self.scale, self.asked)
@@ -112,7 +121,7 @@ class Experiment:
         """
         dataset = known.look_up("dataset", name, self.catalog.datasets, "resources")
         kept = {key: dataset[key] for key in ("classes", "shape", "train", "test", "domains") if key in dataset}
-        return {"name": name, **kept, "source": self.sources[name]}
+        return {"name": name, **kept, "source": self.catalog.sources[name]}
 
     def weights_name(self, name: str) -> str:
         """Return ``name``, that of pre-trained weights; ConfigError if there are none of that name."""
@@ -217,10 +226,10 @@ class Experiment:
         """Return what an algorithm or variant is called in tables and figures."""
         return self.catalog.algorithms[row]["label"]
 
-    def seeds(self, scale: str, protocol: str, own: dict[str, list[int]] | None = None) -> list[int]:
-        """Return the seeds of a table or figure: config.yaml's, else its ``own`` by scale, else the protocol's."""
+    def seeds(self, scale: str, protocol: str, own: dict[str, list[int]] | list[int] | None = None) -> list[int]:
+        """Return the seeds of a table or figure: config.yaml's, else its ``own`` (by scale), else the protocol's."""
         values = self.values(scale, protocol)
-        return self.config.get("seeds") or (own or {}).get(scale) or values["seeds"]
+        return self.config.get("seeds") or (own.get(scale) if isinstance(own, dict) else own) or values["seeds"]
 
     def table_runs(self, scale: str, table: str, columns: list[str] | None = None) -> list[Run]:
         """Return the runs of a table, or of some of its columns, each once."""

@@ -12,7 +12,7 @@ from jsonschema import ValidationError
 
 from flatfed import schemas
 from flatfed.errors import ConfigError
-from flatfed.experiment import needs
+from flatfed.experiment import data_sources, needs
 from flatfed.experiment.checks import PLAIN, check_id
 from flatfed.strict_yaml import read
 
@@ -22,19 +22,20 @@ SECTIONS = ("datasets", "protocols", "splits", "algorithms")
 
 @dataclass(frozen=True)
 class Document:
-    """A file called ``where``: its ``table`` of the id ``name``, None where it has none, and its sections by name."""
+    """A file called ``where``: its ``table`` of the id ``name``, None where it has none, and its sections by name.
+
+    ``mistake``: the message of a file that cannot be read, or lacks or misspells a key; "" of a valid one.
+    """
 
     where: str
     name: str
     table: dict[str, Any] | None
     sections: dict[str, dict[str, Any]]
+    mistake: str = ""
 
 
 def documents(root: Path, folders: Iterable[str]) -> list[Document]:
-    """Return the files of ``root``/config/tables and of ``folders``.
-
-    :raises ConfigError: a file is not as its schemas have it: what is missing in it, all at once.
-    """
+    """Return the files of ``root``/config/tables and of ``folders``."""
     places = {"config/tables": root / "config/tables", **{folder: Path(folder) for folder in folders}}
     return [document(path, f"{name}/{path.name}") for name, place in places.items() for path in files(place)]
 
@@ -45,9 +46,12 @@ def files(folder: Path) -> list[Path]:
 
 
 def document(path: Path, where: str) -> Document:
-    """Return the file at ``path``, called ``where``, checked against the schemas of all that it holds."""
-    check_id(path.stem, PLAIN, where)
-    content = read(path, where)
+    """Return the file at ``path``, called ``where``, checked against its schemas: all that it lacks in one mistake."""
+    try:
+        check_id(path.stem, PLAIN, where)
+        content = read(path, where)
+    except ConfigError as error:
+        return Document(where, path.stem, None, {}, str(error))
     errors = schemas.mistakes(content, "table")
     sections = {}
     if isinstance(content, dict):
@@ -58,7 +62,12 @@ def document(path: Path, where: str) -> Document:
     for name, entries in sections.items():
         errors += mistakes(name, entries, (name,))
     missing = [needs.table(table), *(needs.section(name, entries, (name,)) for name, entries in sections.items())]
-    schemas.refuse(errors, where, itertools.chain(*missing))
+    try:
+        schemas.refuse(errors, where, itertools.chain(*missing))
+    except ConfigError as error:
+        return Document(where, path.stem, None, sections, str(error))
+    for entry in sections.get("datasets", {}).values():
+        entry["source"] = data_sources.of_project(entry["source"], path)
     return Document(where, path.stem, table or None, sections)
 
 
@@ -75,22 +84,21 @@ def mistakes(name: str, entries: Any, under: tuple[str, ...] = ()) -> list[Valid
 
 
 def check_declared(
-    documents: Iterable[Document], datasets: Container[str], protocols: Container[str], splits: Container[str]
+    document: Document, datasets: Container[str], protocols: Container[str], splits: Container[str]
 ) -> None:
-    """Refuse a file in which several ids stand that are declared nowhere, all of them at once.
+    """Refuse a file that names several ids that are declared nowhere, all of them at once.
 
-    Of a single one more is said where it is used: the nearest that there is.
+    A single one is refused where it is used, with the nearest that there is.
     """
-    for each in documents:
-        absent = [
-            f"protocols.{name}.dataset {protocol['dataset']!r}"
-            for name, protocol in each.sections.get("protocols", {}).items()
-            if protocol["dataset"] not in datasets
-        ]
-        for place, group in enumerate((each.table or {}).get("columns", [])):
-            asked = [("protocol", group["protocol"], protocols)] if "protocol" in group else []
-            asked += [("splits", split, splits) for split in group.get("splits", [])]
-            absent += [f"columns[{place}].{key} {name!r}" for key, name, known in asked if name not in known]
-        if len(absent) > 1:
-            sections = "`datasets:`, `protocols:` and `splits:` of this file or another may declare them"
-            raise ConfigError(f"{each.where}: declared nowhere: {', '.join(absent)}; {sections}")
+    absent = [
+        f"protocols.{name}.dataset {protocol['dataset']!r}"
+        for name, protocol in document.sections.get("protocols", {}).items()
+        if protocol["dataset"] not in datasets
+    ]
+    for place, group in enumerate((document.table or {}).get("columns", [])):
+        asked = [("protocol", group["protocol"], protocols)] if "protocol" in group else []
+        asked += [("splits", split, splits) for split in group.get("splits", [])]
+        absent += [f"columns[{place}].{key} {name!r}" for key, name, known in asked if name not in known]
+    if len(absent) > 1:
+        sections = "`datasets:`, `protocols:` and `splits:` of this file or another may declare them"
+        raise ConfigError(f"{document.where}: declared nowhere: {', '.join(absent)}; {sections}")

@@ -30,7 +30,8 @@ def there(experiment: Experiment, scale: str, asked: Asked) -> Asked:
 
 
 def every(experiment: Experiment, scale: str) -> Asked:
-    """Return all tables and figures that there are at ``scale``."""
+    """Return all tables and figures that there are at ``scale``; ConfigError for a mistake in any file."""
+    experiment.check()
     return there(experiment, scale, experiment.everything)
 
 

@@ -11,8 +11,8 @@ from flatfed import schemas, strict_yaml
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import known, scales, settings
 from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.data_sources import at_home, check_domains, check_order, check_said, check_there
-from flatfed.experiment.model import Figure, Table
+from flatfed.experiment.known import Entries
+from flatfed.experiment.model import AskedTable, Figure, Table
 from flatfed.runs.wanted import pack
 from flatfed.specs.pages import Picture, ReportSpec
 
@@ -36,22 +36,22 @@ def check_file(path: Path) -> None:
         check(strict_yaml.read(path, FILE), FILE)
 
 
-def tables(config: dict[str, Any], there: dict[str, Table]) -> list[tuple[str, list[str]]]:
-    """Return the tables asked for and their columns, in the tables' own order.
+def tables(config: dict[str, Any], there: Entries[Table]) -> list[AskedTable]:
+    """Return the tables asked for and their columns, in the tables' own order; None for those of a refused table.
 
     :raises ConfigError: no such table or column, or a table is asked for twice.
     """
-    chosen: dict[str, list[str]] = {}
+    chosen: dict[str, list[str] | None] = {}
     for place, entry in enumerate(config["tables"]):
         where = f"{WHERE}: tables[{place}]"
         name = entry if isinstance(entry, str) else entry["table"]
-        known.check("table", name, there, where)
+        known.check("table", name, {**there, **there.refused}, where)
         if name in chosen:
             raise ConfigError(f"{where}: table {name!r} is given twice; one entry holds all its columns")
-        columns = there[name].columns
-        if isinstance(entry, str):
-            chosen[name] = list(columns)
+        if isinstance(entry, str) or name not in there:
+            chosen[name] = list(there[name].columns) if name in there else None
             continue
+        columns = there[name].columns
         wanted: set[str] = set()
         for pattern in entry["columns"]:
             found = settings.matching(pattern, columns)
@@ -64,7 +64,7 @@ def tables(config: dict[str, Any], there: dict[str, Table]) -> list[tuple[str, l
 
 def with_columns(experiment: Experiment, names: Iterable[str]) -> list[tuple[str, list[str] | None]]:
     """Return tables that are asked for by name, with the columns that config.yaml names of them; None: all."""
-    chosen = dict(experiment.selected("paper").tables)
+    chosen = dict(experiment.asked.tables)
     return [(name, chosen.get(name)) for name in names]
 
 
@@ -74,41 +74,17 @@ def scale_of(experiment: Experiment, names: Iterable[str]) -> str:
     return experiment.scale if any(there) or not there else "paper"
 
 
-def figures(config: dict[str, Any], there: dict[str, Figure]) -> list[str]:
+def figures(config: dict[str, Any], there: Entries[Figure]) -> list[str]:
     """Return the figures asked for; ConfigError if there is no such figure."""
     for place, name in enumerate(config["figures"]):
-        known.check("figure", name, there, f"{WHERE}: figures[{place}]")
+        known.check("figure", name, {**there, **there.refused}, f"{WHERE}: figures[{place}]")
     return list(config["figures"])
-
-
-def sources(config: dict[str, Any], catalog: Catalog) -> dict[str, dict[str, Any]]:
-    """Return the source of every dataset, those of ``data:`` in place of the declared ones, without their ``images``.
-
-    :raises ConfigError: ``data:`` names no dataset, or points at nothing; a folder that is there lacks
-        the folder of a domain.
-    """
-    given = config.get("data", {})
-    for name in given:
-        known.check("dataset", name, catalog.datasets, f"{WHERE}: data")
-    found = {}
-    for name, entry in catalog.datasets.items():
-        place = catalog.places["datasets"][name]
-        source = at_home(given.get(name, entry["source"]))
-        if name in given:
-            check_there(given[name], f"{WHERE}: data.{name}")
-            check_order(source, {**entry, **source.get("images", {})}, f"{WHERE}: data.{name}")
-            check_domains(source, entry, f"{WHERE}: data.{name}")
-        else:
-            check_domains(source, entry, f"{place}.source")
-            check_said(source, entry, place)
-        found[name] = {key: value for key, value in source.items() if key != "images"}
-    return found
 
 
 def counted(config: dict[str, Any], catalog: Catalog) -> Catalog:
     """Return ``catalog`` with the numbers of images that sources of ``data:`` declare in place of the entries' own."""
     own = {name: source.get("images", {}) for name, source in config.get("data", {}).items()}
-    return replace(catalog, datasets={name: {**entry, **own.get(name, {})} for name, entry in catalog.datasets.items()})
+    return replace(catalog, datasets=catalog.datasets.resolved(lambda name, entry: {**entry, **own.get(name, {})}))
 
 
 def report(experiment: Experiment, scale: str) -> ReportSpec:

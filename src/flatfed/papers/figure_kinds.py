@@ -61,21 +61,21 @@ class Kind:
 KINDS = {
     "curves": Kind(
         "runs",
-        needs=("metric", "smooth"),
-        takes=("protocol", "splits", "panels", "rows", "seeds", "across"),
+        needs=(),
+        takes=("metric", "smooth", "protocol", "splits", "panels", "rows", "seeds", "across"),
         quantities={**COLUMNS, **PROBES},
     ),
     "sweep": Kind(
         "runs",
-        needs=("metric", "panels"),
-        takes=("protocol", "rows", "seeds"),
+        needs=("panels",),
+        takes=("metric", "protocol", "rows", "seeds"),
         panel_needs=("parameter", "points", "rows"),
         quantities=COLUMNS,
     ),
     "bars": Kind(
         "runs",
-        needs=("metric", "protocol", "splits", "rows"),
-        takes=("seeds",),
+        needs=("protocol", "splits", "rows"),
+        takes=("metric", "seeds"),
         panel_needs=("rows",),
         quantities=COLUMNS,
     ),

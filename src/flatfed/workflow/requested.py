@@ -30,7 +30,7 @@ def files(experiment: Experiment) -> list[str]:
     places = experiment.places
     found = [places.errata]
     for scale in SCALES:
-        tables, drawn = scales.every(experiment, scale)
+        tables, drawn = scales.there(experiment, scale, experiment.everything)
         found += [places.report(scale), *places.made(scale, [table for table, _ in tables], drawn)]
     return found
 
