@@ -195,7 +195,7 @@ def test_a_printed_number_of_an_unknown_algorithm_is_named(tmp_path):
     with pytest.raises(
         ConfigError, match=r"fedsmoo2023_T1.csv: line 5 \(of .*unknown algorithm 'fedavgg'; did you mean"
     ):
-        experiment.load(root)
+        experiment.load(root).check()
 
 
 def data(path: str) -> dict:

@@ -16,9 +16,9 @@ from project import REPOSITORY, ROWS
 FILE = re.compile(
     r"^`(?P<path>[^`\n]+)` \((?P<how>new|append)\):\n\n```\w+\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
 )
-PUBLISHED = "results/published/cifar10-cnn"
-
 COMMANDS = re.compile(r"^```sh\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+
+PUBLISHED = "results/published/cifar10-cnn"
 
 
 def follow(project, page):
