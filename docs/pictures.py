@@ -3,7 +3,8 @@
     python docs/pictures.py figures    # docs/figures.md and docs/figures/ (`make figures-page`)
     python docs/pictures.py report     # docs/report.png (`make report-page`)
 
-Each picture holds the digest of what it shows, so that a test detects a stale one.
+The page of figures names its commit. The picture of the report holds the digest of what it shows, so that a test
+detects a stale one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from PIL import Image, PngImagePlugin
 
 from flatfed import experiment, forms
 from flatfed.errors import DataError
-from flatfed.figures import MADE_OF
 from flatfed.files import digest_json, write_whole
 from flatfed.tables.page_templates import TEMPLATES
 
@@ -36,6 +36,9 @@ WIDTH, THUMBNAIL, COLUMNS = 760, 260, 3
 HEAD = """All figures at {scale} scale, drawn at commit {commit}. Click a figure to see it in full. The text under a
 figure names its data, seeds and missing runs. `snakemake --cores all everything`, then `make figures-page`, redraws
 the page."""
+
+#: Key of a text in the picture of the report: the digest of what it shows.
+MADE_OF = "flatfed"
 
 #: Pixels of the window in which the report is shown.
 WINDOW = (1400, 760)
@@ -64,8 +67,8 @@ def figures(folder: Path, page: Path, head: str = "") -> None:
         lines += ["", f"## {paper}", "", "| " * COLUMNS + "|", "| --- " * COLUMNS + "|"]
         cells = [_thumbnail(f"{pictures.name}/{name}.png", name) for name in names]
         lines += [f"| {' | '.join(cells[start : start + COLUMNS])} |" for start in range(0, len(cells), COLUMNS)]
-    for name, (picture, made_of) in drawn.items():
-        _save(picture, pictures / f"{name}.png", made_of, COLOURS["figures"])
+    for name, picture in drawn.items():
+        _save(picture, pictures / f"{name}.png", COLOURS["figures"])
     with write_whole(page, "w") as file:
         file.write("\n".join(lines) + "\n")
 
@@ -85,7 +88,7 @@ def report(page: Path, out: Path) -> None:
         command += ["--window-size={},{}".format(*WINDOW), f"--user-data-dir={folder}/profile", f"file://{page}"]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         shown = Image.open(io.BytesIO(shot.read_bytes())).convert("RGB")
-    _save(shown, out, report_shows(), COLOURS["report"])
+    _save(shown, out, COLOURS["report"], report_shows())
 
 
 def report_shows() -> str:
@@ -101,7 +104,7 @@ def drawn_from(path: Path) -> str | None:
         return file.info.get(MADE_OF)
 
 
-def _save(page: Image.Image, out: Path, made_of: str | None, colours: int) -> None:
+def _save(page: Image.Image, out: Path, colours: int, made_of: str = "") -> None:
     """Write a picture in so many ``colours`` to ``out``, whole, and in it the digest ``made_of`` of what it shows."""
     about = PngImagePlugin.PngInfo()
     if made_of:
@@ -117,17 +120,17 @@ def _order(path: Path) -> tuple[str, int, str]:
     return paper, int(digits or 0), number
 
 
-def _read(path: Path) -> tuple[Image.Image, str | None]:
-    """Return the picture on white, ``WIDTH`` wide, and what it was drawn from."""
+def _read(path: Path) -> Image.Image:
+    """Return the picture on white, ``WIDTH`` wide."""
     try:
         with Image.open(path) as file:
-            picture, made_of = file.convert("RGBA"), file.info.get(MADE_OF)
+            picture = file.convert("RGBA")
     except (OSError, SyntaxError) as problem:
         raise DataError(f"{path}: not a picture ({problem})") from None
     white = Image.new("RGBA", picture.size, "white")
     height = round(picture.height * WIDTH / picture.width)
     page = Image.alpha_composite(white, picture).convert("RGB")
-    return page.resize((WIDTH, height), Image.Resampling.LANCZOS), made_of
+    return page.resize((WIDTH, height), Image.Resampling.LANCZOS)
 
 
 def main() -> None:

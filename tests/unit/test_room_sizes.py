@@ -23,7 +23,7 @@ LIMITS = {
     "data": 1162,
     "engine": 2853,
     "experiment": 2588,
-    "figures": 963,
+    "figures": 958,
     "models": 404,
     "papers": 570,
     "runs": 1101,

@@ -14,10 +14,9 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-from flatfed import forms
 from flatfed.figures import bars, curves, eigenvalues, heat_map, histogram, line, surface_3d, sweep
 from flatfed.figures.style import DPI, STYLE, frame
-from flatfed.files import digest_json, write_whole
+from flatfed.files import write_whole
 from flatfed.specs.figure import FigureSpec
 from flatfed.tables import made_of
 from flatfed.tables.trained_on import as_read
@@ -34,9 +33,6 @@ KINDS = {
     "line": line.draw,
 }
 
-#: Key of a text in a PNG: the digest of the specification that it was drawn from.
-MADE_OF = "flatfed"
-
 #: Format -> what keeps the date and the library's version out of the file: the same inputs give the same
 #: bytes.
 FORMATS: dict[str, dict[str, Any]] = {
@@ -52,28 +48,22 @@ def make(spec: FigureSpec, out_dir: str | Path) -> None:
 
     :raises DataError: a file that ``spec`` names is damaged, or of another run than it says.
     """
-    drawn_from = digest_json(forms.plain(spec))
     records = made_of.check(spec)
     setting = as_read(spec.setting, spec.datasets, [record.counted for record in records])
     drawn = replace(spec, setting=setting)
     paths = [Path(out_dir) / f"{spec.figure}.{suffix}" for suffix in FORMATS]
-    save(lambda: KINDS[spec.kind](drawn), paths, drawn_from)
+    save(lambda: KINDS[spec.kind](drawn), paths)
 
 
-def save(draw: Callable[[], Figure], paths: list[Path], drawn_from: str) -> None:
-    """Write the figure that ``draw`` returns to ``paths``, each whole, in the formats that their suffixes name.
-
-    A PNG holds ``drawn_from``, the digest of what the figure is drawn from, so that it can be told when it is older.
-    """
+def save(draw: Callable[[], Figure], paths: list[Path]) -> None:
+    """Write the figure that ``draw`` returns to ``paths``, each whole, in the formats that their suffixes name."""
     with pyplot.rc_context(STYLE):
         figure = draw()
         try:
             shown = frame(figure)
             for path in paths:
-                options = dict(FORMATS[path.suffix[1:]])
-                if path.suffix == ".png":
-                    options["metadata"] = {**options["metadata"], MADE_OF: drawn_from}
+                suffix = path.suffix[1:]
                 with write_whole(path) as file:
-                    figure.savefig(file, format=path.suffix[1:], bbox_inches=shown, **options)
+                    figure.savefig(file, format=suffix, bbox_inches=shown, **FORMATS[suffix])
         finally:
             pyplot.close(figure)
