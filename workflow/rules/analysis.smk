@@ -26,7 +26,7 @@ rule surface:
         folder=subpath(input.run, parent=True),
         beside=[],
         settings=surface_settings,
-        code=code("flatfed.analysis.landscape.sample"),
+        version=landscape.VERSION,
     message:
         "Loss surface of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:
@@ -56,7 +56,7 @@ use rule surface as surface_frame with:
         folder=subpath(input.run, parent=True),
         beside=in_one_frame,
         settings=surface_settings,
-        code=code("flatfed.analysis.landscape.sample"),
+        version=landscape.VERSION,
     message:
         "Loss surfaces of {wildcards.algorithm} and {wildcards.other} on {wildcards.split} of {wildcards.protocol}"
 
@@ -74,7 +74,7 @@ use rule surface_frame as surface_line with:
         folder=subpath(input.run, parent=True),
         beside=at_the_lines_end,
         settings=line_settings,
-        code=code("flatfed.analysis.landscape.sample"),
+        version=landscape.VERSION,
     message:
         "Line from {wildcards.algorithm} on {wildcards.split} to {wildcards.other} of {wildcards.protocol}"
 
@@ -107,7 +107,7 @@ rule hessian:
         dataset=subpath(input.manifest, parent=True),
         folder=subpath(input.run, parent=True),
         settings=hessian_settings,
-        code=code("flatfed.analysis.hessian.measure"),
+        version=hessian.VERSION,
     message:
         "Hessian of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:

@@ -11,10 +11,13 @@ from pathlib import Path
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
-from flatfed import algorithms, experiment, files, forms, gpus, strict_yaml
-from flatfed.data import counting
+from flatfed import algorithms, data, experiment, files, forms, gpus, strict_yaml
+from flatfed.analysis import hessian, landscape
+from flatfed.data import counting, schemes
+from flatfed.engine import versions
 from flatfed.experiment import analyses, data_sources, scales, selection, tuning
-from flatfed.runs import provenance
+from flatfed.models import pretrained
+from flatfed.runs import source
 from flatfed.runs.places import Places, RunIds
 from flatfed.workflow import closing, requested, requests, warm
 
@@ -29,6 +32,8 @@ EXPERIMENT = told(experiment.load)(ROOT, config, PLACES)
 if EXPERIMENT.algorithm_folders:
     os.environ[algorithms.VARIABLE] = os.pathsep.join(EXPERIMENT.algorithm_folders)
 DEVICE = gpus.resolve(config.get("device", "auto"))
+# What jobs of seconds are rerun for: any change of the package or of the user's algorithms.
+CODE = source.package_digest(*EXPERIMENT.algorithm_folders)
 REQUESTS = told(requests.read)(config.get("plan"))
 
 
@@ -106,11 +111,6 @@ def job_device(wildcards=None):
 
 def as_json(value):
     return json.dumps(value, sort_keys=True)
-
-
-def code(*modules):
-    """Digest of modules and all they import, comments and docstrings aside: what Snakemake compares instead of files."""
-    return provenance.code_digest(ROOT / "src", modules)
 
 
 def columns_of(table):

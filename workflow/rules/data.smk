@@ -16,7 +16,7 @@ rule fetch:
     params:
         spec=dataset_spec,
         images=source_images,
-        code=code("flatfed.data.sources"),
+        version=data.VERSION,
         folder=subpath(output.manifest, parent=True),
     message:
         "Data set {wildcards.dataset}"
@@ -37,7 +37,7 @@ rule weights:
         "../envs/jobs.yml"
     params:
         name=weights_name,
-        code=code("flatfed.models.pretrained"),
+        version=pretrained.VERSION,
     message:
         "Pre-trained weights {wildcards.weights}"
     shell:
@@ -61,7 +61,7 @@ rule partition:
     params:
         spec=partition_spec,
         dataset=subpath(input.manifest, parent=True),
-        code=code("flatfed.data.partition"),
+        version=partition_version,
     message:
         "Partition {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:

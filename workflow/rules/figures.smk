@@ -19,7 +19,7 @@ rule figure:
     params:
         spec=figure_spec,
         folder=subpath(output.png, parent=True),
-        code=code("flatfed.figures"),
+        code=CODE,
     message:
         "Figure {wildcards.figure} at {wildcards.scale} scale"
     shell:

@@ -30,6 +30,12 @@ def partition_spec(wildcards):
 
 
 @told
+def partition_version(wildcards):
+    deal = EXPERIMENT.deal(wildcards.scale, wildcards.protocol, wildcards.split)
+    return schemes.VERSIONS[deal.partition["scheme"]]
+
+
+@told
 def partition_manifest(wildcards):
     return PLACES.manifest(EXPERIMENT.dataset_of(wildcards.scale, wildcards.protocol))
 
@@ -126,8 +132,8 @@ def run_megabytes(wildcards, attempt):
     return requests.for_runs([run_of(wildcards)], REQUESTS, attempt)[1]
 
 
-def run_code(wildcards):
-    return provenance.run_digest(run_of(wildcards).description)
+def run_versions(wildcards):
+    return as_json(versions.of_run(run_of(wildcards).description))
 
 
 @told
@@ -169,13 +175,6 @@ def cell_inputs(wildcards):
 def cell_spec(wildcards):
     spec = as_json(forms.plain(cell_of(wildcards).spec))
     return requests.in_a_command(spec, "cell {table}/{column}/{row}".format(**wildcards))
-
-
-def cell_code(wildcards):
-    """A cell of declared costs reads the algorithms' own files, too."""
-    spec = cell_of(wildcards).spec
-    declared = [sources.update.name for sources in (spec.sources, spec.base_sources) if sources.update]
-    return code("flatfed.tables.cells", *[f"flatfed.algorithms.{name}" for name in declared])
 
 
 @told

@@ -38,7 +38,7 @@ rule report:
     conda:
         "../envs/jobs.yml"
     params:
-        code=code("flatfed.tables.report", "flatfed.figures.interactive"),
+        code=CODE,
     message:
         "Report of the {wildcards.scale} scale"
     shell:
@@ -56,7 +56,7 @@ rule errata:
         "../envs/jobs.yml"
     params:
         content=errata_digest,
-        code=code("flatfed.tables.errata_page"),
+        code=CODE,
     message:
         "Where the papers contradict themselves"
     shell:

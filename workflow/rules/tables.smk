@@ -11,7 +11,7 @@ rule cell:
         "../envs/jobs.yml"
     params:
         spec=cell_spec,
-        code=cell_code,
+        code=CODE,
     message:
         "Cell {wildcards.row}, {wildcards.column} of {wildcards.table}"
     shell:
@@ -41,7 +41,7 @@ rule table:
     params:
         spec=table_spec,
         folder=subpath(output.csv, parent=True),
-        code=code("flatfed.tables.write"),
+        code=CODE,
     message:
         "Table {wildcards.table} at {wildcards.scale} scale"
     shell:

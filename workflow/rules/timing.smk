@@ -24,7 +24,7 @@ rule timing:
         run=run_description,
         dataset=subpath(input.manifest, parent=True),
         threads=run_threads,
-        code=run_code,
+        versions=run_versions,
     message:
         "Seconds of a round of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, alone"
     shell:

@@ -29,7 +29,7 @@ rule train:
         run=run_description,
         dataset=subpath(input.manifest, parent=True),
         folder=subpath(output.run, parent=True),
-        code=run_code,
+        versions=run_versions,
     message:
         "Train {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}, {resources.device}"
     shell:
@@ -64,7 +64,7 @@ if config.get("seeds_together"):
             run=run_descriptions,
             dataset=subpath(input.manifest, parent=True),
             folder=run_folders,
-            code=run_code,
+            versions=run_versions,
         message:
             "Train {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, all seeds, {resources.device}"
 

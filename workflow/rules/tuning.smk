@@ -25,7 +25,7 @@ rule choose:
         "../envs/jobs.yml"
     params:
         spec=choice_spec,
-        code=code("flatfed.tables.search"),
+        code=CODE,
     message:
         "Choose for {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}"
     shell:

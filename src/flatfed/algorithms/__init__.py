@@ -35,6 +35,7 @@ __all__ = [
     "look_in",
     "made",
     "names",
+    "own_files",
 ]
 
 VARIABLE = "FLATFED_ALGORITHMS"  # environment variable with folders of algorithms, separated as in PATH
@@ -68,6 +69,14 @@ def names() -> list[str]:
     """Return the ids of all algorithms, sorted."""
     found = pkgutil.iter_modules(__path__)
     return sorted(module.name for module in found if not (module.ispkg or module.name.startswith("_")))
+
+
+def own_files(name: str) -> list[Path]:
+    """Return the files of a user's algorithm: its own and the ``_*.py`` in its folder; [] for one of FlatFed."""
+    for folder in map(Path, __path__[1:]):
+        if (folder / f"{name}.py").is_file():
+            return [folder / f"{name}.py", *sorted(folder.glob("_*.py"))]
+    return []
 
 
 def unknown_algorithm(name: Any, there: Iterable[str], where: str) -> ConfigError:

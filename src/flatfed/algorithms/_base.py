@@ -64,9 +64,10 @@ class Algorithm:
     neighbours' after local training, or before it where ``mix_first``; ``gossip_steps`` mixes a round.
     ``whole_rows``: weights are treated by sums, scalings, norms and inner products of whole rows only, none coordinate
     by coordinate. Only what the class itself says counts, never a base: a wrong "yes" would be silent. ``claims``: what
-    the contract test holds it to.
+    the contract test holds it to. ``version``: increased when its numbers change (:mod:`flatfed.engine.versions`).
     """
 
+    version: int = 1
     client_state: tuple[str, ...] = ()
     server_state: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()

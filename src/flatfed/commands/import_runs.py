@@ -15,9 +15,10 @@ from typing import Any
 
 from flatfed.commands import arguments, configuration, run_folders
 from flatfed.data import manifest as manifests
+from flatfed.engine import versions
 from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, tuning
-from flatfed.runs import identity, provenance
+from flatfed.runs import identity
 from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
 
 DETAIL = """\
@@ -136,9 +137,12 @@ def differing_digests(arrival: Arrival, manifest: str, partition: str, *, other_
     """Return a line for each of data, partition and, unless ``other_code``, source code that is not the one here."""
     from flatfed.data import partition as partitions
 
-    here = {"dataset_digest": manifests.read(manifest).digest, "partition_digest": partitions.load(partition).digest}
+    here: dict[str, Any] = {
+        "dataset_digest": manifests.read(manifest).digest,
+        "partition_digest": partitions.load(partition).digest,
+    }
     if not other_code:
-        here["code_digest"] = provenance.run_digest(arrival.run.description)
+        here["versions"] = versions.of_run(arrival.run.description)
     return [f"{arrival.folder / RECORD}: {line}" for line in run_folders.differing_digests(arrival.record, **here)]
 
 

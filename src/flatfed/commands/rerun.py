@@ -10,8 +10,9 @@ from pathlib import Path
 from flatfed import algorithms, gpus, models
 from flatfed.commands import kinds, run_folders, run_record
 from flatfed.data import manifest as manifests
+from flatfed.engine import versions
 from flatfed.errors import DataError
-from flatfed.runs import lock, provenance
+from flatfed.runs import lock
 from flatfed.runs.places import DEFAULT
 from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RunRecord
 
@@ -115,8 +116,7 @@ def _train(options: argparse.Namespace, record: RunRecord, dataset: Path, weight
         raise DataError(f"{dealt}: not the partition of {options.record}: other code deals otherwise")
     about = {**description, "executor": {**description["executor"], device: record.executor}}
     how = {"weights": weights, "stop_after": options.rounds, "threads": options.threads or record.threads}
-    code = provenance.run_digest(description)
-    finished = train(about, dataset, dealt, options.out, code_digest=code, device=device, **how)
+    finished = train(about, dataset, dealt, options.out, device=device, **how)
     return options.out / (METRICS if finished else LINES_SO_FAR)
 
 
@@ -140,12 +140,12 @@ def changes(record: RunRecord, device: str) -> list[str]:
     from flatfed.engine.job import machine
 
     now = machine.machine(machine.pick_device(device), 1)
-    pairs = [(name, now["versions"].get(name), version, "with") for name, version in record.versions.items()]
+    now_versions = versions.of_run(record.description)
+    pairs = [(f"the version of the {name}", now_versions[name], was, "with") for name, was in record.versions.items()]
+    pairs += [(name, now["libraries"].get(name), was, "with") for name, was in record.libraries.items()]
     pairs += [(name, now["host"][name], record.host.get(name), "on") for name in ("processor", "gpu")]
     pairs.append(("device", device, record.device, "on"))
-    lines = [f"{name} is {here}, the run was made {how} {then}" for name, here, then, how in pairs if here != then]
-    is_other = provenance.run_digest(record.description) != record.code_digest
-    return ["the code is another one than the run was made with"] * is_other + lines
+    return [f"{name} is {here}, the run was made {how} {then}" for name, here, then, how in pairs if here != then]
 
 
 def compare(before: list[Line], after: list[Line], metrics: Path, made: Path) -> int:

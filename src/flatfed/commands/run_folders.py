@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from flatfed.commands import run_record
 from flatfed.runs import record as records
@@ -11,7 +13,7 @@ from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD_SO_FAR, RunRecord
 from flatfed.tables.readings import history_of
 
 #: Digest of a record -> what helps where it is not the one here.
-HINTS = {"code_digest": "; --other-code accepts it", "dataset_digest": f"; make it again {run_record.IN_ORDER}"}
+HINTS = {"versions": "; --other-code accepts it", "dataset_digest": f"; make it again {run_record.IN_ORDER}"}
 
 
 def record_files(folders: Iterable[Path], *names: str, tuning: bool = False) -> list[Path]:
@@ -49,11 +51,15 @@ def check_lines(file: Path, record: RunRecord) -> None:
     history_of(file.parent, record, ("round",), lines_of(file).name, every=True)
 
 
-def differing_digests(record: RunRecord, **digests: str) -> list[str]:
-    """Return a line for each of ``digests``, which are those here, that is not the record's."""
-    recorded = {key: str(getattr(record, key)) for key in digests}
+def differing_digests(record: RunRecord, **here: Any) -> list[str]:
+    """Return a line for each of the digests and versions ``here`` that is not the record's."""
+    pairs = [(key, getattr(record, key), value) for key, value in here.items()]
     return [
-        f"{key} is {recorded[key][:12]}, but here it is {digest[:12]}{HINTS.get(key, '')}"
-        for key, digest in digests.items()
-        if recorded[key] != digest
+        f"{key} is {_short(was)}, but here it is {_short(now)}{HINTS.get(key, '')}"
+        for key, was, now in pairs
+        if was != now
     ]
+
+
+def _short(value: Any) -> str:
+    return str(value)[:12] if isinstance(value, str) else json.dumps(value)

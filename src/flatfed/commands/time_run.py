@@ -20,7 +20,6 @@ from flatfed import gpus
 from flatfed.commands import arguments, kinds
 from flatfed.errors import FlatFedError
 from flatfed.runs import description as descriptions
-from flatfed.runs import provenance
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.timing import Timing
@@ -31,7 +30,7 @@ ROUNDS, WARM_UP = 5, 1
 
 #: Fields that timing.json takes over from the record of the run that was thrown away.
 KEPT = (
-    *("device", "threads", "executor", "precision", "host", "versions", "parameters", "row"),
+    *("device", "threads", "executor", "precision", "host", "versions", "libraries", "parameters", "row"),
     *("peak_memory_bytes", "peak_device_memory_bytes"),
 )
 
@@ -136,7 +135,6 @@ def write(
         training_seconds=[round(seconds, 6) for seconds in each],
         load_before=round(load, 2),
         warning=busy,
-        code_digest=provenance.run_digest(description),
         **{key: getattr(record, key) for key in KEPT},
     )
     timings.write(out, timing)

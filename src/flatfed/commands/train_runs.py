@@ -8,7 +8,7 @@ import contextlib
 from flatfed import algorithms, gpus, models
 from flatfed.commands import arguments, kinds
 from flatfed.errors import DataError
-from flatfed.runs import description, lock, provenance
+from flatfed.runs import description, lock
 
 DETAIL = """\
 Writes metrics.csv, model.safetensors and, last, run.json. A training that was stopped goes on from its
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
         description.check_given(each, f"--run{f'[{place}]' if len(runs) > 1 else ''}")
     algorithms.load(runs[0]["update"]["name"])
     models.card(runs[0]["model"]["name"])
-    common = {"threads": options.threads, "weights": options.weights, "code_digest": provenance.run_digest(runs[0])}
+    common = {"threads": options.threads, "weights": options.weights}
     common["device"] = gpus.demanded(options.device)
     with contextlib.ExitStack() as held:
         for out in outs:

@@ -265,3 +265,6 @@ SCHEMES: dict[str, Scheme] = {
     "pathological": pathological,
     "shards": shards,
 }
+
+#: Increased when a scheme deals otherwise (:mod:`flatfed.engine.versions`).
+VERSIONS = dict.fromkeys(SCHEMES, 1)

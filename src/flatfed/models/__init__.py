@@ -30,6 +30,7 @@ class Card:
     options: dict[str, Number | Choice | Whole] = field(default_factory=dict)
     smallest_with: dict[tuple[str, str], int] = field(default_factory=dict)  # (option, value) that needs larger images
     tile: str | None = None  # option that image sides must be multiples of
+    version: int = 1  # increased when the model's numbers change (flatfed.engine.versions)
 
 
 _CARDS = {

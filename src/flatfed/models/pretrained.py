@@ -17,6 +17,9 @@ from flatfed.files import digest_file, write_whole
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+#: Increased when the tensors that it writes change.
+VERSION = 1
+
 
 @dataclass(frozen=True)
 class Published:

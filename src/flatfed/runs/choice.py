@@ -26,7 +26,6 @@ class Point:
     description_digest: str
     accuracy: float | None = None
     diverged_at: Annotated[int, Whole(1)] | None = None
-    code_digest: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,7 +52,7 @@ class RunRecord:
     dataset_digest: str
     partition_digest: str
     description_digest: str | None = None
-    code_digest: str | None = None
+    versions: dict[str, int | str] | None = None
     weights_digest: str | None = None
     images: dict[str, int] | None = None
     probes: list[dict[str, Any]] | None = None
@@ -75,7 +75,7 @@ class RunRecord:
     device: Annotated[str, Named("device", ("cpu", "cuda"))] | None = None
     threads: Annotated[int, Whole(1)] | None = None
     tf32: bool | None = None
-    versions: dict[str, Any] | None = None
+    libraries: dict[str, str] | None = None
     host: dict[str, Any] | None = None
     together: Annotated[int, Whole(1)] | None = None
     sessions: list[dict[str, Any]] = field(default_factory=list)

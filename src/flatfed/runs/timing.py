@@ -41,7 +41,7 @@ class Timing:
     training_seconds: list[float]
     load_before: float
     warning: str | None = None
-    code_digest: str | None = None
+    versions: dict[str, int | str] | None = None
     device: Annotated[str, Named("device", ("cpu", "cuda"))]
     threads: Annotated[int, Whole(1)]
     executor: str
@@ -49,7 +49,7 @@ class Timing:
     parameters: Annotated[int, Whole(1)]
     row: int | None = None
     host: dict[str, Any]
-    versions: dict[str, Any] | None = None
+    libraries: dict[str, str] | None = None
     peak_memory_bytes: int | None = None
     peak_device_memory_bytes: int | None = None
 

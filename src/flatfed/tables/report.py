@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from flatfed import __version__
 from flatfed.files import write_whole
-from flatfed.runs import provenance
+from flatfed.runs import source
 from flatfed.runs.wanted import unpack
 from flatfed.specs.pages import ReportSpec
 from flatfed.specs.table import TableSpec
@@ -58,7 +58,7 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
     papers = bool(spec.figures) or not tables or any(table.printed for table in spec.tables)
     groups = runs.groups(made)
     group_of = {run.folder: group for group in groups for run in group.runs}
-    commit = provenance.commit()
+    commit = source.commit()
 
     def way(path: str | Path) -> str:
         return Path(os.path.relpath(path, Path(out).parent)).as_posix()

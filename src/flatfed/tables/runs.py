@@ -122,8 +122,8 @@ def environments(runs: list[Run]) -> list[tuple[str, int]]:
             host = run.about.host or {}
             where = [host.get("gpu") if run.about.device == "cuda" else None, host.get("processor")]
             where += [f"with {' '.join(host['instructions'])}" if host.get("instructions") else None]
-            versions = [f"{name} {version}" for name, version in sorted((run.about.versions or {}).items())]
-            counts[", ".join([*[text for text in where if text], *versions])] += 1
+            libraries = [f"{name} {version}" for name, version in sorted((run.about.libraries or {}).items())]
+            counts[", ".join([*[text for text in where if text], *libraries])] += 1
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 

@@ -59,4 +59,4 @@ def _scored(point: Point, asked: Choice) -> tuple[Point, RunRecord]:
     accuracy = None
     if about.diverged_at is None:
         accuracy = fmean(history_of(folder, about, ("round", asked.accuracy))[asked.accuracy][-asked.window :])
-    return replace(point, accuracy=accuracy, diverged_at=about.diverged_at, code_digest=about.code_digest), about
+    return replace(point, accuracy=accuracy, diverged_at=about.diverged_at), about

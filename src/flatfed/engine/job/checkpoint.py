@@ -17,7 +17,7 @@ from torch import Tensor
 
 from flatfed import forms
 from flatfed.engine.job import interruption
-from flatfed.engine.job.inputs import Digests
+from flatfed.engine.job.inputs import Identity
 from flatfed.engine.job.journal import MANIFEST, Damaged, Journal
 from flatfed.engine.simulation import Simulation
 from flatfed.runs.identity import FREE, in_words
@@ -38,7 +38,7 @@ SPEED = 200e6
 
 
 class Checkpoint:
-    """The checkpoint of a run in folder ``out``; ``digests`` of all that the run is made of.
+    """The checkpoint of a run in folder ``out``; ``identity``: all that the run is made of.
 
     ``executor`` that it was made with, None if there is none of this run: one of another run (other parameters, code,
     data) or a damaged one is set aside as ``.checkpoint.stale``, and so is one in bfloat16 of other ``units``
@@ -48,11 +48,11 @@ class Checkpoint:
     def __init__(
         self,
         out: Path,
-        digests: Digests,
+        identity: Identity,
         description: dict[str, Any] | None = None,
         units: list[str] | None = None,
     ):
-        self.out, self.digests, self.units = out, forms.plain(digests), units
+        self.out, self.identity, self.units = out, forms.plain(identity), units
         self.speed = SPEED
         try:
             self.journal = Journal.read(out / FOLDER)
@@ -63,13 +63,13 @@ class Checkpoint:
 
     def _differences(self, about: dict[str, Any], description: dict[str, Any]) -> str:
         """Return in what the run of the checkpoint ``about`` is another than this one, "" where it is not."""
-        theirs = about.get("identity", self.digests)
-        different = {key for key in {**theirs, **self.digests} if theirs.get(key) != self.digests.get(key)}
+        theirs = about.get("identity", self.identity)
+        different = {key for key in {**theirs, **self.identity} if theirs.get(key) != self.identity.get(key)}
         words = []
-        if "description" in different:
+        if "description_digest" in different:
             words = in_words(*(_but_free(each) for each in (about["description"], description)))
-            different.remove("description")
-        words = [*(f"another {key}" for key in sorted(different)), *words]
+            different.remove("description_digest")
+        words = [*(f"another {key.removesuffix('_digest')}" for key in sorted(different)), *words]
         its, ours = about.get("units"), self.units
         if its != ours and its is not None and ours is not None:
             its, ours = (" and ".join(units) or "a CPU without units for it" for units in (its, ours))
@@ -131,7 +131,7 @@ class Checkpoint:
             if key in changed or key not in self.journal.index or key.startswith("server/")
         }
         about = {
-            "identity": self.digests,
+            "identity": self.identity,
             "description": simulation.description,
             **({} if self.units is None else {"units": self.units}),
             "executor": simulation.executor.name,

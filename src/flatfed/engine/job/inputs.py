@@ -14,14 +14,17 @@ HASHED = 4 << 30  # datasets up to this size are hashed before every run; larger
 
 
 @dataclass(frozen=True)
-class Digests:
-    """SHA-256 of all that a run is made of; ``weights``: those it begins with, None where they are drawn."""
+class Identity:
+    """All that a run is made of, as in its record: SHA-256 digests, and the versions of the code.
 
-    description: str
-    code: str
-    partition: str
-    dataset: str
-    weights: str | None = None
+    ``weights_digest``: of the weights that it begins with, None where they are drawn.
+    """
+
+    description_digest: str
+    partition_digest: str
+    dataset_digest: str
+    versions: dict[str, int | str]
+    weights_digest: str | None = None
 
 
 def load_data(

@@ -40,13 +40,13 @@ def set_up(threads: int) -> None:
 
 
 def machine(place: torch.device, threads: int) -> dict[str, Any]:
-    """Return what a session of training runs on: device, threads, versions and host, as run.json has them."""
+    """Return what a session of training runs on: device, threads, libraries and host, as run.json has them."""
     cuda = place.type == "cuda"
     return {
         "device": place.type,
         "threads": threads,
         "tf32": cuda and tensor_floats(),
-        "versions": {
+        "libraries": {
             "flatfed": flatfed.__version__,
             "python": platform.python_version(),
             "torch": torch.__version__,

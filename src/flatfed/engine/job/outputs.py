@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
-from flatfed import forms
-from flatfed.engine.job.inputs import Digests
+from flatfed.engine.job.inputs import Identity
 from flatfed.engine.lines import columns
 from flatfed.engine.simulation import Simulation
 from flatfed.errors import DataError
@@ -29,12 +28,12 @@ PREVIOUS = ".previous"  # folder in a run's, of the finished run that it replace
 class Outputs:
     """The files of a run in its folder ``out``, and what they are written from beside its simulation.
 
-    ``digests`` of all that the run is made of; ``lines`` of metrics.csv so far; ``sessions`` in which the run was
+    ``identity``: all that the run is made of; ``lines`` of metrics.csv so far; ``sessions`` in which the run was
     trained, as run.json has them.
     """
 
-    def __init__(self, out: Path, digests: Digests):
-        self.out, self.digests = out, digests
+    def __init__(self, out: Path, identity: Identity):
+        self.out, self.identity = out, identity
         self.lines: list[dict[str, Any]] = []
         self.sessions: list[dict[str, Any]] = []
 
@@ -72,15 +71,14 @@ class Outputs:
             (self.out / name).unlink(missing_ok=True)
 
     def finished(self) -> bool:
-        """Return whether the finished run of these very digests is there."""
+        """Return whether the finished run of this very identity is there."""
         try:
             there = records.read(self.out / RECORD)
             there.check_files(self.out, METRICS, MODEL)
         except (OSError, DataError):  # none, or damaged: what lies beside it may still be of use
             return False
         complete = all((self.out / name).exists() for name in FILES)
-        ours = forms.plain(self.digests)
-        return complete and all(getattr(there, f"{name}_digest") == digest for name, digest in ours.items())
+        return complete and all(getattr(there, name) == value for name, value in vars(self.identity).items())
 
     def touch(self) -> None:
         """Make the files of the finished run as new as if it was trained now."""
@@ -90,7 +88,7 @@ class Outputs:
     def _keep_previous(self) -> None:
         """Have ``.previous`` hold the finished run that is there, if there is one, without moving it away.
 
-        One of the same digests that began when this one did is this very run, ended after its last file and before its
+        One of the same identity that began when this one did is this very run, ended after its last file and before its
         checkpoint was removed. One that was forced to be made again began later: it may differ, and is kept.
         """
         if not (self.out / RECORD).exists():
@@ -123,7 +121,7 @@ class Outputs:
         session = {key: value for key, value in self.sessions[-1].items() if key not in ("from_round", "began")}
         return RunRecord(
             description=run.description,
-            **{f"{name}_digest": digest for name, digest in vars(self.digests).items()},
+            **vars(self.identity),
             images=run.counted,
             rounds_done=self.lines[-1]["round"] if self.lines else 0,
             diverged_at=diverged,

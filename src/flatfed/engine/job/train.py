@@ -17,10 +17,10 @@ from typing import Any
 
 import torch
 
-from flatfed.engine import precision
+from flatfed.engine import precision, versions
 from flatfed.engine.job import assembly, interruption
 from flatfed.engine.job.checkpoint import Checkpoint, Damaged
-from flatfed.engine.job.inputs import Digests, load_data
+from flatfed.engine.job.inputs import Identity, load_data
 from flatfed.engine.job.machine import machine, pick_device, set_up
 from flatfed.engine.job.outputs import Outputs, now
 from flatfed.engine.job.progress import Reporter, spent
@@ -45,7 +45,6 @@ def train(
     *,
     device: str = "auto",
     threads: int = 1,
-    code_digest: str = "",
     weights: str | os.PathLike[str] | None = None,
     meeting: Meeting | None = None,
     stop_after: int | None = None,
@@ -80,19 +79,19 @@ def train(
     set_up(threads)
     precision.check_units(description, place)
     data, dealt = load_data(description, dataset, partition)
-    digests = Digests(
-        description=digest_json(description),
-        code=code_digest,
-        partition=dealt.digest,
-        dataset=data.digest,
-        weights=None if weights is None else pretrained.digest(weights),
+    identity = Identity(
+        description_digest=digest_json(description),
+        partition_digest=dealt.digest,
+        dataset_digest=data.digest,
+        versions=versions.of_run(description),
+        weights_digest=None if weights is None else pretrained.digest(weights),
     )
-    outputs = Outputs(Path(out), digests)
+    outputs = Outputs(Path(out), identity)
     if meeting is not None and outputs.finished():
         print(f"{run_name(description)}: is there already", file=sys.stderr)
         outputs.touch()
         return True
-    checkpoint = Checkpoint(Path(out), digests, description, precision.units(description, place))
+    checkpoint = Checkpoint(Path(out), identity, description, precision.units(description, place))
 
     def assembled(executor: str) -> Simulation:
         more = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model}
