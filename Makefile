@@ -3,7 +3,7 @@
 
 SHELL := bash
 .DEFAULT_GOAL := quickstart
-.PHONY: quickstart test test-all lint mutants same-bytes figures-page report-page results-page
+.PHONY: quickstart test test-all lint mutants figures-page report-page results-page
 
 CORES ?= all
 CANDIDATES := $(or $(PYTHON),python3.12 python3.11 python3 python)
@@ -35,11 +35,6 @@ test-all: test mutants
 # `make mutants ALGORITHMS="fedsmoo feddyn"` tries those of two algorithms.
 mutants: $(INSTALLED)
 	$(BIN)/python tests/mutants $(ALGORITHMS)
-
-# Does the code here train the same bytes as that of a commit? `make same-bytes AGAINST=HEAD~1` tries, and records it, so that
-# runs that the commit finished are not made again. Minutes.
-same-bytes: $(INSTALLED)
-	$(BIN)/python tests/same_bytes.py $(AGAINST)
 
 # docs/figures.md: thumbnails of all figures of the preview, each with a link to the figure in docs/figures.
 figures-page: $(INSTALLED)

@@ -29,7 +29,7 @@ from workloads import ALGORITHMS, WORKLOADS, Workload  # noqa: E402
 
 from flatfed.engine.job import assembly  # noqa: E402
 from flatfed.engine.job.checkpoint import Checkpoint  # noqa: E402
-from flatfed.engine.job.inputs import Digests  # noqa: E402
+from flatfed.engine.job.inputs import Identity  # noqa: E402
 from flatfed.engine.job.machine import machine, pick_device, set_up  # noqa: E402
 from flatfed.engine.memory import available  # noqa: E402
 
@@ -48,7 +48,7 @@ def measure(workload: Workload, algorithm: str, device: torch.device, threads: i
     for _ in range(ROUNDS):
         run.advance()
     with tempfile.TemporaryDirectory(dir=".", prefix=".footprint-") as folder:
-        written = Checkpoint(Path(folder), Digests(*["footprint"] * 4)).write(run, {})
+        written = Checkpoint(Path(folder), Identity(*["footprint"] * 3, versions={})).write(run, {})
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     cuda = device.type == "cuda"
     return {

@@ -21,9 +21,9 @@ import torch
 
 from flatfed.engine.client_state import ClientState
 from flatfed.engine.job.checkpoint import ATTRIBUTES, FOLDER, Checkpoint
-from flatfed.engine.job.inputs import Digests
+from flatfed.engine.job.inputs import Identity
 
-MADE_UP = Digests("made up", "made up", "made up", "made up")
+MADE_UP = Identity("made up", "made up", "made up", {})
 
 
 def made_up(parameters: int, clients: int) -> SimpleNamespace:

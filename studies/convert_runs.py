@@ -5,12 +5,17 @@
 Each file is replaced as a whole. FLATFED_ALGORITHMS names folders of your own algorithms, separated as in PATH.
 
 run.json, run.so-far.json
-    Renamed values of choices get their present names, parameters that algorithms have gained get their defaults (what
-    the earlier code did), and shards get ``assignment``. Probes without ``images_sha256`` measured other quantities and
+    ``versions`` of libraries becomes ``libraries``. ``versions`` of engine, algorithm, model and partition scheme take
+    the place of the digest of the code: 1 where that code is known to give the same numbers, else nothing. Renamed
+    values of choices get their present names, parameters that algorithms have gained get their defaults (what the
+    earlier code did), and shards get ``assignment``. Probes without ``images_sha256`` measured other quantities and
     become null. Missing sums of files are added with ``"sealed": "at conversion"``: they show later changes only.
 hessian.json, timing.json, choice.json
-    Format 1 of a Hessian becomes format 2, with null for what it lacks. Descriptions and their digests become those of
-    the converted runs. Delete timings of format 1 and surfaces without a format: Snakemake rebuilds them.
+    Format 1 of a Hessian becomes format 2, with null for what it lacks. Libraries, descriptions and their digests become
+    those of the converted runs. Delete timings of format 1 and surfaces without a format: Snakemake rebuilds them.
+
+Then delete .snakemake/metadata: Snakemake compares what it recorded of the earlier jobs with today's versions, and would
+train every run again.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed import algorithms, forms
+from flatfed.engine import versions
 from flatfed.errors import DataError, FlatFedError
 from flatfed.files import digest_file, digest_json, intact, read_json, sealed, write_json
 from flatfed.runs import choice, record
@@ -36,6 +42,21 @@ RENAMED = {
     ("direction", "official_code"): "server_step",
     ("first", "official_code"): "unperturbed",
 }
+#: First ten digits of the code digests, by algorithm and model, whose numbers are those of version 1.
+VERSION_1 = """
+0225798003 02c9190ceb 06906e8192 07bfa0a547 0c915e06a6 0f5ee935ba 10e2d366cf 11f2cd09bd 126378199d 137de12360
+1473c53be4 14e963c9e4 150b8e2c85 151a1ce998 15751b8c44 1a0c7eeeb0 1ee0cb1439 1fa2716d4f 1febe7a954 20027505fc
+2024541cf6 22f5a5ad1e 241c9d29b4 29581b893a 2afb9f87d6 2fd24217b7 30f55e358f 3254003851 33553e8093 386de47301
+3da50b0886 3e25f2bf1a 3fa193062a 4081abb910 41d6574b7b 4269beb0f8 43fc0ab412 473ed4618f 47cf982558 4830cc79be
+4a1f04d684 4e218d456e 4fca3027a5 55a791bafd 58e1918ff3 5ea87f2db6 5f1bfba032 5f6c62e4e8 60388d800c 632405eba7
+66d1d28a09 672fac15bd 677fa59539 6d2a426e37 702efb19c0 720380171d 765ea6b8ca 78a3a059da 833941ab0c 834d63c9a3
+860ea4c630 86e732213a 89ea3d8561 8bd77129e2 8c7b42a394 9453678843 9842a57e9b 9a57833653 9b70305a1b 9dd527c708
+9f84c876da 9fdc93fbac a06a9d16f6 a6bad20dad a768c1103a a7d9fd3696 aa2ce83316 aa6fe632d2 aae725b0fb aeee19437d
+b0272a7eee b3cb84d234 b930a2f22f ba93ee46c4 bdfd412ec9 c066e3761b c2453ca5f7 c2b80c7e01 c50964d565 c5f97d6126
+c930f28841 c96d3990e4 c9d6fe9300 cacb1705c3 cc257d1d9a cf36c94fbc cfabf0b0cf d25bf01435 d30d37a135 d3668cbc52
+d6c5092419 dad63ff501 df662fcdbe dfc444617f e0955fa7ac e5174b3308 e60d297c58 e6ecec705f e87cecf8d0 ebba2a1d5b
+ec8144efb9 ee619136aa f1fe3e7526 f381d3d0e5 f6245fb2d0 f65e755178 f7e067cbb2 f8f00e519c fdeb51a55a fe7f8d6484
+"""
 LATER = ["parts", "at_once", "diverged_at", "scaled", "pyhessian_absent"]
 LATER += [f"{name}_{what}" for name in ("top_eigenvalue", "trace") for what in ("images_error", "interval")]
 
@@ -73,7 +94,21 @@ def run(content: dict[str, Any], path: Path) -> dict[str, Any]:
         names = (record.METRICS, record.MODEL) if path.name == record.RECORD else (record.LINES_SO_FAR,)
         files = [path.with_name(name) for name in names if path.with_name(name).is_file()]
         content = {**content, "files": {file.name: digest_file(file) for file in files}, "sealed": "at conversion"}
-    return sealed(content, record.OWN)
+    return sealed(versioned(content), record.OWN)
+
+
+def versioned(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with versions in place of the digest of the code, and ``libraries`` under their own name."""
+    if "code_digest" not in content:
+        return content
+    sessions = [_with_libraries(session) for session in content.get("sessions", [])]
+    content = _with_libraries(content) | ({"sessions": sessions} if sessions else {})
+    code = content.pop("code_digest")
+    return content | ({"versions": versions.of_run(content["description"])} if code[:10] in VERSION_1 else {})
+
+
+def _with_libraries(content: dict[str, Any]) -> dict[str, Any]:
+    return {"libraries" if key == "versions" else key: value for key, value in content.items()}
 
 
 def hessian(content: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -93,12 +128,13 @@ def chosen(content: dict[str, Any], path: Path) -> dict[str, Any]:
         of_run = path.with_name(Path(point["run"]).name) / record.RECORD
         if of_run.is_file():
             point["description_digest"] = digest_json(read_json(of_run)["description"])
+        point.pop("code_digest", None)
     return sealed({**content, "points": points}, choice.OWN)
 
 
 CONVERTERS = {
     **{"run.json": run, "run.so-far.json": run, "hessian.json": hessian, "choice.json": chosen},
-    "timing.json": lambda content, _: {**content, "description": described(content["description"])},
+    "timing.json": lambda content, _: versioned({**content, "description": described(content["description"])}),
 }
 
 

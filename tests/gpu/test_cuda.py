@@ -10,7 +10,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
-from harness import DIGESTS, DROPOUT, description, needs, simulation, sizes, write_problem
+from harness import DROPOUT, IDENTITY, description, needs, simulation, sizes, write_problem
 
 from flatfed import algorithms
 from flatfed.data import dataset as datasets
@@ -125,9 +125,9 @@ def test_resumed_from_a_checkpoint(tmp_path, name):
     whole = weights(on_gpu(tmp_path, spec, "stacked"), 4)
     first = on_gpu(tmp_path, spec, "stacked")
     weights(first, 2)
-    checkpoint.Checkpoint(tmp_path, DIGESTS).write(first, {})
+    checkpoint.Checkpoint(tmp_path, IDENTITY).write(first, {})
     second = on_gpu(tmp_path, spec, "stacked")
-    checkpoint.Checkpoint(tmp_path, DIGESTS).restore(second)
+    checkpoint.Checkpoint(tmp_path, IDENTITY).restore(second)
     assert second.state.home == "device" and torch.equal(weights(second, 2), whole)
 
 

@@ -21,7 +21,7 @@ from flatfed.data import manifest
 from flatfed.data import partition as partitions
 from flatfed.engine import batches
 from flatfed.engine.job import assembly, interruption
-from flatfed.engine.job.inputs import Digests, load_data
+from flatfed.engine.job.inputs import Identity, load_data
 from flatfed.engine.simulation import Simulation
 from flatfed.files import digest_arrays
 from flatfed.runs import record as records
@@ -29,7 +29,7 @@ from flatfed.runs import record as records
 SIZES = [7, 12, 5, 9, 10, 6]
 DROPOUT = {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}  # a model that has some
 
-DIGESTS = Digests("of its description", "of the code", "of its partition", "of its data")  # of some run
+IDENTITY = Identity("of its description", "of its partition", "of its data", {"engine": 1})  # of some run
 
 
 def write_problem(folder: Path, sizes: list[int] = SIZES, classes: int = 3, side: int = 8) -> tuple[Path, Path]:
@@ -83,7 +83,7 @@ def description(name: str, params: dict | None = None, **changes) -> dict:
         "algorithm": name,
         "seed": 3,
         "dataset": {"name": "problem", "classes": 3, "shape": [1, 8, 8], "mean": [0.4], "std": [0.25]},
-        "partition": {"scheme": "test", "clients": len(SIZES)},
+        "partition": {"scheme": "iid", "clients": len(SIZES)},
         "sampling": {"scheme": "bernoulli", "fraction": 0.5, "sampler": "keyed"},
         "model": {"name": "cnn_tiny", "options": {}},
         "rounds": 4,

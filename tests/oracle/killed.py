@@ -96,7 +96,7 @@ def main(run: str, folder: str, seed: int) -> None:
     draw = random.Random(f"{seed} {description['algorithm']}")
 
     def job(out: str) -> None:
-        train(description, "data", "partition.npz", out, device="cpu", code_digest="abc")
+        train(description, "data", "partition.npz", out, device="cpu")
 
     def counting() -> None:
         watched = Watched()

@@ -69,7 +69,7 @@ def quadratic(
     dealt = Partition(np.arange(len(images)), offsets, np.arange(1), np.zeros((clients, 1)), {}, "")
     plain = {
         "dataset": {"name": "quadratic", "classes": clients, "shape": [1, 1, size], "mean": [0.0], "std": [1 / 255]},
-        "partition": {"scheme": "test", "clients": clients},
+        "partition": {"scheme": "iid", "clients": clients},
         "sampling": {"scheme": "all"},
         "batch_size": max(len(own) for own in samples),
         "local_epochs": 2,

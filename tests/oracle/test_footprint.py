@@ -64,7 +64,7 @@ def test_no_round_copies_what_all_clients_keep(tmp_path, monkeypatch, name, exec
     write_problem(tmp_path, [4] * CLIENTS)
     few = {
         "sampling": {"scheme": "fixed", "fraction": 2 / CLIENTS},
-        "partition": {"scheme": "test", "clients": CLIENTS},
+        "partition": {"scheme": "iid", "clients": CLIENTS},
     }
     run = simulation(tmp_path, description(name, **{**needs(name), **few}), executor)
     row = run.layout.size * run.dtype.itemsize
@@ -77,7 +77,7 @@ def test_without_a_server_models_are_copied_once_and_only_where_they_are_measure
     """All nodes train, one at a time: their models before the round, then those after training, never both."""
     monkeypatch.setattr(_rows, "BLOCK", 16)
     write_problem(tmp_path, [4] * CLIENTS)
-    spec = description("dfedsam", **needs("dfedsam"), partition={"scheme": "test", "clients": CLIENTS})
+    spec = description("dfedsam", **needs("dfedsam"), partition={"scheme": "iid", "clients": CLIENTS})
     run = simulation(tmp_path, spec, "sequential")
     row = run.layout.size * run.dtype.itemsize
     assert CLIENTS * row <= counted(run, 2).peak < 1.2 * CLIENTS * row

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from harness import DIGESTS, SIZES, Reference, description, needs, simulation, write_problem
+from harness import IDENTITY, SIZES, Reference, description, needs, simulation, write_problem
 from test_training_job import job
 
 from flatfed import algorithms
@@ -163,8 +163,8 @@ def test_a_decentralised_run_resumes_exactly_when_few_clients_train(tmp_path):
         whole.advance()
     first = simulation(tmp_path, spec, algorithm=Gossip())
     first.advance()
-    checkpoint.Checkpoint(tmp_path, DIGESTS).write(first, {"note": [1]})
-    saved = checkpoint.Checkpoint(tmp_path, DIGESTS)
+    checkpoint.Checkpoint(tmp_path, IDENTITY).write(first, {"note": [1]})
+    saved = checkpoint.Checkpoint(tmp_path, IDENTITY)
     assert saved.executor == "stacked"
     second = simulation(tmp_path, spec, algorithm=Gossip())
     assert saved.restore(second) == {"note": [1]}

@@ -253,7 +253,7 @@ def damage(folder: Path, kind: str) -> None:
 #: What is said of a checkpoint of another run.
 NAMED = {
     "other parameters": "it is of another run: learning_rate is 0.05, here ",
-    "other code": "it is of another run: another code",
+    "other code": "it is of another run: another versions",
     "other data": "it is of another run: another dataset",
 }
 
@@ -272,12 +272,11 @@ def test_what_is_not_this_runs_whole_checkpoint_is_set_aside(tmp_path, monkeypat
     with monkeypatch.context() as patch:
         if kind.startswith("other "):
             write = Checkpoint.__init__
-            key = {"other code": "code", "other data": "dataset"}.get(kind)
-            change = {key: "0"} if key else {}
+            change = {"other code": {"versions": {"engine": 0}}, "other data": {"dataset_digest": "0"}}.get(kind, {})
             patch.setattr(
                 Checkpoint,
                 "__init__",
-                lambda self, out, digests, *more: write(self, out, replace(digests, **change), *more),
+                lambda self, out, identity, *more: write(self, out, replace(identity, **change), *more),
             )
         interrupted_job(patch, tmp_path, "fedsmoo", "parts", rounds=5, **other)
     folder = tmp_path / "parts" / checkpoint.FOLDER

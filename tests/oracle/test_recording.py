@@ -71,7 +71,7 @@ def test_on_a_cpu_they_do_the_same_unrecorded(tmp_path):
 def test_recordings_are_kept_from_round_to_round(tmp_path):
     """All clients are alike and take part: one number of rows, so one recording in four rounds."""
     write_problem(tmp_path, [8] * 4)
-    spec = spec_of("scaffold", partition={"scheme": "test", "clients": 4}, sampling={"scheme": "all"})
+    spec = spec_of("scaffold", partition={"scheme": "iid", "clients": 4}, sampling={"scheme": "all"})
     assert taped(tmp_path, spec, "graph")[2].recorded == 1
 
 

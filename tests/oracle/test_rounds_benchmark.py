@@ -71,7 +71,7 @@ def test_rows_say_what_was_measured(report):
         assert row["floor"]["seconds"] == max(row["floor"]["arithmetic"], row["floor"]["memory"])
         assert 0 < row["evaluation"]["share"] < 1
     (session,) = found["sessions"]
-    assert session["device"] == "cpu" and session["versions"]["torch"] == torch.__version__
+    assert session["device"] == "cpu" and session["libraries"]["torch"] == torch.__version__
 
 
 def test_the_same_command_goes_on(report, tmp_path):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from harness import DIGESTS, description, needs, simulation, sizes, write_problem
+from harness import IDENTITY, description, needs, simulation, sizes, write_problem
 from test_disk import at_round
 from test_training_job import job, lines
 
@@ -299,7 +299,7 @@ def test_a_shortage_leaves_the_checkpoint_readable(tmp_path):
     """A checkpoint names the rows; one of a run that never ran out names none."""
     run = simulation(tmp_path, description("fedavg"))
     run.rows, run.evaluate.batch_size = 2, 3
-    checkpoint.Checkpoint(tmp_path, DIGESTS).write(run, {})
+    checkpoint.Checkpoint(tmp_path, IDENTITY).write(run, {})
     other = simulation(tmp_path, description("fedavg"))
-    checkpoint.Checkpoint(tmp_path, DIGESTS).restore(other)
+    checkpoint.Checkpoint(tmp_path, IDENTITY).restore(other)
     assert (other.rows, other.evaluate.batch_size) == (2, 3)

@@ -19,6 +19,7 @@ from harness import description, evaluated, needs, sizes, write_problem
 from safetensors.torch import load_file, save_file
 
 from flatfed import algorithms, models
+from flatfed.engine import versions
 from flatfed.engine.job import checkpoint
 from flatfed.engine.job.train import train
 from flatfed.engine.simulation import Simulation
@@ -31,7 +32,7 @@ def job(tmp_path: Path, name: str, out: str, weights: Path | None = None, **chan
     if not (tmp_path / "data").exists():
         write_problem(tmp_path, sizes(name))
     spec = description(name, **{"precision": "float32", **needs(name), **changes})
-    given = {"device": "cpu", "code_digest": "abc", "weights": weights}
+    given = {"device": "cpu", "weights": weights}
     train(spec, tmp_path / "data", tmp_path / "partition.npz", tmp_path / out, **given)
     return tmp_path / out
 
@@ -65,7 +66,12 @@ def test_writes_metrics_model_and_provenance(tmp_path, capsys):
         *("download_bytes", "upload_bytes"),
     ]
     record = json.loads((out / "run.json").read_text())
-    assert record["diverged_at"] is None and record["rounds_done"] == 4 and record["code_digest"] == "abc"
+    assert (
+        record["diverged_at"] is None
+        and record["rounds_done"] == 4
+       
+    assert record["versions"] == versions.of_run(record["description"])
+    )
     data = json.loads((tmp_path / "data" / "dataset.json").read_text())
     assert record["images"] == {"train": data["train"], "test": data["test"]}
     active = sum(int(row["clients"]) for row in rows)
@@ -104,7 +110,7 @@ def test_a_killed_process_goes_on_to_the_same_bytes(tmp_path):
         "from flatfed.engine.job import train as t\n"
         "advance = s.Simulation.advance\n"
         "s.Simulation.advance = lambda self: (time.sleep(0.05), advance(self))[1]\n"
-        "t.train(json.load(open('run.json')), 'data', 'partition.npz', 'parts', device='cpu', code_digest='abc')"
+        "t.train(json.load(open('run.json')), 'data', 'partition.npz', 'parts', device='cpu')"
     )
     process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(SRC)})
     mark = tmp_path / "parts" / checkpoint.NAME

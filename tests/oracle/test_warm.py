@@ -76,10 +76,11 @@ def test_what_is_on_the_disk_is_run(folder):
     shutil.copytree(SRC, src)
     assert start(folder, "before", src).wait() == 0
     edited = src / "flatfed/algorithms/fedsmoo.py"
-    edited.write_text(edited.read_text().replace("return e\n", "return -e\n"))
+    changed = edited.read_text().replace("return e\n", "return -e\n")
+    edited.write_text(changed.replace("    claims = Claims(", "    version = 2\n    claims = Claims("))
     assert start(folder, "after", src).wait() == 0
     one, other = (json.loads((folder / out / "run.json").read_text()) for out in ("before", "after"))
-    assert one["code_digest"] != other["code_digest"]
+    assert (one["versions"]["algorithm"], other["versions"]["algorithm"]) == (1, 2)
     weights = [(folder / out / "model.safetensors").read_bytes() for out in ("before", "after")]
     assert weights[0] != weights[1] and len(servers()) == 1
 

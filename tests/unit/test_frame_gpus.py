@@ -154,8 +154,8 @@ def test_cuda_that_is_absent_is_refused_before_torch_is_imported(command, tmp_pa
         .run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
         .description
     )
-    digests = dict.fromkeys(("description_digest", "dataset_digest", "partition_digest", "code_digest"), "0" * 64)
-    also = {"executor": "stacked", "rounds_done": 1, "diverged_at": None, "versions": {}}
+    digests = dict.fromkeys(("description_digest", "dataset_digest", "partition_digest"), "0" * 64)
+    also = {"executor": "stacked", "rounds_done": 1, "diverged_at": None, "versions": {}, "libraries": {}}
     host = {"processor": None, "gpu": None}
     record = {**digests, **also, "description": described, "device": "cuda", "threads": 1, "host": host}
     (tmp_path / "run.json").write_text(

@@ -11,8 +11,8 @@ import pytest
 import made
 from flatfed import cli
 from flatfed.commands import configuration
+from flatfed.engine import versions
 from flatfed.files import read_json
-from flatfed.runs import provenance
 from flatfed.runs import record as records
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
@@ -56,7 +56,7 @@ def machines(data, tmp_path, monkeypatch, experiment):
         folder = Path(run.path)
         folder.mkdir(parents=True)
         (folder / "model.safetensors").write_bytes(row.encode() * 100)
-        code = {"code_digest": provenance.run_digest(run.description)}
+        code = {"versions": versions.of_run(run.description)}
         rounds = [1, run.description["rounds"]]
         made.run(folder, {"round": rounds, "test_accuracy": [0.1, 0.2]}, description=run.description, **digests, **code)
     return tmp_path / "here", tmp_path / "there"
@@ -194,7 +194,7 @@ def test_a_run_without_its_model_is_copied_and_one_with_it_completes_it(machines
     [
         ({"rounds_done": 1}, "metrics.csv: ends with round"),
         ({"partition_digest": "0" * 64}, "partition_digest is 000000000000, but here it is"),
-        ({"code_digest": "0" * 64}, "--other-code accepts it"),
+        ({"versions": {"engine": 0}}, "--other-code accepts it"),
     ],
 )
 def test_every_run_that_does_not_pass_is_named_and_none_is_taken(machines, monkeypatch, capsys, change, words):

@@ -10,10 +10,10 @@ import pytest
 
 from flatfed import algorithms, experiment
 from flatfed.data import keys
-from flatfed.engine import topology
+from flatfed.engine import topology, versions
 from flatfed.errors import ConfigError
 from flatfed.experiment.words import followed
-from flatfed.runs import graphs, identity, provenance
+from flatfed.runs import graphs, identity
 
 ROOT = Path(__file__).parents[2]
 PROTOCOL = "fedsmoo-cifar10"
@@ -165,10 +165,7 @@ def folder(tmp_path, monkeypatch):
     outside = tmp_path / "mine"
     outside.mkdir()
     (outside / "fedsign.py").write_text(MINE)
-    yield outside
-    provenance._file.cache_clear()
-    provenance.files.cache_clear()
-    provenance._run_digest.cache_clear()
+    return outside
 
 
 def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(tmp_path, folder):
@@ -177,11 +174,10 @@ def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(tmp_path, folder)
     run = exp.run("preview", PROTOCOL, "dir0.6-100", "fedsign", 1)
     assert run.description["update"] == {"name": "fedsign", "params": {"size": 0.01, "server_learning_rate": 1.0}}
     assert exp.catalog.algorithms["fedsign"]["label"] == "FedSign"
-    before = provenance.run_digest(run.description)
+    before = versions.of_run(run.description)
     (folder / "fedsign.py").write_text(MINE.replace("alpha=self.size", "alpha=2 * self.size"))
-    for cached in (provenance._parsed, provenance.files, provenance._run_digest):
-        cached.cache_clear()
-    assert provenance.run_digest(run.description) != before
+    changed = versions.of_run(run.description)
+    assert {key for key in before if changed[key] != before[key]} == {"algorithm"}
 
 
 def test_folders_that_cannot_be_are_refused(folder, tmp_path):

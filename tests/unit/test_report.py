@@ -44,7 +44,7 @@ def make_run(
         "update": {"name": algorithm, "params": {"rho": rho}},
     }  # fmt: skip
     about = {
-        "description": description, "dataset_digest": "d" * 64, "versions": {"torch": "2.14", "python": "3.11"},
+        "description": description, "dataset_digest": "d" * 64, "libraries": {"torch": "2.14", "python": "3.11"},
         "device": "cpu", "executor": "stacked", "precision": "float32", "seconds": 6.0, "peak_memory_bytes": 3 * 2**20,
         "rounds_done": done, "diverged_at": diverged, "host": HOST, "finished": "2026-11-22T10:00:00+00:00",
     }  # fmt: skip

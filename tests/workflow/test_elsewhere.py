@@ -75,7 +75,7 @@ def test_a_run_with_an_old_record_is_accepted_in_its_place(project, host):
         (lambda record: record["description"].update(algorithm="fedsan"), ["'fedsan'", "did you mean 'fedsam'?"]),
         (lambda record: record.update(dataset_digest="0" * 64), ["dataset_digest"]),
         (lambda record: record.update(partition_digest="0" * 64), ["partition_digest"]),
-        (lambda record: record.update(code_digest="0" * 64), ["code_digest", "--other-code"]),
+        (lambda record: record["versions"].update(engine=0), ["versions", "--other-code"]),
     ],
 )
 def test_another_run_is_refused(project, tmp_path, change, words):

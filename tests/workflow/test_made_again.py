@@ -9,7 +9,7 @@ from project import REPOSITORY, SPLIT
 from made import recorded
 
 RUN = f"results/preview/runs/fedsmoo-cifar10/{SPLIT}/fedsmoo/seed1"
-CODE = {"code_digest": "0" * 64}
+OTHER = {"engine": 0}
 
 
 def test_a_run_is_made_again_from_its_record(project):
@@ -25,10 +25,12 @@ def test_other_metrics_are_found(project):
     lines = metrics.read_text().splitlines()
     lines[2] = lines[2].replace(lines[2].split(",")[3], "9.75")
     metrics.write_text("\n".join(lines) + "\n")
-    recorded(project.root / RUN, lambda record: (record["versions"].update(torch="0.4.0"), record.update(CODE)))
+    recorded(
+        project.root / RUN, lambda record: (record["libraries"].update(torch="0.4.0"), record["versions"].update(OTHER))
+    )
     done = project.flatfed("rerun", f"{RUN}/run.json", "--out", "again")
     assert done.returncode == 1 and "from round 2 on; test accuracy" in done.text
-    assert "the run was made with 0.4.0" in done.text and "the code is another one" in done.text
+    assert "the run was made with 0.4.0" in done.text and "the version of the engine is 1" in done.text
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,8 @@ def changes(record: RunRecord, device: str) -> list[str]:
 
     now = machine.machine(machine.pick_device(device), 1)
     now_versions = versions.of_run(record.description)
-    pairs = [(f"the version of the {name}", now_versions[name], was, "with") for name, was in record.versions.items()]
+    then = record.versions or dict.fromkeys(now_versions, "none")
+    pairs = [(f"the version of the {name}", now_versions[name], was, "with") for name, was in then.items()]
     pairs += [(name, now["libraries"].get(name), was, "with") for name, was in record.libraries.items()]
     pairs += [(name, now["host"][name], record.host.get(name), "on") for name in ("processor", "gpu")]
     pairs.append(("device", device, record.device, "on"))

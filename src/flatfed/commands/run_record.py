@@ -12,7 +12,7 @@ from flatfed.runs.record import RunRecord
 from flatfed.runs.timing import Timing
 
 #: Fields that these commands read and that a record may lack.
-NEEDED = ("description_digest", "executor", "device", "threads", "versions", "libraries", "host")
+NEEDED = ("description_digest", "executor", "device", "threads", "libraries", "host")
 
 #: What a user does whose images lie in another order than those of a run.
 IN_ORDER = "with the key `order` if its source has the images in another order than the run (docs/running.md)"
