@@ -11,17 +11,18 @@ run.json, run.so-far.json
     earlier code did), and shards get ``assignment``. Probes without ``images_sha256`` measured other quantities and
     become null. Missing sums of files are added with ``"sealed": "at conversion"``: they show later changes only.
 hessian.json, timing.json, choice.json
-    Format 1 of a Hessian becomes format 2, with null for what it lacks. Libraries, descriptions and their digests become
+    Format 1 of a Hessian becomes format 2, with null for what it lacks. Libraries as above. Descriptions and digests are
     those of the converted runs. Delete timings of format 1 and surfaces without a format: Snakemake rebuilds them.
 
-Then delete .snakemake/metadata: Snakemake compares what it recorded of the earlier jobs with today's versions, and would
-train every run again.
+.snakemake/metadata in the present folder is deleted: Snakemake compares what it recorded of earlier jobs with today's
+versions, and would train every run again.
 """
 
 from __future__ import annotations
 
 import copy
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -147,6 +148,8 @@ def main(folders: Iterable[str]) -> None:
         for file, content in changed.items():
             write_json(file, content)
         print(f"{name}: {len(changed)} of {len(files)} files converted")
+        if changed:
+            shutil.rmtree(".snakemake/metadata", ignore_errors=True)
 
 
 if __name__ == "__main__":

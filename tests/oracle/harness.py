@@ -51,7 +51,7 @@ def write_problem(folder: Path, sizes: list[int] = SIZES, classes: int = 3, side
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     counts = np.stack([np.bincount(labels[part], minlength=classes) for part in np.split(indices, offsets[1:-1])])
     path = folder / "partition.npz"
-    scheme = "test" if len(sizes) > 1 else "central"
+    scheme = "iid" if len(sizes) > 1 else "central"
     spec = {"scheme": scheme, "clients": len(sizes), "seed": 3, "dataset_digest": digest}
     np.savez(
         path,

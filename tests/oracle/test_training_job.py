@@ -66,12 +66,8 @@ def test_writes_metrics_model_and_provenance(tmp_path, capsys):
         *("download_bytes", "upload_bytes"),
     ]
     record = json.loads((out / "run.json").read_text())
-    assert (
-        record["diverged_at"] is None
-        and record["rounds_done"] == 4
-       
+    assert record["diverged_at"] is None and record["rounds_done"] == 4
     assert record["versions"] == versions.of_run(record["description"])
-    )
     data = json.loads((tmp_path / "data" / "dataset.json").read_text())
     assert record["images"] == {"train": data["train"], "test": data["test"]}
     active = sum(int(row["clients"]) for row in rows)

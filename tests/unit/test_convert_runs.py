@@ -23,6 +23,9 @@ LINES = {"round": [1, 2], "test_accuracy": [0.1, 0.2]}
 SPEEDS = {"average": ("paper", "active_clients")}
 LESAMS = {"direction": ("official_code", "server_step"), "first": ("official_code", "unperturbed")}
 
+#: Versions of all that is of this code.
+ONE = {"engine": 1, "algorithm": 1, "model": 1, "partition": 1}
+
 
 @pytest.fixture
 def convert(tmp_path):
@@ -66,7 +69,7 @@ def test_renamed_values_and_lacking_parameters_are_those_of_today(tmp_path, conv
         params.pop("unpacking", None)
 
     path = of_an_earlier_version(folder / "run.json", older)
-    with pytest.raises(DataError, match=r"run\.json: not the record .*without sums .*studies/convert_runs\.py"):
+    with pytest.raises(DataError, match=r"run\.json: not the record .*earlier version .*studies/convert_runs\.py"):
         records.read(path)
     assert "run.json: 1 of 1 files converted" in convert()
     found = records.read(path)
@@ -130,3 +133,12 @@ def test_a_choice_and_a_timing_follow_their_runs(tmp_path, convert):
     convert()
     assert choice.read(tmp_path / "choice.json").points[0].description_digest == digest_json(whole)
     assert timing.read(tmp_path / "timing.json").description == whole
+
+
+@pytest.mark.parametrize(("code", "versions"), [("fdeb51a55a", ONE), ("0123456789", None)])
+def test_versions_take_the_place_of_the_digest_of_the_code(tmp_path, convert, code, versions):
+    folder = Path(made.run(made.place(tmp_path), LINES, description=described("fedavg")))
+    made.recorded(folder, lambda content: content.update(versions={"torch": "2.14"}, code_digest=code.ljust(64, "0")))
+    convert()
+    found = records.read(folder / "run.json")
+    assert found.versions == versions and found.libraries == {"torch": "2.14"}

@@ -148,8 +148,8 @@ def read(path: str | os.PathLike[str]) -> RunRecord:
 
 def _record(content: Any, where: str) -> RunRecord:
     record = forms.read(RunRecord, content, where)
-    if not record.files:
-        raise DataError(f"without sums of its files; {CONVERSION} converts the runs of earlier versions")
+    if not record.files or "code_digest" in content:
+        raise DataError(f"of an earlier version of FlatFed; {CONVERSION} converts its runs")
     return record
 
 
