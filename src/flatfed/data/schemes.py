@@ -266,5 +266,5 @@ SCHEMES: dict[str, Scheme] = {
     "shards": shards,
 }
 
-#: Increased when a scheme deals otherwise (:mod:`flatfed.engine.versions`).
-VERSIONS = dict.fromkeys(SCHEMES, 1)
+#: Increased when a scheme deals otherwise (:mod:`flatfed.engine.versions`). Scheme domain is in flatfed.data.domains.
+VERSIONS = dict.fromkeys((*SCHEMES, "domain"), 1)
