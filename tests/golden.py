@@ -1,0 +1,184 @@
+"""Golden values guard the versions (:mod:`flatfed.engine.versions`): a run's numbers change only with a version.
+
+A case is a run of three rounds in float64. Together the cases have all algorithms with their choices, and all partition
+schemes, topologies and evaluations of the preview. golden.json holds one entry for each case and its versions; entries
+are never changed or removed. ``python tests/golden.py`` appends the missing ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from flatfed import algorithms, experiment  # noqa: E402
+from flatfed.data import dataset as datasets  # noqa: E402
+from flatfed.data import partition as partitions  # noqa: E402
+from flatfed.data import sources  # noqa: E402
+from flatfed.engine import versions  # noqa: E402
+from flatfed.engine.job import assembly  # noqa: E402
+from flatfed.engine.simulation import Simulation  # noqa: E402
+from flatfed.experiment import Experiment, Run, scales  # noqa: E402
+from flatfed.files import digest_json  # noqa: E402
+
+FILE = Path(__file__).with_name("golden.json")
+COMMAND = "python tests/golden.py"
+PROJECTIONS = 4
+FLOAT64 = {"precision": "float64", "rounds": 3}
+#: Protocol and split of algorithms that no table has.
+HOME = "fedsmoo-cifar10", "dir0.6-100"
+#: Models and an augmentation that the preview does not have, trained by FedSMOO. A step of ResNet-18 takes a second.
+MODELS: dict[str, dict[str, Any]] = {
+    "cnn": {"model": {"name": "cnn", "options": {"pooling": "last", "dropout1": 0.25, "dropout2": 0.5}}},
+    "resnet18_gn": {
+        "model": {"name": "resnet18_gn", "options": {"stem": "imagenet", "groups": 2}},
+        **{"augmentation": "crop_flip_half", "local_steps": 1},
+    },
+    "vit_b32": {"model": {"name": "vit_b32", "options": {"patch": 4, "depth": 2, "width": 16, "heads": 2, "mlp": 32}}},
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run's description and the specifications of its data; a change of one of these changes the ``name``."""
+
+    run: str
+    description: dict[str, Any]
+    dataset: dict[str, Any]
+    partition: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Name of the run and the first digits of the digest of all that the configuration says of it."""
+        return f"{self.run} {digest_json([self.description, self.dataset, self.partition])[:8]}"
+
+    def with_(self, label: str = "", **changes: Any) -> Case:
+        """Return the case with a label behind its run's name and ``changes`` of the description."""
+        return replace(self, run=f"{self.run}{label}", description={**self.description, **changes})
+
+
+def features(run: Run) -> set[str]:
+    """Return the features of a run that cases are to cover; numbers are no features."""
+    description, partition, update = run.description, run.description["partition"], run.description["update"]
+    parts = {
+        "algorithm": update["name"],
+        **{f"{update['name']}.{key}": value for key, value in update["params"].items() if isinstance(value, str)},
+        **{key: description[key] for key in ("model", "augmentation", "precision")},
+        **{key: partition.get(key) for key in ("scheme", "replacement", "sampler", "balanced", "assignment")},
+        **{key: key in partition for key in ("images_of", "client_test")},
+        "sampling": description["sampling"]["scheme"],
+        "topology": (description.get("topology") or {}).get("graph"),
+        "evaluation": description["evaluation"]["sets"],
+        **{key: key in description for key in ("probe", "local_steps", "weights")},
+    }
+    return {f"{key} {json.dumps(value, sort_keys=True)}" for key, value in parts.items()}
+
+
+def case_of(configuration: Experiment, run: Run) -> Case:
+    """Return the case of a preview run: float64, three rounds."""
+    partition = configuration.partition_spec("preview", run.protocol, run.split, run.seed)
+    name = f"{run.protocol}/{run.split}/{run.algorithm}"
+    return Case(name, {**run.description, **FLOAT64}, configuration.dataset_spec(run.dataset), partition)
+
+
+def cases() -> list[Case]:
+    """Return few runs that together have every feature of the preview's runs, every algorithm and the MODELS."""
+    configuration = experiment.load(ROOT).untuned()
+    preview = scales.every(configuration, "preview")
+    runs = {r.path: r for table, columns in preview.tables for r in configuration.table_runs("preview", table, columns)}
+    for figure in preview.figures:
+        runs |= configuration.figure("preview", figure).runs
+    shipped = [name for name in algorithms.names() if not algorithms.own_files(name)]
+    runs = {path: r for path, r in runs.items() if r.seed == 1 and r.description["update"]["name"] in shipped}
+    covers = {path: features(run) for path, run in runs.items()}
+    missing, chosen = set().union(*covers.values()), []
+    while missing:
+        best = max(covers, key=lambda path: (len(covers[path] & missing), path))
+        missing -= covers[best]
+        chosen.append(runs[best])
+    covered = {run.description["update"]["name"] for run in chosen}
+    chosen += [configuration.run("preview", *HOME, name, 1) for name in shipped if name not in covered]
+    fedsmoo = case_of(configuration, configuration.run("preview", *HOME, "fedsmoo", 1))
+    models = [fedsmoo.with_(f" {label}", **changes) for label, changes in MODELS.items()]
+    return [*(case_of(configuration, run) for run in chosen), *models]
+
+
+def simulation(case: Case, folder: Path, executor: str) -> Simulation:
+    """Return the simulation of a case before its first round; its data are made in ``folder`` when missing."""
+    data = folder / digest_json(case.dataset)
+    partition = folder / f"{digest_json([case.dataset, case.partition])}.npz"
+    if not data.exists():
+        sources.fetch(case.dataset, data)
+    if not partition.exists():
+        partitions.make(case.partition, data, partition)
+    places = datasets.load(data), partitions.load(partition), torch.device("cpu"), executor
+    return assembly.simulation(case.description, *places)
+
+
+def sketch(name: str, tensor: torch.Tensor) -> list[float]:
+    """Return the L2 norm of ``tensor`` as a matrix, and its products with random rows and columns keyed by ``name``.
+
+    Each product has the norm as its standard deviation.
+    """
+    matrix = tensor.numpy().reshape(len(tensor), -1)
+    seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
+    generator = np.random.Generator(np.random.PCG64(seed))
+    left, right = (generator.standard_normal((PROJECTIONS, size)) for size in matrix.shape)
+    return [float(np.linalg.norm(matrix)), *map(float, ((left @ matrix) * right).sum(axis=1))]
+
+
+def values(run: Simulation) -> dict[str, list[float]]:
+    """Train ``run`` to its end; return sketches of model, server and client state, and metrics by round and probe."""
+    lines = [run.advance() for _ in range(run.description["rounds"])]
+    tensors = {f"model {name}": tensor for name, tensor in run.weights.tensors(run.server["w"][0]).items()}
+    tensors |= {f"server {name}": vector for name, vector in run.server.items() if name != "w"}
+    tensors |= {f"clients {name}": rows for name, rows in run.state.store.items()}
+    numbers = defaultdict(list)
+    for line in [*filter(None, lines), *run.probes]:
+        for key, value in line.items():
+            if isinstance(value, int | float) and key != "seconds":
+                numbers[key].append(float(value))
+    return {name: sketch(name, tensor) for name, tensor in tensors.items()} | numbers
+
+
+def entries(text: str | None = None) -> list[dict[str, Any]]:
+    """Return the entries of golden.json, or of its ``text``: case, versions and values of each."""
+    return json.loads(FILE.read_text(encoding="utf-8") if text is None else text)
+
+
+def stored(case: Case, among: list[dict[str, Any]]) -> dict[str, list[float]] | None:
+    """Return the stored values of a case at its present versions; None where there are none."""
+    key = case.name, versions.of_run(case.description)
+    return next((entry["values"] for entry in among if (entry["case"], entry["versions"]) == key), None)
+
+
+def main() -> None:
+    """Append the entries of cases that have none at their present versions."""
+    torch.set_num_threads(1)
+    there = entries() if FILE.exists() else []
+    with tempfile.TemporaryDirectory() as folder:
+        for case in cases():
+            if stored(case, there) is None:
+                print(case.name, flush=True)
+                found = values(simulation(case, Path(folder), "sequential"))
+                there.append({"case": case.name, "versions": versions.of_run(case.description), "values": found})
+    lines = ",\n".join(json.dumps(entry, separators=(",", ":")) for entry in there)
+    part = FILE.with_suffix(".part")
+    part.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    os.replace(part, FILE)
+
+
+if __name__ == "__main__":
+    main()

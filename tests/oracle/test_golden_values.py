@@ -1,0 +1,99 @@
+"""Golden values: a run's numbers change only when one of its versions does (tests/golden.py)."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+import golden
+from flatfed import algorithms, models
+from flatfed.algorithms.fedavg import FedAvg
+from flatfed.data.schemes import VERSIONS
+
+CASES = golden.cases()
+TOLERANCE = 1e-10
+#: Takes images of 32 pixels, and its nine million parameters take minutes.
+UNCOVERED_MODELS = {"vgg11_gn"}
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory) -> Path:
+    """Return the folder of all cases' data."""
+    return tmp_path_factory.mktemp("golden")
+
+
+def case_of(update: str) -> golden.Case:
+    """Return the first case of an algorithm."""
+    return next(case for case in CASES if case.description["update"]["name"] == update)
+
+
+def differing(case: golden.Case, folder: Path, executor: str = "sequential") -> list[str]:
+    """Return the values of a case that differ from the stored ones."""
+    expected = golden.stored(case, golden.entries())
+    assert expected is not None, f"{case.name} has no golden values at its present versions: {golden.COMMAND}"
+    values = golden.values(golden.simulation(case, folder, executor))
+    assert values.keys() == expected.keys()
+
+    def equal(ours: list[float], theirs: list[float]) -> bool:
+        within = TOLERANCE * max(map(abs, theirs))
+        return len(ours) == len(theirs) and all(abs(a - b) <= within for a, b in zip(ours, theirs, strict=True))
+
+    return [name for name, theirs in expected.items() if not equal(values[name], theirs)]
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_values_are_the_stored_ones(case, executor, folder):
+    assert not differing(case, folder, executor), "increase the version of the component that changed"
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_a_step_in_emulated_bfloat16_is_close_to_float32(executor, folder):
+    step = {"rounds": 1, "local_steps": 1, "emulate_bfloat16": True}
+    changes = {}
+    for precision in ("float32", "bfloat16"):
+        run = golden.simulation(case_of("fedsmoo").with_(precision=precision, **step), folder, executor)
+        before = run.server["w"].clone()
+        run.advance()
+        changes[precision] = run.server["w"] - before
+    off = (changes["bfloat16"] - changes["float32"]).norm() / changes["float32"].norm()
+    assert 0 < off <= 0.02
+
+
+def test_a_change_of_the_server_step_is_noticed(folder, monkeypatch):
+    aggregate = FedAvg.aggregate
+
+    def changed(self, server: dict[str, torch.Tensor], *others) -> None:
+        aggregate(self, server, *others)
+        server["w"].mul_(1 + 1e-8)
+
+    case = case_of("fedavg")
+    assert not differing(case, folder)
+    monkeypatch.setattr(FedAvg, "aggregate", changed)
+    assert "model conv1.weight" in differing(case, folder)
+
+
+def test_cases_cover_algorithms_schemes_and_models():
+    descriptions = [case.description for case in CASES]
+    assert {each["update"]["name"] for each in descriptions} == set(algorithms.names())
+    assert {each["partition"]["scheme"] for each in descriptions} == set(VERSIONS)
+    assert {each["model"]["name"] for each in descriptions} == set(models.names()) - UNCOVERED_MODELS
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_entries_are_never_changed_or_removed():
+    """Compare with every commit that this clone has: in a shallow one, with few."""
+    git = ["git", "-C", str(golden.ROOT)]
+    name = golden.FILE.relative_to(golden.ROOT)
+    listed = subprocess.run([*git, "rev-list", "--full-history", "HEAD", "--", name], capture_output=True, text=True)
+    if listed.returncode or not listed.stdout:
+        pytest.skip("no git history of tests/golden.json")
+    entries = golden.entries()
+    for commit in listed.stdout.split():
+        text = subprocess.run([*git, "show", f"{commit}:./{name}"], capture_output=True, text=True, check=True).stdout
+        assert all(entry in entries for entry in golden.entries(text)), f"{commit[:9]} has other values"
+    keys = [(entry["case"], sorted(entry["versions"].items())) for entry in entries]
+    assert all(keys.count(key) == 1 for key in keys), "two entries of one case and versions"
