@@ -16,7 +16,7 @@ from own_files import PAGE, ROOT, TEXT, load, photos, put, refusal
 from flatfed import cli, experiment
 from flatfed.data import counting, sources
 from flatfed.errors import ConfigError
-from flatfed.experiment import defaults, scales, selection
+from flatfed.experiment import data_sources, defaults, scales, selection
 
 
 @pytest.fixture(autouse=True)
@@ -282,6 +282,20 @@ def test_another_document_is_refused_with_its_line(here):
 
 def load_asked():
     return experiment.load(ROOT, {"scale": "preview", "tables": [], "figures": [], "table_folders": ["own"]})
+
+
+def test_a_data_file_that_is_replaced_changes_the_listing(here):
+    source = {"source": "npz", "path": "data.npz"}
+    assert data_sources.listing(source) is None, "it is not there"
+
+    def listed(value, seconds):
+        np.savez("data.npz", train_images=np.full((4, 2, 2), value, dtype=np.uint8))
+        os.utime("data.npz", (seconds, seconds))
+        return data_sources.listing(source)
+
+    first = listed(0, 1000)
+    assert listed(0, 1000) == first
+    assert len({first, listed(0, 999), listed(1, 1000)}) == 3, "another time; other images of the same size and time"
 
 
 def test_an_image_that_is_exchanged_or_moved_changes_the_listing(here):

@@ -13,7 +13,7 @@ from snakemake.settings.enums import Quietness
 
 from flatfed import algorithms, data, experiment, files, forms, gpus, strict_yaml
 from flatfed.analysis import hessian, landscape
-from flatfed.data import counting, schemes
+from flatfed.data import schemes
 from flatfed.engine import versions
 from flatfed.experiment import analyses, data_sources, scales, selection, tuning
 from flatfed.models import pretrained

@@ -13,8 +13,8 @@ def source_file(wildcards):
 
 @told
 def source_images(wildcards):
-    """What images a folder has, so that exchanged ones are read again."""
-    return counting.listing(EXPERIMENT.dataset_spec(wildcards.dataset)["source"])
+    """A digest of the files or images of a source: Snakemake misses a new file that is older than the old one."""
+    return data_sources.listing(EXPERIMENT.dataset_spec(wildcards.dataset)["source"])
 
 
 @told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from flatfed.data.keys import SOURCES, misfit
 from flatfed.data.manifest import PATHS
 from flatfed.errors import ConfigError, DataError, absent
 from flatfed.experiment import known
+from flatfed.files import digest_json
+
+END = 4096  # bytes at the end of a file that its listing reads
 
 LAYOUT = "<domain>/<class>/<image>, with a folder for every domain"
 
@@ -55,6 +59,20 @@ def check_cut(source: dict[str, Any], declared: dict[str, Any], where: str, plac
 def files(source: dict[str, Any]) -> list[str]:
     """Return the keys of the single files that a ``source`` is read from; a new one is read again."""
     return [key for key in ("path", "order") if key in source and (key == "order" or source["source"] == "npz")]
+
+
+def listing(source: dict[str, Any]) -> str | None:
+    """Return a digest of the sizes, times and ends of a source's files, of a folder that of its images; None without.
+
+    An .npz file ends with the checksums of its arrays.
+    """
+    contents = []
+    for key in files(source):
+        with contextlib.suppress(OSError), open(source[key], "rb") as file:  # Snakemake names a missing file
+            about = os.stat(file.fileno())
+            file.seek(max(0, about.st_size - END))
+            contents.append([key, about.st_size, about.st_mtime_ns, file.read().hex()])
+    return digest_json(contents) if contents else counting.listing(source)
 
 
 def check_there(source: dict[str, Any], where: str) -> None:
