@@ -137,3 +137,14 @@ def test_of_two_snakemakes_at_once_one_trains(project, begun, held):
     os.kill(held, signal.SIGCONT)
     assert begun.wait(timeout=600) == 0, (project.root / "log").read_text()
     assert json.loads((project.root / RUN / "run.json").read_text())["rounds_done"] == 40
+
+
+def test_a_call_after_sigint_to_snakemake_alone_goes_on_from_the_checkpoint(project, begun):
+    """An IDE's stop button sends SIGINT to Snakemake, not to its trainings."""
+    os.kill(begun.pid, signal.SIGINT)
+    assert begun.wait(timeout=120) != 0
+    assert "stopped by SIGINT" in (project.root / LOG).read_text()
+    assert (project.root / RUN / NAME).exists() and training(project.root) is None
+    done = snakemake(project.root)
+    assert done.returncode == 0, done.text
+    assert_went_on(project.root)

@@ -1,13 +1,17 @@
 import atexit
+import contextlib
 import functools
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 
+import psutil
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
@@ -45,6 +49,19 @@ kept = update if config.get("keep_models") == "all" else temp
 RECORDS = []
 
 
+def stop_jobs(number, _):
+    """Pass the first SIGINT on to all jobs, and have Snakemake wait for them and record those that finish.
+
+    Snakemake itself neither stops its jobs when an IDE's stop button sends SIGINT to Snakemake alone, nor records jobs that
+    finish after SIGINT: it reruns them. A thread makes the request, because the main thread may hold Snakemake's lock.
+    """
+    signal.signal(number, signal.default_int_handler)
+    for process in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            process.send_signal(number)
+    threading.Thread(target=workflow.scheduler.exit_gracefully).start()
+
+
 # Folders can be written to, the device is there and said. Local training jobs fork from one process that has imported torch:
 # see flatfed.workflow.warm. On a terminal, bars: see flatfed.workflow.progress_bars.
 onstart:
@@ -55,6 +72,9 @@ onstart:
         RECORDS.extend(Path(file) for file in outputs if Path(file).name == "run.json")
     if workflow.local_exec and workflow.is_main_process:
         told(gpus.demanded)(DEVICE)
+        # A script's `snakemake &` ignores SIGINT.
+        if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+            signal.signal(signal.SIGINT, stop_jobs)
         if (config.get("device", "auto"), DEVICE) == ("auto", "cpu"):
             logger.info("device: auto, and there is no GPU here: trainings run on the CPU.")
         folder = tempfile.mkdtemp(prefix="flatfed-")
