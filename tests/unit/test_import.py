@@ -93,6 +93,18 @@ def test_what_is_brought_is_taken(machines, monkeypatch, capsys):
     assert (there / run_folder("fedsmoo") / "run.json").stat().st_mtime_ns == before
 
 
+def test_files_that_are_no_part_of_a_run_stay_where_they_are(machines, monkeypatch):
+    _, there = machines
+    brought(machines, "brought", "fedavg")
+    folder = there.parent / "brought" / run_folder("fedavg")
+    (folder / "notes.txt").write_text("mine")
+    (folder / "checkpoint").mkdir()
+    monkeypatch.chdir(there)
+    assert flatfed("import", "../brought") == 0
+    assert sorted(path.name for path in Path(run_folder("fedavg")).iterdir()) == sorted(records.FILES)
+    assert sorted(path.name for path in folder.iterdir()) == ["checkpoint", "notes.txt"]
+
+
 @pytest.mark.parametrize("file", ["metrics.csv", "model.safetensors", "run.json"])
 def test_a_file_that_changed_on_the_way_is_named_and_nothing_is_taken(machines, monkeypatch, capsys, file):
     _, there = machines

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import shlex
 import shutil
 import subprocess
@@ -173,27 +172,31 @@ def what_is_in_place(arrival: Arrival) -> str:
 
 
 def move(arrival: Arrival) -> None:
-    """Put a run into its place, whole or not at all, its files newer than anything they were made from.
+    """Put the files of a run into its place, all or none, newer than anything they were made from.
 
-    It is then gone from where it was, except a run without its model: it is likely published there. Of a link to a
-    folder the link goes.
-    It is copied beside its place first and removed last, so that a kill in between loses neither it nor what it
-    replaces.
+    They are then gone from where they were, except those of a run without its model, which is likely published there.
+    Other files stay there. Of a link to a folder the link goes.
+    Files are copied beside the place first and removed last, so that a kill in between loses neither them nor what they
+    replace.
     """
     place = arrival.place
     staged, replaced = (place.with_name(f".{place.name}.{state}") for state in ("importing", "replaced"))
     for folder in (staged, replaced):
         shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(arrival.folder, staged)
-    for path in staged.iterdir():
-        os.utime(path)
+    staged.mkdir(parents=True)
+    files = [arrival.folder / name for name in FILES if (arrival.folder / name).is_file()]
+    for file in files:
+        shutil.copyfile(file, staged / file.name)
     if place.exists():
         place.rename(replaced)
     staged.rename(place)
     shutil.rmtree(replaced, ignore_errors=True)
-    if (place / MODEL).exists():
-        remove = Path.unlink if arrival.folder.is_symlink() else shutil.rmtree
-        remove(arrival.folder)
+    if not (place / MODEL).exists():
+        return
+    for link_or_file in [arrival.folder] if arrival.folder.is_symlink() else files:
+        link_or_file.unlink()
+    with contextlib.suppress(OSError):  # it was a link, or other files are in it
+        arrival.folder.rmdir()
 
 
 def forget(files: list[str]) -> None:
