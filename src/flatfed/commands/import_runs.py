@@ -136,6 +136,7 @@ def differing_digests(arrival: Arrival, manifest: str, partition: str, *, other_
     """Return a line for each of data, partition and, unless ``other_code``, source code that is not the one here."""
     from flatfed.data import partition as partitions
 
+    arguments.check_partition(Path(partition), Path(manifest).parent)
     here: dict[str, Any] = {
         "dataset_digest": manifests.read(manifest).digest,
         "partition_digest": partitions.load(partition).digest,
