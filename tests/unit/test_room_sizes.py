@@ -16,13 +16,13 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 753,
+    "": 771,
     "algorithms": 1045,
     "analysis": 1099,
-    "commands": 1885,
+    "commands": 1910,
     "data": 1164,
     "engine": 2865,
-    "experiment": 2588,
+    "experiment": 2599,
     "figures": 958,
     "models": 406,
     "papers": 570,
