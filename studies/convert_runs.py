@@ -11,7 +11,7 @@ run.json, run.so-far.json
     earlier code did), and shards get ``assignment``. Probes without ``images_sha256`` measured other quantities and
     become null. Missing sums of files are added with ``"sealed": "at conversion"``: they show later changes only.
 hessian.json, timing.json, choice.json
-    Format 1 of a Hessian becomes format 2, with null for what it lacks. Libraries as above. Descriptions and digests are
+    Format 1 of a Hessian becomes format 2, with null for what it lacks. Libraries as above. Descriptions, digests are
     those of the converted runs. Delete timings of format 1 and surfaces without a format: Snakemake rebuilds them.
 
 .snakemake/metadata in the present folder is deleted: Snakemake compares what it recorded of earlier jobs with today's
