@@ -110,12 +110,10 @@ def test_the_headline_counts_the_published_runs():
                 rounds["agree" if share <= 0.15 else "near" if share <= 0.3 else "differ"] += 1
             else:
                 rounds["differ"] += finished or len(ours) - 10 > 1.3 * theirs
-    sentence = "{agree} agree with print, {near} are near, and {differ} differ".format(**rounds)
+    sentence = 'can be judged: {agree} "agrees", {near} "near", {differ} "differs"'.format(**rounds)
     assert sentence in PAGE
     assert (f"{len(rows)} finished 800 rounds" in PAGE) if rows else ("No row of FedSMOO's Table 1" in PAGE)
     if rows:
-        sentence = "{agree} agree with the printed accuracy, {near} are near it, and {differ} differ".format(
-            **accuracies
-        )
+        sentence = 'Verdicts on the accuracy: {agree} "agrees", {near} "near", {differ} "differs"'.format(**accuracies)
         assert sentence in PAGE
     assert len(re.findall(r"^\| FedAvg \|", PAGE, re.M)) >= 3
