@@ -36,8 +36,8 @@ EXPERIMENT = told(experiment.load)(ROOT, config, PLACES)
 if EXPERIMENT.algorithm_folders:
     os.environ[algorithms.VARIABLE] = os.pathsep.join(EXPERIMENT.algorithm_folders)
 DEVICE = gpus.resolve(config.get("device", "auto"))
-# What jobs of seconds are rerun for: any change of the package or of the user's algorithms.
-CODE = source.package_digest(*EXPERIMENT.algorithm_folders)
+# What jobs of seconds are rerun for: any change of the package.
+CODE = source.package_digest()
 REQUESTS = told(requests.read)(config.get("plan"))
 
 

@@ -177,6 +177,13 @@ def cell_spec(wildcards):
     return requests.in_a_command(spec, "cell {table}/{column}/{row}".format(**wildcards))
 
 
+def cell_code(wildcards):
+    """The package; of a cell of declared costs also the user's algorithms that it reads."""
+    spec = cell_of(wildcards).spec
+    declared = [sources.update.name for sources in (spec.sources, spec.base_sources) if sources.update]
+    return as_json([CODE, *(versions.of_algorithm(name) for name in declared)])
+
+
 @told
 def table_cells(wildcards):
     cells = EXPERIMENT.cells(wildcards.scale, wildcards.table, columns_of(wildcards.table))

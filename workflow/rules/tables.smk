@@ -11,7 +11,7 @@ rule cell:
         "../envs/jobs.yml"
     params:
         spec=cell_spec,
-        code=CODE,
+        code=cell_code,
     message:
         "Cell {wildcards.row}, {wildcards.column} of {wildcards.table}"
     shell:

@@ -17,17 +17,21 @@ ENGINE = 1
 
 
 def of_run(description: dict[str, Any]) -> dict[str, int | str]:
-    """Return the versions of the engine, and of the algorithm, model and partition scheme of a run ``description``.
-
-    A user's algorithm has no number: the digest of its file's syntax tree, and of the ``_*.py`` in its folder.
-    """
+    """Return the versions of the engine, and of the algorithm, model and partition scheme of a run ``description``."""
     from flatfed.data.schemes import VERSIONS
 
-    name = description["update"]["name"]
-    own = algorithms.own_files(name)
     return {
         "engine": ENGINE,
-        "algorithm": syntax_digest(own) if own else algorithms.load(name).version,
+        "algorithm": of_algorithm(description["update"]["name"]),
         "model": models.card(description["model"]["name"]).version,
         "partition": VERSIONS[description["partition"]["scheme"]],
     }
+
+
+def of_algorithm(name: str) -> int | str:
+    """Return the version of an algorithm.
+
+    A user's algorithm has no number: the digest of its file's syntax tree, and of the ``_*.py`` in its folder.
+    """
+    own = algorithms.own_files(name)
+    return syntax_digest(own) if own else algorithms.load(name).version

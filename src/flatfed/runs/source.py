@@ -25,17 +25,13 @@ def commit() -> str | None:
     return None
 
 
-def package_digest(*folders: str | Path) -> str:
-    """Return the SHA-256 of all files of the package and of ``folders`` of a user's algorithms.
-
-    Tables, figures and the report rerun when it changes.
-    """
+def package_digest() -> str:
+    """Return the SHA-256 of all files of the package: tables, figures and the report rerun when it changes."""
     digest = hashlib.sha256()
-    for folder in (PACKAGE, *map(Path, folders)):
-        for path in sorted(folder.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                digest.update(f"{path.relative_to(folder)}\n".encode())
-                digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for path in sorted(PACKAGE.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(f"{path.relative_to(PACKAGE)}\n".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
