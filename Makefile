@@ -12,10 +12,12 @@ INSTALLED := .venv/installed
 export PYTHONPATH := $(CURDIR)/src$(if $(PYTHONPATH),:$(PYTHONPATH))
 
 define RESULT
-import pandas
-table = pandas.read_csv("results/preview/tables/fedsmoo2023_T1.csv").query("column == 'cifar10-dir0.1-100'")
-print("\nTable 1 of FedSMOO, Dirichlet 0.1, on digits (30 clients): test accuracy in %, mean and deviation of 2 seeds")
-print((100 * table.set_index("label")[["value", "spread"]]).round(1).to_string(header=False, index_names=False), "\n")
+import pandas, pathlib
+file = pathlib.Path("results/preview/tables/fedsmoo2023_T1.csv")
+table = pandas.read_csv(file).query("column == 'cifar10-dir0.1-100'") if file.exists() else ()
+if len(table):
+    print("\nTable 1 of FedSMOO, Dirichlet 0.1, on digits: test accuracy in %, mean and deviation over the seeds")
+    print((100 * table.set_index("label")[["value", "spread"]]).round(1).to_string(header=False, index_names=False), "\n")
 endef
 export RESULT
 

@@ -7,6 +7,8 @@ RETIRED: dict[tuple[str, str], str] = {
     ("option", "--power"): "docs/running.md has a table of the seeds that a difference takes",
     ("option", "--spread"): "docs/running.md has a table of the seeds that a difference takes",
     ("command", "published"): "use `flatfed table TABLE --runs FOLDER`",
+    ("command", "export"): "pack the folder of runs in an archive; records hold the digests of all files",
+    ("command", "gallery"): "run `make figures-page`",
     ("command", "order"): "run studies/order.py",
     ("command", "evaluate"): "the last line of metrics.csv has the model's scores; `flatfed rerun` reproduces them",
     ("value", "streams"): "name an executor that remains: sequential, stacked or graph",

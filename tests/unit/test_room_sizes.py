@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 771,
+    "": 773,
     "algorithms": 1045,
     "analysis": 1099,
     "commands": 1910,
