@@ -25,11 +25,10 @@ def analysing(options: argparse.Namespace, *folders: Path) -> Iterator[str]:
 
     A GPU is held until the end.
 
-    :raises DataError: a folder is without the record of a finished run, or the partition is too large.
+    :raises DataError: a folder is without the record of a finished run.
     :raises FlatFedError: the device is not there.
     """
     device = gpus.demanded(options.device)
-    arguments.check_partition(options.partition, options.dataset)
     for folder in folders:
         run_record.read(folder / records.RECORD)
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import zipfile
-from pathlib import Path
 
 from flatfed.commands.kinds import CONFIG, count, file, folder, json_or_file, setting
-from flatfed.data import manifest as manifests
-from flatfed.errors import DataError
 
 RUN = "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1"
 PARTITION = "results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz"
-#: Bytes of an entry of a partition's arrays, and most bytes of the header of an array's file.
-ENTRY, HEADER = 8, 1 << 10
 #: Why nobody writes the specification of a cell by hand.
 FROM_SNAKEMAKE = "Snakemake passes the specification: `snakemake -n -p --forcerun {}` prints every call, to be copied."
 
@@ -21,25 +15,6 @@ FROM_SNAKEMAKE = "Snakemake passes the specification: `snakemake -n -p --forceru
 def add_path(sub: argparse.ArgumentParser, option: str, metavar: str, meaning: str) -> None:
     """Add a path that is required: that of a folder if ``metavar`` is DIR, else that of a file."""
     sub.add_argument(option, type=folder if metavar == "DIR" else file, required=True, metavar=metavar, help=meaning)
-
-
-def check_partition(npz: Path, dataset: Path) -> None:
-    """Refuse a partition that declares more than ``dataset`` can need, before its arrays take memory.
-
-    :raises DataError: naming the file and the array. The reader of either file reports any other mistake.
-    """
-    try:
-        about = manifests.read(dataset / manifests.NAME)
-        with zipfile.ZipFile(npz) as archive:
-            sizes = {array.filename: array.file_size for array in archive.infolist()}
-    except (OSError, ValueError, DataError, zipfile.BadZipFile):
-        return
-    images, clients = about.train + about.test, sizes.get("offsets.npy", 0) // ENTRY
-    limits = {"class_counts": clients * about.classes, "client_test": clients * images, "spec": 1 << 16}
-    for name, limit in {**dict.fromkeys(("indices", "offsets", "test"), images + 1), **limits}.items():
-        if (size := sizes.get(f"{name}.npy", 0)) > ENTRY * limit + HEADER:
-            unfit = f"{name} takes {size} bytes, more than the {images} images of {dataset} allow"
-            raise DataError(f"{npz}: {unfit}; delete it to make it again")
 
 
 def add_folders(sub: argparse.ArgumentParser, meaning: str) -> None:

@@ -136,11 +136,9 @@ def differing_digests(arrival: Arrival, manifest: str, partition: str, *, other_
     """Return a line for each of data, partition and, unless ``other_code``, source code that is not the one here."""
     from flatfed.data import partition as partitions
 
-    arguments.check_partition(Path(partition), Path(manifest).parent)
-    here: dict[str, Any] = {
-        "dataset_digest": manifests.read(manifest).digest,
-        "partition_digest": partitions.load(partition).digest,
-    }
+    about = manifests.read(manifest)
+    partitions.check_size(partition, about.train + about.test, about.classes, str(Path(manifest).parent))
+    here: dict[str, Any] = {"dataset_digest": about.digest, "partition_digest": partitions.load(partition).digest}
     if not other_code:
         here["versions"] = versions.of_run(arrival.run.description)
     return [f"{arrival.folder / RECORD}: {line}" for line in run_folders.differing_digests(arrival.record, **here)]

@@ -62,4 +62,4 @@ def differing_digests(record: RunRecord, **here: Any) -> list[str]:
 
 
 def _short(value: Any) -> str:
-    return str(value)[:12] if isinstance(value, str) else json.dumps(value)
+    return value[:12] if isinstance(value, str) else json.dumps(value)

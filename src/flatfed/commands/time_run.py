@@ -60,7 +60,6 @@ def add(sub: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Measure what the command line asks for."""
     descriptions.check_given(options.run, "--run")
-    arguments.check_partition(options.partition, options.dataset)
     write(
         options.run,
         options.dataset,

@@ -47,7 +47,6 @@ def run(options: argparse.Namespace) -> None:
         raise DataError(f"every run has a partition and a folder of its own, but there are {counts}")
     for place, each in enumerate(runs):
         description.check_given(each, f"--run{f'[{place}]' if len(runs) > 1 else ''}")
-        arguments.check_partition(partitions[place], options.dataset)
     algorithms.load(runs[0]["update"]["name"])
     models.card(runs[0]["model"]["name"])
     common = {"threads": options.threads, "weights": options.weights}

@@ -34,7 +34,9 @@ def load_data(
 
     Of a description with a ``validation`` share, the partition has a part of that size held out, and no test images.
     """
-    data, dealt = datasets.load(dataset), partitions.load(partition)
+    data = datasets.load(dataset)
+    partitions.check_size(partition, len(data.labels), data.classes, str(dataset))
+    dealt = partitions.load(partition)
     _check(description, data, dealt, str(dataset), str(partition))
     if data.images.nbytes <= HASHED:
         datasets.verify(dataset)
