@@ -18,7 +18,7 @@ from flatfed.runs import timing as timings
 from flatfed.runs.curvature import About, AtOnce, Converged, Estimates, Hessian, PyHessian
 from flatfed.runs.record import RunRecord
 from flatfed.runs.uncertainty import agreement
-from flatfed.runs.wanted import Digests
+from flatfed.runs.analysed import Digests
 from flatfed.specs import figure
 from flatfed.specs.cell import Cell, CellSpec, Sources
 

@@ -6,6 +6,8 @@ RETIRED: dict[tuple[str, str], str] = {
     ("option", "--calibrate"): "`flatfed plan` reads finished runs; make one, and it knows their hours and memory",
     ("option", "--power"): "docs/running.md has a table of the seeds that a difference takes",
     ("option", "--spread"): "docs/running.md has a table of the seeds that a difference takes",
+    ("command", "specify"): "`flatfed report` reads the configuration itself",
+    ("option", "--spec"): "name ids, as in `flatfed cell TABLE COLUMN ROW --out FILE`",
     ("command", "published"): "use `flatfed table TABLE --runs FOLDER`",
     ("command", "export"): "pack the folder of runs in an archive; records hold the digests of all files",
     ("command", "gallery"): "run `make figures-page`",

@@ -17,9 +17,11 @@ from snakemake.settings.enums import Quietness
 
 from flatfed import algorithms, data, experiment, files, forms, gpus, strict_yaml
 from flatfed.analysis import hessian, landscape
+from flatfed.commands import configuration
 from flatfed.data import schemes
 from flatfed.engine import versions
-from flatfed.experiment import analyses, data_sources, scales, selection, tuning
+from flatfed.experiment import analyses, data_sources, report_spec, scales, selection, tuning
+from flatfed.experiment.model import digest
 from flatfed.models import pretrained
 from flatfed.runs import source
 from flatfed.runs.places import Places, RunIds
@@ -35,6 +37,7 @@ config.update(
 EXPERIMENT = told(experiment.load)(ROOT, config, PLACES)
 if EXPERIMENT.algorithm_folders:
     os.environ[algorithms.VARIABLE] = os.pathsep.join(EXPERIMENT.algorithm_folders)
+configuration.write_effective(config, PLACES)
 DEVICE = gpus.resolve(config.get("device", "auto"))
 # What jobs of seconds are rerun for: any change of the package.
 CODE = source.package_digest()

@@ -17,10 +17,12 @@ rule figure:
     conda:
         "../envs/jobs.yml"
     params:
-        spec=figure_spec,
+        digest=figure_digest,
+        caption=figure_caption,
         folder=subpath(output.png, parent=True),
         code=CODE,
     message:
         "Figure {wildcards.figure} at {wildcards.scale} scale"
     shell:
-        "python -m flatfed figure --spec {params.spec:q} --out-dir {params.folder:q} > {log:q} 2>&1"
+        "python -m flatfed figure {wildcards.figure:q} --scale {wildcards.scale:q} --out-dir {params.folder:q}"
+        " --digest {params.digest:q} > {log:q} 2>&1"

@@ -137,8 +137,8 @@ def run_versions(wildcards):
 
 
 @told
-def choice_spec(wildcards):
-    return as_json(forms.plain(tuning.choice_spec(EXPERIMENT, search_of(wildcards))))
+def choice_digest(wildcards):
+    return digest(tuning.choice_spec(EXPERIMENT, search_of(wildcards)))
 
 
 @told
@@ -171,29 +171,50 @@ def cell_inputs(wildcards):
     return cell_of(wildcards).inputs
 
 
+def cell_digest(wildcards):
+    return digest(cell_of(wildcards))
+
+
 @told
-def cell_spec(wildcards):
-    spec = as_json(forms.plain(cell_of(wildcards).spec))
-    return requests.in_a_command(spec, "cell {table}/{column}/{row}".format(**wildcards))
+def cells_of(wildcards):
+    return EXPERIMENT.cells(wildcards.scale, wildcards.table, columns_of(wildcards.table))
+
+
+def table_inputs(wildcards):
+    return list(dict.fromkeys(file for cell in cells_of(wildcards) for file in cell.inputs))
+
+
+@told
+def table_layout(wildcards):
+    return EXPERIMENT.table_spec(wildcards.scale, wildcards.table, columns_of(wildcards.table))
+
+
+def table_digest(wildcards):
+    return digest(table_layout(wildcards), cells_of(wildcards))
+
+
+def table_printed(wildcards):
+    """Whether the paper's numbers are printed next to ours, for the caption in Snakemake's report."""
+    return table_layout(wildcards).printed
+
+
+def table_columns(wildcards):
+    return [] if columns_of(wildcards.table) else ["--all"]
+
+
+def code_of(cells):
+    """The package and, for declared costs, the user's algorithms: Snakemake reruns cells and tables when they change."""
+    declared = [sources.update for cell in cells for sources in (cell.sources, cell.base_sources)]
+    names = dict.fromkeys(update[0] for update in declared if update)
+    return as_json([CODE, *(versions.of_algorithm(name) for name in names)])
 
 
 def cell_code(wildcards):
-    """The package; of a cell of declared costs also the user's algorithms that it reads."""
-    spec = cell_of(wildcards).spec
-    declared = [sources.update.name for sources in (spec.sources, spec.base_sources) if sources.update]
-    return as_json([CODE, *(versions.of_algorithm(name) for name in declared)])
+    return code_of([cell_of(wildcards)])
 
 
-@told
-def table_cells(wildcards):
-    cells = EXPERIMENT.cells(wildcards.scale, wildcards.table, columns_of(wildcards.table))
-    return [cell.path for cell in cells]
-
-
-@told
-def table_spec(wildcards):
-    spec = EXPERIMENT.table_spec(wildcards.scale, wildcards.table, columns_of(wildcards.table))
-    return as_json(forms.plain(spec))
+def table_code(wildcards):
+    return code_of(cells_of(wildcards))
 
 
 @told
@@ -205,11 +226,13 @@ def figure_inputs(wildcards):
     return figure_of(wildcards).inputs
 
 
-@told
-def figure_spec(wildcards):
-    return requests.in_a_command(
-        as_json(forms.plain(figure_of(wildcards).spec)), f"figure {wildcards.figure}"
-    )
+def figure_digest(wildcards):
+    return digest(figure_of(wildcards))
+
+
+def figure_caption(wildcards):
+    """Kind and set-up of a figure, for the caption in Snakemake's report."""
+    return [figure_of(wildcards).kind, figure_of(wildcards).setting]
 
 
 @told
@@ -219,8 +242,7 @@ def report_inputs(wildcards):
 
 @told
 def report_digest(wildcards):
-    """What Snakemake compares: the specification itself is as long as a file."""
-    return files.digest_json(forms.plain(EXPERIMENT.report_spec(wildcards.scale)))
+    return digest(report_spec.specification(EXPERIMENT, wildcards.scale))
 
 
 @told

@@ -1,4 +1,39 @@
-# A cell whose runs turn out not to be those that it asks for stays as it was (update), and the message says what they are.
+# A table reads its runs. If it refuses some, the old files stay (update), and the missing seal has the next call try again.
+rule table:
+    input:
+        table_inputs,
+    output:
+        csv=update("<results>/{scale}/tables/{table}.csv"),
+        md=update("<results>/{scale}/tables/{table}.md"),
+        tex=update("<results>/{scale}/tables/{table}.tex"),
+        html=report(
+            update("<results>/{scale}/tables/{table}.html"),
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{table}", "scale": "{scale}"},
+        ),
+        done=touch("<results>/{scale}/tables/.{table}.done"),
+    log:
+        "<logs>/{scale}/table/{table}.log",
+    benchmark:
+        "<benchmarks>/{scale}/table/{table}.tsv"
+    localrule: True
+    conda:
+        "../envs/jobs.yml"
+    params:
+        digest=table_digest,
+        folder=subpath(output.csv, parent=True),
+        columns=table_columns,
+        printed=table_printed,
+        code=table_code,
+    message:
+        "Table {wildcards.table} at {wildcards.scale} scale"
+    shell:
+        "python -m flatfed table {wildcards.table:q} --scale {wildcards.scale:q} {params.columns:q}"
+        " --out-dir {params.folder:q} --digest {params.digest:q} > {log:q} 2>&1"
+
+
+# One cell by name, by the code of tables. A refused run leaves the old file as it was (update).
 rule cell:
     input:
         cell_inputs,
@@ -10,39 +45,10 @@ rule cell:
     conda:
         "../envs/jobs.yml"
     params:
-        spec=cell_spec,
+        digest=cell_digest,
         code=cell_code,
     message:
         "Cell {wildcards.row}, {wildcards.column} of {wildcards.table}"
     shell:
-        "python -m flatfed cell --spec {params.spec:q} --out {output:q} > {log:q} 2>&1"
-
-
-rule table:
-    input:
-        table_cells,
-    output:
-        csv="<results>/{scale}/tables/{table}.csv",
-        md="<results>/{scale}/tables/{table}.md",
-        tex="<results>/{scale}/tables/{table}.tex",
-        html=report(
-            "<results>/{scale}/tables/{table}.html",
-            caption="../report/table.rst",
-            category="Tables",
-            labels={"table": "{table}", "scale": "{scale}"},
-        ),
-    log:
-        "<logs>/{scale}/table/{table}.log",
-    benchmark:
-        "<benchmarks>/{scale}/table/{table}.tsv"
-    localrule: True
-    conda:
-        "../envs/jobs.yml"
-    params:
-        spec=table_spec,
-        folder=subpath(output.csv, parent=True),
-        code=CODE,
-    message:
-        "Table {wildcards.table} at {wildcards.scale} scale"
-    shell:
-        "python -m flatfed table --spec {params.spec:q} --out-dir {params.folder:q} > {log:q} 2>&1"
+        "python -m flatfed cell {wildcards.table:q} {wildcards.column:q} {wildcards.row:q} --scale {wildcards.scale:q}"
+        " --out {output:q} --digest {params.digest:q} > {log:q} 2>&1"

@@ -24,12 +24,13 @@ rule choose:
     conda:
         "../envs/jobs.yml"
     params:
-        spec=choice_spec,
+        digest=choice_digest,
         code=CODE,
     message:
         "Choose for {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}"
     shell:
-        "python -m flatfed choose --spec {params.spec:q} --out {output:q} > {log:q} 2>&1; tail -n 1 {log:q}"
+        "python -m flatfed choose {wildcards.protocol:q} {wildcards.split:q} {wildcards.algorithm:q} --scale {wildcards.scale:q}"
+        " --out {output:q} --digest {params.digest:q} > {log:q} 2>&1; tail -n 1 {log:q}"
 
 
 rule tuning:

@@ -26,8 +26,8 @@ from flatfed.engine.resident import Resident
 from flatfed.engine.speed import products
 from flatfed.errors import DataError
 from flatfed.runs import record as records
+from flatfed.runs.analysed import Digests
 from flatfed.runs.record import RunRecord
-from flatfed.runs.wanted import Digests
 
 
 @dataclass(frozen=True)

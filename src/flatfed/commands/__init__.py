@@ -27,7 +27,6 @@ CALLED_BY_SNAKEMAKE = {
     "time": ("time_run", "measure the seconds of a round, alone on the device"),
     "cell": ("make_cell", "compute one number of a table from its runs"),
     "figure": ("make_figure", "draw a figure as PNG and PDF"),
-    "specify": ("specify", "write the specification of a report"),
     "report": ("make_report", "write the tables and figures of one scale as one page"),
 }
 COMMANDS = FOR_YOU | CALLED_BY_SNAKEMAKE

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands.kinds import CONFIG, count, file, folder, json_or_file, setting
+from flatfed.runs.places import SCALES
 
 RUN = "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1"
 PARTITION = "results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz"
-#: Why nobody writes the specification of a cell by hand.
-FROM_SNAKEMAKE = "Snakemake passes the specification: `snakemake -n -p --forcerun {}` prints every call, to be copied."
 
 
 def add_path(sub: argparse.ArgumentParser, option: str, metavar: str, meaning: str) -> None:
@@ -26,7 +25,19 @@ def add_tables(sub: argparse.ArgumentParser) -> None:
     """Add tables by their ids, and ``--scale``: see :func:`flatfed.commands.configuration.asked_tables`."""
     meaning = "tables, of the columns that config.yaml names if any (default: its tables)"
     sub.add_argument("tables", nargs="*", metavar="TABLE", help=meaning)
-    sub.add_argument("--scale", choices=("preview", "paper"), help="the scale (default: the configuration's)")
+    add_scale(sub)
+
+
+def add_scale(sub: argparse.ArgumentParser) -> None:
+    """Add ``--scale``."""
+    sub.add_argument("--scale", choices=SCALES, help="the scale (default: the configuration's)")
+
+
+def add_job(sub: argparse.ArgumentParser) -> None:
+    """Add ``--scale``, ``--config`` and ``--digest``: the options of jobs that read the configuration."""
+    add_scale(sub)
+    add_config(sub)
+    sub.add_argument("--digest", metavar="HEX", help="digest of the content that Snakemake requested")
 
 
 def add_spec(sub: argparse.ArgumentParser, option: str, meaning: str) -> None:

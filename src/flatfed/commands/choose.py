@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import argparse
 
-from flatfed import forms
-from flatfed.commands import arguments, specifications
-from flatfed.runs.choice import Choice
+from flatfed.commands import arguments, configuration
+from flatfed.experiment import tuning
+from flatfed.experiment.model import digest
 from flatfed.tables import search
 
 DETAIL = """\
-Reads the runs that tried them and records grid, accuracies and choice; the test images have no part in it.
-Snakemake passes the specification: `snakemake -n -p --forcerun choose -- tuning` prints every call."""
-EXAMPLE = "python -m flatfed choose --spec cell.json --out choice.json"
+Reads the runs that tried them and records grid, accuracies and choice; the test images have no part in it."""
+EXAMPLE = "python -m flatfed choose dfedsam-cifar10 dir0.6-100-norep dfedsam --out choice.json"
 
 
 def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    arguments.add_spec(sub, "--spec", "what was tried")
+    """Add the arguments of the sub-command."""
+    for name in ("protocol", "split", "algorithm"):
+        sub.add_argument(name, metavar=name.upper(), help=f"id of the {name}")
     arguments.add_path(sub, "--out", "FILE", "file to write")
+    arguments.add_job(sub)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Make the choice that the specification describes."""
-    search.make(specifications.checked(options.spec, "choose", forms.reader(Choice)), options.out)
+    """Choose the point of a grid.
+
+    :raises ConfigError: nothing is tuned there.
+    """
+    experiment = configuration.load(options.config)
+    ids = (options.scale or experiment.scale, options.protocol, options.split, options.algorithm)
+    choice = tuning.choice_spec(experiment, tuning.search_at(experiment, *ids))
+    configuration.check_digest(digest(choice), options)
+    search.make(choice, options.out)

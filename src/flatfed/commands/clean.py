@@ -9,8 +9,7 @@ from pathlib import Path
 from flatfed.data import manifest
 from flatfed.errors import FlatFedError
 from flatfed.runs import lock
-from flatfed.runs.places import DEFAULT
-from flatfed.specs.cell import SCALES
+from flatfed.runs.places import DEFAULT, SCALES
 
 #: Files and folders of one scale.
 RESULTS = ("analysis", "cells", "figures", "partitions", "runs", "tables", "tuning", "report.html", "report.json")

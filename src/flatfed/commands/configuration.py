@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,15 @@ from flatfed import experiment, strict_yaml
 from flatfed.commands.kinds import is_value
 from flatfed.errors import ConfigError
 from flatfed.experiment import AskedTable, selection
+from flatfed.files import digest_json, read_json, write_json
+from flatfed.runs.places import Places
 
 #: The copy of FlatFed that is running: its config/ holds the protocols, splits, algorithms and tables.
 HOME = Path(__file__).resolve().parents[3]
 DEFAULT = Path("config/config.yaml")
+
+#: Environment variable with the file of the effective configuration of a call of Snakemake, which its jobs read.
+VARIABLE = "FLATFED_CONFIGURATION"
 
 #: The values of ``--config``: at most one file, and any number of KEY=VALUE, as Snakemake takes them.
 Parts = Sequence[str] | None
@@ -25,9 +31,32 @@ Parts = Sequence[str] | None
 def load(parts: Parts) -> experiment.Experiment:
     """Load and validate the configuration that ``parts`` of the command line make, as :func:`read` does.
 
+    Jobs of Snakemake have no parts: they read the file that :func:`write_effective` wrote.
+
     :raises ConfigError: the file cannot be read, or anything in the configuration is wrong.
     """
+    if VARIABLE in os.environ and not parts:
+        effective = read_json(os.environ[VARIABLE])
+        return experiment.load(HOME, effective["config"], Places(**effective["places"]))
     return experiment.load(HOME, read(parts))
+
+
+def write_effective(config: dict[str, Any], places: Places) -> None:
+    """Write the effective configuration of a call of Snakemake to a file that its jobs read on any host."""
+    effective = {"config": config, "places": vars(places)}
+    path = Path(".snakemake", "flatfed", f"config-{digest_json(effective)[:16]}.json").absolute()
+    os.environ[VARIABLE] = str(path)
+    if not path.exists():
+        write_json(path, effective)
+
+
+def check_digest(here: str, options: argparse.Namespace) -> None:
+    """Refuse a job whose content has another digest than ``--digest``, which Snakemake computed.
+
+    :raises ConfigError: a file of the configuration changed after Snakemake started.
+    """
+    if options.digest not in (None, here):
+        raise ConfigError("a file under config/, or of your own, changed after Snakemake started: call Snakemake again")
 
 
 def asked_tables(loaded: experiment.Experiment, options: argparse.Namespace) -> tuple[str, list[AskedTable]]:

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import argparse
 
-from flatfed import forms
-from flatfed.commands import arguments, specifications
-from flatfed.specs.cell import CellSpec
-from flatfed.tables import cells
+from flatfed.commands import arguments, configuration
+from flatfed.experiment.model import digest
+from flatfed.tables import cell, cells
 
-DETAIL = arguments.FROM_SNAKEMAKE.format("cell")
-EXAMPLE = "python -m flatfed cell --spec cell.json --out cell.out"
+DETAIL = """\
+Computes the number from the runs in results/, by the code that makes tables, and writes every field of it as
+JSON: value, deviation, seeds, runs and the printed number."""
+EXAMPLE = "python -m flatfed cell fedsmoo2023_T1 cifar10-dir0.1-100 fedsmoo --out fedsmoo.json"
 
 
 def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    arguments.add_spec(sub, "--spec", "what to make")
+    """Add the arguments of the sub-command."""
+    for name in ("table", "column", "row"):
+        sub.add_argument(name, metavar=name.upper(), help=f"id of the {name}")
     arguments.add_path(sub, "--out", "FILE", "file to write")
+    arguments.add_job(sub)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Compute the cell that the specification describes."""
-    cells.make(specifications.checked(options.spec, "cell", forms.reader(CellSpec)), options.out)
+    """Compute a cell.
+
+    :raises ConfigError: no such table, column or row.
+    :raises DataError: runs are refused; the message has a line for each.
+    """
+    experiment = configuration.load(options.config)
+    spec = experiment.cell(options.scale or experiment.scale, options.table, options.column, options.row)
+    configuration.check_digest(digest(spec), options)
+    cell.write(options.out, cells.compute(spec))

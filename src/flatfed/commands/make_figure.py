@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import argparse
 
-from flatfed.commands import arguments, specifications
-from flatfed.specs import figure
+from flatfed.commands import arguments, configuration
+from flatfed.experiment.model import digest
 
-DETAIL = arguments.FROM_SNAKEMAKE.format("figure")
-EXAMPLE = "python -m flatfed figure --spec figure.json --out-dir out"
+DETAIL = "Draws the figure from the runs, partitions and analyses in results/. Absent ones are counted in its foot."
+EXAMPLE = "python -m flatfed figure fedsmoo2023_F7 --out-dir out"
 
 
 def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    arguments.add_spec(sub, "--spec", "what to make")
+    """Add the arguments of the sub-command."""
+    sub.add_argument("figure", metavar="FIGURE", help="id of the figure")
     arguments.add_path(sub, "--out-dir", "DIR", "folder to write into")
+    arguments.add_job(sub)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Draw the figure that the specification describes."""
-    spec = specifications.checked(options.spec, "figure", figure.read)
+    """Draw a figure.
+
+    :raises ConfigError: no such figure.
+    :raises DataError: runs are refused; the message has a line for each.
+    """
+    experiment = configuration.load(options.config)
+    spec = experiment.figure(options.scale or experiment.scale, options.figure)
+    configuration.check_digest(digest(spec), options)
     from flatfed import figures  # with matplotlib, which no refusal needs
 
     figures.make(spec, options.out_dir)

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import argparse
 
-from flatfed import forms
-from flatfed.commands import arguments, specifications
-from flatfed.specs.pages import ReportSpec
+from flatfed.commands import arguments, configuration
+from flatfed.experiment import report_spec
+from flatfed.experiment.model import digest
 
-DETAIL = arguments.FROM_SNAKEMAKE.format("report")
-EXAMPLE = "python -m flatfed report --spec report.json --out report.out"
+DETAIL = "Shows the tables and figures that the configuration names, with their runs, settings and machines."
+EXAMPLE = "python -m flatfed report --scale preview --out report.html"
 
 
 def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    arguments.add_spec(sub, "--spec", "what to make")
+    """Add the arguments of the sub-command."""
     arguments.add_path(sub, "--out", "FILE", "file to write")
+    arguments.add_job(sub)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Bind the report that the specification describes."""
-    spec = specifications.checked(options.spec, "report", forms.reader(ReportSpec))
+    """Write the report.
+
+    :raises DataError: runs are refused; the message has a line for each.
+    """
+    experiment = configuration.load(options.config)
+    spec = report_spec.specification(experiment, options.scale or experiment.scale)
+    configuration.check_digest(digest(spec), options)
     from flatfed.figures import interactive
     from flatfed.tables import report
 

@@ -1,16 +1,18 @@
-"""``flatfed table``: a table in four formats."""
+"""``flatfed table``: a table from its runs, printed as Markdown or written in four formats."""
 
 from __future__ import annotations
 
 import argparse
 
-from flatfed import forms
-from flatfed.commands import arguments, kinds, specifications
+from flatfed.commands import arguments, configuration, kinds
 from flatfed.errors import DataError
-from flatfed.specs.table import TableSpec
-from flatfed.tables import write
+from flatfed.experiment import selection
+from flatfed.experiment.model import digest
+from flatfed.tables import blocks, filled_table, write
+from flatfed.tables.formats import markdown
 
-DETAIL = f"""\
+DETAIL = """\
+Without --runs: makes the table from the runs in results/, with the columns that the configuration names.
 With --runs: reads a folder of runs, metrics.csv and run.json of each, wherever they lie in it. Nothing else
 is needed: no data, no partitions, no models, no Snakemake, no torch. The table has all columns of which a run
 is there, and the seeds that are there. Of two runs of one cell and seed it takes the finished one, then the
@@ -18,35 +20,42 @@ longer one; all seeds of a cell are of one precision. A run that is not what the
 damaged or was trained on other data than the rest is left out; the command lists all of these with the reason.
 --so-far reads unfinished runs, too (run.so-far.json), and runs in another precision than the table's, each
 cell with the seeds that are there. A target that was reached counts; ">130" stands for one that was not yet
-reached in 130 rounds, "round 130" for a number of the last round of a run that has completed 130.
-{arguments.FROM_SNAKEMAKE.format("table")}"""
+reached in 130 rounds, "round 130" for a number of the last round of a run that has completed 130."""
 EXAMPLE = "python -m flatfed table fedsmoo2023_T6 --runs results/published --so-far"
 
 
 def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    what = sub.add_mutually_exclusive_group(required=True)
-    what.add_argument("table", nargs="?", metavar="TABLE", help="table to make from the runs in --runs")
-    what.add_argument("--spec", type=kinds.json_or_file, metavar="JSON", help="what to make: JSON, or a file of it")
-    sub.add_argument("--runs", type=kinds.folder, metavar="FOLDER", help="folder of the runs of TABLE")
-    sub.add_argument("--so-far", action="store_true", help="read unfinished runs and other precisions, too")
-    out = "folder to write into (default with --runs: the table is printed only)"
+    """Add the arguments of the sub-command."""
+    sub.add_argument("table", metavar="TABLE", help="id of the table")
+    sub.add_argument("--runs", type=kinds.folder, metavar="FOLDER", help="folder of runs (default: results/)")
+    sub.add_argument("--so-far", action="store_true", help="with --runs: also unfinished runs and other precisions")
+    sub.add_argument("--all", action="store_true", help="all columns, whatever the configuration names")
+    out = "folder to write into (default: the table is printed only)"
     sub.add_argument("--out", "--out-dir", dest="out_dir", type=kinds.folder, metavar="DIR", help=out)
-    arguments.add_config(sub)
+    arguments.add_job(sub)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the table that the specification describes, or that the runs of a folder make.
+    """Print a table, or write it.
 
-    :raises DataError: TABLE without --runs, --spec without --out-dir, or as the reader of the runs.
+    :raises ConfigError: there is no such table.
+    :raises DataError: --so-far without --runs, or runs are refused; the message has a line for each.
     """
-    if options.spec is None:
-        if options.runs is None:
-            raise DataError(f"--runs FOLDER is wanted: the runs to make table {options.table} from")
+    if options.runs:
         from flatfed.commands import table_of_runs
 
         table_of_runs.make(options)
         return
-    if options.out_dir is None:
-        raise DataError("--out-dir DIR is wanted: the folder to write into")
-    write.make(specifications.checked(options.spec, "table", forms.reader(TableSpec)), options.out_dir)
+    if options.so_far:
+        raise DataError("--so-far goes with --runs FOLDER")
+    experiment = configuration.load(options.config)
+    scale = options.scale or selection.scale_of(experiment, [options.table])
+    columns = None if options.all else selection.with_columns(experiment, [options.table])[0][1]
+    layout = experiment.table_spec(scale, options.table, columns)
+    specs = experiment.cells(scale, options.table, columns)
+    configuration.check_digest(digest(layout, specs), options)
+    table = blocks.typeset(filled_table.fill(layout, specs))
+    if options.out_dir:
+        write.make(table, options.out_dir)
+    else:
+        print(markdown.render(table), end="")

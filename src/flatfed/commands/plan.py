@@ -86,11 +86,11 @@ def run(options: argparse.Namespace) -> None:
 
 
 def print_cells(experiment: Experiment, scale: str, tables: list[AskedTable]) -> None:
-    """Print the cells of ``tables``, table/column/row, and whether each is made."""
+    """Print the cells of ``tables``, table/column/row, with the numbers of their runs."""
     for name, columns in tables:
         for cell in experiment.cells(scale, name, columns):
-            made = "made" if Path(cell.path).exists() else "not made"
-            print(f"{name}/{cell.spec.column}/{cell.spec.row}  {made}")
+            unfinished = sum(state(run) != "finished" for run in cell.runs)
+            print(f"{name}/{cell.column}/{cell.row}  {len(cell.runs)} runs, {unfinished} to make")
 
 
 def requests(runs: Iterable[Run], known: Measurements) -> dict[str, Measured]:

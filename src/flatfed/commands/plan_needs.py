@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.experiment import AskedTable, Cell, Drawing, Experiment, Run, tuning
+from flatfed.experiment import AskedTable, CellSpec, Experiment, FigureSpec, Run, tuning
 from flatfed.runs import record as records
 
 
@@ -41,7 +41,7 @@ def needs_of(
     return needs | {name: _of_figure(experiment.figure(scale, name)) for name in figures}
 
 
-def _of_cells(cells: list[Cell]) -> Need:
+def _of_cells(cells: list[CellSpec]) -> Need:
     return Need(
         cells=len(cells),
         runs={run.path: run for cell in cells for run in cell.runs},
@@ -50,8 +50,8 @@ def _of_cells(cells: list[Cell]) -> Need:
     )
 
 
-def _of_figure(figure: Drawing) -> Need:
-    return Need(runs=figure.runs, analysed=set(figure.runs) if figure.analysed else set())
+def _of_figure(figure: FigureSpec) -> Need:
+    return Need(runs=dict(figure.runs), analysed=set(figure.runs) if figure.analysed else set())
 
 
 def _of_searches(experiment: Experiment, scale: str, tables: list[AskedTable], figures: list[str]) -> Need:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import re
 import socket
 import sys
@@ -18,7 +19,7 @@ from flatfed.commands import arguments, configuration, plan_measured, plan_needs
 from flatfed.commands.plan_measured import Measured, Measurements
 from flatfed.engine.job import progress
 from flatfed.errors import DataError
-from flatfed.experiment import Cell, Experiment, Run
+from flatfed.experiment import CellSpec, Experiment, Run
 from flatfed.runs import lock, places, record
 from flatfed.workflow.closing import last_line
 
@@ -54,7 +55,8 @@ DETAIL = f"""\
 Reads results and logs; may be called at any time, beside a running Snakemake, on any host that sees the
 folder. Each table is drawn as a map of its rows and columns: {", ".join(map(" ".join, SIGNS.items()))}.
 Stopped: begun, and no process is at it; the next call of Snakemake goes on with it. Failed are also runs
-and cells whose data, Hessian or own job failed. `watch python -m flatfed status` looks every two seconds."""
+whose data failed, cells whose Hessians or times failed, and tables that refused runs.
+`watch python -m flatfed status` looks every two seconds."""
 EXAMPLE = "python -m flatfed status fedsmoo2023_T1 --scale paper"
 
 
@@ -76,16 +78,18 @@ def run(options: argparse.Namespace) -> None:
     tables = {name: experiment.cells(scale, name, columns) for name, columns in asked}
     runs = {run.path: run for cells in tables.values() for cell in cells for run in cell.runs}
     states = {path: state(run) for path, run in runs.items()}
-    cell_states = {cell.path: cell_state(cell, states) for cells in tables.values() for cell in cells}
+    cell_states = {name: [cell_state(cell, states) for cell in cells] for name, cells in tables.items()}
     for name, cells in tables.items():
-        count = Counter(cell_states[cell.path].name for cell in cells)
+        count = Counter(state.name for state in cell_states[name])
         parts = [f"{count[kind]} {kind} ({sign})" for kind, sign in reversed(SIGNS.items()) if count[kind]]
         print(f"{name}, {scale} scale: {len(cells)} cells: {', '.join(parts)}")
-        print("\n".join(drawn(experiment, name, cells, cell_states)))
+        print("\n".join(drawn(experiment, name, cells, cell_states[name])))
     unfinished = [run for path, run in runs.items() if states[path].name not in MADE]
     known, _ = plan_measured.measured(experiment, scale)
     hours = left(unfinished, states, known) if runs else "they need no runs"
-    print("\n".join([*listed([*states.values(), *cell_states.values()]), hours]))
+    refused = [failure([experiment.places.log("table", scale, name)]) for name in tables]
+    jobs = itertools.chain(states.values(), *cell_states.values(), filter(None, refused))
+    print("\n".join([*listed(jobs), hours]))
 
 
 def state(run: Run) -> State:
@@ -141,27 +145,24 @@ def _logs_before(run: Run) -> Iterator[str]:
         yield run.places.log("weights", run.description["model"]["weights"])
 
 
-def cell_state(cell: Cell, states: dict[str, State]) -> State:
-    """Return the state of ``cell``: the first of ``SIGNS`` that one of its runs is in."""
+def cell_state(cell: CellSpec, states: dict[str, State]) -> State:
+    """Return the state of ``cell``: the first of ``SIGNS`` that one of its runs is in, if analyses and times exist."""
     first = min((states[run.path].name for run in cell.runs), key=[*SIGNS].index, default="done")
-    if first not in MADE or Path(cell.path).exists():
-        return State(first)
-    logs = [cell.log]
-    logs += [run.log("hessian") for run in cell.runs if cell.analysed and not Path(run.hessian).exists()]
+    logs = [run.log("hessian") for run in cell.runs if cell.analysed and not Path(run.hessian).exists()]
     logs += [run.places.log("timing", run.scale, run.row) for run in cell.timed if not Path(run.timing).exists()]
-    return failure(logs) or State("waiting")
+    return State(first) if first not in MADE or not logs else failure(logs) or State("waiting")
 
 
-def drawn(experiment: Experiment, table: str, cells: list[Cell], states: dict[str, State]) -> Iterator[str]:
+def drawn(experiment: Experiment, table: str, cells: list[CellSpec], states: list[State]) -> Iterator[str]:
     """Yield the map of a table: a line for each row with a sign for each column, in tens; then the columns' names."""
     entries = experiment.tables[table].entries
     rows: dict[str, str] = {}
-    for cell in cells:
-        rows[cell.spec.row] = rows.get(cell.spec.row, "") + SIGNS[states[cell.path].name]
+    for cell, state in zip(cells, states, strict=True):
+        rows[cell.row] = rows.get(cell.row, "") + SIGNS[state.name]
     width = max(len(entries[row].label) for row in rows)
     for row, signs in rows.items():
         yield f"  {entries[row].label:{width}}  {' '.join(textwrap.wrap(signs, 10))}"
-    columns = dict.fromkeys(cell.spec.column for cell in cells)
+    columns = dict.fromkeys(cell.column for cell in cells)
     if len(columns) > 1:
         yield "  columns: " + ", ".join(f"{number}={column}" for number, column in enumerate(columns, start=1))
 

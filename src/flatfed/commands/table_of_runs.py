@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,16 +16,20 @@ from flatfed import experiment
 from flatfed.commands import configuration, run_folders
 from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, known, scales
+from flatfed.experiment.model import CellSpec, Sources, TableSpec
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import many
 from flatfed.runs import identity
 from flatfed.runs.places import DEFAULT, RunIds, without_label
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
-from flatfed.specs import cell as cell_files
-from flatfed.specs.cell import CellSpec, Sources
-from flatfed.specs.table import TableSpec
+from flatfed.runs.run import Run
 from flatfed.tables import blocks, cells, write
+from flatfed.tables.cell import Cell
+from flatfed.tables.filled_table import FilledTable
 from flatfed.tables.formats import markdown
+
+#: Prefix of the folders of absent runs: no such folder exists.
+ABSENT = "absent:/"
 
 #: Label of the variant of a protocol that differs from it in precision alone.
 BFLOAT16 = "~bfloat16"
@@ -76,28 +79,31 @@ def make(options: argparse.Namespace) -> None:
     table = known.look_up("table", options.table, described.tables, "config/tables")
     protocols = {("paper", name.removesuffix(BFLOAT16)) for name in scales.of_table(table)}
     scale = "paper" if any((run.ids.scale, run.ids.protocol) in protocols for run in runs) else "preview"
-    specs = [cell.spec for cell in described.cells(scale, table.id)]
-    requested = {ids: about for spec in specs for ids, about in _requested(spec).items()}
+    specs = described.cells(scale, table.id)
+    # Seconds are measured apart: no timing is read from a folder of runs.
+    untimed = [spec for spec in specs if not spec.timed]
+    requested = {ids: run for spec in untimed for ids, run in _requested(spec.runs).items()}
     chosen, left_out = _select([run for run in runs if run.ids in requested], requested, options.so_far)
     refused |= left_out
-    with_runs = {spec.column for spec in specs if _requested(spec, base=False).keys() & chosen}
+    with_runs = {spec.column for spec in untimed if _requested(spec.sources.runs).keys() & chosen}
     columns = [column for column in table.columns if column in with_runs]
     if not columns:
         hint = "" if options.so_far else " finished ones; --so-far reads others, too"
         reasons = [f"{folder}: {reason}" for folder, reason in refused.items()]
         raise DataError("\n".join([f"{options.runs}: no run of table {table.id} among {len(runs)}{hint}", *reasons]))
     summary = _summary(chosen.values())
-    with tempfile.TemporaryDirectory(prefix="flatfed-table-") as folder:
-        for spec in specs:
-            if spec.column in columns:
-                _make_cell(spec, chosen, options.so_far, folder)
-        layout = _layout(described, scale, table.id, columns, folder)
-        if options.so_far:
-            notes = [*_completed_rounds(described, chosen), *layout.notes]
-            layout = replace(layout, title=f"{layout.title} ({summary})", notes=notes)
-        print(markdown.render(blocks.read(layout)), end="")
-        if options.out_dir:
-            write.make(layout, options.out_dir)
+    layout = _layout(described, scale, table.id, columns)
+    if options.so_far:
+        notes = [*_completed_rounds(described, chosen), *layout.notes]
+        layout = replace(layout, title=f"{layout.title} ({summary})", notes=notes)
+    by_column: dict[str, dict[str, Cell]] = {column: {} for column in columns}
+    for spec in specs:
+        if spec.column in columns:
+            by_column[spec.column][spec.row] = _cell(spec, chosen, options.so_far)
+    typeset = blocks.typeset(FilledTable(layout, by_column))
+    print(markdown.render(typeset), end="")
+    if options.out_dir:
+        write.make(typeset, options.out_dir)
     others = sum(run.ids not in requested for run in runs)
     counts = f"{many(len(chosen), 'run')}; {others} others are not of this table"
     print(f"{table.id}, {scale} scale: {summary} ({counts})", file=sys.stderr)
@@ -132,16 +138,13 @@ def _record(file: Path) -> RunRecord:
         return run_folders.read(file)
 
 
-def _requested(spec: CellSpec, *, base: bool = True) -> dict[RunIds, dict[str, Any]]:
-    """Return the descriptions of the runs of a cell, by id; with ``base`` also those of its base row."""
-    if METRICS[spec.metric].source not in ("runs", "analysis"):
-        return {}
-    parts = [spec.sources, spec.base_sources] if base else [spec.sources]
-    return {plain_ids(about): about for part in parts for about in identity.unpack(part.descriptions)}
+def _requested(runs: Iterable[Run]) -> dict[RunIds, Run]:
+    """Return the ``runs`` of a cell by their ids, the same ids for every precision."""
+    return {plain_ids(run.description): run for run in runs}
 
 
 def _select(
-    runs: Iterable[FolderRun], requested: Mapping[RunIds, dict[str, Any]], so_far: bool
+    runs: Iterable[FolderRun], requested: Mapping[RunIds, Run], so_far: bool
 ) -> tuple[dict[RunIds, FolderRun], dict[Path, str]]:
     """Return the runs that the table shows and, by folder, why it does not show others.
 
@@ -149,8 +152,12 @@ def _select(
     the longest, then the table's own.
     """
     left_out, fitting = {}, []
+
+    def precision(ids: RunIds) -> str:
+        return requested[ids].description["precision"]
+
     for run in runs:
-        target = requested[run.ids]
+        target = requested[run.ids].description
         same = {key: target[key] for key in ("protocol", *(["precision"] if so_far else []))}
         if different := identity.deciding_differences({**run.record.description, **same}, target):
             left_out[run.folder] = f"not the run that the table asks for: {'; '.join(different)}"
@@ -159,7 +166,7 @@ def _select(
     left_out |= {run.folder: reason for run, reason in _with_other_data(fitting)}
     fitting = sorted(
         (run for run in fitting if run.folder not in left_out),
-        key=lambda run: (run.record.ended, run.record.rounds_done, run.precision == requested[run.ids]["precision"]),
+        key=lambda run: (run.record.ended, run.record.rounds_done, run.precision == precision(run.ids)),
     )
     best = {run.ids.row: run for run in fitting}
     chosen = {run.ids: run for run in fitting if run.precision == best[run.ids.row].precision}
@@ -184,13 +191,13 @@ def _with_other_data(runs: Iterable[FolderRun]) -> Iterator[tuple[FolderRun, str
                 yield run, f"trained on other data: {key} is {digest[:12]}, that of most runs here {most[:12]}"
 
 
-def _make_cell(spec: CellSpec, chosen: Mapping[RunIds, FolderRun], so_far: bool, out: str) -> None:
-    """Compute a cell from the ``chosen`` runs, and write it below the folder ``out``.
+def _cell(spec: CellSpec, chosen: Mapping[RunIds, FolderRun], so_far: bool) -> Cell:
+    """Return a cell, computed from the ``chosen`` runs.
 
     Its seeds are those of all chosen runs; with ``so_far`` those that have all runs of the cell in one precision, and
     of these the finished ones if the number is of the final round.
     """
-    metric, requested = METRICS[spec.metric], _requested(spec)
+    metric, requested = METRICS[spec.metric], _requested(spec.runs)
     runs = {ids: chosen[ids] for ids in requested if ids in chosen}
     precision = next((run.precision for run in runs.values()), None)
     runs = {ids: run for ids, run in runs.items() if run.precision == precision}
@@ -200,32 +207,25 @@ def _make_cell(spec: CellSpec, chosen: Mapping[RunIds, FolderRun], so_far: bool,
         if not metric.needs_target:
             seeds = _with_all(seeds, requested, [ids for ids in runs if runs[ids].record.ended]) or seeds
     placed = {}
-    for ids, about in requested.items():
+    for ids, run in requested.items():
         place = DEFAULT.run(replace(ids, protocol=ids.protocol + BFLOAT16 * (precision == "bfloat16")))
-        run = runs.get(ids)
-        placed[ids] = (str(run.folder), run.record.description) if run else (f"{out}/{place}", about)
-    parts = {key: _in_folder(getattr(spec, key), placed, seeds, out) for key in ("sources", "base_sources")}
-    path = Path(out, spec.column, f"{spec.row}.json")
-    number = cells.make(replace(spec, **parts, **({"seeds": seeds} if requested else {})), path, so_far=so_far)
+        found = runs.get(ids)
+        place, about = (str(found.folder), found.record.description) if found else (ABSENT + place, run.description)
+        placed[ids] = replace(run, path=place, description=about, partition=None)
+    parts = {key: _placed(getattr(spec, key), placed, seeds) for key in ("sources", "base_sources")}
+    number = cells.compute(replace(spec, **parts, **({"seeds": tuple(seeds)} if requested else {})), so_far=so_far)
     # Runs are named as under results/, so that the table is the same wherever the folder is.
-    names = {str(run.folder): DEFAULT.run(RunIds.of(run.record.description)) for run in runs.values()} | {f"{out}/": ""}
+    names = {str(run.folder): DEFAULT.run(RunIds.of(run.record.description)) for run in runs.values()} | {ABSENT: ""}
     folders = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
     texts = {key: getattr(number, key) for key in ("runs", "base_runs", "problems")}
     texts = {key: [folders.sub(lambda match: names[match[0]], text) for text in texts[key]] for key in texts}
-    cell_files.write(path, replace(number, **texts))
+    return replace(number, **texts)
 
 
-def _in_folder(
-    part: Sources, placed: Mapping[RunIds, tuple[str, dict[str, Any]]], seeds: list[int], out: str
-) -> Sources:
-    """Return a part of the sources of a cell with the ``placed`` runs of ``seeds``: folders and descriptions."""
-    if not placed:  # seconds are measured apart: a timing is not read from a folder of runs
-        return replace(part, timing=part.timing and f"{out}/{part.timing}")
-    ids = [plain_ids(about) for about in identity.unpack(part.descriptions) if about["seed"] in seeds]
-    folders = [placed[each][0] for each in ids]
-    analyses = [hessian_of(folder) for folder in folders] if part.analyses else []
-    places = {"runs": folders, "partitions": [None] * len(ids), "analyses": analyses}
-    return replace(part, descriptions=identity.pack([placed[each][1] for each in ids]), **places)
+def _placed(part: Sources, placed: Mapping[RunIds, Run], seeds: list[int]) -> Sources:
+    """Return a part of the sources of a cell with the ``placed`` runs of ``seeds``."""
+    runs = tuple(placed[plain_ids(run.description)] for run in part.runs if run.seed in seeds)
+    return replace(part, runs=runs, timed=part.timed and replace(part.timed, path=f"{ABSENT}{part.timed.path}"))
 
 
 def _with_all(seeds: list[int], requested: Iterable[RunIds], runs: Collection[RunIds]) -> list[int]:
@@ -234,20 +234,15 @@ def _with_all(seeds: list[int], requested: Iterable[RunIds], runs: Collection[Ru
     return [seed for seed in seeds if seed not in lacking]
 
 
-def hessian_of(folder: str) -> str:
-    """Return the hessian.json of a run in ``folder``: under .../analysis/... for .../runs/...."""
-    return re.sub(r"(.*/|^)runs/", r"\1analysis/", folder, count=1) + "/hessian.json"
-
-
-def _layout(described: Experiment, scale: str, name: str, columns: list[str], folder: str) -> TableSpec:
-    """Return the specification of table ``name`` with these ``columns``, its cells in ``folder``."""
+def _layout(described: Experiment, scale: str, name: str, columns: list[str]) -> TableSpec:
+    """Return the layout of table ``name`` with these ``columns``."""
     layout = described.table_spec(scale, name, columns)
     notes, total = layout.notes, len(described.tables[name].columns)
     if len(columns) < total:  # the first note says that the configuration names them
         notes = [f"Shown: {len(columns)} of its {total} columns, those with runs.", *notes[1:]]
     # The records count the images, whatever data are on this machine.
     datasets = {key: replace(dataset, manifest=None) for key, dataset in layout.datasets.items()}
-    return replace(layout, cells=folder, datasets=datasets, notes=notes)
+    return replace(layout, datasets=datasets, notes=notes)
 
 
 def _summary(runs: Collection[FolderRun]) -> str:

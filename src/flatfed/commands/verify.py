@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from flatfed.commands import arguments, configuration, kinds
 from flatfed.files import write_json
 from flatfed.papers.units import many
-from flatfed.tables import claims, verification
+from flatfed.tables import claims, filled_table, verification
 from flatfed.tables.verification import ColumnResult, TableResult
 
 #: Exit status where --strict finds a table that does not stand.
 FELL = 1
 
 DETAIL = """\
-Reads the cells that `snakemake` has made and says, column by column:
+Computes the cells from the runs in results/ and reports, column by column:
   agrees    |ours - paper's| <= max(1 point, 2 s / sqrt(n)): s our deviation over n seeds (rounds, costs,
             times: a tenth of the printed number in place of the point; declared costs and facts: exactly)
   differs   it does not; missing: a run or cell is not there
@@ -48,15 +48,16 @@ def run(options: argparse.Namespace) -> int:
     """Print how the cells of the tables (none named: those of config.yaml) compare with the papers'; return a status.
 
     :raises ConfigError: there is no such table.
-    :raises DataError: a cell is damaged.
+    :raises DataError: runs are refused; the message has a line for each.
     """
     experiment = configuration.load(options.config)
     scale, asked = configuration.asked_tables(experiment, options)
     results = []
     for name, columns in asked:
-        specs = [cell.spec for cell in experiment.cells(scale, name, columns)]
+        specs = experiment.cells(scale, name, columns)
         printed = {(spec.column, spec.row) for spec in specs if spec.paper}
-        results.append(verification.table(experiment.table_spec(scale, name, columns), printed, options.point / 100))
+        filled = filled_table.fill(experiment.table_spec(scale, name, columns), specs)
+        results.append(verification.table(filled, printed, options.point / 100))
         print("\n".join(lines(results[-1], options.claims)))
     if scale == "preview":
         print("\nNothing is verified at preview scale: small models on small embedded data give")

@@ -1,7 +1,11 @@
 """The configuration under config/, resolved into runs, cells, tables and figures. Pure data; imports no torch."""
 
 from flatfed.experiment.experiment import Experiment, load
-from flatfed.experiment.model import Asked, AskedTable, Cell, Column, Drawing, Figure, Run, Table
-from flatfed.specs.cell import SCALES
+from flatfed.experiment.model import Asked, AskedTable, CellSpec, Column, Figure, Run, Table, TableSpec
+from flatfed.experiment.panels import FigureSpec
+from flatfed.runs.places import SCALES
 
-__all__ = ["SCALES", "Asked", "AskedTable", "Cell", "Column", "Drawing", "Experiment", "Figure", "Run", "Table", "load"]
+__all__ = [
+    "SCALES", "Asked", "AskedTable", "CellSpec", "Column", "Experiment", "Figure", "FigureSpec", "Run", "Table",
+    "TableSpec", "load",
+]  # fmt: skip

@@ -1,27 +1,24 @@
-"""The cells of a table: what each reads, what it is taken against, what the paper printed."""
+"""The cells of a table: the sources of each, its base row, the printed number."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from flatfed.experiment import described, settings, tables
-from flatfed.experiment.model import Cell, Column, Row, Run, Table
+from flatfed.experiment.model import CellSpec, Column, Row, Run, Sources, Table
 from flatfed.papers import reference
 from flatfed.papers.metrics import METRICS, Metric
 from flatfed.papers.reference import Printed
-from flatfed.runs import identity
-from flatfed.specs.cell import CellSpec, Sources, Update
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
 
 
-def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> Cell:
-    """Return the cell of ``row`` and ``column``; its ``spec`` is what ``flatfed cell`` takes."""
+def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> CellSpec:
+    """Return the specification of the cell of ``row`` and ``column``."""
     name = tables.metric_of(column, row)
     metric = METRICS[name]
     base = column.base_of(row.id) if column.relative else None
-    runs: dict[str, list[Run]] = {}
     known: dict[str, Any] = {}
     if metric.needs_runs:
         known["accuracy"] = experiment.values(scale, column.protocol)["accuracy"]
@@ -30,13 +27,12 @@ def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: 
     elif column.relative is None or base is not None:
         rows = {"sources": row, "base_sources": table.entries[base]} if base else {"sources": row}
         for whose, entry in rows.items():
-            runs[whose] = _runs(experiment, scale, table, column, entry) if metric.source != "declared" else []
-            known[whose] = _sources(experiment, scale, column, entry, metric, runs[whose])
+            known[whose] = _sources(experiment, scale, table, column, entry, metric)
         if metric.needs_runs or metric.source == "analysis":
             values = experiment.values(scale, column.protocol)
             known |= {"window": values["evaluation"]["window"], "rounds": values["rounds"]}
-            known["seeds"] = list(dict.fromkeys(run.seed for run in runs["sources"]))
-    spec = CellSpec(
+            known["seeds"] = tuple(dict.fromkeys(run.seed for run in known["sources"].runs))
+    return CellSpec(
         table=table.id,
         column=column.id,
         row=row.id,
@@ -50,21 +46,6 @@ def cell(experiment: Experiment, scale: str, table: Table, column: Column, row: 
         compare=table.settings.get("compare", "values"),
         **known,
     )
-    timed = [each[0] for each in runs.values() if each and metric.source == "timing"]
-    read = [run for each in runs.values() for run in each] if spec.sources.runs else []
-    inputs = [run.timing for run in timed]
-    inputs += [*spec.sources.analyses, *spec.base_sources.analyses]
-    inputs += [file for run in read for file in (run.partition, *run.files)]
-    ids = table.id, column.id, row.id
-    return Cell(
-        path=experiment.places.cell(scale, *ids),
-        log=experiment.places.log("cell", scale, "/".join(ids)),
-        runs=list({run.path: run for run in read}.values()),
-        spec=spec,
-        inputs=list(dict.fromkeys(inputs)),
-        timed=timed,
-        analysed=metric.source == "analysis",
-    )
 
 
 def _runs(experiment: Experiment, scale: str, table: Table, column: Column, row: Row) -> list[Run]:
@@ -76,22 +57,14 @@ def _runs(experiment: Experiment, scale: str, table: Table, column: Column, row:
     ]
 
 
-def _sources(experiment: Experiment, scale: str, column: Column, row: Row, metric: Metric, runs: list[Run]) -> Sources:
-    """Return what ``metric`` reads of a row that has these runs."""
+def _sources(experiment: Experiment, scale: str, table: Table, column: Column, row: Row, metric: Metric) -> Sources:
+    """Return the sources of ``metric`` for a row."""
     if metric.source == "declared":
         _, params = experiment.hyperparameters(scale, column.protocol, row.algorithm)
-        return Sources(update=Update(row.algorithm.partition("~")[0], params))
-    packed = identity.pack([run.description for run in runs])
-    timing = runs[0].timing if metric.source == "timing" else None
-    if timing and not metric.needs_runs:
-        return Sources(timing=timing, descriptions=packed)
-    return Sources(
-        runs=[run.path for run in runs],
-        descriptions=packed,
-        partitions=[run.partition for run in runs],
-        timing=timing,
-        analyses=[run.hessian for run in runs] if metric.source == "analysis" else [],
-    )
+        return Sources(update=(row.algorithm.partition("~")[0], params))
+    runs = tuple(_runs(experiment, scale, table, column, row))
+    timed = runs[0] if metric.source == "timing" else None
+    return Sources(runs if metric.needs_runs or metric.source == "analysis" else (), timed)
 
 
 def target(experiment: Experiment, scale: str, column: Column) -> float | None:

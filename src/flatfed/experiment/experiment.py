@@ -27,13 +27,12 @@ from flatfed.experiment import (
 )
 from flatfed.experiment.deals import Deal
 from flatfed.experiment.known import Entries
-from flatfed.experiment.model import Asked, Cell, Column, Drawing, Figure, Run, Table
+from flatfed.experiment.model import Asked, CellSpec, Column, Figure, Run, Table, TableSpec
+from flatfed.experiment.panels import FigureSpec
 from flatfed.models import pretrained
 from flatfed.papers import reference
 from flatfed.papers.errata import Errata
 from flatfed.runs.places import DEFAULT, Places, RunIds
-from flatfed.specs.pages import ReportSpec
-from flatfed.specs.table import TableSpec
 from flatfed.strict_yaml import read
 
 #: The largest seed, here and in the schemas.
@@ -235,13 +234,13 @@ class Experiment:
         """Return the runs of a table, or of some of its columns, each once."""
         return list({run.path: run for cell in self.cells(scale, table, columns) for run in cell.runs}.values())
 
-    def cells(self, scale: str, table: str, columns: list[str] | None = None) -> list[Cell]:
-        """Return the cells of a table, or of some of its columns, row by row."""
+    def cells(self, scale: str, table: str, columns: list[str] | None = None) -> list[CellSpec]:
+        """Return the specifications of the cells of a table, or of some of its columns, row by row."""
         found, chosen = self._columns(scale, table, columns)
         return [cell_specs.cell(self, scale, found, column, row) for row in found.entries.values() for column in chosen]
 
-    def cell(self, scale: str, table: str, column: str, row: str) -> Cell:
-        """Return a cell; ``spec`` is what ``flatfed cell`` takes.
+    def cell(self, scale: str, table: str, column: str, row: str) -> CellSpec:
+        """Return the specification of a cell.
 
         :raises ConfigError: no such scale, table, column or row.
         """
@@ -252,18 +251,14 @@ class Experiment:
         return cell_specs.cell(self, scale, found, col, known.look_up("row", row, found.entries, place))
 
     def table_spec(self, scale: str, table: str, columns: list[str] | None = None) -> TableSpec:
-        """Return what ``flatfed table`` takes: layout, titles, notes and the folder of the cells."""
+        """Return the layout of a table: rows, columns, titles and notes."""
         return words.table(self, scale, *self._columns(scale, table, columns))
 
-    def figure(self, scale: str, figure: str) -> Drawing:
-        """Return what a figure draws; ConfigError if there is none."""
+    def figure(self, scale: str, figure: str) -> FigureSpec:
+        """Return the contents of a figure; ConfigError if there is none."""
         found = known.look_up("figure", figure, self.figures, "config/figures")
         scales.refuse(self, scale, found.protocols, f"figures/{figure}.png")
         return figure_specs.specification(self, scale, found)
-
-    def report_spec(self, scale: str) -> ReportSpec:
-        """Return what ``flatfed report`` takes: the tables and figures that config.yaml asks for, and their runs."""
-        return selection.report(self, scale)
 
     def _columns(self, scale: str, table: str, columns: list[str] | None) -> tuple[Table, list[Column]]:
         found = self._table(table)

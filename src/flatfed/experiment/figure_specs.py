@@ -1,4 +1,4 @@
-"""What a figure draws: its panels, the runs and the files that they need."""
+"""The contents of a figure at a scale: its panels, its runs and the files that it reads."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import analyses, measures, set_ups, tuning, words
+from flatfed.experiment import panels as specs
 from flatfed.experiment.figures import PARAMETERS
-from flatfed.experiment.model import Drawing, Entry, Figure, Panel, Run, Trained
+from flatfed.experiment.model import Entry, Figure, Panel, Run, Trained
+from flatfed.experiment.panels import FigureSpec
 from flatfed.papers.figure_kinds import KINDS
-from flatfed.runs import wanted
-from flatfed.specs import figure as specs
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
 
 
-def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
-    """Return what a figure draws at a scale, and what that needs."""
+def specification(experiment: Experiment, scale: str, found: Figure) -> FigureSpec:
+    """Return the contents of a figure at a scale."""
     document, kind = found.settings, KINDS[found.kind]
     drawn, inputs, compared = [], [], []
     runs: dict[str, Run] = {}
@@ -50,12 +50,11 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
         for row, splits in entry.rows.items()
         for split in splits
     ]
-    listed = [runs[path] for path in specs.folders(drawn)]
-    made_of = wanted.pack((run.description, run.partition) for run in listed) if runs else None
     of_curves = {}
     if found.kind == "curves":
         of_curves = {"smooth": document["smooth"][scale], "across": document.get("across", "rounds")}
-    spec = specs.FigureSpec(
+    inputs += [file for run in runs.values() for file in (run.partition, *run.files)]
+    return FigureSpec(
         figure=found.id,
         kind=found.kind,
         scale=scale,
@@ -67,13 +66,12 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> Drawing:
         datasets=set_ups.datasets(experiment, scale, pairs),
         tuning=words.of_tuning(experiment, scale, trained),
         unstated=words.left_open(experiment, scale, trained, _not_shown(found)) if scale == "paper" else [],
-        made_of=made_of,
         metric=document.get("metric"),
         **of_curves,
+        runs=runs,
+        inputs=list(dict.fromkeys(inputs)),
+        analysed=kind.reads == "analyses",
     )
-    inputs += [file for run in runs.values() for file in run.files]
-    inputs += made_of["partitions"] if made_of else []
-    return Drawing(spec, list(dict.fromkeys(inputs)), runs, kind.reads == "analyses")
 
 
 def _not_shown(found: Figure) -> set[str]:

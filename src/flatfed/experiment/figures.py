@@ -12,7 +12,7 @@ from flatfed.experiment import compatibility, known
 from flatfed.experiment.catalog import Catalog, Declared
 from flatfed.experiment.model import Entry, Figure, Panel
 from flatfed.papers.figure_kinds import KINDS, PROBES, Kind
-from flatfed.specs.cell import SCALES
+from flatfed.runs.places import SCALES
 
 #: Keys that figures of all kinds may have.
 COMMON = ("kind", "title", "paper", "caption", "decentralised")

@@ -2,31 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NamedTuple
 
+from flatfed.files import digest_json
+from flatfed.papers.metrics import METRICS
+from flatfed.papers.quantity import TEST
+from flatfed.papers.reference import Printed
 from flatfed.runs.run import Run
-from flatfed.specs.cell import CellSpec
-from flatfed.specs.figure import FigureSpec
+
+#: How a cell is compared with the printed one: by its value or, if the set-up differs, by the order of the rows.
+COMPARED = ("values", "ordering")
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One number of a table: ``spec`` is what ``flatfed cell`` takes, ``runs`` the runs it reads (the base row's too),
-    ``log`` that of its job.
+class Sources:
+    """The sources of a cell's numbers for one row; the metric of the cell decides which one it reads.
 
-    ``inputs`` are the files it cannot do without; ``timed`` the runs of which it needs the seconds; ``analysed``:
-    whether it reads the Hessians at the models of its runs.
+    ``runs`` are in the order of the seeds; a mean over splits has several runs per seed, one after the other. ``timed``
+    is the run whose timing.json is read, ``update`` the name and the parameters of an algorithm, ``given`` a number.
     """
 
-    path: str
-    log: str
-    runs: list[Run]
-    spec: CellSpec
-    inputs: list[str]
-    timed: list[Run]
-    analysed: bool
+    runs: tuple[Run, ...] = ()
+    timed: Run | None = None
+    update: tuple[str, dict[str, Any]] | None = None
+    given: float | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no source: such a cell is a combination that cannot exist."""
+        return self == Sources()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellSpec:
+    """The specification of one number of a table: a ``metric`` of :mod:`flatfed.papers.metrics` and its sources.
+
+    ``unit`` is the printed one; ``target`` an accuracy of this scale, a fraction; ``window`` the number of evaluated
+    rounds that are averaged at the end (1: the final round); ``rounds`` those of a finished run; ``accuracy`` the
+    column of metrics.csv that targets are compared with. ``relative`` is the relation to the row ``base``, taken seed
+    by seed.
+    """
+
+    table: str
+    column: str
+    row: str
+    scale: str
+    metric: str
+    unit: str
+    target: float | None = None
+    window: int = 1
+    rounds: int = 0
+    seeds: tuple[int, ...] = ()
+    sources: Sources = Sources()
+    relative: str | None = None
+    base: str | None = None
+    base_sources: Sources = Sources()
+    paper: Printed | None = None
+    accuracy: str = TEST
+    compare: str = "values"
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs that the cell reads, the base row's too, each once."""
+        return list({run.path: run for run in (*self.sources.runs, *self.base_sources.runs)}.values())
+
+    @property
+    def timed(self) -> list[Run]:
+        """The runs whose timing.json the cell reads."""
+        return [sources.timed for sources in (self.sources, self.base_sources) if sources.timed]
+
+    @property
+    def analysed(self) -> bool:
+        """Whether the cell reads the Hessians at the models of its runs."""
+        return METRICS[self.metric].source == "analysis"
+
+    @property
+    def inputs(self) -> list[str]:
+        """The files that the cell reads, each once."""
+        files = [run.timing for run in self.timed]
+        files += [run.hessian for run in self.runs if self.analysed]
+        files += [file for run in self.runs for file in (run.partition, *run.files)]
+        return list(dict.fromkeys(files))
+
+
+@dataclass(frozen=True)
+class DatasetSpec:
+    """A data set whose images are counted when a table is made (:mod:`flatfed.tables.trained_on`).
+
+    ``manifest`` is its dataset.json, None if none is read; ``images`` is the declared number of images, ``of`` that of
+    the published set; ``shape`` is (channels, height, width).
+    """
+
+    manifest: str | None
+    images: int
+    of: int
+    shape: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -93,6 +165,34 @@ class Table:
     trained_on: Mapping[tuple[str, str], tuple[str, ...]]
     reference: str | None
     settings: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSpec:
+    """The layout of a table at a scale.
+
+    ``title`` is in the paper's words, ``paper`` the place where it is printed; ``printed``: whether the paper's numbers
+    are shown next to ours; ``setting``: data, clients, model and rounds of this scale, with ``{name}`` for each of the
+    ``datasets``; ``metric`` is the quantity in words, to which the ``unit`` is added. ``paper_targets``: column id ->
+    printed target as a fraction. ``notes`` are the lines under the table; ``flags`` the errata that the reference's
+    notes cite as flag:B1.
+    """
+
+    table: str
+    scale: str
+    title: str
+    metric: str
+    unit: str
+    rows: Sequence[Row]
+    columns: Sequence[Column]
+    paper: str = ""
+    printed: bool = True
+    setting: str = ""
+    datasets: Mapping[str, DatasetSpec] = field(default_factory=dict)
+    row_header: str = "Algorithm"
+    paper_targets: Mapping[str, float | None] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    flags: Mapping[str, str] = field(default_factory=dict)
 
 
 #: A table that is asked for and the ids of its columns, None for all.
@@ -182,14 +282,19 @@ class Figure:
         return list(dict.fromkeys(pair for entry in entries for pair in entry.pairs))
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A figure at a scale: ``spec`` is what ``flatfed figure`` takes, ``inputs`` the files it cannot do without.
+def digest(*contents: Any) -> str:
+    """Return a digest of specifications: Snakemake reruns a job when the digest of its content changes.
 
-    ``runs`` are those that it shows, by folder; ``analysed``: whether it reads Hessians or losses at their models.
+    A run counts with its folder, its partition and the values that decide its numbers.
     """
+    return digest_json(_plain(contents))[:16]
 
-    spec: FigureSpec
-    inputs: list[str]
-    runs: dict[str, Run]
-    analysed: bool
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Run):
+        return [value.path, value.partition, value.mark]
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flatfed.errors import ConfigError
 from flatfed.experiment.model import Asked, Table
-from flatfed.specs.cell import SCALES
+from flatfed.runs.places import SCALES
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment

@@ -13,8 +13,6 @@ from flatfed.experiment import known, scales, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.known import Entries
 from flatfed.experiment.model import AskedTable, Figure, Table
-from flatfed.runs.wanted import pack
-from flatfed.specs.pages import Picture, ReportSpec
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
@@ -85,28 +83,3 @@ def counted(config: dict[str, Any], catalog: Catalog) -> Catalog:
     """Return ``catalog`` with the numbers of images that sources of ``data:`` declare in place of the entries' own."""
     own = {name: source.get("images", {}) for name, source in config.get("data", {}).items()}
     return replace(catalog, datasets=catalog.datasets.resolved(lambda name, entry: {**entry, **own.get(name, {})}))
-
-
-def report(experiment: Experiment, scale: str) -> ReportSpec:
-    """Return what ``flatfed report`` takes: what was asked for at ``scale``, its runs, and what was left out."""
-    selected = experiment.selected(scale)
-    tabled = [run for name, columns in selected.tables for run in experiment.table_runs(scale, name, columns)]
-    runs = {run.path: run for run in tabled}
-    drawn = []
-    for name in selected.figures:
-        found = experiment.figure(scale, name)
-        runs |= found.runs
-        same = {key: getattr(found.spec, key) for key in ("title", "paper", "setting", "caption", "datasets")}
-        png = experiment.places.figure(scale, name)[0]
-        drawn.append(Picture(figure=name, **same, png=png))
-    return ReportSpec(
-        scale=scale,
-        tables=[experiment.table_spec(scale, name, columns) for name, columns in selected.tables],
-        files={name: experiment.places.table(scale, name) for name, _ in selected.tables},
-        figures=drawn,
-        # Of its runs the report says what they cost and how they ended; what their numbers are, tables and figures.
-        runs=list(runs),
-        made_of=pack((run.description, None) for run in runs.values()),
-        configuration=experiment.config,
-        left_out=experiment.left_out(scale),
-    )

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from flatfed.experiment.model import DatasetSpec
 from flatfed.runs import graphs
-from flatfed.specs.table import DatasetSpec
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flatfed import algorithms as registry
 from flatfed.experiment import analyses, cell_specs, set_ups, settings, tables, tuning
-from flatfed.experiment.model import Column, Table, Trained
+from flatfed.experiment.model import Column, Table, TableSpec, Trained
 from flatfed.papers.metrics import METRICS
 from flatfed.runs import curvature
-from flatfed.specs.table import ColumnSpec, RowSpec, TableSpec
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment
@@ -20,7 +19,7 @@ Key, Value = TypeVar("Key"), TypeVar("Value")
 
 
 def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]) -> TableSpec:
-    """Return what ``flatfed table`` takes: layout, titles, notes and the folder of the cells."""
+    """Return the layout of a table: rows, columns, titles and notes."""
     document = found.settings
     metrics = {column.metric or row.settings["metric"]: None for column in chosen for row in found.entries.values()}
     first = next(iter(metrics))
@@ -36,18 +35,9 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
         datasets=set_ups.datasets(experiment, scale, pairs),
         metric=document.get("quantity", METRICS[first].words),
         row_header=document.get("row_header", "Algorithm"),
-        rows=[RowSpec(row.id, row.label) for row in found.entries.values()],
-        columns=[
-            ColumnSpec(
-                id=column.id,
-                headers=list(column.headers),
-                part=column.part,
-                metric=column.metric or first,
-                paper_target=cell_specs.target(experiment, "paper", column),
-            )
-            for column in chosen
-        ],
-        cells=experiment.places.cells(scale, found.id),
+        rows=list(found.entries.values()),
+        columns=chosen,
+        paper_targets={column.id: cell_specs.target(experiment, "paper", column) for column in chosen},
         notes=notes(experiment, scale, found, chosen),
         flags=experiment.errata.flags(found.reference) if found.reference else {},
     )

@@ -1,4 +1,4 @@
-"""Figures: one file per kind in this folder, one entry in ``KINDS``. What they take: :mod:`flatfed.specs.figure`."""
+"""Figures: one file per kind in this folder, one entry in ``KINDS``. Contents: :mod:`flatfed.experiment.panels`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
+from flatfed.experiment.panels import FigureSpec
 from flatfed.figures import bars, curves, eigenvalues, heat_map, histogram, line, surface_3d, sweep
 from flatfed.figures.style import DPI, STYLE, frame
 from flatfed.files import write_whole
-from flatfed.specs.figure import FigureSpec
 from flatfed.tables import made_of
 from flatfed.tables.trained_on import as_read
 

@@ -6,23 +6,23 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from flatfed.experiment.panels import FigureSpec
 from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import style
 from flatfed.figures.style import WHISKER, caption, gridded, legend, quantity
-from flatfed.specs.figure import FigureSpec
 
 #: Share of a group's width that its bars take.
 FILLED = 0.84
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "bars" (:class:`flatfed.specs.figure.BarsPanel`).
+    """Return the figure of a specification of kind "bars" (:class:`flatfed.experiment.panels.BarsPanel`).
 
     The axis begins at zero.
 
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """
-    shown, final = quantity(spec, spec.metric), FinalNumbers(spec.metric)
+    shown, final = quantity(spec, spec.metric), FinalNumbers(spec.metric, spec.runs)
     figure, (axis,) = gridded(1, 1, 2.3)
     entries: dict[str, Any] = {}
     for group, panel in enumerate(spec.panels):

@@ -22,12 +22,11 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
 from flatfed.errors import DataError
+from flatfed.experiment.panels import CurvesPanel, FigureSpec
 from flatfed.figures.palette import strokes, styles
 from flatfed.figures.style import caption, columns, gridded, legend, quantity, sample, seeds, widths
 from flatfed.papers.figure_kinds import PROBES
 from flatfed.runs.record import METRICS, RunRecord
-from flatfed.runs.wanted import Wanted
-from flatfed.specs.figure import CurvesPanel, FigureSpec
 from flatfed.tables.readings import history_of
 
 #: Lines of so many values or more are cut to what they do after their first eighth.
@@ -67,7 +66,7 @@ class Foot:
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "curves" (:class:`flatfed.specs.figure.CurvesPanel`).
+    """Return the figure of a specification of kind "curves" (:class:`flatfed.experiment.panels.CurvesPanel`).
 
     A run that is absent is left out and counted in the foot; an algorithm with none keeps its place in the
     legend.
@@ -101,7 +100,7 @@ def _panel(
     shown = quantity(spec, metric)
     entries, lasts = {}, set()
     folders = [folder for series in panel.series for folder in series.runs]
-    there = {folder: record for folder in folders if (record := Wanted(folder).record())}
+    there = {folder: record for folder in folders if (record := spec.runs[folder].read_record())}
     for series, look in zip(panel.series, looks, strict=True):
         runs = [_read(folder, there[folder], metric) for folder in series.runs if folder in there]
         runs = [run for run in runs if run]

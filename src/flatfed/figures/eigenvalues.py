@@ -17,12 +17,12 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from flatfed.experiment.panels import FigureSpec
 from flatfed.figures.bars import FILLED
 from flatfed.figures.palette import style
 from flatfed.figures.style import WHISKER, caption, gridded, legend, seeds
 from flatfed.runs import curvature, uncertainty
 from flatfed.runs.curvature import Hessian
-from flatfed.specs.figure import FigureSpec
 
 #: Metric -> what stands over its axis.
 TITLES = {

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from flatfed.figures.style import seeds
-from flatfed.runs.wanted import Wanted
+from flatfed.runs.run import Run
 from flatfed.tables.readings import read_run
 
 
 @dataclass
 class FinalNumbers:
-    """Reads the final ``metric`` of runs that have ``rounds`` rounds, and counts those that are not there."""
+    """Reads the final ``metric`` of ``runs``, by folder, that have ``rounds`` rounds, and counts those without one."""
 
     metric: str
+    runs: Mapping[str, Run]
     absent: int = 0
     diverged: int = 0
     seeds: set[int] = field(default_factory=set)
@@ -37,7 +39,7 @@ class FinalNumbers:
         return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None
 
     def _final(self, folder: str, rounds: int) -> float | None:
-        found = read_run(Wanted(folder), rounds, (self.metric,))
+        found = read_run(self.runs[folder], rounds, (self.metric,))
         self.diverged += found.diverged
         self.absent += found.reading is None
         return None if found.reading is None or found.diverged else found.reading.history[self.metric][-1]

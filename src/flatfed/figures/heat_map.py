@@ -14,8 +14,8 @@ from matplotlib.colors import ListedColormap, PowerNorm
 from matplotlib.figure import Figure
 
 from flatfed.data import partition as partitions
+from flatfed.experiment.panels import FigureSpec
 from flatfed.figures.style import caption, subplots
-from flatfed.specs.figure import FigureSpec
 
 #: Up to this many clients a panel is half a page wide.
 FEW_CLIENTS = 40
@@ -28,7 +28,7 @@ COLOURS = ListedColormap(seaborn.color_palette("mako_r", 256).as_hex()[20:225])
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "partition" (:class:`flatfed.specs.figure.PartitionPanel`).
+    """Return the figure of a specification of kind "partition" (:class:`flatfed.experiment.panels.PartitionPanel`).
 
     All panels share one colour scale, so that their colours can be compared; a count of zero is left white.
 

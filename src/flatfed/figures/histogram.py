@@ -11,16 +11,16 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from flatfed.data import partition as partitions
+from flatfed.experiment.panels import FigureSpec
 from flatfed.figures.heat_map import ticks
 from flatfed.figures.style import caption, gridded, legend
-from flatfed.specs.figure import FigureSpec
 
 #: Colour and dash pattern of the outlines in their order: green and red as in the paper, which differ in lightness too.
 OUTLINES = (("#117733", "-"), ("#cc6677", (0, (4, 1.5))), ("#332288", (0, (1.2, 1.2))))
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "histogram" (:class:`flatfed.specs.figure.HistogramPanel`).
+    """Return the figure of a specification of kind "histogram" (:class:`flatfed.experiment.panels.HistogramPanel`).
 
     :raises DataError: a partition file is absent or damaged.
     """

@@ -6,9 +6,9 @@ import numpy as np
 import seaborn
 from matplotlib.figure import Figure
 
+from flatfed.experiment.panels import FigureSpec
 from flatfed.figures.sheets import NOT_MADE, diverged, images, landscape
 from flatfed.figures.style import caption, quantity, subplots
-from flatfed.specs.figure import FigureSpec
 
 
 def draw(spec: FigureSpec) -> Figure:

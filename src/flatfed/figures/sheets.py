@@ -1,6 +1,6 @@
 """The loss surfaces that a figure is drawn from: read, checked against each other, and put into words.
 
-What is drawn of them: ``surface_3d`` and :class:`flatfed.specs.figure.SurfacePanel`.
+What is drawn of them: ``surface_3d`` and :class:`flatfed.experiment.panels.SurfacePanel`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 
 from flatfed.analysis.landscape.landscape_file import About, Landscape, read
 from flatfed.errors import DataError
+from flatfed.experiment.panels import FigureSpec, Surface
 from flatfed.figures.style import quantity
 from flatfed.runs.places import RunIds, without_label
-from flatfed.specs.figure import FigureSpec, Surface
 
 #: What must be the same of surfaces that are compared -> how to say a value of it.
 SAME = {

@@ -16,9 +16,9 @@ from matplotlib.textpath import TextToPath
 from matplotlib.transforms import Bbox
 
 from flatfed.errors import DataError, unknown
+from flatfed.experiment.panels import FigureSpec
 from flatfed.figures.palette import rank
 from flatfed.papers.figure_kinds import KINDS, Quantity
-from flatfed.specs.figure import FigureSpec
 
 #: Pixels an inch of a PNG, for which figures are laid out: letters are drawn on whole pixels, and so wider on fewer.
 DPI = 200

@@ -20,9 +20,9 @@ from matplotlib.colors import Colormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
+from flatfed.experiment.panels import FigureSpec
 from flatfed.figures.sheets import Sheet, explanation, sheets, why_empty
 from flatfed.figures.style import WIDTH, caption, quantity
-from flatfed.specs.figure import FigureSpec
 
 COLOURS: Colormap = seaborn.color_palette("viridis", as_cmap=True)
 MESH = "#1f2328"

@@ -12,18 +12,18 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from flatfed.experiment.panels import FigureSpec, Series
 from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import strokes, style
 from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, quantity, sample, widths
-from flatfed.specs.figure import FigureSpec, Series
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "sweep" (:class:`flatfed.specs.figure.SweepPanel`).
+    """Return the figure of a specification of kind "sweep" (:class:`flatfed.experiment.panels.SweepPanel`).
 
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """
-    shown, final = quantity(spec, spec.metric), FinalNumbers(spec.metric)
+    shown, final = quantity(spec, spec.metric), FinalNumbers(spec.metric, spec.runs)
     figure, axes = gridded(len(spec.panels), columns(len(spec.panels)), 2.35)
     lines = [line for panel in spec.panels for line in panel.series + panel.levels]
     looks = strokes((line.algorithm, style(line.algorithm)) for line in lines)

@@ -24,9 +24,9 @@ from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import read_as, write_json
 from flatfed.forms import Exactly, Some
+from flatfed.runs.analysed import AnalysedModel, Digests
 from flatfed.runs.record import CONVERSION
 from flatfed.runs.uncertainty import Agreement, Difference, Shares
-from flatfed.runs.wanted import AnalysedModel, Digests
 
 FORMAT = 2
 Interval = Annotated[list[float], Exactly(2, float)]

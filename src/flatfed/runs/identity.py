@@ -7,12 +7,11 @@ import hashlib
 import json
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from flatfed.errors import DataError
-from flatfed.files import digest_json
 from flatfed.runs.record import RunRecord
 
 #: Keys of a description that decide how a run is trained, and change its numbers by rounding at most.
@@ -32,46 +31,6 @@ UNREADABLE = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, SyntaxError),
     *(zipfile.BadZipFile, zlib.error),
 )
-
-
-def pack(descriptions: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return ``descriptions`` in a short form: what all ``share``, and the rest of ``each``; see :func:`unpack`."""
-    share = _shared(descriptions)
-    return {"share": share, "each": [_rest(about, share) for about in descriptions]}
-
-
-def unpack(packed: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the descriptions that :func:`pack` was given."""
-    return [_whole(packed["share"], rest) for rest in packed["each"]]
-
-
-def _shared(all_: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what is the same in all of these dictionaries, also inside of dictionaries that they hold."""
-    shared = {}
-    for key in all_[0] if all_ else ():
-        values = [each.get(key) for each in all_]
-        if all(value == values[0] for value in values):
-            shared[key] = values[0]
-        elif all(isinstance(value, dict) for value in values) and (inside := _shared(values)):
-            shared[key] = inside
-    return shared
-
-
-def _rest(about: dict[str, Any], share: dict[str, Any]) -> dict[str, Any]:
-    """Return what ``about`` has besides ``share``."""
-    rest = {}
-    for key, value in about.items():
-        if key not in share:
-            rest[key] = value
-        elif value != share[key]:
-            rest[key] = _rest(value, share[key])
-    return rest
-
-
-def _whole(share: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
-    """Return ``share`` with its ``rest``: what :func:`_rest` was given."""
-    both = {key: _whole(share[key], value) for key, value in rest.items() if key in share}
-    return {**share, **rest, **both}
 
 
 def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -108,28 +67,6 @@ def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
 def deciding_differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
     """Return "key is theirs, here ours" for every difference of two descriptions that changes the run's numbers."""
     return in_words(deciding_values(theirs), deciding_values(ours))
-
-
-def mark(description: dict[str, Any]) -> str:
-    """Return a short digest of the values of a description that decide the run's numbers.
-
-    Two descriptions have the same mark where :func:`deciding_differences` finds nothing. Specifications of many runs
-    hold marks, which are shorter than descriptions.
-    """
-    return digest_json(deciding_values(description))[:16]
-
-
-def check_mark(where: str, record: RunRecord, wanted: str) -> None:
-    """Check that ``record``, of the file ``where``, is of the run whose :func:`mark` is ``wanted``.
-
-    :raises DataError: it is of another run.
-    """
-    found = mark(record.description)
-    if found != wanted:
-        raise DataError(
-            f"{where}: not the run that is asked for: its description is another one (mark {found}, wanted {wanted}); "
-            f"{MEND}"
-        )
 
 
 def check_description(where: str, record: RunRecord, wanted: dict[str, Any]) -> None:

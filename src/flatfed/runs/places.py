@@ -12,7 +12,9 @@ from typing import Any
 from flatfed.data.manifest import NAME as MANIFEST
 from flatfed.errors import DataError
 from flatfed.runs.record import RECORD
-from flatfed.runs.timing import TIMING
+
+#: The two scales; their results never share a folder or a table.
+SCALES = ("preview", "paper")
 
 #: Endings of the files that a table and a figure are made as.
 TABLE, FIGURE = ("csv", "md", "tex", "html"), ("png", "pdf")
@@ -91,14 +93,6 @@ class Places:
     def run(self, ids: RunIds) -> str:
         """Return the folder of a run."""
         return f"{self.results}/{ids.scale}/runs/{ids.name}"
-
-    def analyses(self, ids: RunIds) -> str:
-        """Return the folder of the analyses of a run's model."""
-        return f"{self.results}/{ids.scale}/analysis/{ids.name}"
-
-    def timing(self, ids: RunIds) -> str:
-        """Return the file of the seconds of a round of a run, whatever its seed."""
-        return f"{self.results}/{ids.scale}/analysis/{ids.row}/{TIMING}"
 
     def search(self, scale: str, protocol: str, split: str, row: str) -> str:
         """Return the folder of the runs that try a row's grid, and of the choice among them."""

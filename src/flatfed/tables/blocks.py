@@ -1,5 +1,6 @@
-"""A table before it has a format: cells read, numbers written as text, headers merged, notes gathered.
- Every format prints the same ``Table``: blocks one below the other (the paper's upper and lower part, and
+"""A table before it has a format: numbers written as text, headers merged, notes gathered.
+
+Every format prints the same :class:`TypesetTable`: blocks one below the other (the paper's upper and lower part, and
 one block per first header where a block would not fit a page), each with header rows and, per column, what
 is ours, what the paper printed and the difference. Text here is plain Unicode; escaping is the format's
 work.
@@ -10,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from flatfed.experiment.model import Column
 from flatfed.papers.units import as_printed, each_seed, signed, written
-from flatfed.specs.cell import Cell
-from flatfed.specs.table import ColumnSpec, TableSpec
-from flatfed.tables import claims, compare, filled_table
+from flatfed.tables import claims, compare
+from flatfed.tables.cell import Cell
 from flatfed.tables.filled_table import FilledTable
 from flatfed.tables.headers import Header, merge, split
 from flatfed.tables.notes import WARNED, flags, gather, warned, warnings
@@ -73,7 +74,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Table(FilledTable):
+class TypesetTable(FilledTable):
     """A table ready for printing.
 
     ``title`` is the paper's, and the scale; ``warnings`` are of other tools' estimates beside ours that are too far
@@ -104,19 +105,19 @@ class Table(FilledTable):
         return 1 + self.spec.printed + self.differences
 
 
-def read(spec: TableSpec) -> Table:
-    """Read the cells of a table specification and lay the table out.
+def typeset(filled: FilledTable) -> TypesetTable:
+    """Return a table ready for printing.
 
-    :raises DataError: a cell file or a dataset.json is damaged, or a cell belongs to another scale.
+    :raises DataError: a dataset.json is damaged.
     """
-    filled = filled_table.read(spec)
+    spec = filled.spec
     ranks = dict(zip(filled.by_column, claims.marks(filled.columns), strict=True))
     scale = "Preview scale" + ", not the paper's data" * spec.printed + ": " if spec.scale == "preview" else ""
     theirs = "In the paper: " if scale and spec.paper else ""
     setting = as_read(spec.setting, spec.datasets, [cell.images for cell in filled.made])
     sources = (("Paper", spec.paper), ("Trained here", setting))
     blocks = (_block(filled, theirs, part, few, ranks) for part, few in split(spec.columns))
-    return Table(
+    return TypesetTable(
         spec,
         filled.by_column,
         title=scale + spec.title,
@@ -128,7 +129,7 @@ def read(spec: TableSpec) -> Table:
 
 
 def _block(
-    table: FilledTable, theirs: str, part: str | None, columns: list[ColumnSpec], ranks: Mapping[str, Mapping[str, str]]
+    table: FilledTable, theirs: str, part: str | None, columns: list[Column], ranks: Mapping[str, Mapping[str, str]]
 ) -> Block:
     """Set columns of a table under what they have alike; ``ranks``: column id -> row id -> its mark.
 
@@ -154,11 +155,11 @@ def _block(
     )
 
 
-def _under(table: FilledTable, column: ColumnSpec) -> tuple[str, ...]:
+def _under(table: FilledTable, column: Column) -> tuple[str, ...]:
     """Return the words under a column's headers, one for each of its numbers."""
     cells = list(table.by_column[column.id].values())
-    ours, paper = targets(column, cells)
-    seeds = f"n = {table.usual}" if table.usual and any(cell and cell.n for cell in cells) else ""
+    ours, paper = targets(table.spec.paper_targets.get(column.id), cells)
+    seeds = f"n = {table.usual}" if table.usual and any(cell.n for cell in cells) else ""
     if not table.spec.printed:
         return (", ".join(filter(None, [ours and f"here{ours}", seeds])),)
     names = f"ours{ours} ({seeds})" if seeds else f"ours{ours}", f"paper{paper}"
@@ -167,13 +168,12 @@ def _under(table: FilledTable, column: ColumnSpec) -> tuple[str, ...]:
 
 def _others(table: FilledTable, column: str) -> str:
     """Return who else made estimates in a column, "" where nobody did."""
-    return "/".join(sorted({cell.beside.by for cell in table.by_column[column].values() if cell and cell.beside}))
+    return "/".join(sorted({cell.beside.by for cell in table.by_column[column].values() if cell.beside}))
 
 
-def targets(column: ColumnSpec, cells: list[Cell | None]) -> tuple[str, str]:
-    """Return what to add to "ours" and "paper" where this scale's target is not the printed one, else two blanks."""
-    printed = column.paper_target
-    used = {cell.target for cell in cells if cell and cell.target is not None}
+def targets(printed: float | None, cells: list[Cell]) -> tuple[str, str]:
+    """Return additions to "ours" and "paper" if this scale's target is not the ``printed`` one, else blanks."""
+    used = {cell.target for cell in cells if cell.target is not None}
     if printed is None or not used or used == {printed}:
         return "", ""
     return " at " + "/".join(f"{100 * target:g}%" for target in sorted(used)), f" at {100 * printed:g}%"
@@ -182,8 +182,6 @@ def targets(column: ColumnSpec, cells: list[Cell | None]) -> tuple[str, str]:
 def _entry(table: FilledTable, column: str, row: str, rank: str) -> Entry:
     """Write a cell's numbers as text: another number of seeds than the usual one, too."""
     cell = table.by_column[column][row]
-    if cell is None:
-        return Entry("", "", "", "missing")
     unit, decimals = cell.printed_unit, cell.paper_decimals
     spread = None if compare.over_clients(cell) else cell.paper_spread
     paper = as_printed(cell.paper_value, spread, unit, decimals)

@@ -1,36 +1,31 @@
-"""One cell of a table: a metric of a set of runs, its mean and its spread over seeds. Standard library only.
-
-A :class:`flatfed.specs.cell.CellSpec` comes in, a :class:`flatfed.specs.cell.Cell` goes out.
-"""
+"""One cell of a table: a metric of a set of runs, its mean and its spread over seeds."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from pathlib import Path
+from collections.abc import Sequence
 
 from flatfed.errors import DataError
+from flatfed.experiment.model import CellSpec
 from flatfed.papers.metrics import METRICS, RELATIVES, Metric, unit_of
-from flatfed.papers.units import UNITS, units_of
 from flatfed.runs import uncertainty
-from flatfed.specs import cell as cell_files
-from flatfed.specs.cell import Cell, CellSpec
+from flatfed.tables.cell import Cell
 from flatfed.tables.readings import RunReading, best, read_sources
 
 
-def make(spec: CellSpec, out: str | Path, *, so_far: bool = False) -> Cell:
-    """Compute the cell that ``spec`` describes, write it to ``out`` whole, and return it.
+def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
+    """Return the cell that ``spec`` describes.
 
     ``so_far``: read unfinished runs, too: targets that they reached count, numbers of the final round wait for it.
 
-    :raises DataError: a file cannot be understood, was changed since it was written, or is of another run. Whatever
-        stands in ``out`` is then untouched.
+    :raises DataError: a file cannot be understood, was changed since it was written, or is of another run. The message
+        has a line for every refused run.
     """
     where = f"cell {spec.table}/{spec.column}/{spec.row}"
     metric = METRICS[spec.metric]
     relative = spec.relative or metric.relative
-    _check(spec, metric, relative, where)
-    applicable = spec.sources.holds(metric.source)
+    applicable = not spec.sources.empty
     ours = _by_seed(read_sources(metric, spec, spec.sources, so_far), spec) if applicable else []
     bases = _by_seed(read_sources(metric, spec, spec.base_sources, so_far), spec) if applicable and relative else []
     every = [run for runs in (*ours, *bases) for run in runs]
@@ -50,7 +45,7 @@ def make(spec: CellSpec, out: str | Path, *, so_far: bool = False) -> Cell:
         raise DataError(f"{where}: the spread over seeds is not a finite number: values {values}")
     complete = all(run.reading is not None for run in every)
     analysed = [run.reading.analysis for run in every] if metric.source == "analysis" and status == "ok" else []
-    cell = Cell.of(
+    return Cell.of(
         spec,
         unit=unit_of(spec.metric, relative),
         relative=relative,
@@ -64,8 +59,8 @@ def make(spec: CellSpec, out: str | Path, *, so_far: bool = False) -> Cell:
         best=[_best(runs) for runs in ours],
         reached=f"{len(numbers)}/{len(values)}" if metric.needs_target and complete and values else None,
         rounds=min((rounds or [0])[-1] for rounds in waiting) if status == "unfinished" else spec.rounds,
-        runs=spec.sources.runs,
-        base_runs=spec.base_sources.runs,
+        runs=[run.path for run in spec.sources.runs],
+        base_runs=[run.path for run in spec.base_sources.runs],
         problems=list(dict.fromkeys(run.problem for run in every if run.problem)),
         beside=uncertainty.beside(analysed, spec.metric) if analysed and not relative else None,
         errors=uncertainty.errors(analysed, spec.metric) if analysed else None,
@@ -76,8 +71,6 @@ def make(spec: CellSpec, out: str | Path, *, so_far: bool = False) -> Cell:
         timed=sorted({f"{run.made_on}, {run.executor} executor" for run in every if run.made_on}),
         images={name: counts for run in every for name, counts in run.images.items()},
     )
-    cell_files.write(out, cell)
-    return cell
 
 
 def _by_seed(everything: list[RunReading], spec: CellSpec) -> list[list[RunReading]]:
@@ -109,7 +102,9 @@ def _relative_to(bases: list[float | None], own: list[float | None], relative: s
         raise DataError(f"{where}: {relative} divides by 0: values {own}, base row {bases}") from None
 
 
-def _check_paired(ours: list[list[RunReading]], bases: list[list[RunReading]], seeds: list[int], where: str) -> None:
+def _check_paired(
+    ours: list[list[RunReading]], bases: list[list[RunReading]], seeds: Sequence[int], where: str
+) -> None:
     """Refuse a run and its base of other data, or of one split dealt otherwise: their difference is of that, too."""
     for seed, own, base in zip(seeds, ours, bases, strict=False):
         for run, other in zip(own, base, strict=True):
@@ -147,43 +142,6 @@ def _seeds_there(metric: Metric, ours: list[list[RunReading]]) -> int | None:
     if metric.source in ("declared", "given"):
         return None
     return sum(all(run.reading is not None for run in runs) for runs in ours)
-
-
-def _check(spec: CellSpec, metric: Metric, relative: str | None, where: str) -> None:
-    """Refuse a specification whose parts do not fit each other."""
-    if UNITS[spec.unit].stored != (stored := unit_of(spec.metric, relative)):
-        what = f"{spec.metric} as a {relative}" if relative else spec.metric
-        allowed = ", ".join(units_of(stored))
-        raise DataError(f"{where}: unit {spec.unit!r} is not one of {what}; allowed: {allowed}")
-    if metric.needs_target and spec.target is None:
-        raise DataError(f"{where}: {spec.metric} needs a target, a fraction between 0 and 1")
-    if spec.target is not None and not 0 < spec.target <= 1:
-        raise DataError(f"{where}: target {spec.target} is not a fraction between 0 and 1")
-    _check_counts(spec, metric, relative, where)
-
-
-def _check_counts(spec: CellSpec, metric: Metric, relative: str | None, where: str) -> None:
-    """Refuse runs that do not come out even over the seeds, and a base row that does not pair with ours."""
-    if not spec.sources.holds(metric.source):
-        return
-    if relative and not spec.base_sources.holds(metric.source):
-        raise DataError(f"{where}: {spec.metric}, {relative} to a base row, needs base_sources of {metric.source}")
-    runs, seeds = len(spec.sources.runs), len(spec.seeds)
-    if runs and (not seeds or runs % seeds or (runs > seeds and not metric.several)):
-        raise DataError(f"{where}: {runs} runs for {seeds} seeds")
-    if relative and metric.needs_runs and len(spec.base_sources.runs) != runs:
-        raise DataError(f"{where}: {len(spec.base_sources.runs)} base runs for {runs} runs; they are paired")
-    for name, sources in {"sources": spec.sources, **({"base_sources": spec.base_sources} if relative else {})}.items():
-        counts = {"descriptions": len(sources.descriptions["each"]), "partitions": len(sources.partitions)}
-        if metric.source == "timing" and not metric.needs_runs:
-            if not counts["descriptions"]:
-                raise DataError(f"{where}: {name}: no descriptions; the run that was timed is wanted")
-            continue
-        if metric.source == "analysis":
-            counts["analyses"] = len(sources.analyses)
-        if any(count != len(sources.runs) for count in counts.values()):
-            listed = ", ".join(f"{count} {what}" for what, count in counts.items())
-            raise DataError(f"{where}: {name}: {len(sources.runs)} runs, {listed}; as many of each are wanted")
 
 
 def _best(runs: list[RunReading]) -> float | None:

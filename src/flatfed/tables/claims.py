@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.significance import LEVEL, holm, least_seeds, sign_flip
-from flatfed.specs.cell import Cell
 from flatfed.tables import compare
+from flatfed.tables.cell import Cell
 
-#: The cells of a column by row, None where one has not been made.
-ByRow = Mapping[str, Cell | None]
+#: The cells of a column by row.
+ByRow = Mapping[str, Cell]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Answer:
 
 def answers(columns: Sequence[ByRow]) -> list[Answer]:
     """Return what the claims of a table come to, each pair of rows once: pooled over the columns that print it."""
-    printed: dict[tuple[str, ...], list[tuple[Cell | None, Cell | None]]] = {}
+    printed: dict[tuple[str, ...], list[tuple[Cell, Cell]]] = {}
     for column in columns:
         for better, worse in claimed(column):
             cell = column[better]
@@ -57,7 +57,7 @@ def claimed(cells: ByRow) -> list[tuple[str, str]]:
     A claim is a printed accuracy ahead of another by more than a point, or another number ahead at all. Printed spreads
     do not count: they are not the deviation of two repeats (erratum B15).
     """
-    known = {row: cell for row, cell in cells.items() if cell and compare.printed_place(cell) is not None}
+    known = {row: cell for row, cell in cells.items() if compare.printed_place(cell) is not None}
     found = []
     if not compare.one_printed(cells):
         return found
@@ -111,7 +111,7 @@ def too_few_seeds(columns: Sequence[ByRow]) -> int | None:
 
 def _order(cells: ByRow) -> list[str]:
     """Return the rows that have a number of seeds, best first; none where there is no better."""
-    ranked = {row: cell for row, cell in cells.items() if cell and cell.status == "ok" and cell.n}
+    ranked = {row: cell for row, cell in cells.items() if cell.status == "ok" and cell.n}
     if not compare.one_quantity(ranked) or any(compare.timed(cell) for cell in ranked.values()):
         return []
     direction = compare.higher(next(iter(ranked.values())))
@@ -135,7 +135,7 @@ class Leads:
     seeds: bool
 
     @classmethod
-    def of(cls, cells: Sequence[tuple[Cell | None, Cell | None]]) -> Leads:
+    def of(cls, cells: Sequence[tuple[Cell, Cell]]) -> Leads:
         """Return the leads of the first cell of each pair over the second."""
         usable = [(a, b) for a, b in cells if _comparable(a, b)]
         usable = [(a, b) for a, b in usable if a.seeds == usable[0][0].seeds]
@@ -153,9 +153,9 @@ class Leads:
         return float(sign_flip(means(self.columns))) if self.columns and self.seeds else None
 
 
-def _comparable(a: Cell | None, b: Cell | None) -> bool:
+def _comparable(a: Cell, b: Cell) -> bool:
     """Return whether two cells have the same seeds, and a number or a target that was reached by one."""
-    if not a or not b or not {a.status, b.status} <= {"ok", "not_reached"}:
+    if not {a.status, b.status} <= {"ok", "not_reached"}:
         return False
     same = len(a.values) == len(b.values) and a.seeds == b.seeds
     return same and any(value is not None for value in (*a.values, *b.values))

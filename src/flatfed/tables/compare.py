@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from flatfed.papers.metrics import METRICS
-from flatfed.specs.cell import Cell
+from flatfed.tables.cell import Cell
 
 #: Tolerances of ``agreement``: by default a percentage point for fractions; a tenth of the printed number for the rest.
 POINT, PART = 0.01, 0.1
@@ -18,17 +18,17 @@ def higher(cell: Cell) -> bool | None:
     return not direction if direction is not None and cell.relative == "speedup" else direction
 
 
-def one_quantity(cells: Mapping[str, Cell | None]) -> bool:
+def one_quantity(cells: Mapping[str, Cell]) -> bool:
     """Return whether all rows of a column hold the same quantity, so that one can be ahead of another."""
-    return len({(cell.metric, cell.relative) for cell in cells.values() if cell}) == 1
+    return len({(cell.metric, cell.relative) for cell in cells.values()}) == 1
 
 
-def one_printed(cells: Mapping[str, Cell | None]) -> bool:
+def one_printed(cells: Mapping[str, Cell]) -> bool:
     """Return whether the paper prints all rows of a column under one name, so that it claims one ahead of another.
 
     Rows without a server may show another quantity under it than the others (DFedSAM, Table 1, "Train").
     """
-    return len({(METRICS[cell.metric].printed_as, cell.relative) for cell in cells.values() if cell}) == 1
+    return len({(METRICS[cell.metric].printed_as, cell.relative) for cell in cells.values()}) == 1
 
 
 def timed(cell: Cell) -> bool:
@@ -61,9 +61,9 @@ def not_reached(cell: Cell) -> bool:
     return cell.paper_value is None and "not reached" in cell.paper_note
 
 
-def agreement(cell: Cell | None, point: float = POINT) -> str:
+def agreement(cell: Cell, point: float = POINT) -> str:
     """Return "agrees", "differs", "missing", or "" where the paper prints nothing or values are not compared."""
-    if cell is None or cell.status in ("missing", "unfinished"):
+    if cell.status in ("missing", "unfinished"):
         return "missing"
     if cell.scale != "paper" or cell.compare != "values":
         return ""
@@ -76,15 +76,15 @@ def agreement(cell: Cell | None, point: float = POINT) -> str:
     return "agrees" if abs(cell.difference) <= tolerance(cell, point) + 1e-12 else "differs"
 
 
-def rank_correlation(cells: Mapping[str, Cell | None]) -> float | None:
+def rank_correlation(cells: Mapping[str, Cell]) -> float | None:
     """Return Spearman's correlation of ours and the paper's over one column's rows.
 
     A target not reached ranks behind every number. None under three rows, and where one side has no order, the rows
     hold different quantities, or a quantity of which neither more nor less is better: facts are equal or not.
     """
-    if not one_printed(cells) or all(cell is None or higher(cell) is None for cell in cells.values()):
+    if not one_printed(cells) or all(higher(cell) is None for cell in cells.values()):
         return None
-    pairs = [(_place(cell), printed_place(cell)) for cell in cells.values() if cell]
+    pairs = [(_place(cell), printed_place(cell)) for cell in cells.values()]
     pairs = [pair for pair in pairs if None not in pair]
     if len(pairs) < 3:
         return None

@@ -1,32 +1,32 @@
-"""A table with its cells, as far as they have been made."""
+"""A table with its cells."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.specs import cell as cell_files
-from flatfed.specs.cell import Cell
-from flatfed.specs.table import ColumnSpec, RowSpec, TableSpec
+from flatfed.experiment.model import CellSpec, Column, Row, TableSpec
+from flatfed.tables import cells
+from flatfed.tables.cell import Cell
 
 
 @dataclass(frozen=True)
 class FilledTable:
-    """What is asked of a table, and its cells ``by_column`` and row, None where one has not been made."""
+    """The layout of a table, and its cells ``by_column`` and row."""
 
     spec: TableSpec
-    by_column: dict[str, dict[str, Cell | None]]
+    by_column: dict[str, dict[str, Cell]]
 
     @property
-    def columns(self) -> list[dict[str, Cell | None]]:
+    def columns(self) -> list[dict[str, Cell]]:
         """The cells of every column, by row."""
         return list(self.by_column.values())
 
     @property
-    def cells(self) -> list[tuple[ColumnSpec, RowSpec, Cell | None]]:
+    def cells(self) -> list[tuple[Column, Row, Cell]]:
         """All cells, row by row, each with its column and row."""
         return [
             (column, row, self.by_column[column.id][row.id]) for row in self.spec.rows for column in self.spec.columns
@@ -34,13 +34,13 @@ class FilledTable:
 
     @property
     def made(self) -> list[Cell]:
-        """The cells that have been made, row by row."""
-        return [cell for *_, cell in self.cells if cell]
+        """The cells, row by row."""
+        return [cell for *_, cell in self.cells]
 
     @property
     def statuses(self) -> Counter[str]:
         """How many cells are of which status."""
-        return Counter(cell.status if cell else "missing" for *_, cell in self.cells)
+        return Counter(cell.status for cell in self.made)
 
     @cached_property
     def usual(self) -> int | None:
@@ -54,19 +54,18 @@ class FilledTable:
         return any(cell.difference is not None for cell in self.made)
 
 
-def read(spec: TableSpec) -> FilledTable:
-    """Return a table with its cells.
+def fill(layout: TableSpec, specs: Iterable[CellSpec]) -> FilledTable:
+    """Return a table with the cells of ``specs``, computed from their runs.
 
-    :raises DataError: one is damaged, was edited, or is of another scale, table, column or row.
+    :raises DataError: runs are refused; the message has a line for each.
     """
-    cells = {column.id: {row.id: _cell(spec, column.id, row.id) for row in spec.rows} for column in spec.columns}
-    return FilledTable(spec, cells)
-
-
-def _cell(spec: TableSpec, column: str, row: str) -> Cell | None:
-    path = Path(spec.cells) / column / f"{row}.json"
-    cell = cell_files.read(path, spec.scale)
-    for key, wanted in (("table", spec.table), ("column", column), ("row", row)):
-        if cell is not None and (there := getattr(cell, key)) != wanted:
-            raise DataError(f"{path}: is the cell of {key} {there!r}, here {wanted!r}; delete it and make it again")
-    return cell
+    by_column: dict[str, dict[str, Cell]] = {column.id: {} for column in layout.columns}
+    refused: dict[str, None] = {}
+    for spec in specs:
+        try:
+            by_column[spec.column][spec.row] = cells.compute(spec)
+        except DataError as error:
+            refused |= dict.fromkeys(str(error).splitlines())
+    if refused:
+        raise DataError("\n".join(refused))
+    return FilledTable(layout, by_column)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from flatfed.specs.table import ColumnSpec
+from flatfed.experiment.model import Column
 
 #: A block with more columns than this is cut at the paper's first header level: three numbers a column fill
 #: a page. What is then still wider than the second is cut between metrics.
@@ -20,9 +20,9 @@ class Header:
     span: int
 
 
-def split(columns: list[ColumnSpec]) -> list[tuple[str | None, list[ColumnSpec]]]:
+def split(columns: list[Column]) -> list[tuple[str | None, list[Column]]]:
     """Cut columns into blocks: by part; where one is too wide for a page, at the first header level and by metric."""
-    blocks: list[tuple[str | None, list[ColumnSpec]]] = []
+    blocks: list[tuple[str | None, list[Column]]] = []
     for part, group in groupby(columns, key=lambda column: column.part):
         wide = list(group)
         if len(wide) <= COLUMNS_ACROSS:
@@ -33,11 +33,11 @@ def split(columns: list[ColumnSpec]) -> list[tuple[str | None, list[ColumnSpec]]
     return blocks
 
 
-def _by_metric(columns: list[ColumnSpec]) -> list[list[ColumnSpec]]:
+def _by_metric(columns: list[Column]) -> list[list[Column]]:
     """Cut columns under one header, where there are too many, between metrics; those of one metric stay together."""
     if len(columns) <= MOST_ACROSS:
         return [columns]
-    blocks: list[list[ColumnSpec]] = [[]]
+    blocks: list[list[Column]] = [[]]
     for _, group in groupby(columns, key=lambda column: column.metric):
         few = list(group)
         if blocks[-1] and len(blocks[-1]) + len(few) > COLUMNS_ACROSS:
@@ -46,7 +46,7 @@ def _by_metric(columns: list[ColumnSpec]) -> list[list[ColumnSpec]]:
     return blocks
 
 
-def merge(columns: list[ColumnSpec]) -> tuple[tuple[Header, ...], ...]:
+def merge(columns: list[Column]) -> tuple[tuple[Header, ...], ...]:
     """Return the header rows of columns: equal neighbours become one where all levels above agree too."""
     depth = max(len(column.headers) for column in columns)
     levels = [[*column.headers, *[""] * (depth - len(column.headers))] for column in columns]

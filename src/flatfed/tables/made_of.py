@@ -7,34 +7,34 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.analysis.landscape import landscape_file
+from flatfed.errors import DataError
+from flatfed.experiment.panels import EigenvaluesPanel, FigureSpec, LinePanel, SurfacePanel
 from flatfed.runs import curvature
 from flatfed.runs import record as records
+from flatfed.runs.analysed import AnalysedModel
 from flatfed.runs.record import RunRecord
-from flatfed.runs.wanted import AnalysedModel, Wanted, unpack
-from flatfed.specs.figure import EigenvaluesPanel, FigureSpec, LinePanel, SurfacePanel, folders
 
 
 def check(spec: FigureSpec) -> list[RunRecord]:
-    """Return the records of the runs that a figure names, those that are there.
-
-    ``made_of`` says which runs they are to be; without it, they are those that their folders are named for.
+    """Return the records of the runs of a figure, as far as they exist.
 
     :raises DataError: a run is damaged or another one, was trained on other data, or its lines are not those that its
-        record was written with; an analysis is of another model than its run's.
+        record was written with; an analysis is of another model than its run's. The message has a line for each.
     """
-    named = folders(spec.panels)
-    wanted = unpack(spec.made_of, named) if spec.made_of else {folder: Wanted(folder) for folder in named}
-    found = []
-    for folder, run in wanted.items():
-        record = run.record()
-        if record is None:
-            continue
-        found.append(record)
-        if (Path(folder) / records.METRICS).is_file():
-            record.check_files(folder, records.METRICS)
+    records_found, refused = [], {}
+    for run in spec.runs.values():
+        try:
+            if record := run.read_record():
+                records_found.append(record)
+                if (Path(run.path) / records.METRICS).is_file():
+                    record.check_files(run.path, records.METRICS)
+        except DataError as error:
+            refused[str(error)] = None
+    if refused:
+        raise DataError("\n".join(refused))
     for file, model, folder in _analyses(spec.panels):
-        wanted[folder].analysed(file, model)
-    return found
+        spec.runs[folder].check_analysis(file, model)
+    return records_found
 
 
 def _analyses(panels: list[Any]) -> Iterator[tuple[str, AnalysedModel, str]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from flatfed.experiment.model import TableSpec
 from flatfed.papers import significance
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import FLAG
 from flatfed.papers.units import UNITS, many
-from flatfed.specs.cell import Cell
-from flatfed.specs.table import TableSpec
 from flatfed.tables import claims, compare
+from flatfed.tables.cell import Cell
 from flatfed.tables.filled_table import FilledTable
 
 #: Stands behind another tool's estimate that is further from ours than their errors allow.
@@ -137,7 +137,7 @@ def timed(cells: list[Cell]) -> list[str]:
     return notes
 
 
-def marked(columns: list[dict[str, Cell | None]], are_there: bool) -> list[str]:
+def marked(columns: list[dict[str, Cell]], are_there: bool) -> list[str]:
     """Explain the marks of best and second where there are any, else why there are none; ``columns`` by row."""
     level = f"{100 * significance.LEVEL:g} %"
     if few := claims.too_few_seeds(columns):
@@ -150,7 +150,7 @@ def marked(columns: list[dict[str, Cell | None]], are_there: bool) -> list[str]:
             "Bold: best of its column; underlined or italic: second. Marked only where the lead over the next row is "
             f"no chance of the seeds: exact sign flips, paired by seed, corrected for all columns (Holm), {level}."
         ]
-    made = [cell for column in columns for cell in column.values() if cell and cell.status != "unfinished"]
+    made = [cell for column in columns for cell in column.values() if cell.status != "unfinished"]
     if any(cell.n and cell.n > 1 for cell in made):
         return [
             "No best row is marked: no lead over the next one can be told from chance at "
@@ -208,7 +208,7 @@ def warnings(table: FilledTable) -> list[str]:
     for column in table.spec.columns:
         for row in table.spec.rows:
             cell = table.by_column[column.id][row.id]
-            if not cell or not warned(cell):
+            if not warned(cell):
                 continue
             other, factor = cell.beside, UNITS[cell.printed_unit].factor
             # Not in the paper's decimals: those of a small number need not show in what two estimates differ.

@@ -9,16 +9,15 @@ import csv
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from flatfed import algorithms
 from flatfed.errors import DataError, absent
+from flatfed.experiment.model import CellSpec, Sources
 from flatfed.papers.quantity import TEST, Metric, Reading
 from flatfed.runs import curvature, identity
 from flatfed.runs import record as runs
 from flatfed.runs import timing as timings
-from flatfed.runs.wanted import Wanted
-from flatfed.specs.cell import CellSpec, Sources
+from flatfed.runs.run import Run
 
 #: Fields of timing.json that metrics read.
 TIMES = ("seconds_per_round", "training_seconds_per_round")
@@ -55,31 +54,38 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
     """
     common = {"window": spec.window, "target": spec.target, "accuracy": spec.accuracy}
     if metric.source == "declared":
-        return [RunReading(Reading(algorithm=algorithms.made(sources.update.name, sources.update.params)))]
+        return [RunReading(Reading(algorithm=algorithms.made(*sources.update)))]
     if metric.source == "given":
         return [RunReading(Reading(given=sources.given))]
-    descriptions, timing = identity.unpack(sources.descriptions), RunReading(Reading())
-    if metric.source == "timing":
-        timing = _timing(Path(sources.timing), descriptions[0])
+    timing = RunReading(Reading())
+    if sources.timed:
+        timing = _timing(sources.timed)
         if not metric.needs_runs:
             return [timing]
         if timing.reading is None:
             return [timing] * len(sources.runs)
-    wanted = [Wanted(*each) for each in zip(sources.runs, descriptions, sources.partitions, strict=True)]
-    if metric.source == "analysis":
-        return [_hessian(Path(path), run, spec.metric) for path, run in zip(sources.analyses, wanted, strict=True)]
-    result = []
     timed = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
-    for run in wanted:
-        of_run = read_run(run, spec.rounds, metric.columns, spec.accuracy, so_far=so_far)
+    readings, refused = [], []
+    for run in sources.runs:
+        try:
+            if metric.source == "analysis":
+                readings.append(_hessian(run, spec.metric))
+                continue
+            of_run = read_run(run, spec.rounds, metric.columns, spec.accuracy, so_far=so_far)
+        except DataError as error:
+            refused.append(str(error))
+            continue
         algorithm = algorithms.made(**run.description["update"]) if metric.declares else None
         more = {**common, "timing": timing.reading.timing, "algorithm": algorithm}
-        result.append(replace(of_run, reading=of_run.reading and replace(of_run.reading, **more), **timed))
-    return result
+        readings.append(replace(of_run, reading=of_run.reading and replace(of_run.reading, **more), **timed))
+    if refused:
+        raise DataError("\n".join(refused))
+    return readings
 
 
-def _timing(path: Path, description: dict[str, Any]) -> RunReading:
-    """Read timing.json, of the run ``description`` (of any seed)."""
+def _timing(run: Run) -> RunReading:
+    """Read timing.json of ``run``, whatever its seed."""
+    path, description = Path(run.timing), run.description
     try:
         timing = timings.read(path)
     except FileNotFoundError:
@@ -94,14 +100,15 @@ def _timing(path: Path, description: dict[str, Any]) -> RunReading:
     return RunReading(Reading(timing=seconds), warning=warning, made_on=timing.place, executor=timing.executor)
 
 
-def _hessian(path: Path, run: Wanted, metric: str) -> RunReading:
+def _hessian(run: Run, metric: str) -> RunReading:
     """Read hessian.json, which a run that diverged has too."""
+    path = Path(run.hessian)
     if not path.is_file():
         return RunReading(None, problem=f"{path} has not been made")
     hessian = curvature.read(path)
-    record = run.analysed(path, hessian.model)
+    record = run.check_analysis(path, hessian.model)
     if record is None:
-        return RunReading(None, problem=f"{run.folder} has no {runs.RECORD}")
+        return RunReading(None, problem=f"{run.path} has no {runs.RECORD}")
     if hessian.about.diverged_at is not None:
         return RunReading(Reading(), True, f"{path}: the run diverged in round {hessian.about.diverged_at}")
     if not hessian.has(metric):
@@ -110,7 +117,7 @@ def _hessian(path: Path, run: Wanted, metric: str) -> RunReading:
 
 
 def read_run(
-    run: Wanted, rounds: int, columns: tuple[str, ...], accuracy: str = TEST, *, so_far: bool = False
+    run: Run, rounds: int, columns: tuple[str, ...], accuracy: str = TEST, *, so_far: bool = False
 ) -> RunReading:
     """Read the lines of a run that has ``rounds`` rounds when it is finished.
 
@@ -120,8 +127,8 @@ def read_run(
     :raises DataError: run.json or metrics.csv is there but damaged, of another run or not what was written, or a column
         is absent.
     """
-    folder = Path(run.folder)
-    record = run.record(so_far)
+    folder = Path(run.path)
+    record = run.read_record(so_far)
     if record is None:
         return RunReading(None, problem=f"{folder} has no {runs.RECORD}")
     lines = runs.METRICS if (folder / runs.RECORD).is_file() else runs.LINES_SO_FAR

@@ -15,13 +15,12 @@ import yaml
 from markupsafe import Markup, escape
 
 from flatfed import __version__
+from flatfed.experiment.model import TableSpec
+from flatfed.experiment.report_spec import ReportSpec
 from flatfed.files import write_whole
 from flatfed.runs import source
-from flatfed.runs.wanted import unpack
-from flatfed.specs.pages import ReportSpec
-from flatfed.specs.table import TableSpec
-from flatfed.tables import blocks, page_templates, runs
-from flatfed.tables.blocks import Entry, Table
+from flatfed.tables import blocks, filled_table, page_templates, runs
+from flatfed.tables.blocks import Entry, TypesetTable
 from flatfed.tables.formats import html
 from flatfed.tables.trained_on import as_read
 
@@ -42,20 +41,25 @@ Curves = Mapping[str, tuple[str, pd.DataFrame]]
 
 
 def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] | None = None) -> None:
-    """Write the report that ``spec`` describes to ``out``, whole.
+    """Write the report ``spec`` to ``out``, whole.
 
-    Files of tables, pictures and runs are linked to by their way from there; so are the papers' errata, in the folder
-    above, where any table or figure is a paper's. Cells, runs and pictures that are absent are counted and named, never
-    an error: a report of half the work is a report. ``draw`` returns HTML that plots the curves of a quantity.
+    Links to files of tables, pictures and runs are relative to ``out``; so is the link to the papers' errata, if any
+    table or figure is a paper's. The report counts and names absent cells, runs and pictures; they are no error.
+    ``draw`` returns HTML that plots the curves of a quantity.
 
-    :raises DataError: a file that is there is damaged.
+    :raises DataError: an existing file is damaged, or a run is not the requested one.
     """
-    tables = [blocks.read(unprinted(table) if spec.scale == "preview" else table) for table in spec.tables]
-    made = runs.read(spec.scale, unpack(spec.made_of, spec.runs).values())
+    scale, figures = spec.scale, {figure.png: figure.spec for figure in spec.figures}
+    tables = [
+        blocks.typeset(filled_table.fill(unprinted(table.layout) if scale == "preview" else table.layout, table.cells))
+        for table in spec.tables
+    ]
+    made = [runs.read(run) for run in spec.runs]
     found = [run.about for run in made if run.about]
     counted = [about.counted for about in found]
-    # Of nobody's papers are tables alone that no printed numbers stand beside.
-    papers = bool(spec.figures) or not tables or any(table.printed for table in spec.tables)
+    printed = any(table.layout.printed for table in spec.tables)
+    # Without figures and printed numbers, no paper is involved.
+    papers = bool(figures) or not tables or printed
     groups = runs.groups(made)
     group_of = {run.folder: group for group in groups for run in group.runs}
     commit = source.commit()
@@ -71,13 +75,15 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
         return [(name, ways[suffix]) for suffix, name in FILES.items() if suffix in ways]
 
     counts = sum((table.statuses for table in tables), Counter())
-    fragments = [(table, html.fragment(table, links, files(spec.files.get(table.id, ())))) for table in tables]
+    fragments = [
+        (table, html.fragment(table, links, files(each.files))) for table, each in zip(tables, spec.tables, strict=True)
+    ]
     column, quantity, curves = next(filter(None, (plotted(table, group_of) for table in tables)), ("", "", {}))
     body = page_templates.filled(
         "report.html",
-        scale=spec.scale,
+        scale=scale,
         papers=papers,
-        switch=any(table.printed for table in spec.tables) and spec.scale == "preview",
+        switch=printed and scale == "preview",
         left_out=spec.left_out,
         plot=Markup(draw(quantity, curves)) if draw and curves else "",
         column=column,
@@ -87,11 +93,12 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
         figures=[
             {
                 **vars(figure),
+                "png": png,
                 "setting": as_read(figure.setting, figure.datasets, counted),
-                "address": way(figure.png) if Path(figure.png).is_file() else None,
-                "files": files([figure.png, Path(figure.png).with_suffix(".pdf")]),
+                "address": way(png) if Path(png).is_file() else None,
+                "files": files([png, Path(png).with_suffix(".pdf")]),
             }
-            for figure in spec.figures
+            for png, figure in figures.items()
         ],
         runs=made,
         states=Counter(run.state.split(" ")[0] for run in made),
@@ -104,10 +111,10 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
         version=f"{__version__}{f', commit {commit}' if commit else ''}",
         configuration=yaml.safe_dump(spec.configuration, sort_keys=False, allow_unicode=True),
     )
-    title = f"FlatFed report, {spec.scale} scale" if papers else "FlatFed report"
+    title = f"FlatFed report, {scale} scale" if papers else "FlatFed report"
     scripts = page_templates.script("table.js") + page_templates.script("report.js")
     page = str(page_templates.framed(title, body + scripts))
-    for path in [figure.png for figure in spec.figures if Path(figure.png).is_file()]:
+    for path in filter(os.path.isfile, figures):
         data = "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode("ascii")
         if len(page) + len(data) < MOST:
             page = page.replace(f'src="{escape(way(path))}"', f'src="{data}"')
@@ -120,10 +127,10 @@ def unprinted(table: TableSpec) -> TableSpec:
     return replace(table, printed=False, notes=[note for note in table.notes if not ERRATUM.match(note)])
 
 
-def plotted(table: Table, group_of: Mapping[str, runs.Group]) -> tuple[str, str, Curves] | None:
+def plotted(table: TypesetTable, group_of: Mapping[str, runs.Group]) -> tuple[str, str, Curves] | None:
     """Return the headers, the quantity and the curves of the first column whose rows have curves."""
     for column in table.spec.columns:
-        cells = ((row, cell) for row in table.spec.rows if (cell := table.by_column[column.id][row.id]))
+        cells = ((row, table.by_column[column.id][row.id]) for row in table.spec.rows)
         # A mean over several splits has no curve.
         firsts = ((row, cell.runs[0]) for row, cell in cells if len({*map(os.path.dirname, cell.runs)}) == 1)
         groups = [(row, group_of[folder]) for row, folder in firsts if folder in group_of]

@@ -15,14 +15,14 @@ import pandas as pd
 from flatfed.runs import record as records
 from flatfed.runs.places import RunIds
 from flatfed.runs.record import RunRecord
-from flatfed.runs.wanted import Wanted
+from flatfed.runs.run import Run
 
 #: Parts of a description that name the run rather than set it up, or that vary with split and seed by design.
 NAMES = ("format", "scale", "protocol", "split", "algorithm", "seed", "partition", "sampling", "dataset")
 
 
 @dataclass(frozen=True)
-class Run:
+class ReportedRun:
     """One run as a report shows it; ``state`` is "finished", "diverged in round 12", "unfinished" or "missing"."""
 
     folder: str
@@ -45,7 +45,7 @@ class Group:
     """
 
     id: str
-    runs: tuple[Run, ...]
+    runs: tuple[ReportedRun, ...]
     quantity: str
     accuracies: pd.DataFrame
 
@@ -60,14 +60,14 @@ class Group:
         return {seed: column.dropna().iloc[-1] for seed, column in self.accuracies.items()}
 
 
-def seconds(runs: Iterable[Run]) -> float:
+def seconds(runs: Iterable[ReportedRun]) -> float:
     """Return the wall seconds of ``runs``, as far as their records tell."""
     return sum(run.about.seconds or 0.0 for run in runs if run.about)
 
 
-def groups(runs: Iterable[Run]) -> list[Group]:
+def groups(runs: Iterable[ReportedRun]) -> list[Group]:
     """Return ``runs`` by protocol, split and algorithm, in their order."""
-    found: dict[str, list[Run]] = defaultdict(list)
+    found: dict[str, list[ReportedRun]] = defaultdict(list)
     for run in runs:
         found[f"run/{run.ids.row}"].append(run)
     return [Group(id_, tuple(members), *accuracies(members)) for id_, members in found.items()]
@@ -77,7 +77,7 @@ def groups(runs: Iterable[Run]) -> list[Group]:
 SHOWN = ("test_accuracy", "client_test_accuracy", "validation_accuracy", "train_accuracy")
 
 
-def accuracies(runs: list[Run]) -> tuple[str, pd.DataFrame]:
+def accuracies(runs: list[ReportedRun]) -> tuple[str, pd.DataFrame]:
     """Return the name of the accuracy that ``runs`` were evaluated by, and its finite values by round and seed."""
     lines = {run.ids.seed: _evaluated(Path(run.folder, records.METRICS)) for run in runs if run.about}
     column = next((name for name in SHOWN if any(name in each for each in lines.values())), "")
@@ -95,26 +95,21 @@ def _evaluated(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, index_col="round").replace([math.inf, -math.inf], math.nan)
 
 
-def read(scale: str, asked: Iterable[Wanted]) -> list[Run]:
-    """Return the runs of ``scale`` that are ``asked`` for, in order; one that is not there has the state "missing".
+def read(run: Run) -> ReportedRun:
+    """Return ``run`` with its record; a run without a record has the state "missing".
 
-    :raises DataError: a run.json is there but is not one, or of another run than is asked for, or metrics.csv is not
-        the one it was written with.
+    :raises DataError: run.json is damaged or of another run, or metrics.csv is not the file that it was written with.
     """
-    return [_read(RunIds.named(scale, wanted.folder), wanted) for wanted in asked]
-
-
-def _read(ids: RunIds, wanted: Wanted) -> Run:
-    about = wanted.record()
+    about = run.read_record()
     if about is None:
-        return Run(wanted.folder, ids, "missing", None)
-    about.check_files(Path(wanted.folder), records.METRICS)
+        return ReportedRun(run.path, run, "missing", None)
+    about.check_files(run.path, records.METRICS)
     state = "finished" if about.ended else "unfinished"
     broke = about.diverged_at
-    return Run(wanted.folder, ids, state if broke is None else f"diverged in round {broke}", about)
+    return ReportedRun(run.path, run, state if broke is None else f"diverged in round {broke}", about)
 
 
-def environments(runs: list[Run]) -> list[tuple[str, int]]:
+def environments(runs: list[ReportedRun]) -> list[tuple[str, int]]:
     """Return the distinct machines and versions runs were made with, each with its number of runs, most first."""
     counts: dict[str, int] = defaultdict(int)
     for run in runs:
@@ -127,7 +122,7 @@ def environments(runs: list[Run]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-def days_and_machines(runs: Iterable[Run]) -> tuple[str, str]:
+def days_and_machines(runs: Iterable[ReportedRun]) -> tuple[str, str]:
     """Return the days on which runs were finished, "2026-11-21 to 2026-11-22", and what they were computed on."""
     done = [run.about for run in runs if run.about]
     days = sorted({about.finished[:10] for about in done if about.finished})
@@ -135,7 +130,7 @@ def days_and_machines(runs: Iterable[Run]) -> tuple[str, str]:
     return " to ".join(dict.fromkeys([*days[:1], *days[-1:]])), ", ".join(dict.fromkeys(filter(None, places)))
 
 
-def settings(runs: list[Run]) -> list[tuple[str, dict[str, str], list[tuple[str, dict[str, str]]]]]:
+def settings(runs: list[ReportedRun]) -> list[tuple[str, dict[str, str], list[tuple[str, dict[str, str]]]]]:
     """Return per protocol the settings common to all its runs, and per algorithm those that are its own.
 
     Splits and seeds are left out: they are the columns and repeats of the tables.

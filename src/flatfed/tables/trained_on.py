@@ -10,8 +10,8 @@ from pathlib import Path
 
 from flatfed.data import manifest as manifests
 from flatfed.errors import DataError
+from flatfed.experiment.model import DatasetSpec
 from flatfed.files import misread
-from flatfed.specs.table import DatasetSpec
 
 #: {name of a data set: {"train": images, "test": images}}, as records and cells have it.
 Counted = dict[str, dict[str, int]]

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from flatfed.papers.units import as_printed, signed, written
-from flatfed.specs.cell import Cell
-from flatfed.specs.table import TableSpec
-from flatfed.tables import compare, filled_table
+from flatfed.tables import compare
+from flatfed.tables.cell import Cell
 from flatfed.tables.claims import Answer, answers
+from flatfed.tables.filled_table import FilledTable
 
 
 @dataclass(frozen=True)
@@ -76,23 +76,20 @@ class TableResult:
         return {**asdict(self), "stands": self.stands}
 
 
-def table(spec: TableSpec, printed: set[tuple[str, str]], point: float = compare.POINT) -> TableResult:
-    """Compare the cells of a table specification with the printed numbers.
+def table(cells: FilledTable, printed: set[tuple[str, str]], point: float = compare.POINT) -> TableResult:
+    """Compare the cells of a table with the printed numbers.
 
-    ``printed`` are the (column, row) of which the paper prints something, "-" included: a cell that is absent cannot
-    say. ``point``: the tolerance of accuracies, a fraction (``compare.tolerance``).
-
-    :raises DataError: a cell is damaged or of another scale.
+    ``printed`` are the (column, row) of which the paper prints something, "-" included. ``point``: the tolerance of
+    accuracies, a fraction (``compare.tolerance``).
     """
-    cells = filled_table.read(spec)
     columns = tuple(
         _column(name, of_column, {row for row in of_column if (name, row) in printed}, point)
         for name, of_column in cells.by_column.items()
     )
-    return TableResult(spec.table, spec.scale, len(printed), columns, tuple(answers(cells.columns)))
+    return TableResult(cells.spec.table, cells.spec.scale, len(printed), columns, tuple(answers(cells.columns)))
 
 
-def _column(name: str, cells: dict[str, Cell | None], printed: set[str], point: float) -> ColumnResult:
+def _column(name: str, cells: dict[str, Cell], printed: set[str], point: float) -> ColumnResult:
     """Compare the cells of a column by row; ``printed`` are the rows of which the paper prints something."""
     states = {row: compare.agreement(cell, point) for row, cell in cells.items() if row in printed}
     return ColumnResult(
@@ -105,10 +102,8 @@ def _column(name: str, cells: dict[str, Cell | None], printed: set[str], point: 
     )
 
 
-def _cell(row: str, cell: Cell | None, state: str, point: float) -> CellResult:
+def _cell(row: str, cell: Cell, state: str, point: float) -> CellResult:
     """Put a cell that does not agree into words."""
-    if cell is None:
-        return CellResult(row, state, "", "", "its cell has not been made")
     unit, decimals = cell.printed_unit, cell.paper_decimals
     ours = written(cell.value, cell.spread, unit, decimals) or cell.status.replace("_", " ")
     paper = as_printed(cell.paper_value, cell.paper_spread, unit, decimals) or "–"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flatfed.errors import ConfigError, nearest
 from flatfed.experiment import scales
-from flatfed.specs.cell import SCALES
+from flatfed.runs.places import SCALES
 
 if TYPE_CHECKING:
     from flatfed.experiment.experiment import Experiment

@@ -1,4 +1,4 @@
-"""What a job asks a cluster for: minutes and memory, by a measured plan or wide guesses; how long a command may be."""
+"""What a job asks a cluster for: minutes and memory, by a measured plan or wide guesses."""
 
 from __future__ import annotations
 
@@ -19,9 +19,6 @@ MARGIN = 1.5
 
 #: The least that is asked for, minutes and megabytes: Python, torch and CUDA take as much before the first round.
 LEAST = (10, 4_000)
-
-#: Bytes of a specification that a command can hold: Linux takes 131,071 in one word, some of them for the rest.
-LONGEST = 125_000
 
 #: (scale, protocol) -> (minutes, megabytes) to ask for.
 Requests = Mapping[tuple[str, str], tuple[int, int]]
@@ -63,19 +60,6 @@ def read(path: str | None) -> Requests:
         )
         for protocol, of in plan.requests.items()
     }
-
-
-def in_a_command(spec: str, what: str) -> str:
-    """Return the specification ``spec`` of ``what``.
-
-    :raises ConfigError: a command cannot hold it.
-    """
-    if len(spec.encode()) > LONGEST:
-        raise ConfigError(
-            f"{what}: takes {len(spec.encode()):,} bytes to say which runs it is made of, and a command holds "
-            f"{LONGEST:,}; fewer `seeds` (config/config.yaml, or --config) make it shorter"
-        )
-    return spec
 
 
 def for_runs(runs: Sequence[Run], planned: Requests, attempt: int) -> tuple[int, int]:

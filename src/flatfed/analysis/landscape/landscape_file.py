@@ -28,7 +28,7 @@ import numpy as np
 from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import unfinished, write_whole
-from flatfed.runs.wanted import AnalysedModel
+from flatfed.runs.analysed import AnalysedModel
 
 FORMAT = 2
 ARRAYS = ("x", "y", "loss", "accuracy")

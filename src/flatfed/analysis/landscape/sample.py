@@ -32,8 +32,8 @@ from flatfed.engine.memory import shortage
 from flatfed.errors import DataError, FlatFedError
 from flatfed.files import digest_arrays
 from flatfed.runs import record as records
+from flatfed.runs.analysed import Digests
 from flatfed.runs.record import RunRecord
-from flatfed.runs.wanted import Digests
 
 SAVED = 1.0  # seconds between two writes of unfinished points; a block that takes longer is written at once
 REPORTED = 15.0  # seconds between two lines on standard error

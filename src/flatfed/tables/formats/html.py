@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from flatfed.tables.blocks import Entry, Table
+from flatfed.tables.blocks import Entry, TypesetTable
 from flatfed.tables.page_templates import filled, framed, script
 
 
 def fragment(
-    table: Table, links: Callable[[Entry], list[str]] | None = None, files: Sequence[tuple[str, str]] = ()
+    table: TypesetTable, links: Callable[[Entry], list[str]] | None = None, files: Sequence[tuple[str, str]] = ()
 ) -> Markup:
     """Return the table as a ``<figure>``, without style.
 
@@ -21,6 +21,6 @@ def fragment(
     return filled("table.html", table=table, links=links, files=files)
 
 
-def render(table: Table) -> str:
+def render(table: TypesetTable) -> str:
     """Return the table as a page of its own."""
     return framed(f"{table.id}: {table.title}", fragment(table) + script("table.js"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from flatfed.tables.blocks import Block, Entry, Table
+from flatfed.tables.blocks import Block, Entry, TypesetTable
 
 #: Character -> LaTeX that prints it in text, with any engine and no package.
 SPECIAL = {
@@ -32,7 +32,7 @@ GAP = "1.6em"
 BETWEEN, WITHIN = rf"@{{\hspace{{{GAP}}}}}", r"@{\hspace{.8em}}"
 
 
-def render(table: Table) -> str:
+def render(table: TypesetTable) -> str:
     """Return the tabular, with title and source as comments above it."""
     per = table.numbers + _with_others(table)
     width = max(sum(header.span for header in block.headers[0]) for block in table.blocks) * per
@@ -61,12 +61,12 @@ def escape(text: str) -> str:
     return "".join(SPECIAL.get(character, character) for character in quoted)
 
 
-def _with_others(table: Table) -> bool:
+def _with_others(table: TypesetTable) -> bool:
     """Return whether another tool's estimates stand beside ours, in a number of their own under every column."""
     return any(name for block in table.blocks for name in block.beside)
 
 
-def _characters(table: Table) -> int:
+def _characters(table: TypesetTable) -> int:
     """Return about how many characters of a note fit the table's width: notes never widen it."""
     widest = 0
     for block in table.blocks:
@@ -79,7 +79,7 @@ def _characters(table: Table) -> int:
     return max(60, widest)
 
 
-def _block(block: Block, table: Table, per: int, width: int) -> list[str]:
+def _block(block: Block, table: TypesetTable, per: int, width: int) -> list[str]:
     """Return a block's header rows, rule and lines, filled up to ``width`` number columns."""
     lines = []
     if block.heading:
@@ -121,17 +121,17 @@ def _rules(spans: list[int], width: int) -> str:
     return " ".join(rules)
 
 
-def _beside(words: tuple[str, ...], name: str, table: Table) -> tuple[str, ...]:
+def _beside(words: tuple[str, ...], name: str, table: TypesetTable) -> tuple[str, ...]:
     """Return the words under a column, the ``name`` of who estimated beside us behind ours where the table has any."""
     return (words[0], name, *words[1:]) if _with_others(table) else words
 
 
-def _texts(entry: Entry, table: Table) -> tuple[str, ...]:
+def _texts(entry: Entry, table: TypesetTable) -> tuple[str, ...]:
     """Return a cell's texts, one to four: ours, another tool's, the paper's, the difference."""
     return _beside((entry.ours, entry.paper, entry.difference)[: table.numbers], entry.beside, table)
 
 
-def _set(entry: Entry, table: Table) -> list[str]:
+def _set(entry: Entry, table: TypesetTable) -> list[str]:
     """Return a cell's texts in LaTeX: ours as best or second of its column, the paper's with its errata."""
     ours, *others = map(escape, _texts(entry, table))
     if entry.marks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from flatfed.tables.blocks import Table
+from flatfed.tables.blocks import TypesetTable
 from flatfed.tables.compare import agreement
 
 #: What a line is of.
@@ -28,7 +28,7 @@ PAPER = ("paper_value", "paper_spread", "difference", "compare", "paper_note", "
 BESIDE = ("by", "value", "spread", "values", "difference", "error", "within")
 
 
-def render(table: Table) -> str:
+def render(table: TypesetTable) -> str:
     """Return the table as CSV: ``PLACE``, ``FIELDS``, ``BESIDE``, agreement.
 
     Where no paper's numbers are printed, what is about them is left out.
@@ -43,10 +43,9 @@ def render(table: Table) -> str:
     named = {"table": table.id, "scale": table.spec.scale}
     for column, row, cell in table.cells:
         line = {**named, "row": row.id, "label": row.label, "column": column.id, "headers": " / ".join(column.headers)}
-        line |= {"part": column.part, "status": "missing", "agreement": agreement(cell)}
-        if cell:
-            line |= {name: getattr(cell, name) for name in FIELDS}
-            line |= {f"beside_{name}": getattr(cell.beside, name, None) for name in BESIDE}
+        line |= {"part": column.part, "agreement": agreement(cell)}
+        line |= {name: getattr(cell, name) for name in FIELDS}
+        line |= {f"beside_{name}": getattr(cell.beside, name, None) for name in BESIDE}
         writer.writerow({name: _field(value) for name, value in line.items()})
     return out.getvalue()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from flatfed.tables.blocks import Block, Entry, Table
+from flatfed.tables.blocks import Block, Entry, TypesetTable
 
 #: Characters that would start markup inside a table cell.
 SPECIAL = re.compile(r"([\\`*_|<\[\]~])")
@@ -13,7 +13,7 @@ SPECIAL = re.compile(r"([\\`*_|<\[\]~])")
 MARKS = {"best": "**", "second": "*"}
 
 
-def render(table: Table) -> str:
+def render(table: TypesetTable) -> str:
     """Return the table with title, source line and notes."""
     parts = [f"### {escape(table.title)}"]
     if table.subtitle:
@@ -33,7 +33,7 @@ def escape(text: str) -> str:
     return SPECIAL.sub(r"\\\1", text)
 
 
-def _grid(table: Table, block: Block) -> str:
+def _grid(table: TypesetTable, block: Block) -> str:
     """Return the block as an aligned table."""
     names = [[header.text for header in level for _ in range(header.span)] for level in block.headers]
     head = [escape(table.spec.row_header)]

@@ -1,19 +1,13 @@
-"""A figure as it is to be drawn: its panels, each of the kind that the figure is of, and its sentences."""
+"""The contents of a figure at a scale: its panels, the runs that they show, and its texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from flatfed import forms
-from flatfed.errors import DataError, absent
-from flatfed.forms import Named, Some, Whole, form_of
-from flatfed.papers.figure_kinds import KINDS
-from flatfed.runs import wanted
-from flatfed.specs.cell import Scale
-from flatfed.specs.pages import MADE_OF
-from flatfed.specs.table import DatasetSpec
+from flatfed.experiment.model import DatasetSpec
+from flatfed.runs.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +20,7 @@ class Line:
     algorithm: str
     label: str
     runs: list[str]
-    steps: Annotated[int, Whole(1)] = 1
+    steps: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +29,7 @@ class CurvesPanel:
 
     title: str
     metric: str | None = None
-    series: Annotated[list[Line], Some(form_of(Line))]
+    series: list[Line]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +38,7 @@ class Final:
 
     algorithm: str
     label: str
-    rounds: Annotated[int, Whole(0)]
+    rounds: int
     runs: list[list[str]]
 
 
@@ -53,7 +47,7 @@ class Point:
     """A mark over the value ``x`` of what is swept: as :class:`Final`."""
 
     x: float
-    rounds: Annotated[int, Whole(0)]
+    rounds: int
     runs: list[list[str]]
 
 
@@ -81,7 +75,7 @@ class BarsPanel:
     """A group of bars."""
 
     title: str
-    bars: Annotated[list[Final], Some(form_of(Final))]
+    bars: list[Final]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +93,7 @@ class EigenvaluesPanel:
     """A group of bars of Hessians."""
 
     title: str
-    bars: Annotated[list[HessianBar], Some(form_of(HessianBar))]
+    bars: list[HessianBar]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +117,7 @@ class HistogramPanel:
     """How often partitions have how many images."""
 
     title: str
-    partitions: Annotated[list[Deal], Some(form_of(Deal))]
+    partitions: list[Deal]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +126,7 @@ class Surface:
 
     label: str
     surface: str
-    model: Annotated[int, Whole(0)] = 0
+    model: int = 0
     runs: list[str] = field(default_factory=list)
 
 
@@ -141,7 +135,7 @@ class SurfacePanel:
     """Surfaces beside each other."""
 
     title: str
-    surfaces: Annotated[list[Surface], Some(form_of(Surface))]
+    surfaces: list[Surface]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +152,7 @@ class LinePanel:
     """Ways from one model to others."""
 
     title: str
-    lines: Annotated[list[Way], Some(form_of(Way))]
+    lines: list[Way]
 
 
 #: Kind of figure (:mod:`flatfed.papers.figure_kinds`) -> what its panels are.
@@ -176,42 +170,30 @@ PANELS: dict[str, type] = {
 
 @dataclass(frozen=True, kw_only=True)
 class FigureSpec:
-    """What ``flatfed figure`` takes.
+    """A figure at a scale.
 
-    ``title``, ``paper`` and ``setting`` as in a table; ``caption`` is what to see in it; ``tuning`` and ``unstated``
-    say what was tuned or was not, and what the paper leaves open. ``panels`` are of the class that :data:`PANELS` has
-    for the ``kind``, and ``made_of`` says which runs the folders in them are to hold. ``metric`` is what axes show,
-    where panels do not say it; ``smooth`` the width of a Hanning window in evaluated rounds, odd, 0 for none;
-    ``across``: what the horizontal axis of curves counts.
+    ``title``, ``paper`` and ``setting`` as in a table. ``tuning`` and ``unstated`` list the tuned hyper-parameters and
+    the choices that the paper leaves open. ``panels`` are of the class that :data:`PANELS` has for the ``kind``;
+    ``runs`` holds the runs that they show, by folder, and ``inputs`` the files that the figure reads. ``metric`` is the
+    metric of the axes where a panel has none; ``smooth`` the width of a Hanning window in evaluated rounds, odd, 0 for
+    none; ``across``: "rounds" or "communications", the unit of the horizontal axis of curves. ``analysed``: whether the
+    figure reads Hessians or losses at the models of its runs.
     """
 
     figure: str
-    kind: Annotated[str, Named("kind", tuple(KINDS))]
-    scale: Scale
+    kind: str
+    scale: str
     title: str
-    panels: Annotated[list[Any], Some(dict)]
+    panels: Sequence[Any]
     paper: str = ""
     setting: str = ""
     caption: str = ""
-    datasets: dict[str, DatasetSpec] = field(default_factory=dict)
-    tuning: list[str] = field(default_factory=list)
-    unstated: list[str] = field(default_factory=list)
-    made_of: Annotated[dict[str, Any] | None, (MADE_OF, None)] = None
+    datasets: Mapping[str, DatasetSpec] = field(default_factory=dict)
+    tuning: Sequence[str] = ()
+    unstated: Sequence[str] = ()
     metric: str | None = None
-    smooth: Annotated[int, Whole(0)] = 0
-    across: Annotated[str, Named("axis", ("rounds", "communications"))] = "rounds"
-
-
-def read(value: Any, where: str) -> FigureSpec:
-    """Return JSON as a figure with panels of its kind; DataError where it is none."""
-    found = forms.read(FigureSpec, value, where)
-    if KINDS[found.kind].reads == "runs" and found.metric is None:
-        raise DataError(absent("key", "metric", value, where))
-    panel = PANELS[found.kind]
-    panels = [forms.read(panel, each, f"{where}: panels[{place}]") for place, each in enumerate(found.panels)]
-    return replace(found, panels=panels)
-
-
-def folders(panels: Iterable[Any]) -> list[str]:
-    """Return the folders of the runs that ``panels`` name, each once, in the order that ``made_of`` is in."""
-    return wanted.folders(forms.plain(list(panels)))
+    smooth: int = 0
+    across: str = "rounds"
+    runs: Mapping[str, Run] = field(default_factory=dict)
+    inputs: Sequence[str] = ()
+    analysed: bool = False

@@ -1,0 +1,63 @@
+"""The contents of the report of a scale: tables, figures, their runs, and the configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flatfed.experiment.model import CellSpec, TableSpec
+from flatfed.experiment.panels import FigureSpec
+from flatfed.runs.run import Run
+
+if TYPE_CHECKING:
+    from flatfed.experiment.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """A table of the report: its layout, its cells, and its files."""
+
+    layout: TableSpec
+    cells: list[CellSpec]
+    files: list[str]
+
+
+@dataclass(frozen=True)
+class ReportFigure:
+    """A figure of the report, and its file ``png``."""
+
+    spec: FigureSpec
+    png: str
+
+
+@dataclass(frozen=True)
+class ReportSpec:
+    """The report: ``configuration`` is the effective one, ``left_out`` has a line for every absent table and figure."""
+
+    scale: str
+    tables: list[ReportTable]
+    figures: list[ReportFigure]
+    configuration: dict[str, Any]
+    left_out: list[str]
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of all tables and figures, each once."""
+        tabled = {run.path: run for table in self.tables for cell in table.cells for run in cell.runs}
+        drawn = {path: run for figure in self.figures for path, run in figure.spec.runs.items()}
+        return list((tabled | drawn).values())
+
+
+def specification(experiment: Experiment, scale: str) -> ReportSpec:
+    """Return the report on the tables and figures that config.yaml asks for at ``scale``."""
+    selected, places = experiment.selected(scale), experiment.places
+    tables = [
+        ReportTable(
+            experiment.table_spec(scale, name, columns),
+            experiment.cells(scale, name, columns),
+            places.table(scale, name),
+        )
+        for name, columns in selected.tables
+    ]
+    figures = [ReportFigure(experiment.figure(scale, name), places.figure(scale, name)[0]) for name in selected.figures]
+    return ReportSpec(scale, tables, figures, experiment.config, experiment.left_out(scale))
