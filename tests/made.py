@@ -3,24 +3,29 @@
 import json
 import math
 import shutil
-from dataclasses import fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import yaml
 
-from flatfed import files, forms
+from flatfed import files
 from flatfed.analysis.landscape import landscape_file
+from flatfed.experiment import panels
+from flatfed.experiment.model import CellSpec, Column, Row, Sources, TableSpec
 from flatfed.files import digest_file, write_json
-from flatfed.runs import curvature, identity
+from flatfed.papers.metrics import METRICS
+from flatfed.papers.reference import Printed
+from flatfed.runs import curvature
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
+from flatfed.runs.analysed import Digests
 from flatfed.runs.curvature import About, AtOnce, Converged, Estimates, Hessian, PyHessian
 from flatfed.runs.record import RunRecord
-from flatfed.runs.uncertainty import agreement
-from flatfed.runs.analysed import Digests
-from flatfed.specs import figure
-from flatfed.specs.cell import Cell, CellSpec, Sources
+from flatfed.runs.run import Run
+from flatfed.runs.uncertainty import OtherEstimate, Shares, agreement
+from flatfed.tables.cell import OWN, Cell
+from flatfed.tables.filled_table import FilledTable
 
 DIGEST = "0" * 64
 ROOT = Path(__file__).resolve().parents[1]
@@ -189,38 +194,87 @@ def ids(folder):
     return {**named, "seed": int(number) if number.isdecimal() else number}
 
 
-def made_of(folders):
-    """Return what the specification of a report says of runs that are what their folders are named for."""
-    return {"runs": [*map(str, folders)], "made_of": {"partitions": [None], "runs": [[None, 0] for _ in folders]}}
+@dataclass(frozen=True)
+class RunElsewhere(Run):
+    """A run whose analyses lie in files of any name."""
+
+    hessian_file: str | None = None
+    timing_file: str | None = None
+
+    @property
+    def hessian(self):
+        return self.hessian_file or super().hessian
+
+    @property
+    def timing(self):
+        return self.timing_file or super().timing
 
 
-def asked(runs, whose=""):
-    """Return what a cell's specification says of finished ``runs``: their own descriptions, and no partitions."""
-    found = []
-    for folder in runs:
-        path = Path(folder, records.RECORD)
-        found.append(records.read(path).description if path.exists() else ids(folder))
-    return {
-        f"{whose}runs": list(runs),
-        f"{whose}descriptions": identity.pack(found),
-        f"{whose}partitions": [None] * len(found),
-    }
+def requested(folder, description=None, partition=None, hessian=None, timing=None):
+    """Return the run in ``folder`` as the configuration would request it, with the description that its record has."""
+    path = Path(folder, records.RECORD)
+    if description is None:
+        description = records.read(path).description if path.exists() else ids(folder)
+    named = {"scale": description.get("scale", "paper"), **ids(folder)}
+    files = {"hessian_file": hessian, "timing_file": timing}
+    return RunElsewhere(
+        **named, path=str(folder), dataset="data", partition=partition, description=description, **files
+    )
 
 
-def cell_spec(**asked):
-    """Return the specification of a cell as the command line reads it.
+def cell_spec(*, paper=None, **content):
+    """Return the specification of a cell; keys that begin with ``base_`` are of the base row.
 
-    What a row is read from (``runs``, ``timing``, ...) stands beside the rest; ``base_`` before it: of the base row.
+    ``runs``: folders; ``analyses``: a hessian.json for each; ``timing``: a timing.json, of the first run or of the run
+    ``timed``, a description; ``update``: name and parameters; ``given``: a number.
     """
-    names = {each.name for each in fields(Sources)}
-    own = {key: asked.pop(key) for key in names if key in asked}
-    base = {key: asked.pop(f"base_{key}") for key in names if f"base_{key}" in asked}
-    return forms.read(CellSpec, {**asked, "sources": own, "base_sources": base}, "--spec")
+    metric = METRICS[content["metric"]]
+
+    def sources(whose):
+        names = ("runs", "analyses", "timing", "timed", "update", "given")
+        found = {name: content.pop(whose + name, None) for name in names}
+        folders = found["runs"] or []
+        analyses = found["analyses"] or [None] * len(folders)
+        runs = [requested(folder, hessian=file) for folder, file in zip(folders, analyses, strict=True)]
+        timed = None
+        if found["timing"]:
+            about = found["timed"] or runs[0].description
+            timed = requested(folders[0] if folders else "p/s/a/seed1", about, timing=found["timing"])
+        read = tuple(runs) if metric.needs_runs or metric.source == "analysis" else ()
+        return Sources(read, timed, found["update"], found["given"])
+
+    both = {"base_sources": sources("base_"), "sources": sources("")}
+    seeds = tuple(content.pop("seeds", ()))
+    return CellSpec(**content, **both, seeds=seeds, paper=None if paper is None else Printed(**paper))
 
 
-def figure_spec(asked):
-    """Return the specification of a figure as the command line reads it."""
-    return figure.read(asked, "--spec")
+def figure_spec(content):
+    """Return the contents of a figure, given as plain mappings; its runs are those in the folders that it names."""
+
+    def panel(kind, content):
+        parts = {"series": "Line" if kind == "curves" else "Series", "levels": "Final", "points": "Point"}
+        parts |= {"bars": "HessianBar" if kind == "eigenvalues" else "Final", "partitions": "Deal"}
+        parts |= {"surfaces": "Surface", "lines": "Way"}
+        return {
+            key: [getattr(panels, parts[key])(**panel(kind, each)) for each in value] if key in parts else value
+            for key, value in content.items()
+        }
+
+    shown = [panels.PANELS[content["kind"]](**panel(content["kind"], each)) for each in content["panels"]]
+    folders = {str(each) for each in _folders(content["panels"])}
+    runs = {folder: requested(folder) for folder in folders}
+    return panels.FigureSpec(**{"runs": runs, **content, "panels": shown})
+
+
+def _folders(value, inside=False):
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _folders(each, key == "runs")
+    elif isinstance(value, list):
+        for each in value:
+            yield from _folders(each, inside)
+    elif inside:
+        yield value
 
 
 def so_far(folder, columns, *, description, **record):
@@ -259,3 +313,33 @@ def rounds_cell(values, paper=None, note="", **changes):
     """A cell of rounds to a target by seed, None where it was not reached."""
     unit = {"metric": "rounds_to_target", "unit": "rounds", "printed_unit": "rounds"}
     return cell(values, paper, note=note, **{**unit, **changes})
+
+
+def layout(*, rows, columns, **content):
+    """Return the layout of a table, given as plain mappings; a column may have a ``paper_target``."""
+    targets = {column["id"]: column.get("paper_target") for column in columns}
+    absent = {"protocol": None, "splits": (), "metric": None, "unit": "percent", "target": None, "part": None}
+    return TableSpec(
+        rows=[Row(row["id"], row["label"], row["id"]) for row in rows],
+        columns=[Column(**{**absent, **{k: v for k, v in each.items() if k != "paper_target"}}) for each in columns],
+        paper_targets=targets,
+        **content,
+    )
+
+
+def filled(folder, spec):
+    """Return the table ``spec`` with the cells in ``folder``, <column>/<row>.json; others are missing."""
+    missing = {"problems": ["no run"], "status": "missing", "n": 0}
+
+    def one(column, row):
+        path = Path(folder, column, f"{row}.json")
+        if path.exists():
+            content = json.loads(path.read_text(encoding="utf-8"))
+            beside = content.get("beside")
+            content["beside"] = OtherEstimate(**beside) if beside else None
+            content["errors"] = Shares(**content["errors"]) if content.get("errors") else None
+            return Cell(**{key: value for key, value in content.items() if key != OWN})
+        return cell([None, None], table=spec.table, column=column, row=row, scale=spec.scale, **missing)
+
+    columns = [column.id for column in spec.columns]
+    return FilledTable(spec, {column: {row.id: one(column, row.id) for row in spec.rows} for column in columns})

@@ -210,7 +210,7 @@ def test_tables_read_the_file(trained, tmp_path):
         spec = made.cell_spec(
             **{"table": "t", "column": "x", "row": "fedavg", "scale": "paper", "metric": name, "unit": "number"},
             **{"target": None, "window": 1, "rounds": 2, "seeds": [1], "paper": None, "compare": "values"},
-            **{"analyses": [str(tmp_path / "h.json")], **made.asked([str(trained / "run")])},
+            **{"analyses": [str(tmp_path / "h.json")], "runs": [str(trained / "run")]},
         )
         one = readings.read_sources(METRICS[name], spec, spec.sources)[0]
         assert METRICS[name].function(one.reading) == getattr(found.scaled if scaled else found.own, field)

@@ -16,12 +16,12 @@ from harness import description, write_problem
 import made
 from flatfed import cli
 from flatfed.data import partition
+from flatfed.experiment.model import CellSpec, Sources
 from flatfed.figures import curves
 from flatfed.files import digest_arrays, digest_json
-from flatfed.runs import identity
 from flatfed.runs.choice import Choice, Point
-from flatfed.runs.wanted import Wanted
 from flatfed.tables import cells, runs, search
+from flatfed.tables.cell import write
 
 RUN, OTHER = Path("runs/problem/test/fedavg/seed3"), Path("runs/problem/test/fedsam/seed3")
 DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "sampler": "keyed"}
@@ -73,24 +73,25 @@ def cell(base: Path | None = None, dealt: str = "partition.npz", base_dealt: str
     """Make the cell of FedAvg's run, against that in ``base`` if one is given."""
     spec = {
         "table": "t", "column": "c", "row": "fedavg", "scale": "paper", "metric": "rounds_to_target", "unit": "rounds",
-        "target": 0.01, "window": 1, "rounds": 2, "seeds": [3], "runs": [str(RUN)], "paper": None,
-        "descriptions": identity.pack([described(RUN)]), "partitions": [dealt],
+        "target": 0.01, "window": 1, "rounds": 2, "seeds": (3,), "paper": None,
+        "sources": Sources((made.requested(RUN, described(RUN), dealt),)),
     }  # fmt: skip
     if base is not None:
-        spec |= {"relative": "difference", "base": "fedsam", "base_runs": [str(base)]}
-        spec |= {"base_descriptions": identity.pack([described(OTHER)]), "base_partitions": [base_dealt]}
-    cells.make(made.cell_spec(**spec), "cell.json")
+        spec |= {"relative": "difference", "base": "fedsam"}
+        spec |= {"base_sources": Sources((made.requested(base, described(OTHER), base_dealt),))}
+    write(Path("cell.json"), cells.compute(CellSpec(**spec)))
 
 
 def figure() -> None:
     series = [{"algorithm": "fedavg", "label": "FedAvg", "runs": [str(RUN)]}]
     said = {"title": "T", "paper": "P", "setting": "S", "scale": "preview"}
     about = {"figure": "f", "kind": "curves", "metric": "test_accuracy", **said}
-    curves.draw(made.figure_spec({**about, "panels": [{"title": "p", "series": series}]}))
+    spec = {**about, "runs": {str(RUN): made.requested(RUN, described(RUN))}}
+    curves.draw(made.figure_spec({**spec, "panels": [{"title": "p", "series": series}]}))
 
 
 def report() -> None:
-    runs.read("preview", [Wanted(str(RUN))])
+    runs.read(made.requested(RUN, described(RUN)))
 
 
 def choose() -> None:
@@ -177,8 +178,8 @@ SLIPS = {
     ("edited record", "choice"): (edit_record, choose, CHANGED),
     ("edited record", "surface"): (edit_record, surface, CHANGED),
     ("swapped folder", "cell"): (swap, cell, f'{RECORD}: not the run that is asked for: algorithm is "fedsam", here'),
-    ("swapped folder", "figure"): (swap, figure, f"{RECORD}: is of another run: fedsam, here fedavg"),
-    ("swapped folder", "report"): (swap, report, f"{RECORD}: is of another run: fedsam, here fedavg"),
+    ("swapped folder", "figure"): (swap, figure, f'{RECORD}: not the run that is asked for: algorithm is "fedsam", here'),
+    ("swapped folder", "report"): (swap, report, f'{RECORD}: not the run that is asked for: algorithm is "fedsam", here'),
     ("swapped folder", "surface"): (swap_model, surface, f"{MODEL}: is not the file that run.json"),
     ("swapped folder", "rerun"): (swap_metrics, again, NOT_WRITTEN),
     ("other partition", "cell"): (None, lambda: cell(dealt="partition4.npz"), "seed is 4, the run has 3"),

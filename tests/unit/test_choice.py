@@ -33,7 +33,7 @@ def spec(points: list[dict], window: int = 1) -> dict:
 
 
 def asked(spec: dict) -> Choice:
-    return forms.read(Choice, spec, "--spec")
+    return forms.read(Choice, spec, "a choice")
 
 
 def chosen(folder: Path, points: list[dict], window: int = 1) -> dict:

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flatfed import algorithms, experiment, forms, models
-from flatfed.experiment import scales
+from flatfed import algorithms, experiment, models
+from flatfed.experiment import report_spec, scales
 from flatfed.runs.places import Places
-from flatfed.specs.cell import CellSpec
 
 ROOT = Path(__file__).parents[2]
 T1, T6 = "fedsmoo2023_T1", "fedsmoo2023_T6"
@@ -28,7 +27,7 @@ def exp() -> experiment.Experiment:
 
 def test_loading_imports_no_torch() -> None:
     code = (
-        "import sys; from flatfed import experiment, forms; from flatfed.experiment import scales;"
+        "import sys; from flatfed import experiment; from flatfed.experiment import scales;"
         "found = experiment.load(sys.argv[1]);"
         "[found.table_spec(at, table) for at in ('preview', 'paper') for table, _ in scales.every(found, at)[0]];"
         "print('torch' in sys.modules, 'snakemake' in sys.modules)"
@@ -75,8 +74,8 @@ def test_every_printed_number_finds_its_cell(exp: experiment.Experiment, monkeyp
     for table in (T1, T6):
         cells = exp.cells("paper", table)
         assert len(cells) == 128
-        used = [id(cell.spec.paper) for cell in cells]
-        assert None not in [cell.spec.paper for cell in cells]
+        used = [id(cell.paper) for cell in cells]
+        assert None not in [cell.paper for cell in cells]
         assert len(set(used)) == len(exp.references[table].numbers) == 128
 
 
@@ -94,18 +93,18 @@ def test_every_printed_number_finds_its_cell(exp: experiment.Experiment, monkeyp
 )
 def test_printed_numbers(exp, table: str, column: str, row: str, value: float | None, spread: float | None) -> None:
     for scale in experiment.SCALES:
-        paper = exp.cell(scale, table, column, row).spec.paper
+        paper = exp.cell(scale, table, column, row).paper
         assert (paper.value, paper.spread) == (value, spread)
 
 
 def test_targets_are_those_of_the_scale(exp: experiment.Experiment) -> None:
     column = "cifar100-path10-200.rounds_to_target-t1"
-    preview, paper = (exp.cell(scale, T6, column, "fedsmoo").spec.target for scale in experiment.SCALES)
+    preview, paper = (exp.cell(scale, T6, column, "fedsmoo").target for scale in experiment.SCALES)
     assert paper == 0.33
     assert 0 < preview < 1
-    spec = exp.table_spec("preview", T6, [column]).columns[0]
-    assert spec.paper_target == 0.33
-    assert spec.headers == ["CIFAR-100", "Pathological, c = 10", "acc = 33%"]
+    layout = exp.table_spec("preview", T6, [column])
+    assert layout.paper_targets == {column: 0.33}
+    assert layout.columns[0].headers == ("CIFAR-100", "Pathological, c = 10", "acc = 33%")
 
 
 def test_a_run_is_fully_described(exp: experiment.Experiment) -> None:
@@ -132,8 +131,6 @@ def test_all_runs_of_all_tables_are_json_and_lie_apart(exp: experiment.Experimen
                 text = json.dumps(run.description, sort_keys=True, allow_nan=False)
                 assert json.loads(text) == run.description
                 assert seen.setdefault(run.path, text) == text
-            for cell in exp.cells(scale, table):
-                assert forms.read(CellSpec, json.loads(json.dumps(forms.plain(cell.spec))), "it") == cell.spec
     assert len(set(seen.values())) == len(seen)
 
 
@@ -171,7 +168,7 @@ def test_a_protocols_variant_shares_partitions_not_runs(exp: experiment.Experime
     assert variant.description["partition"] == plain.description["partition"]
     assert variant.description["update"] == plain.description["update"]
     cell = exp.cell("paper", "cifar10_cnn", "path3-100", "fedavg")
-    assert (cell.spec.paper.value, cell.spec.compare) == (74.08, "ordering")
+    assert (cell.paper.value, cell.compare) == (74.08, "ordering")
 
 
 def test_that_bfloat16_may_be_imitated_is_said_of_its_runs_alone(tmp_path: Path) -> None:
@@ -225,29 +222,32 @@ def test_seeds_of_the_configuration_add_runs(exp: experiment.Experiment) -> None
 
 def test_results_folder_is_the_callers() -> None:
     other = experiment.load(ROOT, places=Places("elsewhere/results"))
-    assert other.cell("preview", T1, "cifar10-path3-100", "fedavg").path.startswith("elsewhere/results/preview/cells/")
+    cell = other.cell("preview", T1, "cifar10-path3-100", "fedavg")
+    assert cell.inputs[0].startswith("elsewhere/results/preview/partitions/")
     assert other.figure("preview", "fedsmoo2023_F5").inputs[0].startswith("elsewhere/results/preview/partitions/")
 
 
 def test_figures(exp: experiment.Experiment) -> None:
     curves = exp.figure("preview", "fedsmoo2023_F7")
-    assert [panel.title for panel in curves.spec.panels] == [
+    assert [panel.title for panel in curves.panels] == [
         *("Dirichlet, u = 0.6", "Dirichlet, u = 0.1"),
         *("Pathological, c = 6", "Pathological, c = 3"),
     ]
-    of_runs, dealt = curves.inputs[: 4 * 8 * 2 * 2], curves.inputs[4 * 8 * 2 * 2 :]
+    dealt = [path for path in curves.inputs if path.endswith(".npz")]
+    of_runs = [path for path in curves.inputs if path not in dealt]
     runs = {run.path: run for run in exp.table_runs("preview", T1)}
     assert {str(Path(path).parent) for path in of_runs} <= runs.keys(), "lines and record of each run"
     assert {*dealt} == {runs[path].partition for path in curves.runs} and len(dealt) == 4 * 2, "what they train on"
+    assert len(of_runs) == 4 * 8 * 2 * 2
     heat = exp.figure("preview", "fedsmoo2023_F5")
-    assert heat.inputs == [panel.partition for panel in heat.spec.panels]
+    assert heat.inputs == [panel.partition for panel in heat.panels]
     assert heat.inputs[1] == exp.places.partition("preview", "fedsmoo-cifar100", "path30-100", 1)
 
 
 def test_report_names_every_run_once(exp: experiment.Experiment) -> None:
-    spec = exp.report_spec("preview")
-    assert len(spec.runs) == len(set(spec.runs)) == len(spec.made_of["runs"]) == 64
-    assert [table.table for table in spec.tables] == [T1, T6]
+    spec = report_spec.specification(exp, "preview")
+    assert len(spec.runs) == len({run.path for run in spec.runs}) == 64
+    assert [table.layout.table for table in spec.tables] == [T1, T6]
 
 
 def test_a_new_row_split_and_table_cost_a_line_each(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_new_row_split_and_table_cost_a_line_each(tmp_path: Path) -> None:
     }
     (tmp_path / "config" / "tables" / "mine.yaml").write_text(yaml.safe_dump(table))
     found = experiment.load(tmp_path)
-    printed = {(c.spec.column, c.spec.row): c.spec.paper for c in found.cells("paper", "mine")}
+    printed = {(c.column, c.row): c.paper for c in found.cells("paper", "mine")}
     assert printed["path3-100", "fedavg"].value == 74.08
     assert printed["path3-100", "fedcm~slow"] is None
     assert printed["iid-50", "fedavg"] is None
@@ -303,7 +303,7 @@ def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, p
 def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> None:
     table, column = "dfedsam2023_T1", "cifar100-dir0.3-100-norep"
     own = {"train_accuracy": "node_train_accuracy", "generalization_error": "node_generalization_error"}
-    shown = {(c.spec.column, c.spec.row): c.spec for c in exp.cells(scale, table)}
+    shown = {(c.column, c.row): c for c in exp.cells(scale, table)}
     for metric, other in {**own, "test_accuracy": "test_accuracy"}.items():
         for row in exp.tables[table].entries:
             server = row in ("fedavg", "fedsam")

@@ -13,11 +13,9 @@ from matplotlib.textpath import TextToPath
 
 import made
 from flatfed import figures
-from flatfed.commands import specifications
 from flatfed.errors import DataError
 from flatfed.figures import curves, heat_map, palette
 from flatfed.figures import style as paper
-from flatfed.specs import figure as specs
 
 #: The algorithms that one figure of a paper shows together.
 TOGETHER = {
@@ -109,20 +107,9 @@ def test_hanning_keeps_constants_and_length(window):
         np.testing.assert_allclose(curves.hanning(np.full(length, 3.0), window), np.full(length, 3.0))
 
 
-def test_unknown_metric_kind_and_keys_are_refused_by_name(curve_spec, tmp_path):
+def test_an_unknown_metric_is_refused_by_name(curve_spec, tmp_path):
     with pytest.raises(DataError, match="unknown metric 'test_acuracy'; did you mean 'test_accuracy'"):
         figures.make(made.figure_spec({**curve_spec, "metric": "test_acuracy"}), tmp_path)
-    with pytest.raises(DataError, match="unknown kind 'curve'; did you mean 'curves'"):
-        specifications.checked({**curve_spec, "kind": "curve"}, "figure", specs.read)
-    for key in ("figure", "kind", "scale", "title", "panels", "metric"):
-        with pytest.raises(DataError, match=f"--spec: key '{key}' is missing"):
-            specifications.checked(
-                {name: value for name, value in curve_spec.items() if name != key}, "figure", specs.read
-            )
-    for key, wrong in (("tuning", "FedProx"), ("unstated", [1]), ("panels", [])):
-        with pytest.raises(DataError, match=rf"--spec: {key}.* is not a "):
-            specifications.checked({**curve_spec, key: wrong}, "figure", specs.read)
-    assert specifications.checked({**curve_spec, "tuning": ["t"], "unstated": []}, "figure", specs.read)
 
 
 @pytest.mark.parametrize("shape", [(30, 10), (100, 100), (1, 2), (200, 62)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,15 @@ from matplotlib.figure import Figure
 from test_figures import VISION, seen
 
 import made
-from flatfed import experiment, figures, forms
+from flatfed import experiment, figures
 from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.errors import ConfigError
 from flatfed.experiment import figures as declared
 from flatfed.experiment import scales
+from flatfed.experiment.panels import FigureSpec
 from flatfed.figures import histogram, palette
 from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.papers.figure_kinds import COLUMNS, PROBES
-from flatfed.runs import identity, wanted
-from flatfed.specs import figure as specs
-from flatfed.specs.figure import FigureSpec
 
 matplotlib.use("Agg")
 
@@ -54,7 +53,7 @@ def make_inputs(figure: dict, root: Path) -> None:
     for place, run in enumerate(figure.runs):
         folder = root / run
         protocol = EXP.catalog.protocols[run.split("/")[3]]
-        rounds = protocol.scales[figure.spec.scale]["rounds"]
+        rounds = protocol.scales[figure.scale]["rounds"]
         numbers = sorted({*np.linspace(1, rounds, 20, dtype=int).tolist()})
         values = [f"{number / rounds * (0.5 + place / 1000):.4f}" for number in numbers]
         probe = {"images_sha256": made.DIGEST, "seconds": 1}
@@ -86,8 +85,9 @@ def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "
     monkeypatch.chdir(root)
     found = EXP.figure(scale, name)
     make_inputs(found, root)
+    found = replace(found, runs={path: replace(run, partition=None) for path, run in found.runs.items()})
     with pyplot.rc_context(figures.STYLE):
-        return found.spec, figures.KINDS[found.spec.kind](found.spec)
+        return found, figures.KINDS[found.kind](found)
 
 
 @pytest.mark.parametrize("name", EXP.figures)
@@ -261,7 +261,7 @@ def test_the_check_of_overlaps_finds_them() -> None:
 
 def test_the_mesh_of_fedsmoo_is_the_same_in_the_three_panels() -> None:
     """Each model is in a file of its own, by its own filters, FedSMOO's in one for all panels."""
-    panels = EXP.figure("preview", "fedsmoo2023_F3").spec.panels
+    panels = EXP.figure("preview", "fedsmoo2023_F3").panels
     assert len({panel.surfaces[1].surface for panel in panels}) == 1
     for panel, algorithm in zip(panels, ("fedavg", "scaffold", "mofedsam"), strict=True):
         for entry, row in zip(panel.surfaces, (algorithm, "fedsmoo"), strict=True):
@@ -276,7 +276,7 @@ def test_a_frame_puts_both_models_into_one_file_by_the_filters_of_its_row(first:
     path = tmp_path / "config" / "figures" / "fedsmoo2023_F3.yaml"
     text = path.read_text().replace("rows: [fedavg, fedsmoo]}", f"rows: [fedavg, fedsmoo], frame: {first}}}")
     path.write_text(text.replace("panels:", "set: test\npanels:"))
-    framed, plain, _ = experiment.load(tmp_path).figure("preview", "fedsmoo2023_F3").spec.panels
+    framed, plain, _ = experiment.load(tmp_path).figure("preview", "fedsmoo2023_F3").panels
     other = {"fedavg": "fedsmoo", "fedsmoo": "fedavg"}[first]
     places = {entry.runs[0].split("/")[-2]: entry.model for entry in framed.surfaces}
     (file,) = {entry.surface for entry in framed.surfaces}
@@ -306,7 +306,7 @@ def test_models_of_a_line_are_of_their_own_splits_and_of_the_scale(tmp_path: Pat
         runs = list(found.runs.values())
         assert {run.split for run in runs} == {"dir0.6-100-norep-ring"}
         assert [run.algorithm for run in runs] == ["dfedavg", *others]
-        (panel,) = found.spec.panels
+        (panel,) = found.panels
         assert [way.label for way in panel.lines] == [f"DFedAvg to {loaded.label(other)}" for other in others]
     path = tmp_path / "config" / "figures" / "own.yaml"
     path.write_text(OWN_LINE.replace("{row: dfedsam}", "{row: dfedsam, preview: false}"))
@@ -314,25 +314,12 @@ def test_models_of_a_line_are_of_their_own_splits_and_of_the_scale(tmp_path: Pat
         experiment.load(tmp_path).check()
 
 
-def test_runs_are_told_apart_however_a_specification_is_written() -> None:
-    """Snakemake hands it on with sorted keys: the runs of a level line come before those of the series then."""
-    for name in EXP.figures:
-        found = EXP.figure("preview", name)
-        written = json.dumps(forms.plain(found.spec), sort_keys=True)
-        spec = specs.read(json.loads(written), "--spec")
-        assert spec == found.spec
-        if spec.made_of:
-            asked = wanted.unpack(spec.made_of, specs.folders(spec.panels))
-            marks = {path: identity.mark(run.description) for path, run in found.runs.items()}
-            assert {path: one.mark for path, one in asked.items()} == marks, name
-
-
 def test_surfaces_that_are_compared_are_of_the_same_images() -> None:
     """Of one split and seed, they are drawn from the same images; of several, from the test images."""
     for name, found in EXP.figures.items():
         for scale in ("preview", "paper") if found.kind == "surface" else ():
             files: dict[str, set[str]] = {}
-            for panel in EXP.figure(scale, name).spec.panels:
+            for panel in EXP.figure(scale, name).panels:
                 for file in [entry.surface for entry in panel.surfaces]:
                     _, _, _, protocol, split, _, seed, surface_ = file.split("/")
                     deal = EXP.partition_spec(scale, protocol, split, int(seed.removeprefix("seed")))
@@ -349,25 +336,25 @@ def test_surfaces_of_several_deals_are_refused_when_the_configuration_is_read(tm
         with pytest.raises(ConfigError, match=told):
             experiment.load(tmp_path).figure(scale, "fedlesam2024_F1")
     made.edited(tmp_path, "figures/fedlesam2024_F1.yaml", lambda document: document["panels"].pop())
-    assert experiment.load(tmp_path).figure("preview", "fedlesam2024_F1").spec.panels
+    assert experiment.load(tmp_path).figure("preview", "fedlesam2024_F1").panels
 
 
 def test_the_captions_of_probes_say_what_is_measured() -> None:
     """Radius, images and what stays of the paper's definition; a figure without probes has none of it."""
     for scale, images in (("preview", "500"), ("paper", "4,096")):
-        said = EXP.figure(scale, "fedlesam2024_F2").spec.caption
+        said = EXP.figure(scale, "fedlesam2024_F2").caption
         for words in (
             *("with ρ = 0.1 and g the gradient", "one step of ascent, a lower bound", f"mean loss on {images} of all"),
             *("The virtual model averages all N clients", "counts as 1/2", "the same images in every line"),
         ):
             assert said.count(words) == 1
-    assert "gradient of F" not in EXP.figure("paper", "fedsmoo2023_F7").spec.caption
+    assert "gradient of F" not in EXP.figure("paper", "fedsmoo2023_F7").caption
 
 
 def test_centralised_lines_are_of_the_federated_deal() -> None:
     """F2's centralised SGD and SAM have the images of the federated lines at one place, so that F is one."""
     for scale in ("preview", "paper"):
-        _, right = EXP.figure(scale, "fedlesam2024_F2").spec.panels
+        _, right = EXP.figure(scale, "fedlesam2024_F2").panels
         deals = {}
         for line in right.series:
             protocol, split, _, seed = line.runs[0].split("/")[3:]
@@ -390,6 +377,6 @@ def test_figures_that_share_runs_with_tables_train_nothing_more() -> None:
 def test_a_sweep_has_at_most_three_values_at_preview() -> None:
     for name, found in EXP.figures.items():
         if found.kind == "sweep":
-            for panel in EXP.figure("preview", name).spec.panels:
+            for panel in EXP.figure("preview", name).panels:
                 values = {point.x for series in panel.series for point in series.points}
                 assert 2 <= len(values) <= 3, (name, panel.title, values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,10 @@ import yaml
 import made
 from flatfed import figures
 from flatfed.errors import DataError
-from flatfed.experiment import figure_specs
+from flatfed.experiment import figure_specs, panels
 from flatfed.figures import bars, curves, eigenvalues, histogram, palette, sweep
 from flatfed.papers import figure_kinds
 from flatfed.runs import record as records_of_runs
-from flatfed.runs import wanted
-from flatfed.specs import figure as specs
 
 ROOT = Path(__file__).parents[2]
 
@@ -127,7 +126,7 @@ def test_what_the_configuration_can_ask_for_can_be_drawn():
     """A kind is in the schema, has a form by hand, is put together by a function of its own and drawn by another."""
     schema = yaml.safe_load((ROOT / "workflow/schemas/figure.schema.yaml").read_text(encoding="utf-8"))
     kinds = set(figure_kinds.KINDS)
-    assert kinds == set(schema["properties"]["kind"]["enum"]) == set(specs.PANELS)
+    assert kinds == set(schema["properties"]["kind"]["enum"]) == set(panels.PANELS)
     assert kinds == set(figure_specs.PANELS) == set(figures.KINDS)
 
 
@@ -171,14 +170,11 @@ def test_a_run_of_another_description_is_not_drawn(sweep_spec, tmp_path):
     folder = str(made.place(tmp_path / "1a"))
     about = records_of_runs.read_finished(folder).description
     for rate, refused in ({}, False), ({"learning_rate": 0.3}, True):
-        every = [records_of_runs.read_finished(one).description for one in wanted.folders(sweep_spec["panels"])]
-        spec = {
-            **sweep_spec,
-            "made_of": wanted.pack([({**one, **(rate if one == about else {})}, None) for one in every]),
-        }
-        said = r"run\.json: not the run that is asked for: its description is another"
+        spec = made.figure_spec(sweep_spec)
+        spec = replace(spec, runs={**spec.runs, folder: made.requested(folder, {**about, **rate})})
+        said = r"run\.json: not the run that is asked for: learning_rate is null, here 0\.3"
         with pytest.raises(DataError, match=said) if refused else contextlib.nullcontext():
-            figures.make(made.figure_spec(spec), tmp_path)
+            figures.make(spec, tmp_path)
 
 
 def test_damaged_runs_and_unknown_metrics_are_named(sweep_spec, tmp_path):

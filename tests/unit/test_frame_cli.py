@@ -84,7 +84,7 @@ def test_an_interruption_is_said(monkeypatch, capsys):
 )
 def test_what_is_not_json_is_said(argument, words, capsys):
     with pytest.raises(SystemExit) as end:
-        cli.main(["cell", "--spec", argument, "--out", "cell.json"])
+        cli.main(["fetch", "--spec", argument, "--out", "data"])
     assert end.value.code == 2
     assert words in capsys.readouterr().err
 
@@ -93,14 +93,14 @@ def test_json_may_be_inline_or_in_a_file(tmp_path):
     file = tmp_path / "spec.json"
     file.write_text(json.dumps({"a": 1}))
     for argument in ('{"a": 1}', str(file)):
-        assert parser().parse_args(["cell", "--spec", argument, "--out", "x"]).spec == {"a": 1}
+        assert parser().parse_args(["fetch", "--spec", argument, "--out", "x"]).spec == {"a": 1}
 
 
 def test_a_list_is_no_specification(tmp_path, capsys):
     file = tmp_path / "spec.json"
     file.write_text("[1]")
     with pytest.raises(SystemExit):
-        cli.main(["cell", "--spec", str(file), "--out", "x"])
+        cli.main(["fetch", "--spec", str(file), "--out", "x"])
     assert re.search("a JSON object is wanted, not list", capsys.readouterr().err)
 
 

@@ -7,7 +7,6 @@ import pytest
 import made
 from flatfed.errors import DataError
 from flatfed.runs import identity
-from flatfed.runs.wanted import Wanted
 
 UPDATE = {"name": "fedavg", "params": {"server_learning_rate": 1.0}}
 DEAL = {"dataset": "d", "classes": 10, "scheme": "shards", "clients": 5, "shards_per_client": 2, "sampler": "keyed"}
@@ -30,7 +29,6 @@ WHOLE = {
 def test_what_decides_no_number_makes_no_other_run(change):
     other = {**WHOLE, **change}
     assert identity.deciding_differences(other, WHOLE) == identity.deciding_differences(WHOLE, other) == []
-    assert identity.mark(other) == identity.mark(WHOLE)
 
 
 @pytest.mark.parametrize(
@@ -51,10 +49,9 @@ def test_what_decides_no_number_makes_no_other_run(change):
 def test_what_decides_it_is_named_whatever_it_is(tmp_path, change, said):
     other = {**WHOLE, **change}
     assert any(text.startswith(said) for text in identity.deciding_differences(other, WHOLE))
-    assert identity.mark(other) != identity.mark(WHOLE)
     folder = made.run(tmp_path / "p/s/fedavg/seed1", {"round": [1]}, description=other)
     with pytest.raises(DataError, match=r"seed1/run\.json: not the run that is asked for: ") as problem:
-        Wanted(folder, WHOLE).record()
+        made.requested(folder, WHOLE).read_record()
     assert said in str(problem.value)
 
 
@@ -67,16 +64,3 @@ def test_a_partition_of_another_assignment_is_refused():
 
 def test_what_a_cpu_may_imitate_decides_no_number():
     assert identity.deciding_differences({**WHOLE, "emulate_bfloat16": True}, WHOLE) == []
-
-
-def test_descriptions_are_packed_into_what_they_share_at_any_depth():
-    deal = {"scheme": "domain", "clients": 5, "held_out": 1}
-    one = {"seed": 1, "partition": deal, "model": {"name": "cnn", "options": {}}, "only": {"here": 1}}
-    two = {"seed": 2, "partition": {**deal, "held_out": 2}, "model": {"name": "cnn", "options": {}}, "topology": None}
-    packed = identity.pack([one, two])
-    assert packed["share"] == {"partition": {"scheme": "domain", "clients": 5}, "model": one["model"]}
-    assert packed["each"][1] == {"seed": 2, "partition": {"held_out": 2}, "topology": None}
-    assert identity.unpack(packed) == [one, two]
-    assert identity.unpack(identity.pack([one])) == [one] and identity.unpack(identity.pack([])) == []
-    bare = [{"a": {}, "b": {"c": 1}}, {"a": {"d": 1}, "b": 2}]
-    assert identity.unpack(identity.pack(bare)) == bare

@@ -14,7 +14,6 @@ from flatfed.data import dataset, partition
 from flatfed.errors import DataError
 from flatfed.files import digest_file
 from flatfed.runs import record as records
-from flatfed.runs import wanted
 
 DEAL = {"dataset": "data", "classes": 2, "scheme": "iid", "clients": 2, "sampler": "keyed"}
 
@@ -106,13 +105,11 @@ def test_a_figure_holds_the_partitions_of_its_runs(tmp_path, runs):
         made.recorded(run, lambda record: record["description"].update(partition=DEAL))
     series = [{"algorithm": "fedavg", "label": "FedAvg", "runs": runs}]
     shown = {**spec("curves", {"series": series}), "metric": "test_accuracy", "smooth": 0}
-    described = [records.read_finished(run).description for run in runs]
     for seed, refused in ((1, False), (2, True)):
-        files = [str(tmp_path / f"{seed}.npz")] * 2
-        asked = {**shown, "made_of": wanted.pack(zip(described, files, strict=True))}
-        assert asked["made_of"]["partitions"] == files[:1]
+        runs = {run: made.requested(run, partition=str(tmp_path / f"{seed}.npz")) for run in runs}
+        spec_ = made.figure_spec({**shown, "runs": runs})
         if refused:
             with pytest.raises(DataError, match=r"2\.npz: not the partition of the run: seed is 2, the run has 1"):
-                figures.make(made.figure_spec(asked), tmp_path)
+                figures.make(spec_, tmp_path)
         else:
-            figures.make(made.figure_spec(asked), tmp_path)
+            figures.make(spec_, tmp_path)

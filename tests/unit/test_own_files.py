@@ -31,8 +31,8 @@ def test_eleven_lines_are_a_table_of_four_algorithms():
     assert len(TEXT.splitlines()) <= 15
     found = load()
     cells = found.cells("paper", "photos")
-    assert [cell.spec.row for cell in cells] == ["fedavg", "fedsam", "fedsmoo", "fedlesam"]
-    assert {(cell.spec.metric, cell.spec.unit, cell.spec.paper) for cell in cells} == {
+    assert [cell.row for cell in cells] == ["fedavg", "fedsam", "fedsmoo", "fedlesam"]
+    assert {(cell.metric, cell.unit, cell.paper) for cell in cells} == {
         ("test_accuracy", "percent", None)
     }
     assert found.catalog.datasets["photos"] == {

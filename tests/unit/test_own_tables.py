@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 from own_files import load, photos, put
 
+import made
 from flatfed.errors import ConfigError
-from flatfed.experiment import SCALES, scales
+from flatfed.experiment import SCALES, report_spec, scales
 from flatfed.tables import blocks, report
+from flatfed.tables.filled_table import FilledTable
 from flatfed.tables.write import FORMATS
 from flatfed.workflow import requested
 
@@ -51,7 +52,7 @@ def test_selections_and_everything_leave_it_out_and_say_so():
     (line,) = found.left_out()
     assert line.startswith("Left out: results/preview/tables/photos.md") and line.endswith(PAPER)
     assert found.left_out("paper") == []
-    assert found.report_spec("preview").left_out == [line]
+    assert report_spec.specification(found, "preview").left_out == [line]
     only = {scale: {n for n, t in found.tables.items() if t.settings.get("scales") == [scale]} for scale in SCALES}
     assert {name for name, _ in scales.every(found, "paper")[0]} == {*found.tables} - only["preview"]
     assert {name for name, _ in scales.every(found, "preview")[0]} == {*found.tables} - only["paper"] - {"photos"}
@@ -65,25 +66,16 @@ def test_a_protocol_with_a_preview_has_one():
     preview["model"] = {"name": "cnn_tiny"}
     found = load(change=put("protocols", "photos", "preview", value=preview), tables=["photos"])
     assert found.left_out() == [] and len(found.cells("preview", "photos")) == 4
-    title = blocks.read(found.table_spec("preview", "photos")).title
+    title = blocks.typeset(made.filled("none", found.table_spec("preview", "photos"))).title
     assert title == "Preview scale: Four algorithms on my photographs: digits, 10 clients"
 
 
 def test_a_table_without_reference_says_nothing_of_papers(here):
     found = load(change=put("rows", value=["fedavg", "fedcm", "fedlesam"]))
-    for cell in found.cells("paper", "photos"):
-        spec = cell.spec
-        kept = ("table", "column", "row", "scale", "metric", "unit", "window", "rounds", "seeds")
-        made = {
-            **{key: getattr(spec, key) for key in kept},
-            **{"printed_unit": "percent", "relative": None, "base": None, "compare": "values", "status": "ok"},
-            **{"value": 0.5, "spread": 0.1, "spread_kind": "seeds", "n": 2, "values": [0.4, 0.6], "best": [0.4, 0.6]},
-            **{"reached": None, "target": None, "runs": ["a", "b"], "base_runs": [], "paper_value": None},
-            **{"paper_spread": None, "paper_decimals": None, "paper_note": "", "difference": None, "problems": []},
-        }
-        Path(cell.path).parent.mkdir(parents=True, exist_ok=True)
-        Path(cell.path).write_text(json.dumps(made))
-    table = blocks.read(found.table_spec("paper", "photos"))
+    layout = found.table_spec("paper", "photos")
+    specs = found.cells("paper", "photos")
+    cells = {spec.row: replace(made.cell([0.4, 0.6]), column=spec.column, row=spec.row) for spec in specs}
+    table = blocks.typeset(FilledTable(layout, {layout.columns[0].id: cells}))
     assert table.blocks[0].under == (("n = 2",),)
     for ending, render in FORMATS.items():
         text = render(table).rpartition("</style>")[2].replace('class="ours', "")
@@ -98,7 +90,7 @@ def test_a_table_without_reference_says_nothing_of_papers(here):
 
 def test_a_report_of_ones_own_tables_says_nothing_of_papers(here):
     found = load(tables=["photos"], scale="paper")
-    report.make(found.report_spec("paper"), here / "report.html")
+    report.make(report_spec.specification(found, "paper"), here / "report.html")
     text = (here / "report.html").read_text().rpartition("</style>")[2]
     shown, configuration = text.split('<h2 id="configuration">')
     assert "paper" not in shown.replace("results/paper", "").lower() and "Errata" not in configuration
@@ -107,7 +99,7 @@ def test_a_report_of_ones_own_tables_says_nothing_of_papers(here):
 
 def test_a_report_names_what_was_left_out(here):
     found = load(tables=["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}])
-    report.make(found.report_spec("preview"), here / "report.html")
+    report.make(report_spec.specification(found, "preview"), here / "report.html")
     text = (here / "report.html").read_text()
     assert f"Left out: {PAPER.replace('paper', 'preview')}" in text and 'href="../errata.html"' in text
 

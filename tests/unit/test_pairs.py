@@ -245,17 +245,17 @@ def test_a_part_of_a_table_says_that_it_is_one():
 def test_figures_say_what_the_paper_does_not_as_tables_do():
     exp = experiment.load(ROOT)
     for figure, table in (("fedsmoo2023_F7", "fedsmoo2023_T1"), ("fedsam2022_F1", "fedsam2022_T1")):
-        assert exp.figure("preview", figure).spec.unstated == []
-        said = exp.figure("paper", figure).spec.unstated
+        assert exp.figure("preview", figure).unstated == []
+        said = exp.figure("paper", figure).unstated
         notes = exp.table_spec("paper", table).notes
         assert said and {f"Not stated by the paper, {line}." for line in said} <= set(notes)
-    surfaces = exp.figure("paper", "dfedsam2023_F2").spec.unstated
+    surfaces = exp.figure("paper", "dfedsam2023_F2").unstated
     for line in ("rounds: 500", "augmentation: none"):
         assert any(said.startswith(line) for said in surfaces)
-    graphs = exp.figure("paper", "dfedsam2023_F5").spec.unstated
+    graphs = exp.figure("paper", "dfedsam2023_F5").unstated
     assert not any("topology" in line or "dfedsam mgs" in line for line in graphs)
     for scale in ("preview", "paper"):
-        tuning = exp.figure(scale, "fedsam2022_F3").spec.tuning
+        tuning = exp.figure(scale, "fedsam2022_F3").tuning
         assert any(line.startswith("Untuned, FedAvg, SCAFFOLD, FedRobust, FedCM, ") for line in tuning)
         assert not any("β = 0.5: alpha" in line for line in tuning), "a value that a point is given is not untuned"
 

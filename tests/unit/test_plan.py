@@ -194,13 +194,11 @@ def test_a_damaged_record_is_named_and_the_others_count(here, experiment, capsys
 
 
 def test_cells_are_listed_by_id(here, capsys, experiment):
-    path = Path(experiment.cell("paper", "fedsmoo2023_T1", "cifar10-dir0.6-200", "fedcm").path)
-    path.parent.mkdir(parents=True)
-    path.touch()
+    record(experiment.run("paper", PROTOCOL, "dir0.6-200", "fedcm", 1), 1.0)
     assert cli.main(["plan", "--config", "config.yaml", "--cells"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    assert len(listed) == 16 and "fedsmoo2023_T1/cifar10-dir0.6-200/fedcm  made" in listed
-    assert "fedsmoo2023_T1/cifar10-dir0.6-100/fedcm  not made" in listed
+    assert len(listed) == 16 and "fedsmoo2023_T1/cifar10-dir0.6-200/fedcm  2 runs, 1 to make" in listed
+    assert "fedsmoo2023_T1/cifar10-dir0.6-100/fedcm  2 runs, 2 to make" in listed
 
 
 def test_planning_what_was_measured_imports_no_torch(here, experiment):

@@ -15,16 +15,14 @@ import torch
 from jinja2 import Environment, StrictUndefined
 
 import made
-from flatfed import __version__, forms
-from flatfed.commands import specifications
+from flatfed import __version__
 from flatfed.engine.job.machine import machine
 from flatfed.errors import DataError
+from flatfed.experiment.panels import FigureSpec
+from flatfed.experiment.report_spec import ReportFigure, ReportSpec, ReportTable
 from flatfed.figures import interactive
-from flatfed.files import sealed, write_json
 from flatfed.runs import record as records
 from flatfed.runs.places import Places
-from flatfed.specs import cell as cell_files
-from flatfed.specs.pages import ReportSpec
 from flatfed.tables import report, runs
 
 ROOT = Path(__file__).parents[2]
@@ -51,28 +49,29 @@ def make_run(
     return made.run(folder, {"round": [done], "test_accuracy": [0.5]}, **about)
 
 
-def specify(tmp_path: Path, folders: list[str], **changes) -> ReportSpec:
-    table = {
-        "table": "fedsmoo2023_T1", "scale": "preview", "title": "Accuracy & <more>", "metric": "Test accuracy",
-        "unit": "percent", "rows": [{"id": "fedavg", "label": "FedAvg"}], "cells": str(tmp_path / "cells"),
-        "columns": [{"id": "a", "headers": ["u = 0.6"], "part": None}],
-    }  # fmt: skip
+def specify(tmp_path: Path, folders: list[str], scale: str = "preview", seeds: int = 0) -> ReportSpec:
+    """Return a report on the runs in ``folders``; the only cell is of the first ``seeds`` of them."""
+    layout = made.layout(
+        **{"table": "fedsmoo2023_T1", "scale": scale, "title": "Accuracy & <more>", "metric": "Test accuracy"},
+        **{"unit": "percent", "rows": [{"id": "fedavg", "label": "FedAvg"}]},
+        columns=[{"id": "a", "headers": ["u = 0.6"]}],
+    )
+    cell = made.cell_spec(
+        **{"table": "fedsmoo2023_T1", "column": "a", "row": "fedavg", "scale": scale, "metric": "test_accuracy"},
+        **{"unit": "percent", "rounds": 40, "seeds": range(1, seeds + 1) or [1]},
+        runs=folders[:seeds] or folders[-1:] or [str(tmp_path / "p/s/a/seed1")],
+        paper={"value": 79.52, "decimals": 2},
+    )
     (tmp_path / "f.png").write_bytes(b"\x89PNG picture")
-    said = {"paper": "Sun et al., Figure 7", "setting": "digits, 30 clients"}
-    pictures = [
-        {
-            "figure": "fedsmoo2023_F7",
-            "title": "Curves",
-            "caption": "Rise & fall.",
-            "png": str(tmp_path / "f.png"),
-            **said,
-        },
-        {"figure": "fedsmoo2023_F5", "title": "Map", "caption": "", "png": str(tmp_path / "absent.png"), **said},
+    said = {"kind": "curves", "scale": scale, "panels": [], "paper": "Sun et al., Figure 7"}
+    said |= {"setting": "digits, 30 clients", "runs": {folder: made.requested(folder) for folder in folders}}
+    curves = FigureSpec(figure="fedsmoo2023_F7", title="Curves", caption="Rise & fall.", **said)
+    figures = [
+        ReportFigure(curves, str(tmp_path / "f.png")),
+        ReportFigure(replace(curves, figure="fedsmoo2023_F5", title="Map"), str(tmp_path / "absent.png")),
     ]
-    files = {table["table"]: Places(str(tmp_path)).table("preview", table["table"])}
-    spec = {"scale": "preview", "tables": [table], "files": files, "figures": pictures, **made.made_of(folders)}
-    configuration = {"scale": "preview", "data": {"cifar10": "<path>"}}
-    return forms.read(ReportSpec, {**spec, "configuration": configuration, **changes}, "--spec")
+    table = ReportTable(layout, [cell], Places(str(tmp_path)).table("preview", layout.table))
+    return ReportSpec(scale, [table], figures, {"scale": "preview", "data": {"cifar10": "<path>"}}, [])
 
 
 @pytest.fixture
@@ -122,19 +121,7 @@ def test_a_number_leads_to_its_run_and_shows_its_seeds(tmp_path):
             {"round": [20, 40], "test_accuracy": [0.5, ends]},
             **vars(records.read_finished(folder)),
         )
-    cell = {
-        "table": "fedsmoo2023_T1", "column": "a", "row": "fedavg", "scale": "preview", "metric": "test_accuracy",
-        "unit": "fraction", "printed_unit": "percent", "relative": None, "base": None, "compare": "values",
-        "status": "ok", "value": 0.915, "spread": 0.02, "spread_kind": "seeds", "n": 2, "values": [0.9, 0.93],
-        "best": [0.9, 0.93], "reached": None, "target": None, "window": 1, "rounds": 40, "seeds": [1, 2],
-        "runs": folders, "base_runs": [], "paper_value": 0.7952, "paper_spread": None, "paper_decimals": 2,
-        "paper_note": "", "difference": None, "problems": [],
-    }  # fmt: skip
-    cells = tmp_path / "preview/cells/fedsmoo2023_T1"
-    (cells / "a").mkdir(parents=True)
-    write_json(cells / "a/fedavg.json", sealed(cell, cell_files.OWN))
-    spec = specify(tmp_path, folders)
-    spec = replace(spec, tables=[replace(spec.tables[0], cells=str(cells))])
+    spec = specify(tmp_path, folders, seeds=2)
     plotted = []
     report.make(spec, tmp_path / "preview/report.html", lambda *plot: plotted.append(plot) or "<b>the curves</b>")
     page = (tmp_path / "preview/report.html").read_text()
@@ -144,7 +131,7 @@ def test_a_number_leads_to_its_run_and_shows_its_seeds(tmp_path):
     assert accuracies.to_dict() == {1: {20: 0.5, 40: 0.9}, 2: {20: 0.5, 40: 0.93}}
     place = "run/fedsmoo-cifar10/dir0.6-100/fedavg"
     assert (
-        f'title="seed 1: 90.00, seed 2: 93.00" data-paper="79.52"><a href="#{place}">91.50 ± 2.00</a></td>'
+        f'title="seed 1: 90.00, seed 2: 93.00" data-paper="79.52"><a href="#{place}">91.50 ± 2.12</a></td>'
         in " ".join(page.split()).replace("> <", "><")
     )
     assert f'<details class="run" id="{place}">' in page
@@ -187,9 +174,7 @@ def test_at_preview_scale_a_switch_shows_the_papers_numbers(page, tmp_path):
     assert '<input type="checkbox" id="show-paper"><label for="show-paper">Show the papers' in page
     assert '<td class="paper">' not in page and "paper</th>" not in page
     (tmp_path / "paper").mkdir()
-    spec = specify(tmp_path, [])
-    spec = replace(spec, scale="paper", tables=[replace(spec.tables[0], scale="paper")])
-    report.make(spec, tmp_path / "paper/report.html")
+    report.make(specify(tmp_path, [], "paper"), tmp_path / "paper/report.html")
     page = (tmp_path / "paper/report.html").read_text()
     assert 'id="show-paper"' not in page and '<td class="paper">' in page
 
@@ -200,7 +185,7 @@ def test_the_page_stays_under_5_mb_and_links_to_the_pictures_that_do_not_fit(tmp
     for number, size in enumerate((2_000_000, 3_000_000, 1_000)):
         path = tmp_path / f"{number}.png"
         path.write_bytes(b"\x89PNG" + bytes(size))
-        pictures.append(replace(spec.figures[0], figure=f"f_F{number}", png=str(path)))
+        pictures.append(ReportFigure(replace(spec.figures[0].spec, figure=f"f_F{number}"), str(path)))
     report.make(replace(spec, figures=pictures), tmp_path / "report.html", lambda *_: "x" * 1_300_000)
     page = (tmp_path / "report.html").read_bytes()
     assert len(page) < 5e6
@@ -243,20 +228,16 @@ def test_the_page_nests(page):
 
 
 def test_an_empty_report_is_a_report(tmp_path):
-    spec = {"scale": "paper", "tables": [], "files": {}, "figures": [], **made.made_of([]), "configuration": {}}
-    report.make(forms.read(ReportSpec, spec, "--spec"), tmp_path / "report.html")
+    report.make(ReportSpec("paper", [], [], {}, []), tmp_path / "report.html")
     text = plain((tmp_path / "report.html").read_text())
     assert "No table was asked for" in text and "No run has been made" in text and "Preview" not in text
 
 
-def test_damaged_runs_and_absent_keys_are_named(tmp_path):
+def test_damaged_runs_are_named(tmp_path):
     folder = Path(make_run(tmp_path, "fedavg", 1))
     (folder / "run.json").write_text("[]")
     with pytest.raises(DataError, match=r"run\.json: not the record of a run"):
         report.make(specify(tmp_path, [str(folder)]), tmp_path / "report.html")
-    with pytest.raises(DataError, match="--spec: key 'runs' is missing"):
-        lacking = {"scale": "paper", "tables": [], "files": {}, "figures": []}
-        specifications.checked(lacking, "report", forms.reader(ReportSpec))
     assert not (tmp_path / "report.html").exists()
 
 
@@ -269,13 +250,9 @@ class Snakemake:
 
     def __init__(self, scale: str, kind: str):
         self.wildcards = type("W", (), {"scale": scale, "table": "fedsmoo2023_T1", "figure": "fedsmoo2023_F7"})
-        self.params = type(
-            "P",
-            (),
-            {"spec": json.dumps({"kind": kind, "setting": "digits {digits}, 30 clients; turned {t}"}, sort_keys=True)},
-        )
+        caption = [kind, "digits {digits}, 30 clients; turned {t}"]
+        self.params = type("P", (), {"caption": caption, "printed": True})
         self.config = {"scale": scale}
-        self.input = ["a", "b"]
 
 
 @pytest.mark.parametrize("scale", ["preview", "paper"])
@@ -286,7 +263,7 @@ def test_captions_tell_the_truth_about_the_scale_and_kind(scale, kind):
         text = (ROOT / "workflow" / "report" / f"{name}.rst").read_text()
         said[name] = Environment(undefined=StrictUndefined).from_string(text).render(snakemake=Snakemake(scale, kind))
     assert ("preview scale" in said["workflow"]) == (scale == "preview")
-    assert ("difference is taken" in said["table"]) == (scale == "preview") and "2 cells" in said["table"]
+    assert ("difference is taken" in said["table"]) == (scale == "preview")
     assert ("not the paper's" in said["figure"]) == (scale == "preview")
     assert ("curves over communication rounds" in said["figure"]) == (kind == "curves")
     assert ("the loss around the models" in said["figure"]) == (kind == "surface")
@@ -296,6 +273,6 @@ def test_captions_tell_the_truth_about_the_scale_and_kind(scale, kind):
 def test_the_caption_of_a_table_of_ones_own_says_nothing_of_papers():
     text = (ROOT / "workflow" / "report" / "table.rst").read_text()
     about = Snakemake("paper", "results")
-    about.params.spec = json.dumps({"printed": False})
+    about.params.printed = False
     said = Environment(undefined=StrictUndefined).from_string(text).render(snakemake=about)
-    assert "paper" not in said and "mean ± sample standard deviation over seeds.\nIt was made from 2 cells" in said
+    assert "paper" not in said and "mean ± sample standard deviation over seeds.\nCells that are" in said

@@ -49,9 +49,3 @@ def test_what_is_no_plan_is_refused(tmp_path, text):
         requests.read(str(file))
     with pytest.raises(ConfigError, match=r"absent\.json: no such file or directory"):
         requests.read(str(tmp_path / "absent.json"))
-
-
-def test_a_specification_that_no_command_holds_is_refused_before_the_first_job():
-    assert requests.in_a_command("x" * 125_000, "cell a/b/c") == "x" * 125_000
-    with pytest.raises(ConfigError, match=r"cell a/b/c: takes 125,001 bytes .* fewer `seeds`"):
-        requests.in_a_command("x" * 125_001, "cell a/b/c")

@@ -22,7 +22,6 @@ ORDER = (
     ("runs",),
     ("engine",),
     ("papers",),
-    ("specs",),
     ("experiment",),
     ("analysis",),
     ("tables",),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flatfed import experiment
-from flatfed.experiment import set_ups
+from flatfed.experiment import report_spec, set_ups
 
 EXP = experiment.load(Path(__file__).parents[2])
 
@@ -33,14 +33,14 @@ SAID = {
 
 @pytest.mark.parametrize("name", SAID)
 def test_the_foot_says_what_is_shared_once_and_then_what_differs(name: str) -> None:
-    assert EXP.figure("preview", name).spec.setting == SAID[name]
+    assert EXP.figure("preview", name).setting == SAID[name]
 
 
 def test_titles_have_the_numbers_of_what_is_shown() -> None:
     """At preview scale there are 30 or 60 clients, and 6 of 20 classes a client where the paper has 30 of 100."""
 
     def titles(scale: str, name: str) -> list[str]:
-        spec = EXP.figure(scale, name).spec
+        spec = EXP.figure(scale, name)
         return [spec.title, *(panel.title for panel in spec.panels)]
 
     assert titles("paper", "fedsmoo2023_F5")[1:] == ["Dirichlet, u = 0.6", "Pathological, c = 30"]
@@ -70,7 +70,7 @@ def test_titles_name_the_training_data() -> None:
     assert title("fedsmoo2023_T6").endswith(f"the target test accuracy: {data}, 30 to 60 clients")
     assert title("fedlesam2024_T6") == "Data sets", "nothing is trained"
     assert title("fedsmoo2023_T1", scale="paper") == "Test accuracy on CIFAR-10 and CIFAR-100 after 800 rounds"
-    figures = {figure.figure: figure.title for figure in EXP.report_spec("preview").figures}
+    figures = {figure.spec.figure: figure.spec.title for figure in report_spec.specification(EXP, "preview").figures}
     assert figures["fedsmoo2023_F7"] == "Test accuracy on digits, 20% of 30 clients"
 
 
@@ -122,10 +122,10 @@ def test_every_table_with_dispfl_says_which_model_is_shown() -> None:
     ],
 )
 def test_data_sets_that_are_the_same_at_preview_scale_are_named(name: str, said: str) -> None:
-    assert EXP.figure("preview", name).spec.setting.endswith(f"; {said}")
-    assert "the same" not in EXP.figure("paper", name).spec.setting
+    assert EXP.figure("preview", name).setting.endswith(f"; {said}")
+    assert "the same" not in EXP.figure("paper", name).setting
 
 
 def test_figures_of_other_kinds_are_not_beside_each_other() -> None:
     """DFedSAM's curves show no Fashion-MNIST; that a surface does is nothing to them."""
-    assert "Fashion" not in EXP.figure("preview", "dfedsam2023_F3").spec.setting
+    assert "Fashion" not in EXP.figure("preview", "dfedsam2023_F3").setting

@@ -73,22 +73,22 @@ def test_the_log_of_a_run_tells_a_failure_from_a_stop(here, text, name):
 
 def test_a_map_of_the_table_and_what_is_left(here, capsys):
     finished(run_of(here, "fedavg"))
-    made = here.cell("paper", TABLE, f"cifar10-{SPLIT}", "fedavg")
     under_way(run_of(here, "fedcm"), host="node17")
     logged(run_of(here, "feddyn"), "flatfed train: no such data set\n")
     assert cli.main(["status", "--config", "config.yaml"]) == 0
     said = capsys.readouterr().out
-    assert f"{TABLE}, paper scale: 8 cells: 6 waiting (.), 1 running (>), 1 failed (!)" in said
+    assert f"{TABLE}, paper scale: 8 cells: 1 done (#), 5 waiting (.), 1 running (>), 1 failed (!)" in said
     signs = dict(line.rsplit(maxsplit=1) for line in said.splitlines() if line.startswith("  "))
     assert {name.strip(): sign for name, sign in signs.items()} == {
-        "FedAvg": ".", "FedAdam": ".", "SCAFFOLD": ".", "FedCM": ">", "FedDyn": "!", "FedSAM": ".", "MoFedSAM": ".",
+        "FedAvg": "#", "FedAdam": ".", "SCAFFOLD": ".", "FedCM": ">", "FedDyn": "!", "FedSAM": ".", "MoFedSAM": ".",
         "FedSMOO": ".",
     }  # fmt: skip
     assert "round 310/800" in said and "no such data set  (logs/paper/train/" in said
-    Path(made.path).parent.mkdir(parents=True)
-    Path(made.path).write_text("{}")
+    log = Path(here.places.log("table", "paper", TABLE))
+    log.parent.mkdir(parents=True)
+    log.write_text("flatfed table: x/run.json: not the run that is asked for\n")
     cli.main(["status", "--config", "config.yaml"])
-    assert "8 cells: 1 done (#), 5 waiting (.)" in capsys.readouterr().out
+    assert f"failed   flatfed table: x/run.json: not the run that is asked for  ({log})" in capsys.readouterr().out
 
 
 def test_the_hours_left_count_what_is_behind_a_run(here, capsys):
@@ -178,17 +178,6 @@ def test_a_labelled_variant_waits_for_the_partition_of_the_plain_protocol(here):
         assert status.state(here.run("paper", protocol, SPLIT, "fedavg", 1)).name == "failed"
 
 
-def test_a_cell_that_fails_though_its_runs_are_done_is_named(here, capsys):
-    finished(run_of(here, "fedavg"))
-    log = Path(f"logs/paper/cell/{TABLE}/cifar10-{SPLIT}/fedavg.log")
-    log.parent.mkdir(parents=True)
-    log.write_text("Traceback (most recent call last):\n  ...\nKeyError: 'round'\n")
-    cli.main(["status", "--config", "config.yaml"])
-    said = capsys.readouterr().out
-    assert "8 cells: 7 waiting (.), 1 failed (!)" in said
-    assert f"failed   KeyError: 'round'  ({log})\n" in said
-
-
 def test_the_hours_left_are_known_from_what_runs(here, capsys):
     """Nothing is finished; two run, at 2 s and 4 s a round, and six others get their mean."""
     for row, pace in (("fedavg", 2.0), ("fedsam", 4.0)):
@@ -214,16 +203,10 @@ def test_the_columns_of_a_map_are_named(here, capsys):
 def test_a_run_that_diverged_is_marked_and_needs_no_hours(here, capsys):
     run = run_of(here, "fedcm")
     finished(run, rounds_done=6, diverged_at=7)
-    cell = Path(here.cell("paper", TABLE, f"cifar10-{SPLIT}", "fedcm").path)
     cli.main(["status", "--config", "config.yaml"])
     said = capsys.readouterr().out
-    assert "8 cells: 8 waiting (.)" in said and f"diverged {run.path}: in round 7\n" in said
-    finished(run_of(here, "fedavg"))  # the row that the others are compared with
-    cell.parent.mkdir(parents=True)
-    cell.write_text("{}")
-    cli.main(["status", "--config", "config.yaml"])
-    said = capsys.readouterr().out
-    assert "8 cells: 1 diverged (x), 7 waiting (.)" in said and "\n6 runs to make" in said
+    assert "8 cells: 1 diverged (x), 7 waiting (.)" in said and f"diverged {run.path}: in round 7\n" in said
+    assert "\n7 runs to make" in said
 
 
 @pytest.mark.parametrize("content", ['{"description": ', "", "{}", "[]", "null", None])
@@ -237,9 +220,6 @@ def test_a_damaged_record_has_failed_and_the_others_are_shown(here, capsys, cont
     else:
         file.write_text(content)
     finished(whole)
-    cell = Path(here.cell("paper", TABLE, f"cifar10-{SPLIT}", "fedavg").path)
-    cell.parent.mkdir(parents=True)
-    cell.write_text("{}")
     assert cli.main(["status", "--config", "config.yaml"]) == 0
     found = capsys.readouterr()
     assert "8 cells: 1 done (#), 6 waiting (.), 1 failed (!)" in found.out
@@ -247,20 +227,6 @@ def test_a_damaged_record_has_failed_and_the_others_are_shown(here, capsys, cont
     assert found.out.count(said) == 1 and "\n7 runs to make: " in found.out
     assert found.err == "", "named once"
 
-
-def test_a_table_without_runs_has_cells_that_are_made_or_fail(here, capsys):
-    cells = here.cells("paper", "fedsmoo2023_T4")
-    assert not any(cell.runs for cell in cells)
-    made, failed = cells[0], cells[-1]
-    Path(made.path).parent.mkdir(parents=True)
-    Path(made.path).write_text("{}")
-    log = Path("logs/paper/cell", *Path(failed.path).parts[-3:]).with_suffix(".log")
-    log.parent.mkdir(parents=True)
-    log.write_text("flatfed cell: no such dataset\n")
-    assert cli.main(["status", "--config", "config.yaml", "fedsmoo2023_T4"]) == 0
-    said = capsys.readouterr().out
-    assert f"{len(cells)} cells: 1 done (#), {len(cells) - 2} waiting (.), 1 failed (!)" in said
-    assert said.endswith(f"failed   flatfed cell: no such dataset  ({log})\nthey need no runs\n")
 
 
 def test_a_timing_that_fails_fails_its_cell(here, capsys):

@@ -147,7 +147,7 @@ def test_published_tables_are_those_of_the_configuration(table):
 
 
 def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partitions():
-    cells = {(cell.spec.row, cell.spec.column): cell for cell in experiment.load(ROOT).cells("preview", "effects")}
+    cells = {(cell.row, cell.column): cell for cell in experiment.load(ROOT).cells("preview", "effects")}
     for (row, column), cell in cells.items():
         assert len(cell.runs) == 10
         for run, other in zip(cell.runs, cells[PAIRS["effects"].get(row, row), column].runs, strict=True):

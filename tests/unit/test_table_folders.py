@@ -28,7 +28,7 @@ def load(folder):
 def test_a_table_elsewhere_is_one_more(tmp_path):
     (tmp_path / "mine.yaml").write_text(TABLE.format(row="fedsam"))
     found = load(tmp_path)
-    assert [cell.spec.row for cell in found.cells("preview", "mine")] == ["fedavg", "fedsam"]
+    assert [cell.row for cell in found.cells("preview", "mine")] == ["fedavg", "fedsam"]
     assert set(found.tables) - {"mine"} == set(experiment.load(ROOT).tables)
 
 

@@ -14,7 +14,6 @@ import pytest
 
 import made
 from flatfed import cli, experiment
-from flatfed.commands import table_of_runs
 from flatfed.data import manifest
 from flatfed.runs import record as records
 
@@ -173,9 +172,8 @@ def test_a_folder_without_a_run_of_the_table_is_refused(folder, capsys):
     shutil.rmtree(folder / "runs")
     assert make() == 2
     assert "copy: no run of table cifar10_cnn among 0" in capsys.readouterr().err
-    for words, missing in ((["cifar10_cnn"], "--runs FOLDER"), (["--spec", "{}"], "--out-dir DIR")):
-        assert cli.main(["table", *words]) == 2
-        assert f"{missing} is wanted" in capsys.readouterr().err
+    assert cli.main(["table", "cifar10_cnn", "--so-far"]) == 2
+    assert "--so-far goes with --runs FOLDER" in capsys.readouterr().err
     assert not Path("out").exists()
 
 
@@ -186,7 +184,7 @@ def test_analyses_of_a_published_run_lie_beside_the_runs():
         ("runs/copy/runs/s/a/seed1", "runs/copy/analysis/s/a/seed1"),
         ("copy/s/a/seed1", "copy/s/a/seed1"),
     ):
-        assert table_of_runs.hessian_of(folder) == f"{analyses}/hessian.json"
+        assert made.requested(folder, {}).hessian == f"{analyses}/hessian.json"
 
 
 SPLIT = "path3-100"

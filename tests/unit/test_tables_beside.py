@@ -10,17 +10,16 @@ from pathlib import Path
 import pytest
 
 import made as fixtures
-from flatfed import forms
 from flatfed.errors import DataError
+from flatfed.experiment.model import CellSpec
+from flatfed.experiment.report_spec import ReportSpec, ReportTable
 from flatfed.runs.uncertainty import OtherEstimate
-from flatfed.specs.cell import Cell
-from flatfed.specs.pages import ReportSpec
-from flatfed.specs.table import TableSpec
-from flatfed.tables import cells, report, write
-from made import asked, cell_spec, made_of
+from flatfed.tables import blocks, cell, cells, report, write
+from flatfed.tables.cell import Cell
+from made import cell_spec
 from made import run as make_run
 
-OF = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "scale": "paper"}
+OF = {"protocol": "p", "split": "s", "algorithm": "a", "seed": 1, "scale": "paper", "dataset": {"name": "d"}}
 METRICS = {"x.top": "hessian_top_eigenvalue", "x.trace": "hessian_trace"}
 #: What two traces may be apart: errors 3 and 4 of 32 and 64 degrees of freedom are 5 of 95 (25^2 / (81/32 + 256/64)
 #: is 95.7), whose 0.99865 quantile of Student's t is 3.0809.
@@ -32,28 +31,36 @@ def make_hessian(path: Path, top: tuple[float, float], trace: tuple[float, float
     return fixtures.written(path, fixtures.hessian(top[0], trace[0], (top[1], trace[1]), **changes))
 
 
-def make_cell(folder: Path, column: str, row: str, paths: list[str], scale: str = "paper") -> Cell:
+def specify(folder: Path, column: str, row: str, paths: list[str]) -> CellSpec:
     spec = {
-        "table": "t", "column": column, "row": row, "scale": scale, "metric": METRICS[column], "unit": "number",
+        "table": "t", "column": column, "row": row, "scale": "paper", "metric": METRICS[column], "unit": "number",
         "target": None, "window": 1, "rounds": 3, "seeds": list(range(1, len(paths) + 1)),
-        **asked([make_run(folder / f"run{n}", {"round": [3]}, description=OF) for n in range(len(paths))]),
+        "runs": [make_run(folder / f"run{n}", {"round": [3]}, description=OF) for n in range(len(paths))],
         "analyses": paths,
         "paper": {"value": 100.0, "spread": None, "note": "", "decimals": 1},
     }  # fmt: skip
-    return cells.make(cell_spec(**spec), folder / "cells" / column / f"{row}.json")
+    return cell_spec(**spec)
 
 
-def specify(folder: Path) -> dict:
-    return {
+def make_cell(folder: Path, column: str, row: str, paths: list[str]) -> Cell:
+    made = cells.compute(specify(folder, column, row, paths))
+    path = folder / "cells" / column / f"{row}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cell.write(path, made)
+    return made
+
+
+def typeset(folder: Path) -> blocks.TypesetTable:
+    content = {
         "table": "t", "scale": "paper", "title": "Hessian", "metric": "Hessian", "unit": "number",
         "rows": [{"id": "a", "label": "A"}, {"id": "b", "label": "B|b"}],
         "columns": [{"id": name, "headers": ["C", name.removeprefix("x.")]} for name in METRICS],
-        "cells": str(folder / "cells"),
     }  # fmt: skip
+    return blocks.typeset(fixtures.filled(folder / "cells", fixtures.layout(**content)))
 
 
 def made(folder: Path) -> dict[str, str]:
-    write.make(forms.read(TableSpec, specify(folder), "--spec"), folder / "out")
+    write.make(typeset(folder), folder / "out")
     return {path.suffix[1:]: path.read_text() for path in (folder / "out").iterdir()}
 
 
@@ -135,9 +142,12 @@ def test_the_table_has_both_and_warns_where_they_are_too_far_apart(tmp_path):
 
 def test_the_report_counts_the_warnings_of_its_tables(tmp_path):
     for theirs, said in ((100, False), (160, True)):
-        make_cell(tmp_path, "x.trace", "a", [make_hessian(tmp_path / "h", (1, 1), (100, theirs))])
-        tables = {"tables": [specify(tmp_path)], "files": {"t": []}, "figures": [], **made_of([]), "configuration": {}}
-        report.make(forms.read(ReportSpec, {"scale": "paper", **tables}, "--spec"), tmp_path / "report.html")
+        path = make_hessian(tmp_path / "h", (1, 1), (100, theirs))
+        content = {"table": "t", "scale": "paper", "title": "Hessian", "metric": "Hessian", "unit": "number"}
+        columns = [{"id": "x.trace", "headers": ["C"]}]
+        layout = fixtures.layout(**content, rows=[{"id": "a", "label": "A"}], columns=columns)
+        table = ReportTable(layout, [specify(tmp_path, "x.trace", "a", [path])], [])
+        report.make(ReportSpec("paper", [table], [], {}, []), tmp_path / "report.html")
         text = (tmp_path / "report.html").read_text()
         assert ('further apart than their errors allow in <a href="#t">t</a> (1)' in text) is said
         assert ("<strong>Warning.</strong>" in text) is said and "PyHessian" in text

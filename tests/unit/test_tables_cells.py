@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import made
-from flatfed import forms
-from flatfed.commands import specifications
 from flatfed.errors import DataError
-from flatfed.specs import cell as cell_files
-from flatfed.specs.cell import CellSpec
+from flatfed.experiment.model import CellSpec
 from flatfed.tables import cells
 
 COLUMNS = (
@@ -47,7 +41,7 @@ def specify(runs: list[str], **changes) -> CellSpec:
         "window": 1,
         "rounds": 4,
         "seeds": list(range(1, len(runs) + 1)),
-        **made.asked(runs),
+        "runs": runs,
         "paper": {"value": 80.0, "spread": 0.14, "note": "printed OUR"},
     }
     return made.cell_spec(**{**spec, **changes})
@@ -60,7 +54,7 @@ def two(tmp_path):
 
 
 def test_final_round_mean_spread_and_difference(two, tmp_path):
-    cell = cells.make(specify(two), tmp_path / "cell.json")
+    cell = cells.compute(specify(two))
     assert cell.status == "ok" and cell.unit == "fraction" and cell.n == 2
     assert cell.value == pytest.approx(0.82)
     assert cell.spread == pytest.approx(0.04 / math.sqrt(2))  # (0.04 / 2)^2 * 2 / (2 - 1), rooted
@@ -68,21 +62,20 @@ def test_final_round_mean_spread_and_difference(two, tmp_path):
     assert cell.best == [0.9, 0.84], "the best round is an extra, the final one is the value"
     assert cell.paper_value == pytest.approx(0.8) and cell.paper_spread == pytest.approx(0.0014)
     assert cell.difference == pytest.approx(0.02)
-    assert cell_files.read(tmp_path / "cell.json", "paper") == cell
 
 
 def test_window_is_the_mean_of_the_last_evaluated_rounds(two, tmp_path):
-    cell = cells.make(specify(two, window=2), tmp_path / "cell.json")
+    cell = cells.compute(specify(two, window=2))
     assert cell.values == pytest.approx([0.85, 0.78])
 
 
 def test_one_seed_has_no_spread(two, tmp_path):
-    cell = cells.make(specify(two[:1]), tmp_path / "cell.json")
+    cell = cells.compute(specify(two[:1]))
     assert cell.value == 0.8 and cell.spread is None and cell.n == 1
 
 
 def test_preview_takes_no_difference_but_keeps_the_printed_number(two, tmp_path):
-    cell = cells.make(specify(two, scale="preview"), tmp_path / "cell.json")
+    cell = cells.compute(specify(two, scale="preview"))
     assert cell.difference is None and cell.paper_value == pytest.approx(0.8)
 
 
@@ -92,7 +85,7 @@ def rounds_spec(runs, target, **changes):
 
 
 def test_rounds_to_target_is_the_first_crossing_counted_from_one(two, tmp_path):
-    cell = cells.make(rounds_spec(two, 0.7), tmp_path / "cell.json")
+    cell = cells.compute(rounds_spec(two, 0.7))
     assert cell.values == [2, 3] and cell.value == 2.5 and cell.reached == "2/2"
     assert cell.spread == pytest.approx(math.sqrt(0.5)) and cell.unit == "rounds"
     assert cell.difference is None, "the paper prints no number"
@@ -100,32 +93,32 @@ def test_rounds_to_target_is_the_first_crossing_counted_from_one(two, tmp_path):
 
 def test_rounds_to_target_reports_rounds_not_lines(tmp_path):
     run = make_run(tmp_path / "a", [0.5, 0.75], every=2)
-    assert cells.make(rounds_spec([run], 0.75), tmp_path / "cell.json").value == 4
+    assert cells.compute(rounds_spec([run], 0.75)).value == 4
 
 
 def test_target_reached_by_one_seed_of_two_has_no_value(two, tmp_path):
-    cell = cells.make(rounds_spec(two, 0.88), tmp_path / "cell.json")
+    cell = cells.compute(rounds_spec(two, 0.88))
     assert (cell.status, cell.value, cell.reached) == ("not_reached", None, "1/2")
     assert cell.values == [3, None] and cell.spread is None
 
 
 def test_any_diverged_run_makes_the_cell_diverged(two, tmp_path):
     broken = make_run(tmp_path / "c", [0.5, 0.1], done=2, diverged=3)
-    cell = cells.make(specify([*two, broken]), tmp_path / "cell.json")
+    cell = cells.compute(specify([*two, broken]))
     assert (cell.status, cell.value, cell.n) == ("diverged", None, 3)
     assert cell.values == [0.8, 0.84, None] and "round 3" in cell.problems[0]
 
 
 def test_non_finite_numbers_count_as_divergence(tmp_path):
     run = make_run(tmp_path / "a", [0.5, 0.6, 0.7, "nan"])
-    cell = cells.make(specify([run]), tmp_path / "cell.json")
+    cell = cells.compute(specify([run]))
     assert cell.status == "diverged" and cell.best == [0.7]
 
 
 def test_a_run_that_diverged_before_its_first_line_is_diverged(tmp_path):
     """Its metrics.csv has a header alone, without the columns that only evaluated rounds have."""
     run = made.run(tmp_path / "run", {"round": [], "test_accuracy": []}, diverged_at=1)
-    cell = cells.make(specify([run], metric="train_accuracy"), tmp_path / "cell.json")
+    cell = cells.compute(specify([run], metric="train_accuracy"))
     assert (cell.status, cell.value, cell.problems) == ("diverged", None, [f"{run} diverged at once"])
 
 
@@ -138,14 +131,14 @@ def test_absent_or_unfinished_runs_make_the_cell_missing(two, tmp_path, damage):
     else:
         (Path(two[1]) / damage).unlink()
         runs = two
-    cell = cells.make(specify(runs), tmp_path / "cell.json")
+    cell = cells.compute(specify(runs))
     assert (cell.status, cell.value, cell.n) == ("missing", None, 1)
     assert cell.values == [0.8, None]
     assert len(cell.problems) == 1 and str(runs[1]) in cell.problems[0]
 
 
 def test_a_cell_without_runs_is_not_applicable(tmp_path):
-    cell = cells.make(specify([], paper=None), tmp_path / "cell.json")
+    cell = cells.compute(specify([], paper=None))
     assert (cell.status, cell.value, cell.paper_value) == ("not_applicable", None, None)
 
 
@@ -154,51 +147,13 @@ def test_damaged_metrics_name_file_line_and_column(two, tmp_path):
     path.write_text(path.read_text().replace("0.9", "O.9"))
     made.recorded(two[0])
     with pytest.raises(DataError, match=r"metrics\.csv: line 4: test_accuracy: 'O\.9' is not a number"):
-        cells.make(specify(two), tmp_path / "cell.json")
-    assert not (tmp_path / "cell.json").exists()
+        cells.compute(specify(two))
 
 
 def test_damaged_run_json_is_named(two, tmp_path):
     (Path(two[0]) / "run.json").write_text("{")
     with pytest.raises(DataError, match=r"run\.json: not the record of a run"):
-        cells.make(specify(two), tmp_path / "cell.json")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"metric": "test_acuracy"}, "unknown metric 'test_acuracy'; did you mean 'test_accuracy'?"),
-        ({"unit": "percents"}, "unknown unit 'percents'; did you mean 'percent'?"),
-        ({"unit": "rounds"}, "unit 'rounds' is not one of test_accuracy; allowed: percent"),
-        ({"metric": "rounds_to_target", "unit": "rounds"}, "rounds_to_target needs a target"),
-        ({"target": 74}, "target 74 is not a fraction"),
-        ({"window": 0}, "window: 0 is not a whole number from 1 up"),
-        ({"seeds": [1]}, "2 runs for 1 seeds"),
-    ],
-)
-def test_impossible_specifications_are_refused_by_name(two, tmp_path, change, message):
-    with pytest.raises(DataError) as problem:
-        cells.make(specify(two, **change), tmp_path / "cell.json")
-    assert message in str(problem.value)
-    assert re.match(r"cell fedsmoo2023_T1/dir0.6-100/fedsmoo: |--spec: \w+: ", str(problem.value))
-
-
-def test_absent_keys_are_named(two):
-    spec = forms.plain(specify(two))
-    del spec["metric"]
-    with pytest.raises(DataError, match="--spec: key 'metric' is missing"):
-        specifications.checked(spec, "cell", forms.reader(CellSpec))
-
-
-def test_a_cell_takes_the_standard_library_alone(two, tmp_path):
-    script = (
-        "import sys; from flatfed import cli; cli.main(['cell', '--spec', sys.argv[1], '--out', sys.argv[2]]); "
-        "print([m for m in ('numpy', 'pandas', 'torch', 'yaml', 'matplotlib', 'jinja2') if m in sys.modules])"
-    )
-    source = str(Path(cells.__file__).parents[2])
-    command = [sys.executable, "-c", script, json.dumps(forms.plain(specify(two))), str(tmp_path / "cell.json")]
-    done = subprocess.run(command, env={"PYTHONPATH": source}, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+        cells.compute(specify(two))
 
 
 @pytest.mark.parametrize(
@@ -212,10 +167,9 @@ def test_a_cell_takes_the_standard_library_alone(two, tmp_path):
 def test_a_run_and_its_base_of_other_data_do_not_pair(two, tmp_path, changed, said):
     lines = {name: [1] * 4 for name in COLUMNS.split(",")} | {"round": [1, 2, 3, 4], "test_accuracy": [0.5] * 4}
     base = [made.run(tmp_path / "c", lines), made.run(tmp_path / "d", lines, **changed)]
-    asked = {f"base_{key}": value for key, value in made.asked(base).items()}
-    spec = specify(two, unit="pp", relative="difference", base="fedavg", paper=None, **asked)
+    spec = specify(two, unit="pp", relative="difference", base="fedavg", paper=None, base_runs=base)
     if said is None:
-        assert cells.make(spec, tmp_path / "cell.json").values == pytest.approx([0.3, 0.34])
+        assert cells.compute(spec).values == pytest.approx([0.3, 0.34])
         return
     with pytest.raises(DataError, match=re.escape(f"cell fedsmoo2023_T1/dir0.6-100/fedsmoo: {said}")):
-        cells.make(spec, tmp_path / "cell.json")
+        cells.compute(spec)

@@ -12,14 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import forms
-from flatfed.commands import specifications
-from flatfed.errors import DataError
-from flatfed.specs import cell as cell_files
-from flatfed.specs.cell import CellSpec, Sources
-from flatfed.specs.table import ColumnSpec, TableSpec
-from flatfed.tables import blocks, cells, headers, write
+from flatfed.tables import blocks, headers, write
+from flatfed.tables.blocks import TypesetTable
 from flatfed.tables.formats import latex, markdown
+from made import filled, layout
 
 
 def make_cell(folder: Path, column: str, row: str, **changes) -> None:
@@ -37,8 +33,8 @@ def make_cell(folder: Path, column: str, row: str, **changes) -> None:
     path.write_text(json.dumps({**cell, **changes}))
 
 
-def specify(cells: Path, **changes) -> TableSpec:
-    """Return the specification of a table of two rows and two columns in two parts."""
+def specify(cells: Path, **changes) -> TypesetTable:
+    """Return a table of two rows and three columns with the ``cells`` of a folder."""
     spec = {
         "table": "fedsmoo2023_T1",
         "scale": "paper",
@@ -53,35 +49,9 @@ def specify(cells: Path, **changes) -> TableSpec:
             {"id": "dir0.1-100", "headers": ["CIFAR-10", "Dirichlet", "u = 0.1"], "part": "10% of 100"},
             {"id": "path3-100", "headers": ["CIFAR-10", "Pathological", "c = 3"], "part": "10% of 100"},
         ],
-        "cells": str(cells),
         "notes": ["The paper's ± is over 2 repeats."],
     }
-    return forms.read(TableSpec, {**spec, **changes}, "--spec")
-
-
-@pytest.mark.parametrize(
-    ("key", "column", "row"), [("row", "dir0.6-100", "mine_1"), ("column", "dir0.1-100", "fedavg")]
-)
-def test_a_cell_in_the_place_of_another_is_refused(tmp_path, key, column, row):
-    make_cell(tmp_path, "dir0.6-100", "fedavg")
-    (tmp_path / column).mkdir(exist_ok=True)
-    (tmp_path / "dir0.6-100" / "fedavg.json").rename(tmp_path / column / f"{row}.json")
-    with pytest.raises(DataError, match=rf"{row}\.json: is the cell of {key} '.*', here '.*'; delete it and make it"):
-        write.make(specify(tmp_path), tmp_path / "tables")
-    assert not (tmp_path / "tables").exists()
-
-
-def test_a_cell_that_was_edited_is_refused(tmp_path):
-    ids = {"table": "fedsmoo2023_T1", "column": "dir0.6-100", "row": "fedavg", "scale": "paper"}
-    spec = CellSpec(**ids, metric="classes", unit="count", sources=Sources(given=10))
-    path = tmp_path / "dir0.6-100" / "fedavg.json"
-    cells.make(spec, path)
-    assert cell_files.read(path, "paper").value == 10
-    path.write_text(path.read_text().replace('"value": 10', '"value": 11'))
-    with pytest.raises(
-        DataError, match=r"fedavg\.json: was changed after it was written \(cell_sha256 is .*; delete it"
-    ):
-        cell_files.read(path, "paper")
+    return blocks.typeset(filled(cells, layout(**{**spec, **changes})))
 
 
 @pytest.fixture
@@ -97,29 +67,32 @@ def made(tmp_path):
     return {path.suffix[1:]: path.read_text() for path in (tmp_path / "tables").iterdir()}
 
 
+def column(**content):
+    return layout(table="t", scale="paper", title="", metric="", unit="", rows=[], columns=[content]).columns[0]
+
+
 def test_a_part_too_wide_for_a_page_is_cut_between_metrics_and_only_there():
     """FedLESAM, Table 5: one split, six metrics at two targets each, are three blocks of four; six domains are one."""
     names = [(metric, how) for metric in ("rounds", "cost", "time") for how in (None, "ratio")]
-    many = [ColumnSpec(id=str(how), metric=metric, headers=["C"]) for metric, how in names for _ in range(2)]
+    many = [column(id=str(how), metric=metric, headers=["C"]) for metric, how in names for _ in range(2)]
     cut = [[column.metric for column in columns] for _, columns in headers.split(many)]
     assert cut == [4 * ["rounds"], 4 * ["cost"], 4 * ["time"]]
-    domains = [ColumnSpec(id="", metric="test_accuracy", headers=["DomainNet", str(n)]) for n in range(6)]
+    domains = [column(id="", metric="test_accuracy", headers=["DomainNet", str(n)]) for n in range(6)]
     assert [len(columns) for _, columns in headers.split(domains)] == [6]
-    five = [ColumnSpec(id="", metric=str(number), headers=["C"]) for number in range(5)]
+    five = [column(id="", metric=str(number), headers=["C"]) for number in range(5)]
     assert [len(columns) for _, columns in headers.split(five)] == [5]
 
 
 def test_notes_say_how_far_times_can_be_trusted(tmp_path):
     clock = {"metric": "total_seconds", "unit": "seconds", "printed_unit": "s", "target": 0.7, "value": 3.0}
     columns = [{"id": "x", "headers": ["CIFAR-10"], "metric": "total_seconds"}]
-    spec = specify(tmp_path / "cells", columns=columns, unit="s")
     make_cell(tmp_path / "cells", "x", "fedavg", **clock, warnings=["t.json: the machine was busy"])
     make_cell(tmp_path / "cells", "x", "mine_1", **clock)
-    notes = " ".join(blocks.read(spec).notes)
+    notes = " ".join(specify(tmp_path / "cells", columns=columns, unit="s").notes)
     assert "a time's deviation is that of its rounds" in notes
     assert "In 1 of 2 cells with times the machine was busy" in notes
     make_cell(tmp_path / "cells", "x", "fedavg", **clock, warnings=[])
-    assert "busy" not in " ".join(blocks.read(spec).notes)
+    assert "busy" not in " ".join(specify(tmp_path / "cells", columns=columns, unit="s").notes)
 
 
 def test_csv_has_every_cell_with_every_field_in_stored_units(made):
@@ -270,7 +243,7 @@ def test_rounds_not_reached_are_shown_as_more_than_the_rounds(tmp_path, reached,
     met = {"value": 245.0, "spread": 5.66, "reached": "2/2", "paper_value": 259}
     make_cell(tmp_path, "a", "mine_1", **{**rounds, **met})
     columns = [{"id": "a", "headers": ["acc = 74%"], "part": None, "paper_target": 0.74}]
-    table = blocks.read(specify(tmp_path, unit="rounds", columns=columns))
+    table = specify(tmp_path, unit="rounds", columns=columns)
     (_, (late,)), (_, (met,)) = table.blocks[0].rows
     assert (late.ours, late.paper) == (shown, "–")
     assert (met.ours, met.paper) == ("245.0 ± 5.7", "259")
@@ -279,7 +252,7 @@ def test_rounds_not_reached_are_shown_as_more_than_the_rounds(tmp_path, reached,
 
 
 def test_headers_merge_only_under_the_same_parent():
-    columns = [ColumnSpec(id="", headers=headers) for headers in (["A", "x"], ["A", "y"], ["B", "y"], ["B"])]
+    columns = [column(id="", headers=names) for names in (["A", "x"], ["A", "y"], ["B", "y"], ["B"])]
     rows = headers.merge(columns)
     assert [[(header.text, header.span) for header in row] for row in rows] == [
         [("A", 2), ("B", 2)],
@@ -288,7 +261,7 @@ def test_headers_merge_only_under_the_same_parent():
 
 
 def test_wide_parts_are_cut_at_the_first_header_level():
-    columns = [ColumnSpec(id=f"{d}{i}", headers=[d, str(i)], part=p) for p in "UV" for d in "AB" for i in range(4)]
+    columns = [column(id=f"{d}{i}", headers=[d, str(i)], part=p) for p in "UV" for d in "AB" for i in range(4)]
     cut = headers.split(columns)
     assert [(part, [column.id for column in few]) for part, few in cut[:2]] == [
         ("U", ["A0", "A1", "A2", "A3"]),
@@ -301,23 +274,6 @@ def test_wide_parts_are_cut_at_the_first_header_level():
 def test_escaping_of_every_special_character():
     assert latex.escape(r"a_b\c ±−") == r"a\_b\textbackslash{}c $\pm$$-$"
     assert markdown.escape("a|b*c_d`") == r"a\|b\*c\_d\`"
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"scale": "preview"}'])
-def test_damaged_or_foreign_cells_are_named(tmp_path, content):
-    path = tmp_path / "dir0.6-100" / "fedavg.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(content)
-    with pytest.raises(DataError, match=r"fedavg\.json"):
-        write.make(specify(tmp_path), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_absent_keys_of_a_table_are_named(tmp_path):
-    spec = forms.plain(specify(tmp_path))
-    del spec["rows"]
-    with pytest.raises(DataError, match="--spec: key 'rows' is missing"):
-        specifications.checked(spec, "table", forms.reader(TableSpec))
 
 
 def test_best_and_second_are_marked(tmp_path):
@@ -345,7 +301,7 @@ def test_the_sum_under_a_table_of_paper_scale_says_what_agrees(tmp_path):
         tmp_path / "cells", "x", "mine_1", paper_value=0.81, difference=0.0008, values=[0.82, 0.8216], value=0.8208
     )
     columns = [{"id": "x", "headers": ["X"], "part": None}]
-    table = blocks.read(specify(tmp_path / "cells", columns=columns))
+    table = specify(tmp_path / "cells", columns=columns)
     assert [entries[0].agreement for _, entries in table.blocks[0].rows] == ["differs", "agrees"]
     assert "1 of 2 cells agree with the paper's within the tolerance; 1 of 1 printed claims" in " ".join(table.notes)
 
@@ -358,7 +314,7 @@ def test_a_table_of_several_units_names_them(tmp_path):
     )  # fmt: skip
     columns = [{"id": name, "headers": [name], "part": None} for name in "xy"]
     rows = [{"id": "fedavg", "label": "FedAvg"}]
-    table = blocks.read(specify(tmp_path / "cells", columns=columns, rows=rows))
+    table = specify(tmp_path / "cells", columns=columns, rows=rows)
     assert table.notes[0].startswith("Test accuracy (in percent, as a ratio, column by column), final round.")
     entry = table.blocks[0].rows[0][1][1]
     assert (entry.ours, entry.paper, entry.difference) == ("1.36", "1.40", "−0.04")
@@ -370,7 +326,7 @@ def test_exact_numbers_have_no_seeds_beside_them(tmp_path):
     for row, value in (("fedavg", 1.0), ("mine_1", 2.0)):
         make_cell(tmp_path / "c", "x", row, **exact, value=value, values=[value], paper_value=value, difference=0.0)
     columns = [{"id": "x", "headers": ["X"], "part": None}]
-    table = blocks.read(specify(tmp_path / "c", columns=columns, unit="x"))
+    table = specify(tmp_path / "c", columns=columns, unit="x")
     assert table.blocks[0].under[0][0] == "ours" and table.blocks[0].rows[1][1][0].ours == "2.00"
 
 
@@ -382,7 +338,7 @@ def test_a_papers_number_keeps_its_decimals_and_a_deviation_over_clients_stands_
     cost = {"unit": "parameters", "printed_unit": "GB_params", "spread": None, "paper_spread": None, "difference": 1e9}
     make_cell(tmp_path / "c", "x", "mine_1", **cost, value=57e9, paper_value=56e9, paper_decimals=0)
     columns = [{"id": "x", "headers": ["X"], "part": None}]
-    table = blocks.read(specify(tmp_path / "c", columns=columns))
+    table = specify(tmp_path / "c", columns=columns)
     (_, (accuracy,)), (_, (bytes_,)) = table.blocks[0].rows
     assert (accuracy.ours, accuracy.paper) == ("81.08 ± 0.12", "84.38")
     assert (bytes_.ours, bytes_.paper, bytes_.difference) == ("57.0", "56", "+1.0")

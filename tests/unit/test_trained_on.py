@@ -11,17 +11,15 @@ import pytest
 from matplotlib import pyplot
 
 import made
-from flatfed import cli, experiment, figures, forms
-from flatfed.commands import configuration
+from flatfed import experiment, figures
 from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import set_ups
+from flatfed.experiment import report_spec, set_ups
+from flatfed.experiment.panels import CurvesPanel, Line
 from flatfed.figures import KINDS
 from flatfed.runs.places import Places
-from flatfed.specs.figure import CurvesPanel, Line
-from flatfed.specs.pages import ReportSpec
-from flatfed.tables import cells, made_of, report, write
+from flatfed.tables import blocks, cells, filled_table, made_of, report, write
 from flatfed.tables.trained_on import as_read
 
 ROOT = Path(__file__).parents[2]
@@ -169,12 +167,13 @@ def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeyp
         for name in ("one", "two")
     ]
     here = loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"})
-    asked = forms.plain(here.cell("paper", "cifar10_cnn", "dir0.6-100", "fedavg").spec)
-    spec = made.cell_spec(**{**asked, "rounds": 2, **made.asked(runs)})
-    assert cells.make(spec, tmp_path / "cell.json").images == {"cifar10": {"train": 500, "test": 100}}
-    drawn = here.figure("paper", "cifar10_cnn").spec
-    panel = CurvesPanel(title="p", series=[Line(algorithm="fedavg", label="x", runs=runs)])
-    counted = [record.counted for record in made_of.check(replace(drawn, panels=[panel], made_of=None))]
+    spec = here.cell("paper", "cifar10_cnn", "dir0.6-100", "fedavg")
+    runs = {run: made.requested(run) for run in runs}
+    spec = replace(spec, rounds=2, seeds=(1, 2), sources=replace(spec.sources, runs=tuple(runs.values())))
+    assert cells.compute(spec).images == {"cifar10": {"train": 500, "test": 100}}
+    drawn = here.figure("paper", "cifar10_cnn")
+    panel = CurvesPanel(title="p", series=[Line(algorithm="fedavg", label="x", runs=list(runs))])
+    counted = [record.counted for record in made_of.check(replace(drawn, panels=[panel], runs=runs))]
     assert as_read(drawn.setting, drawn.datasets, counted).startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
 
 
@@ -198,31 +197,18 @@ def test_tables_figures_and_the_report_say_it(tmp_path: Path, monkeypatch: pytes
     """One table, one figure and the report of both, made by their commands' own functions."""
     monkeypatch.chdir(tmp_path)
     asked = {"scale": "preview", "tables": ["fedsmoo2023_T1"], "figures": ["fedsmoo2023_F7"]}
-    (tmp_path / "asked.json").write_text(json.dumps(asked))
-    monkeypatch.setattr(configuration, "HOME", ROOT)
-    arguments = [
-        "--configuration",
-        "asked.json",
-        "--scale",
-        "preview",
-        "--resources",
-        "elsewhere",
-        "--out",
-        "report.json",
-    ]
-    assert cli.main(["specify", *arguments]) == 0
-    spec = forms.read(ReportSpec, json.loads(Path("report.json").read_text()), "report.json")
     exp = experiment.load(ROOT, asked, places=Places(resources="elsewhere"))
     for name in ("digits", "digits20"):
         fetched(exp, name)
     said = ("digits (1,797 images of 8x8)", "digits-20 (3,594 images of 8x8)")
-    write.make(spec.tables[0], tmp_path)
+    spec = report_spec.specification(exp, "preview")
+    write.make(blocks.typeset(filled_table.fill(spec.tables[0].layout, spec.tables[0].cells)), tmp_path)
     for ending in ("md", "html", "tex"):
         text = " ".join(Path(f"fedsmoo2023_T1.{ending}").read_text().replace("\n% ", " ").split())
         assert all(words in text for words in said) and "{digits" not in text
     drawn = []
     monkeypatch.setitem(KINDS, "curves", lambda spec: drawn.append(spec.setting) or pyplot.figure())
-    figures.make(exp.figure("preview", "fedsmoo2023_F7").spec, tmp_path)
+    figures.make(exp.figure("preview", "fedsmoo2023_F7"), tmp_path)
     assert drawn[0].startswith(said[0])
     report.make(spec, tmp_path / "report.html")
     page = Path("report.html").read_text()

@@ -35,7 +35,6 @@ def test_agreement_of_rounds_exact_numbers_and_targets_not_reached():
 
 
 def test_what_is_not_compared():
-    assert compare.agreement(None) == "missing"
     assert compare.agreement(cell([0.8], 0.8, status="missing", value=None)) == "missing"
     assert compare.agreement(cell([0.8], 0.8, scale="preview")) == ""
     assert compare.agreement(cell([0.8], 0.8, compare="ordering")) == ""
