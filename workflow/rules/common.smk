@@ -48,8 +48,9 @@ REQUESTS = told(requests.read)(config.get("plan"))
 kept = update if config.get("keep_models") == "all" else temp
 
 
-# Run records that this call makes, for what the screen ends with.
+# Run records that this call makes, and requested cells with their numbers, for what the screen ends with.
 RECORDS = []
+CELLS = {}
 
 
 def stop_jobs(number, _):
@@ -73,6 +74,7 @@ onstart:
         outputs = [file for job in workflow.dag.needrun_jobs() for file in (*job.output, *job.log)]
         told(files.check_writable)(Path(file).parent for file in outputs)
         RECORDS.extend(Path(file) for file in outputs if Path(file).name == "run.json")
+        CELLS.update(closing.cells_before(workflow.dag_settings.targets, PLACES))
     if workflow.local_exec and workflow.is_main_process:
         told(gpus.demanded)(DEVICE)
         # A script's `snakemake &` ignores SIGINT.
@@ -96,6 +98,7 @@ onstart:
 
 onsuccess:
     closing.say("Diverged:", closing.diverged(RECORDS))
+    closing.say("Cells:", closing.cells_changed(CELLS))
 
 
 # The last thing on the screen, after what Snakemake says of its end.

@@ -1,15 +1,21 @@
-"""The last lines on the screen when Snakemake has ended: why jobs failed, and which trainings diverged."""
+"""The last lines on the screen when Snakemake has ended: failed jobs, diverged trainings, cells before and after."""
 
 from __future__ import annotations
 
+import csv
+import json
 import logging
+import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from flatfed.errors import DataError
+from flatfed.papers.units import written
 from flatfed.runs import record as records
+from flatfed.runs.places import Places
 
 MOST = 10  # jobs that are named; of the others, the number
 SILENT = "it left no message: killed, or out of memory?"
@@ -81,3 +87,34 @@ def last_line(log: str) -> str:
 def _content(log: Path) -> str:
     """Return the text of ``log``, "" where there is no such file."""
     return log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+
+
+def cells_before(targets: Iterable[str], places: Places) -> dict[str, str]:
+    """Return the number of each cell file among ``targets`` as its table shows it, "none" without one."""
+    numbers = {}
+    for target in targets:
+        if match := re.fullmatch(places.cell("(preview|paper)", *["([^/]+)"] * 3), target):
+            scale, table, column, row = match.groups()
+            numbers[target] = "none"
+            path = Path(places.table(scale, table)[0])
+            with open(path, newline="", encoding="utf-8") if path.exists() else open(os.devnull) as file:
+                lines = [line for line in csv.DictReader(file) if (line["column"], line["row"]) == (column, row)]
+            numbers |= {target: _number(line) for line in lines}
+    return numbers
+
+
+def cells_changed(before: Mapping[str, str]) -> list[str]:
+    """Return a line for each cell file: its number ``before`` and after the call."""
+    lines = []
+    for path, number in before.items():
+        cell = json.loads(Path(path).read_text(encoding="utf-8"))
+        ids = ", ".join(cell[key] for key in ("table", "column", "row"))
+        lines.append(f"{ids}: {number} before, {_number(cell)} now  ({path})")
+    return lines
+
+
+def _number(cell: Mapping[str, Any]) -> str:
+    """Return the number of a cell, or of its line in a table's csv, with its deviation and unit; else its status."""
+    value, spread = (float(cell[key]) if cell[key] not in ("", None) else None for key in ("value", "spread"))
+    unit = cell["printed_unit"]
+    return f"{written(value, spread, unit)} ({unit})" if value is not None else cell["status"].replace("_", " ")
