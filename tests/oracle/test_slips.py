@@ -164,6 +164,7 @@ def cut(path: Path | str) -> None:
 ELSEWHERE = {"dataset": "elsewhere/data", "dealt": "elsewhere/partition.npz"}
 METRICS, RECORD, MODEL = RUN / "metrics.csv", RUN / "run.json", RUN / "model.safetensors"
 NOT_WRITTEN, CHANGED = f"{METRICS}: is not the file that run.json", f"{RECORD}: was changed after it was written"
+OTHER_RUN = f'{RECORD}: not the run that is asked for: algorithm is "fedsam", here'
 
 #: Kind of slip, reader -> (the slip, the reader's call, what is said).
 SLIPS = {
@@ -177,9 +178,9 @@ SLIPS = {
     ("edited record", "report"): (edit_record, report, CHANGED),
     ("edited record", "choice"): (edit_record, choose, CHANGED),
     ("edited record", "surface"): (edit_record, surface, CHANGED),
-    ("swapped folder", "cell"): (swap, cell, f'{RECORD}: not the run that is asked for: algorithm is "fedsam", here'),
-    ("swapped folder", "figure"): (swap, figure, f'{RECORD}: not the run that is asked for: algorithm is "fedsam", here'),
-    ("swapped folder", "report"): (swap, report, f'{RECORD}: not the run that is asked for: algorithm is "fedsam", here'),
+    ("swapped folder", "cell"): (swap, cell, OTHER_RUN),
+    ("swapped folder", "figure"): (swap, figure, OTHER_RUN),
+    ("swapped folder", "report"): (swap, report, OTHER_RUN),
     ("swapped folder", "surface"): (swap_model, surface, f"{MODEL}: is not the file that run.json"),
     ("swapped folder", "rerun"): (swap_metrics, again, NOT_WRITTEN),
     ("other partition", "cell"): (None, lambda: cell(dealt="partition4.npz"), "seed is 4, the run has 3"),

@@ -1,7 +1,6 @@
 """A table of each paper, made for real on small data: all of its rows, some of its columns, two rounds a run."""
 
 import csv
-import json
 
 import pytest
 
@@ -28,14 +27,12 @@ def made(trained, tmp_path_factory):
 def test_a_table_of_each_paper(made, table):
     _, column, row, printed = TABLES[table]
     folder = made.root / "results/preview"
-    cells = [json.loads(path.read_text()) for path in (folder / f"cells/{table}").glob("*/*.json")]
+    with (folder / f"tables/{table}.csv").open(newline="") as file:
+        cells = list(csv.DictReader(file))
     assert {cell["status"] for cell in cells} <= {"ok", "not_reached"}, "nothing is missing"
     (cell,) = (cell for cell in cells if (cell["column"], cell["row"]) == (column, row))
-    assert cell["value"] is not None and cell["seeds"] == [1]
-    assert cell["paper_value"] == pytest.approx(printed)
-    with (folder / f"tables/{table}.csv").open(newline="") as file:
-        lines = list(csv.DictReader(file))
-    assert len(lines) == len(cells) and {line["status"] for line in lines} == {cell["status"] for cell in cells}
+    assert cell["value"] and cell["seeds"] == "1"
+    assert float(cell["paper_value"]) == pytest.approx(printed)
     assert "Preview scale, not the paper's data" in (folder / f"tables/{table}.md").read_text()
 
 

@@ -46,7 +46,7 @@ def test_a_run_from_another_host_is_accepted(project, host):
     assert not (host.root / RUN).exists()
     jobs = project.planned()
     assert "train" not in jobs
-    assert {made.rpartition("/")[2] for made in jobs["cell"]} == {"fedsam.json"}
+    assert set(jobs) == {"table", "report"}
     project.make()
     assert project.planned() == {}
 
@@ -100,20 +100,20 @@ def test_an_unfinished_run_is_refused(project, tmp_path):
 
 @pytest.mark.parametrize("keep", ["all", "needed"])
 def test_a_run_without_its_model_is_done_but_for_an_analysis(project, tmp_path, keep):
-    """As runs are published: Snakemake makes cells of it, and trains only where an analysis reads the model."""
+    """As runs are published: Snakemake makes tables of it, and trains only where an analysis reads the model."""
     project.edit_yaml("config/config.yaml", lambda config: config.update(keep_models=keep))
     shutil.move(project.root / RUN, tmp_path / "run")
     (tmp_path / "run/model.safetensors").unlink()
     done = project.flatfed("import", str(tmp_path / "run"))
     assert done.returncode == 0, done.text
     assert "1 of them without their models" in done.text
-    assert not {"train", "cell", "table"} & project.planned().keys()
-    cell = next((project.root / "results/preview/cells").rglob("fedsam.json"))
-    name, before = str(cell.relative_to(project.root)), cell.read_bytes()
-    cell.unlink()
-    assert project.planned(name) == {"cell": {name}}
-    project.make(name)
-    assert cell.read_bytes() == before
+    assert not {"train", "table"} & project.planned().keys()
+    table = project.root / "results/preview/tables/fedsmoo2023_T1.csv"
+    before = table.read_bytes()
+    table.unlink()
+    assert set(project.planned()) == {"table", "report"}
+    project.make()
+    assert table.read_bytes() == before
     surface = RUN.replace("/runs/", "/analysis/") + "/surface.npz"
     assert project.planned(surface)["train"] == {RUN}
     assert "train" not in project.planned()

@@ -55,7 +55,7 @@ rule all:
     assert planned["partition"] == {
         f"results/federated/paper/partitions/photos/skewed/seed{seed}.npz" for seed in (1, 2)
     }
-    assert len(planned["train"]) == 8 and len(planned["cell"]) == 4
+    assert len(planned["train"]) == 8 and len(planned["table"]) == 1
     # As the page says, under set-resources and set-threads the prefix goes before a rule's name.
     for rule, taken in (("flatfed_train", True), ("train", False)):
         done = Project(outer).make("--dry-run", "--printshellcmds", "--set-threads", f"{rule}=2", "--cores", "2")

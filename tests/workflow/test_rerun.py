@@ -1,6 +1,7 @@
 """What makes Snakemake train a run again: its algorithm, its hyper-parameters, its data; nothing else."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -47,7 +48,7 @@ def test_a_change_of_the_package_without_a_version_trains_nothing(project):
     for path in ("engine/job/train.py", "algorithms/fedavg.py", "data/partition.py", "tables/formats/latex.py"):
         file = project.root / "src/flatfed" / path
         file.write_text(file.read_text() + "\n\nEXTRA = 1\n")
-    assert set(project.planned()) == {"cell", "table", "report"}
+    assert set(project.planned()) == {"table", "report"}
 
 
 def test_runs_of_an_earlier_flatfed_are_not_trained_again_once_converted(project):
@@ -86,6 +87,25 @@ def test_one_cell_can_be_forced(project):
     assert jobs == {"train": {f"{RUNS}/fedsmoo/seed1"}, "cell": {cell}}
 
 
+def test_a_rerun_of_one_cell_refreshes_table_and_report_and_shows_it_before_and_after(project):
+    cell = "results/preview/cells/fedsmoo2023_T1/cifar10-dir0.6-100/fedsmoo.json"
+    places = [project.root / f"results/preview/{name}" for name in ("tables/fedsmoo2023_T1.csv", "report.html")]
+    table, report = (path.read_text() for path in places)
+    change = {"fedsmoo": {"learning_rate": 0.01}}
+    project.edit_yaml(
+        "config/protocols/fedsmoo-cifar10.yaml", lambda content: content["preview"].update(algorithms=change)
+    )
+    command = ("-R", f"{RUNS}/fedsmoo/seed1/run.json", "--", cell, "results/preview/report.html")
+    ending = project.make(*command).text.rpartition("\nCells:\n")[2]
+    before, after = re.match(
+        r"  fedsmoo2023_T1, cifar10-dir0\.6-100, fedsmoo: (.+) before, (.+) now  \(results/", ending
+    ).groups()
+    value = json.loads((project.root / cell).read_text())["value"]
+    assert after == f"{100 * value:.2f} (percent)" != before
+    assert before.removesuffix(" (percent)") in report and f"{100 * value:.2f}" in places[1].read_text()
+    assert places[0].read_text() != table and project.planned() == {}
+
+
 def test_models_that_nothing_reads_need_not_be_kept(project):
     project.edit_yaml("config/config.yaml", lambda config: config.update(seeds=[1, 2]) or config.pop("keep_models"))
     project.make()
@@ -113,7 +133,9 @@ def test_a_run_that_is_made_again_keeps_the_one_before(project):
     assert (folder / "run.json").read_bytes() == before["run.json"], "a failure leaves what was there"
     assert table.exists()
     project.edit("src/flatfed/engine/job/outputs.py", ("        raise SystemExit('broken')\n", ""))
-    # Snakemake forgets why the job that failed was to run: the cell's message says to remove or force the run.
+    # Snakemake forgets why the failed job was to run: the table refuses the run until it is forced or removed.
+    for _ in range(2):
+        assert "fedsam/seed1/run.json: not the run that is asked for: " in project.snakemake().text and table.exists()
     project.make("-R", f"{RUNS}/fedsam/seed1/run.json")
     assert {path.name: path.read_bytes() for path in (folder / ".previous").iterdir()} == before
     assert (folder / "run.json").read_bytes() != before["run.json"]

@@ -1,13 +1,13 @@
-"""A run that is not the one a cell asks for stops the cell, under Snakemake too, and the cell made before stays."""
+"""A run that is not the requested one stops its table, under Snakemake too, and the table made before stays."""
 
 import os
 import shutil
 
 import pytest
-from project import COLUMN, TABLE
+from project import TABLE
 
 RUNS = "results/preview/runs/fedsmoo-cifar10/dir0.6-100"
-CELL = f"results/preview/cells/{TABLE}/{COLUMN}/fedsmoo.json"
+MADE = [f"results/preview/tables/{TABLE}.{ending}" for ending in ("csv", "md", "tex", "html")]
 
 
 def swap(run):
@@ -33,14 +33,20 @@ def edit(run):
         (edit, "fedsmoo/seed1/metrics.csv: is not the file that run.json beside it was written with"),
     ],
 )
-def test_the_cell_is_refused_and_the_old_one_stays(project, slip, said):
-    run, cell = project.root / RUNS / "fedsmoo" / "seed1", project.root / CELL
-    before = cell.read_bytes()
-    slip(run)
-    for file in run.iterdir():
-        os.utime(file)  # newer than the cell, so that Snakemake makes that again
-    done = project.snakemake(CELL)
-    log = project.root / "logs/preview/cell" / TABLE / COLUMN / "fedsmoo.log"
-    assert done.returncode != 0 and "Traceback" not in done.text
-    assert said in log.read_text() and said in done.text, "in the log, which Snakemake prints"
-    assert cell.read_bytes() == before
+def test_the_table_lists_all_refused_runs_and_the_old_one_stays_until_they_are_mended(project, slip, said):
+    before = [(project.root / path).read_bytes() for path in MADE]
+    for algorithm in ("fedsmoo", "feddyn"):
+        run = project.root / RUNS / algorithm / "seed1"
+        slip(run)
+        for file in run.iterdir():
+            os.utime(file)  # newer than the table, so that Snakemake makes it again
+    for call in ("first", "second"):
+        done = project.snakemake()
+        log = (project.root / f"logs/preview/table/{TABLE}.log").read_text()
+        assert done.returncode != 0 and "Traceback" not in done.text, call
+        assert said in log and said.replace("fedsmoo", "feddyn") in log and log.count("\n") == 2
+        assert [(project.root / path).read_bytes() for path in MADE] == before
+    for algorithm in ("fedsmoo", "feddyn"):
+        shutil.rmtree(project.root / RUNS / algorithm)
+    project.make()
+    assert (project.root / MADE[0]).read_bytes() == before[0]

@@ -99,7 +99,8 @@ def cells_before(targets: Iterable[str], places: Places) -> dict[str, str]:
             path = Path(places.table(scale, table)[0])
             with open(path, newline="", encoding="utf-8") if path.exists() else open(os.devnull) as file:
                 lines = [line for line in csv.DictReader(file) if (line["column"], line["row"]) == (column, row)]
-            numbers |= {target: _number(line) for line in lines}
+            for line in lines:
+                numbers[target] = _number(line)
     return numbers
 
 
