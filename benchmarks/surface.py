@@ -34,8 +34,8 @@ from flatfed.data.partition import Partition  # noqa: E402
 from flatfed.engine.layout import Layout  # noqa: E402
 from flatfed.engine.memory.available import reuse_memory  # noqa: E402
 from flatfed.engine.resident import Resident  # noqa: E402
-from flatfed.runs.record import RunRecord  # noqa: E402
 from flatfed.runs.analysed import Digests  # noqa: E402
+from flatfed.runs.record import RunRecord  # noqa: E402
 
 SHAPES = {"cnn_tiny": (1, 8, 8), "cnn": (3, 32, 32), "resnet18_gn": (3, 32, 32)}
 GRID = 51
