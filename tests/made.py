@@ -11,7 +11,7 @@ import yaml
 
 from flatfed import files, forms
 from flatfed.analysis.landscape import landscape_file
-from flatfed.files import digest_file, write_json
+from flatfed.files import digest_file
 from flatfed.runs import curvature, identity
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
@@ -89,7 +89,7 @@ def recorded(folder, change=lambda record: None):
 
 def sealed(path, record):
     """Write ``record``, whole or not, to ``path`` as if it had been made so: with a sum of itself."""
-    write_json(path, files.sealed(record, records.OWN))
+    files.write_sealed(path, record)
 
 
 def hessian(top, trace, theirs=None, warnings=(), **changes):
@@ -153,7 +153,7 @@ def unscaled(path):
     record = json.loads(Path(path).read_text(encoding="utf-8"))
     later = ["scaled", "parts", "at_once", "pyhessian_absent"]
     later += [f"{name}{what}" for name in ("top_eigenvalue", "trace") for what in ("_images_error", "_interval")]
-    write_json(path, record | dict.fromkeys(later))
+    files.write_sealed(path, record | dict.fromkeys(later))
 
 
 def digests(**changes):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-from pathlib import Path
 
 import pytest
 from own_files import load, photos, put
 
 from flatfed.errors import ConfigError
 from flatfed.experiment import SCALES, scales
+from flatfed.files import write_sealed
 from flatfed.tables import blocks, report
 from flatfed.tables.write import FORMATS
 from flatfed.workflow import requested
@@ -81,8 +80,7 @@ def test_a_table_without_reference_says_nothing_of_papers(here):
             **{"reached": None, "target": None, "runs": ["a", "b"], "base_runs": [], "paper_value": None},
             **{"paper_spread": None, "paper_decimals": None, "paper_note": "", "difference": None, "problems": []},
         }
-        Path(cell.path).parent.mkdir(parents=True, exist_ok=True)
-        Path(cell.path).write_text(json.dumps(made))
+        write_sealed(cell.path, made)
     table = blocks.read(found.table_spec("paper", "photos"))
     assert table.blocks[0].under == (("n = 2",),)
     for ending, render in FORMATS.items():

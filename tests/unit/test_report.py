@@ -20,10 +20,9 @@ from flatfed.commands import specifications
 from flatfed.engine.job.machine import machine
 from flatfed.errors import DataError
 from flatfed.figures import interactive
-from flatfed.files import sealed, write_json
+from flatfed.files import write_sealed
 from flatfed.runs import record as records
 from flatfed.runs.places import Places
-from flatfed.specs import cell as cell_files
 from flatfed.specs.pages import ReportSpec
 from flatfed.tables import report, runs
 
@@ -132,7 +131,7 @@ def test_a_number_leads_to_its_run_and_shows_its_seeds(tmp_path):
     }  # fmt: skip
     cells = tmp_path / "preview/cells/fedsmoo2023_T1"
     (cells / "a").mkdir(parents=True)
-    write_json(cells / "a/fedavg.json", sealed(cell, cell_files.OWN))
+    write_sealed(cells / "a/fedavg.json", cell)
     spec = specify(tmp_path, folders)
     spec = replace(spec, tables=[replace(spec.tables[0], cells=str(cells))])
     plotted = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import html.parser
-import json
 import re
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 from flatfed import forms
 from flatfed.commands import specifications
 from flatfed.errors import DataError
+from flatfed.files import write_sealed
 from flatfed.specs import cell as cell_files
 from flatfed.specs.cell import CellSpec, Sources
 from flatfed.specs.table import ColumnSpec, TableSpec
@@ -33,8 +33,7 @@ def make_cell(folder: Path, column: str, row: str, **changes) -> None:
         "paper_decimals": None, "paper_note": "", "difference": 0.0156, "problems": [],
     }  # fmt: skip
     path = folder / column / f"{row}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**cell, **changes}))
+    write_sealed(path, {**cell, **changes})
 
 
 def specify(cells: Path, **changes) -> TableSpec:
@@ -79,7 +78,7 @@ def test_a_cell_that_was_edited_is_refused(tmp_path):
     assert cell_files.read(path, "paper").value == 10
     path.write_text(path.read_text().replace('"value": 10', '"value": 11'))
     with pytest.raises(
-        DataError, match=r"fedavg\.json: was changed after it was written \(cell_sha256 is .*; delete it"
+        DataError, match=r"fedavg\.json: was changed after it was written \(record_sha256 is .*; delete it"
     ):
         cell_files.read(path, "paper")
 

@@ -11,6 +11,7 @@ import pytest
 from flatfed import cli
 from flatfed.commands import configuration
 from flatfed.commands.verify import lines
+from flatfed.files import write_sealed
 from flatfed.tables.verification import table
 
 UPPER = ["cifar10-dir0.6-100", "cifar10-path3-100"]
@@ -42,8 +43,7 @@ def write(tmp_path, monkeypatch, experiment):
                 "reached": None, "rounds": 800,
                 "difference": round(value - paper.value / 100, 10) if scale == "paper" else None,
             }  # fmt: skip
-            Path(cell.path).parent.mkdir(parents=True, exist_ok=True)
-            Path(cell.path).write_text(json.dumps(content))
+            write_sealed(cell.path, content)
 
     return write_column
 

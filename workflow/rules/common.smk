@@ -21,7 +21,7 @@ from flatfed.data import schemes
 from flatfed.engine import versions
 from flatfed.experiment import analyses, data_sources, scales, selection, tuning
 from flatfed.models import pretrained
-from flatfed.runs import source
+from flatfed.runs import source, timing
 from flatfed.runs.places import Places, RunIds
 from flatfed.workflow import closing, requested, requests, warm
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass, field, fields
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from flatfed import forms
 from flatfed.errors import DataError
-from flatfed.files import read_as, sealed, write_json
+from flatfed.files import read_sealed, write_sealed
 from flatfed.forms import Named, Whole
 from flatfed.papers.metrics import METRICS, RELATIVES
 from flatfed.papers.quantity import TEST
@@ -30,9 +29,6 @@ Compared = Annotated[str, Named("compare", COMPARED)]
 
 #: Descriptions of runs, as :func:`flatfed.runs.identity.pack` writes them and ``unpack`` of it reads them.
 Packed = Annotated[dict[str, Any], {"share": dict, "each": [dict]}]
-
-#: Key of a cell's file that holds the SHA-256 of all else in it, by which an edited one is known.
-OWN = "cell_sha256"
 
 
 @dataclass(frozen=True)
@@ -191,7 +187,7 @@ class Cell:
 
 def write(path: str | os.PathLike[str], cell: Cell) -> None:
     """Write ``cell`` to ``path``, whole, with a sum of its own."""
-    write_json(path, sealed(asdict(cell), OWN))
+    write_sealed(path, asdict(cell))
 
 
 def read(path: Path, scale: str) -> Cell | None:
@@ -200,7 +196,7 @@ def read(path: Path, scale: str) -> Cell | None:
     :raises DataError: it is damaged, was edited, or is of another scale.
     """
     try:
-        cell = read_as(partial(forms.read, Cell), path, "a cell", "delete it and make it again", OWN)
+        cell = read_sealed(forms.reader(Cell), path, "a cell", "delete it; the next call makes it again")
     except FileNotFoundError:
         return None
     if cell.scale != scale:

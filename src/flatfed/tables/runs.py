@@ -12,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
-from flatfed.runs import record as records
 from flatfed.runs.places import RunIds
 from flatfed.runs.record import RunRecord
 from flatfed.runs.wanted import Wanted
+from flatfed.tables.readings import history_of
 
 #: Parts of a description that name the run rather than set it up, or that vary with split and seed by design.
 NAMES = ("format", "scale", "protocol", "split", "algorithm", "seed", "partition", "sampling", "dataset")
@@ -79,27 +79,22 @@ SHOWN = ("test_accuracy", "client_test_accuracy", "validation_accuracy", "train_
 
 def accuracies(runs: list[Run]) -> tuple[str, pd.DataFrame]:
     """Return the name of the accuracy that ``runs`` were evaluated by, and its finite values by round and seed."""
-    lines = {run.ids.seed: _evaluated(Path(run.folder, records.METRICS)) for run in runs if run.about}
+    lines = {run.ids.seed: _evaluated(run) for run in runs if run.about}
     column = next((name for name in SHOWN if any(name in each for each in lines.values())), "")
     seeds = {seed: each[column].dropna() for seed, each in lines.items() if column in each}
     return column.replace("_", " "), pd.DataFrame({seed: values for seed, values in seeds.items() if len(values)})
 
 
-def _evaluated(path: Path) -> pd.DataFrame:
-    """Return the finite numbers of a metrics.csv by round, none where there is no line.
-
-    The record of the run was held against the file (:func:`read`).
-    """
-    if not path.is_file() or not path.stat().st_size:
-        return pd.DataFrame()
-    return pd.read_csv(path, index_col="round").replace([math.inf, -math.inf], math.nan)
+def _evaluated(run: Run) -> pd.DataFrame:
+    """Return the finite numbers of a run's lines by round."""
+    history = history_of(Path(run.folder), run.about, ("round",), every=True)
+    return pd.DataFrame(history).set_index("round").replace([math.inf, -math.inf], math.nan)
 
 
 def read(scale: str, asked: Iterable[Wanted]) -> list[Run]:
     """Return the runs of ``scale`` that are ``asked`` for, in order; one that is not there has the state "missing".
 
-    :raises DataError: a run.json is there but is not one, or of another run than is asked for, or metrics.csv is not
-        the one it was written with.
+    :raises DataError: a run.json is there but is not one, or of another run than is asked for.
     """
     return [_read(RunIds.named(scale, wanted.folder), wanted) for wanted in asked]
 
@@ -108,7 +103,6 @@ def _read(ids: RunIds, wanted: Wanted) -> Run:
     about = wanted.record()
     if about is None:
         return Run(wanted.folder, ids, "missing", None)
-    about.check_files(Path(wanted.folder), records.METRICS)
     state = "finished" if about.ended else "unfinished"
     broke = about.diverged_at
     return Run(wanted.folder, ids, state if broke is None else f"diverged in round {broke}", about)
