@@ -13,7 +13,7 @@ run.json, run.so-far.json
 hessian.json, timing.json, choice.json
     Formats 1 and 2 of a Hessian become format 3, with null for what they lack, format 3 of a timing becomes format 4:
     both get a seal, which shows later changes only. Libraries as above. Descriptions, digests are those of the
-    converted runs. Delete older timings and surfaces: Snakemake rebuilds them.
+    converted runs. Delete older timings, and surfaces without a format: Snakemake rebuilds them.
 
 .snakemake/metadata in the present folder is deleted: Snakemake compares what it recorded of earlier jobs with today's
 versions, and would train every run again.

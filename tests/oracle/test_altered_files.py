@@ -141,9 +141,14 @@ def test_a_result_that_is_not_as_it_was_written_is_refused_by_name(tmp_path, nam
         read(path)
 
 
-def test_published_hessians_of_before_the_seals_are_read():
+def test_analyses_of_before_the_seals_are_read(tmp_path):
     path = next(Path(made.ROOT, "results/published").rglob("hessian.json"))
     assert SEAL not in read_json(path) and curvature.read(path).own.trace > 0
+    path = tmp_path / "surface.npz"
+    write_landscape(path)
+    change(path, "sha256", {"format": np.array(2)})
+    change(path, "sha256", {})
+    assert landscape_file.read(path).shape == (1, 5, 5)
 
 
 @pytest.mark.parametrize(

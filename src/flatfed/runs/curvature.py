@@ -28,7 +28,7 @@ from flatfed.runs.record import CONVERSION
 from flatfed.runs.uncertainty import Agreement, Difference, Shares
 from flatfed.runs.wanted import AnalysedModel, Digests
 
-#: Files of format 2, as some are published, have no seal.
+#: Files of format 2 have no seal. Some are published; of others the model may be gone, which only a training remakes.
 UNSEALED, FORMAT = 2, 3
 Interval = Annotated[list[float], Exactly(2, float)]
 
