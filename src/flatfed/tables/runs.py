@@ -23,12 +23,16 @@ NAMES = ("format", "scale", "protocol", "split", "algorithm", "seed", "partition
 
 @dataclass(frozen=True)
 class Run:
-    """One run as a report shows it; ``state`` is "finished", "diverged in round 12", "unfinished" or "missing"."""
+    """One run as a report shows it; ``state`` is "finished", "diverged in round 12", "unfinished" or "missing".
+
+    ``lines``: the finite numbers of its metrics.csv by round.
+    """
 
     folder: str
     ids: RunIds
     state: str
     about: RunRecord | None
+    lines: pd.DataFrame | None = None
 
     @property
     def seconds_per_round(self) -> float | None:
@@ -79,22 +83,17 @@ SHOWN = ("test_accuracy", "client_test_accuracy", "validation_accuracy", "train_
 
 def accuracies(runs: list[Run]) -> tuple[str, pd.DataFrame]:
     """Return the name of the accuracy that ``runs`` were evaluated by, and its finite values by round and seed."""
-    lines = {run.ids.seed: _evaluated(run) for run in runs if run.about}
+    lines = {run.ids.seed: run.lines for run in runs if run.about}
     column = next((name for name in SHOWN if any(name in each for each in lines.values())), "")
     seeds = {seed: each[column].dropna() for seed, each in lines.items() if column in each}
     return column.replace("_", " "), pd.DataFrame({seed: values for seed, values in seeds.items() if len(values)})
 
 
-def _evaluated(run: Run) -> pd.DataFrame:
-    """Return the finite numbers of a run's lines by round."""
-    history = history_of(Path(run.folder), run.about, ("round",), every=True)
-    return pd.DataFrame(history).set_index("round").replace([math.inf, -math.inf], math.nan)
-
-
 def read(scale: str, asked: Iterable[Wanted]) -> list[Run]:
     """Return the runs of ``scale`` that are ``asked`` for, in order; one that is not there has the state "missing".
 
-    :raises DataError: a run.json is there but is not one, or of another run than is asked for.
+    :raises DataError: a run.json is there but is not one, or of another run than is asked for, or metrics.csv is not
+        the one it was written with.
     """
     return [_read(RunIds.named(scale, wanted.folder), wanted) for wanted in asked]
 
@@ -103,9 +102,11 @@ def _read(ids: RunIds, wanted: Wanted) -> Run:
     about = wanted.record()
     if about is None:
         return Run(wanted.folder, ids, "missing", None)
+    history = history_of(Path(wanted.folder), about, ("round",), every=True)
+    lines = pd.DataFrame(history).set_index("round").replace([math.inf, -math.inf], math.nan)
     state = "finished" if about.ended else "unfinished"
     broke = about.diverged_at
-    return Run(wanted.folder, ids, state if broke is None else f"diverged in round {broke}", about)
+    return Run(wanted.folder, ids, state if broke is None else f"diverged in round {broke}", about, lines)
 
 
 def environments(runs: list[Run]) -> list[tuple[str, int]]:
