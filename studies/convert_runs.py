@@ -11,8 +11,9 @@ run.json, run.so-far.json
     earlier code did), and shards get ``assignment``. Probes without ``images_sha256`` measured other quantities and
     become null. Missing sums of files are added with ``"sealed": "at conversion"``: they show later changes only.
 hessian.json, timing.json, choice.json
-    Format 1 of a Hessian becomes format 2, with null for what it lacks. Libraries as above. Descriptions, digests are
-    those of the converted runs. Delete timings of format 1 and surfaces without a format: Snakemake rebuilds them.
+    Formats 1 and 2 of a Hessian become format 3, with null for what they lack, format 3 of a timing becomes format 4:
+    both get a seal, which shows later changes only. Libraries as above. Descriptions, digests are those of the
+    converted runs. Delete older timings, and surfaces without a format: Snakemake rebuilds them.
 
 .snakemake/metadata in the present folder is deleted: Snakemake compares what it recorded of earlier jobs with today's
 versions, and would train every run again.
@@ -32,8 +33,8 @@ from typing import Any
 from flatfed import algorithms, forms
 from flatfed.engine import versions
 from flatfed.errors import DataError, FlatFedError
-from flatfed.files import digest_file, digest_json, intact, read_json, sealed, write_json
-from flatfed.runs import choice, record
+from flatfed.files import SEAL, digest_file, digest_json, intact, read_json, sealed, write_json
+from flatfed.runs import choice, curvature, record, timing
 from flatfed.runs.curvature import Hessian
 from flatfed.runs.uncertainty import agreement
 
@@ -86,7 +87,7 @@ def check_seal(content: dict[str, Any], key: str, path: Path) -> None:
 
 def run(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the record of a run, finished or not; ``path`` is its file."""
-    check_seal(content, record.OWN, path)
+    check_seal(content, SEAL, path)
     if (description := described(content["description"])) != content["description"]:
         content = {**content, "description": description, "description_digest": digest_json(description)}
     if any("images_sha256" not in probe for probe in content.get("probes") or ()):
@@ -95,7 +96,7 @@ def run(content: dict[str, Any], path: Path) -> dict[str, Any]:
         names = (record.METRICS, record.MODEL) if path.name == record.RECORD else (record.LINES_SO_FAR,)
         files = [path.with_name(name) for name in names if path.with_name(name).is_file()]
         content = {**content, "files": {file.name: digest_file(file) for file in files}, "sealed": "at conversion"}
-    return sealed(versioned(content), record.OWN)
+    return sealed(versioned(content), SEAL)
 
 
 def versioned(content: dict[str, Any]) -> dict[str, Any]:
@@ -114,11 +115,20 @@ def _with_libraries(content: dict[str, Any]) -> dict[str, Any]:
 
 def hessian(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the content of a hessian.json."""
-    if content["format"] != 1:
+    if content["format"] == 1:
+        content = {**dict.fromkeys(LATER), **content, "agreement": None}
+        found = forms.read(Hessian, {**content, "about": content, "own": content}, str(path))
+        content["agreement"] = asdict(agreement(found.own, found.pyhessian)) if found.pyhessian else None
+    return content if SEAL in content else sealed({**content, "format": curvature.FORMAT}, SEAL)
+
+
+def timed(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the content of a timing.json; one of format 1 or 2 measured other seconds and stays as it is."""
+    check_seal(content, SEAL, path)
+    if content["format"] < 3:
         return content
-    content = {**dict.fromkeys(LATER), **content, "format": 2, "agreement": None}
-    found = forms.read(Hessian, {**content, "about": content, "own": content}, str(path))
-    return {**content, "agreement": asdict(agreement(found.own, found.pyhessian)) if found.pyhessian else None}
+    content = versioned({**content, "description": described(content["description"]), "format": timing.FORMAT})
+    return sealed(content, SEAL)
 
 
 def chosen(content: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -134,8 +144,8 @@ def chosen(content: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 CONVERTERS = {
-    **{"run.json": run, "run.so-far.json": run, "hessian.json": hessian, "choice.json": chosen},
-    "timing.json": lambda content, _: versioned({**content, "description": described(content["description"])}),
+    **{"run.json": run, "run.so-far.json": run, "choice.json": chosen},
+    **{"hessian.json": hessian, "timing.json": timed},
 }
 
 

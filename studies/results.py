@@ -17,6 +17,8 @@ import pandas as pd
 from jinja2 import Template
 from matplotlib import pyplot
 
+from flatfed.commands import run_folders
+
 STYLE = {"backend": "agg", "axes.spines.top": False, "axes.spines.right": False, "font.size": 8, "axes.titlesize": 9}
 pyplot.rcParams |= STYLE | {"axes.grid": True, "grid.color": "#eeeeee", "figure.labelsize": 8}
 ROOT = Path(__file__).resolve().parents[1]
@@ -107,6 +109,7 @@ def read(folder: Path = PUBLISHED) -> list[Run]:
     """Return the runs under ``folder``, in the order of the rows, then by seed."""
     runs = []
     for record in sorted(folder.rglob("run*.json")):
+        run_folders.read(record)  # refuses a run that was edited
         suffix = record.name.removeprefix("run").removesuffix(".json")
         metrics = pd.read_csv(record.with_name(f"metrics{suffix}.csv"), index_col="round")
         runs.append(Run(metrics.test_accuracy * 100, json.loads(record.read_text()), record.parent, not suffix))

@@ -13,7 +13,7 @@ from flatfed import files
 from flatfed.analysis.landscape import landscape_file
 from flatfed.experiment import panels
 from flatfed.experiment.model import CellSpec, Column, Row, Sources, TableSpec
-from flatfed.files import digest_file, write_json
+from flatfed.files import digest_file
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.reference import Printed
 from flatfed.runs import curvature
@@ -24,7 +24,7 @@ from flatfed.runs.curvature import About, AtOnce, Converged, Estimates, Hessian,
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.uncertainty import OtherEstimate, Shares, agreement
-from flatfed.tables.cell import OWN, Cell
+from flatfed.tables.cell import Cell
 from flatfed.tables.filled_table import FilledTable
 
 DIGEST = "0" * 64
@@ -94,7 +94,7 @@ def recorded(folder, change=lambda record: None):
 
 def sealed(path, record):
     """Write ``record``, whole or not, to ``path`` as if it had been made so: with a sum of itself."""
-    write_json(path, files.sealed(record, records.OWN))
+    files.write_sealed(path, record)
 
 
 def hessian(top, trace, theirs=None, warnings=(), **changes):
@@ -158,7 +158,7 @@ def unscaled(path):
     record = json.loads(Path(path).read_text(encoding="utf-8"))
     later = ["scaled", "parts", "at_once", "pyhessian_absent"]
     later += [f"{name}{what}" for name in ("top_eigenvalue", "trace") for what in ("_images_error", "_interval")]
-    write_json(path, record | dict.fromkeys(later))
+    files.write_sealed(path, record | dict.fromkeys(later))
 
 
 def digests(**changes):
@@ -338,7 +338,7 @@ def filled(folder, spec):
             beside = content.get("beside")
             content["beside"] = OtherEstimate(**beside) if beside else None
             content["errors"] = Shares(**content["errors"]) if content.get("errors") else None
-            return Cell(**{key: value for key, value in content.items() if key != OWN})
+            return Cell(**{key: value for key, value in content.items() if key != files.SEAL})
         return cell([None, None], table=spec.table, column=column, row=row, scale=spec.scale, **missing)
 
     columns = [column.id for column in spec.columns]

@@ -14,6 +14,9 @@ from flatfed.errors import DataError, FlatFedError, NotJSON
 
 Kind = TypeVar("Kind")
 
+#: Key of the SHA-256 of all else in a sealed JSON file.
+SEAL = "record_sha256"
+
 
 @contextlib.contextmanager
 def write_whole(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
@@ -104,6 +107,11 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
         file.write("\n")
 
 
+def write_sealed(path: str | os.PathLike[str], value: dict[str, Any], key: str = SEAL) -> None:
+    """Write ``value`` as JSON, whole, with its seal under ``key``; :func:`read_sealed` reads it."""
+    write_json(path, sealed(value, key))
+
+
 def read_json(path: str | os.PathLike[str]) -> Any:
     """Read a JSON file; NotJSON, a DataError and a ValueError, where it holds something else."""
     try:
@@ -113,28 +121,42 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise NotJSON(f"{path}: not JSON ({error}): damaged, or another file; make it again") from error
 
 
-def read_as(
-    make: Callable[[Any, str], Kind], path: str | os.PathLike[str], what: str, remedy: str, seal: str | None = None
-) -> Kind:
+def read_as(make: Callable[[Any, str], Kind], path: str | os.PathLike[str], what: str, remedy: str) -> Kind:
     """Return what ``make`` makes of the JSON in the file ``path``, which should hold ``what``.
 
-    ``make`` takes the content and the file's name, and raises DataError for other content. ``seal``: the key of
-    :func:`sealed`, for a file that has one.
+    ``make`` takes the content and the file's name, and raises DataError for other content.
 
     :raises FileNotFoundError: there is no such file.
-    :raises DataError: the file cannot be read, holds something else, or was changed; the message ends with ``remedy``.
+    :raises DataError: the file cannot be read, or holds something else; the message ends with ``remedy``.
     """
     try:
-        content = read_json(path)
-        made = make(content, str(path))
+        return make(read_json(path), str(path))
     except FileNotFoundError:
         raise
     except NotJSON:
         raise misread(path, what, "not JSON", remedy) from None
     except (OSError, DataError) as problem:
         raise misread(path, what, problem, remedy) from None
-    if seal is not None and not intact(content, seal):
-        raise DataError(f"{path}: was changed after it was written ({seal} is not that of what it says); {remedy}")
+
+
+def read_sealed(
+    make: Callable[[Any, str], Kind],
+    path: str | os.PathLike[str],
+    what: str,
+    remedy: str,
+    key: str = SEAL,
+    unsealed: Callable[[Any], bool] = lambda content: False,
+) -> Kind:
+    """Return what :func:`read_as` does of a file of :func:`write_sealed`; ``unsealed`` content needs no seal.
+
+    :raises FileNotFoundError: there is no such file.
+    :raises DataError: as :func:`read_as`, or the seal under ``key`` is missing or not that of the content.
+    """
+    content, made = read_as(lambda content, where: (content, make(content, where)), path, what, remedy)
+    if key not in content and not unsealed(content):
+        raise DataError(f"{path}: has no seal ({key}), without which an edit is not noticed; {remedy}")
+    if not intact(content, key):
+        raise DataError(f"{path}: was changed after it was written ({key} is not that of what it says); {remedy}")
     return made
 
 

@@ -1,13 +1,20 @@
-"""Files that were truncated or altered after they were made stop a training before its first round; mended, it runs."""
+"""Files that were altered stop a training before its first round, or whatever would read them; mended, it runs."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from harness import description, write_problem
 
+import made
 from flatfed import cli
-from flatfed.files import read_json, write_json
+from flatfed.analysis.landscape import landscape_file
+from flatfed.errors import DataError
+from flatfed.files import SEAL, read_json, write_json
+from flatfed.runs import curvature, timing
+from flatfed.runs import record as records
+from flatfed.tables.readings import history_of
 
 DATA = "/data: the arrays are not those dataset.json describes; delete the folder to make it again"
 UNREADABLE = "; delete the folder to make it again"
@@ -87,3 +94,65 @@ def test_so_does_everything_that_reads_the_data_again(problem, capsys):
         assert call(command, problem, str(problem / "out"), *more) == 2
         assert DATA in capsys.readouterr().err
     assert not (problem / "hessian.json").exists() and not (problem / "surface.npz").exists()
+
+
+def write_landscape(path):
+    about = made.landscape_about([made.landscape_model("fedavg")])
+    axis, values = np.linspace(-1, 1, 5), np.ones((1, 5, 5))
+    landscape_file.write(path, landscape_file.Landscape("surface", about, axis, axis, values, values))
+
+
+def change(path, seal, changes):
+    """Edit a file of JSON or arrays; without ``changes``, take its ``seal`` away."""
+    if path.suffix == ".json":
+        content = read_json(path)
+    else:
+        with np.load(path, allow_pickle=False) as file:
+            content = dict(file)
+    assert seal in content
+    content |= changes
+    if not changes:
+        del content[seal]
+    write_json(path, content) if path.suffix == ".json" else np.savez_compressed(path, **content)
+
+
+#: File -> its writer, its reader, its seal, and an edit.
+SEALED = {
+    "hessian.json": (lambda path: made.written(path, made.hessian(1.0, 9.0)), curvature.read, SEAL, {"trace": 8.0}),
+    "timing.json": (lambda path: made.timing(path, {"seed": 1}, 2.0), timing.read, SEAL, {"seconds_per_round": 1.0}),
+    "run.json": (lambda path: made.run(path.parent, {"round": [1]}), records.read, SEAL, {"seconds": 1.0}),
+    "surface.npz": (write_landscape, landscape_file.read, "sha256", {"loss": np.zeros((1, 5, 5))}),
+}
+
+
+@pytest.mark.parametrize("edited", [True, False], ids=["edited", "without its seal"])
+@pytest.mark.parametrize("name", SEALED)
+def test_a_result_that_is_not_as_it_was_written_is_refused_by_name(tmp_path, name, edited):
+    write, read, seal, changes = SEALED[name]
+    path = made.place(tmp_path) / name
+    path.parent.mkdir(parents=True)
+    write(path)
+    read(path)
+    change(path, seal, changes if edited else {})
+    with pytest.raises(DataError, match=rf"{name}: .*{seal}.*; (delete it|make it again|take the file as it was)"):
+        read(path)
+
+
+def test_analyses_of_before_the_seals_are_read(tmp_path):
+    path = next(Path(made.ROOT, "results/published").rglob("hessian.json"))
+    assert SEAL not in read_json(path) and curvature.read(path).own.trace > 0
+    path = tmp_path / "surface.npz"
+    write_landscape(path)
+    change(path, "sha256", {"format": np.array(2)})
+    change(path, "sha256", {})
+    assert landscape_file.read(path).shape == (1, 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "words"), [([2, 1, 2], "line 3: round 1 after round 2"), ([1, 2, 2], "line 4: round 2 after round 2")]
+)
+def test_rounds_that_do_not_increase_are_refused(tmp_path, rounds, words):
+    folder = made.place(tmp_path)
+    made.run(folder, {"round": rounds, "test_accuracy": [0.1, 0.2, 0.3]})
+    with pytest.raises(DataError, match=rf"metrics\.csv: {words}"):
+        history_of(folder, records.read_finished(folder), ("round", "test_accuracy"))

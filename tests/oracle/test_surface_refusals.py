@@ -177,7 +177,7 @@ def test_damaged_surfaces_are_named(tmp_path):
     np.savez(
         path, format=np.array(1), kind=np.array("surface"), about=np.array("{}"), **dict.fromkeys("xy", np.zeros(3))
     )
-    with pytest.raises(DataError, match=r"s.npz: cannot be read .*format 1, but 2 is known\); delete it to make it ag"):
+    with pytest.raises(DataError, match=r"s.npz: cannot be read .*format 1, but 3 is known\); delete it; the next"):
         landscape_file.read(path)
     about = landscape_about([landscape_model("a")])
     landscape_file.write(

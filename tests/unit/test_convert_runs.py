@@ -13,7 +13,7 @@ import pytest
 import made
 from flatfed import experiment
 from flatfed.errors import DataError
-from flatfed.files import digest_json, write_json
+from flatfed.files import SEAL, digest_json, write_json
 from flatfed.runs import choice, curvature, timing
 from flatfed.runs import record as records
 from flatfed.runs.choice import Choice, Point
@@ -47,7 +47,7 @@ def described(row: str, split: str = "dir0.6-100", protocol: str = "fedsmoo-cifa
 def of_an_earlier_version(path: Path, change) -> Path:
     """Take the sums of a record away and have it say what ``change`` makes of it; return its file."""
     content = json.loads(path.read_text())
-    for key in (records.OWN, "files"):
+    for key in (SEAL, "files"):
         del content[key]
     change(content)
     write_json(path, content)
@@ -109,7 +109,7 @@ def test_a_hessian_of_format_1(tmp_path, convert):
     later = ["scaled", "certain", "parts", "at_once", "pyhessian_absent", "diverged_at"]
     later += [f"{name}_{what}" for name in ("top_eigenvalue", "trace") for what in ("images_error", "interval")]
     wrong = {name: {"difference": 0.0, "error": 1e9, "within": False} for name in ("top_eigenvalue", "trace")}
-    content = {key: value for key, value in content.items() if key not in later}
+    content = {key: value for key, value in content.items() if key not in [*later, SEAL]}
     write_json(path, {**content, "format": 1, "agreement": wrong})
     with pytest.raises(DataError, match=r"hessian\.json: not a Hessian .*convert_runs\.py"):
         curvature.read(path)

@@ -16,9 +16,9 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 773,
+    "": 784,
     "algorithms": 1045,
-    "analysis": 1099,
+    "analysis": 1101,
     "commands": 1887,
     "data": 1177,
     "engine": 2868,
@@ -27,8 +27,8 @@ LIMITS = {
     "models": 406,
     "papers": 570,
     "runs": 1017,
-    "specs": 317,
-    "tables": 1522,
+    "specs": 315,
+    "tables": 1525,
     "workflow": 280,
 }
 

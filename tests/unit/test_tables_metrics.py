@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,7 +50,7 @@ def timing(path: Path, training: float, whole: float) -> str:
 def test_seconds_of_another_run_are_refused(make, tmp_path):
     runs = [make_run(tmp_path / "a", [0.1, 0.9, 0.9])]
     path = timing(tmp_path / "t.json", 3.0, 5.0)
-    Path(path).write_text(Path(path).read_text().replace('"algorithm": "a"', '"algorithm": "b"'))
+    made.timing(path, {**DESCRIPTION, "algorithm": "b"}, 5.0, 3.0)
     with pytest.raises(DataError, match=r"t\.json: is of another run than is asked for, by algorithm; make it again"):
         make("seconds_per_round", "s", runs, timing=path)
 
@@ -184,8 +183,8 @@ def test_times_come_from_the_timing_run_and_rounds_from_each_seed(make, tmp_path
 
 def test_a_cell_says_whose_seconds_were_taken_while_the_machine_was_busy(make, tmp_path):
     runs = [make_run(tmp_path / "a", [0.1, 0.9, 0.9]), make_run(tmp_path / "b", [0.1, 0.1, 0.9])]
-    calm, busy = (timing(tmp_path / name, 3.0, 5.0) for name in ("calm.json", "busy.json"))
-    Path(busy).write_text(json.dumps({**json.loads(Path(busy).read_text()), "warning": "the machine was busy"}))
+    calm = timing(tmp_path / "calm.json", 3.0, 5.0)
+    busy = made.timing(tmp_path / "busy.json", DESCRIPTION, 5.0, 3.0, warning="the machine was busy")
     base = {"base_runs": runs, "base_timing": busy, "relative": "ratio", "target": 0.5}
     told = [f"{busy}: the machine was busy"]
     assert make("seconds_per_round", "s", runs, timing=calm).warnings == []

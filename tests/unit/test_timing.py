@@ -13,6 +13,7 @@ from flatfed.commands import configuration
 from flatfed.engine.job import train as engine
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import DataError
+from flatfed.files import write_sealed
 from flatfed.papers.metrics import METRICS
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
@@ -131,7 +132,7 @@ def test_seconds_of_two_machines_are_not_compared(tmp_path, short, other, said):
     """A row's seconds against a base row's that were measured elsewhere would be a ratio of machines."""
     time(tmp_path, RUN, "--rounds", "3")
     timing = json.loads((tmp_path / "timing.json").read_text())
-    (tmp_path / "base.json").write_text(json.dumps({**timing, **other}))
+    write_sealed(tmp_path / "base.json", {**timing, **other})
     spec = made.cell_spec(
         **{**ROW, "unit": "x", "relative": "speedup", "base": "fedsam", "timing": str(tmp_path / "timing.json")},
         **{"base_timing": str(tmp_path / "base.json"), "timed": RUN, "base_timed": RUN},
@@ -148,7 +149,7 @@ def test_seconds_of_two_machines_are_not_compared(tmp_path, short, other, said):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        ({"format": 2}, "format 2, whose seconds hold something else; 3 is wanted"),
+        ({"format": 2}, "format 2, whose seconds hold something else; 4 is wanted"),
         ({"host": None}, "host: null is not a mapping"),
         ({"seconds_per_round": 0}, "seconds_per_round: 0 is not a number above 0"),
     ],
@@ -157,7 +158,7 @@ def test_seconds_of_two_machines_are_not_compared(tmp_path, short, other, said):
 def test_seconds_of_something_else_are_refused(tmp_path, short, other, said):
     time(tmp_path, RUN, "--rounds", "3")
     path = tmp_path / "timing.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **other}))
+    write_sealed(path, {**json.loads(path.read_text()), **other})
     with pytest.raises(DataError) as problem:
         seconds(path)
     assert said in str(problem.value) and f"snakemake --cores 1 -R {path}" in str(problem.value)

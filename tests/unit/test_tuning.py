@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import made
-from flatfed import experiment, forms
+from flatfed import experiment
 from flatfed.errors import ConfigError
 from flatfed.experiment import scales, tuning
-from flatfed.files import sealed, write_json
-from flatfed.runs.choice import OWN
+from flatfed.files import sealed
+from flatfed.runs import choice
 from flatfed.runs.places import DEFAULT, Places
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def record(exp: experiment.Experiment, ids: tuple, chosen: dict) -> Path:
     """Record a choice as ``flatfed choose`` does, without its runs."""
     found = tuning.search(exp, *ids)
     path = Path(tuning.choice_path(exp, found))
-    write_json(path, forms.plain(replace(tuning.choice_spec(exp, found), chosen=chosen)))
+    choice.write(path, replace(tuning.choice_spec(exp, found), chosen=chosen))
     return path
 
 
@@ -180,9 +180,12 @@ def test_a_choice_that_is_none_is_refused(tmp_path):
     for content, words in (
         ("{", "not a choice"),
         ("[]", "not a choice"),
-        (json.dumps({**good, "chosen": {"learning_rate": 0.7}}), r'chosen is \{"learning_rate": 0\.7\}, no point'),
         (
-            json.dumps({**sealed(good, OWN), "chosen": {"learning_rate": 0.01}}),
+            json.dumps(sealed({**good, "chosen": {"learning_rate": 0.7}}, choice.OWN)),
+            r'chosen is \{"learning_rate": 0\.7\}, no point',
+        ),
+        (
+            json.dumps({**good, "chosen": {"learning_rate": 0.01}}),
             "was changed after it was written",
         ),
     ):

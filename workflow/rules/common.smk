@@ -23,7 +23,7 @@ from flatfed.engine import versions
 from flatfed.experiment import analyses, data_sources, report_spec, scales, selection, tuning
 from flatfed.experiment.model import digest
 from flatfed.models import pretrained
-from flatfed.runs import source
+from flatfed.runs import source, timing
 from flatfed.runs.places import Places, RunIds
 from flatfed.workflow import closing, requested, requests, warm
 

@@ -25,6 +25,7 @@ rule timing:
         dataset=subpath(input.manifest, parent=True),
         threads=run_threads,
         versions=run_versions,
+        format=timing.FORMAT,
     message:
         "Seconds of a round of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, alone"
     shell:

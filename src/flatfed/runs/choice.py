@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from flatfed import forms
-from flatfed.files import read_as, sealed, write_json
+from flatfed.files import read_sealed, write_sealed
 from flatfed.forms import Some, Whole
 
-#: Key of the SHA-256 of all else in a choice, which reveals one that was edited.
+#: Key of the seal, by which an edited choice is known: finished searches have it under a name of its own.
 OWN = "choice_sha256"
 
 
@@ -51,7 +51,7 @@ class Choice:
 
 def write(path: str | os.PathLike[str], choice: Choice) -> None:
     """Write ``choice`` to ``path``, whole, with a sum of its own."""
-    write_json(path, sealed(forms.plain(choice), OWN))
+    write_sealed(path, forms.plain(choice), OWN)
 
 
 def read(path: str | os.PathLike[str]) -> Choice:
@@ -61,4 +61,4 @@ def read(path: str | os.PathLike[str]) -> Choice:
     :raises DataError: it cannot be read, or is not what was written.
     """
     remedy = f"delete it and make it again: snakemake --cores all {path}"
-    return read_as(forms.reader(Choice), path, "a choice", remedy, OWN)
+    return read_sealed(forms.reader(Choice), path, "a choice", remedy, OWN)

@@ -22,13 +22,14 @@ from typing import Annotated, Any, NamedTuple
 
 from flatfed import forms
 from flatfed.errors import DataError
-from flatfed.files import read_as, write_json
+from flatfed.files import read_sealed, write_sealed
 from flatfed.forms import Exactly, Some
 from flatfed.runs.analysed import AnalysedModel, Digests
 from flatfed.runs.record import CONVERSION
 from flatfed.runs.uncertainty import Agreement, Difference, Shares
 
-FORMAT = 2
+#: Files of format 2 have no seal. Some are published; of others the model may be gone, which only a training remakes.
+UNSEALED, FORMAT = 2, 3
 Interval = Annotated[list[float], Exactly(2, float)]
 
 
@@ -209,20 +210,21 @@ class Hessian:
 
 
 def write(path: str | os.PathLike[str], hessian: Hessian) -> None:
-    """Write ``hessian`` to ``path``, whole."""
+    """Write ``hessian`` to ``path``, whole, with its seal."""
     content = asdict(hessian)
     first = {**content.pop("about"), "at_once": content.pop("at_once")}
     own = content.pop("own")
-    write_json(path, {**first, **own, **content} if own else {**first, **_DIVERGED})
+    write_sealed(path, {**first, **own, **content} if own else {**first, **_DIVERGED})
 
 
 def read(path: str | os.PathLike[str]) -> Hessian:
     """Return the content of a hessian.json.
 
-    :raises DataError: the file is absent, damaged, or of another form.
+    :raises DataError: the file is absent, damaged, edited, or of another form.
     """
+    remedy, unsealed = "delete it; the next call makes it again", lambda content: content["format"] == UNSEALED
     try:
-        return read_as(_parsed, path, "a Hessian", "delete it to make it again")
+        return read_sealed(_parsed, path, "a Hessian", remedy, unsealed=unsealed)
     except FileNotFoundError:
         raise DataError(f"{path}: no such Hessian; flatfed hessian makes it") from None
 
@@ -230,7 +232,7 @@ def read(path: str | os.PathLike[str]) -> Hessian:
 def _parsed(content: Any, where: str) -> Hessian:
     """Return what the JSON of a file says; DataError where its form is another or its parts do not fit each other."""
     forms.check(content, {"format": int}, where)
-    if content["format"] != FORMAT:
+    if content["format"] not in (UNSEALED, FORMAT):
         raise DataError(f"format {content['format']}, but {FORMAT} is known; {CONVERSION} converts format 1")
     if content.get("diverged_at") is not None:
         return Hessian(about=forms.read(About, content, where))

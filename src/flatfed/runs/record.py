@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from flatfed import forms
 from flatfed.errors import DataError, absent
-from flatfed.files import digest_file, misread, read_as, sealed, write_json
+from flatfed.files import digest_file, misread, read_sealed, write_sealed
 from flatfed.forms import Named, Whole
 
 METRICS = "metrics.csv"
@@ -25,9 +25,6 @@ FILES = (METRICS, MODEL, RECORD)
 
 #: Lines and record of a run as far as it is, beside its checkpoint: gone when it is finished.
 LINES_SO_FAR, RECORD_SO_FAR = "metrics.so-far.csv", "run.so-far.json"
-
-#: Key of the SHA-256 of all else in a record.
-OWN = "record_sha256"
 
 CONVERSION = "`python studies/convert_runs.py FOLDER`"
 WHAT = "the record of a run"
@@ -134,7 +131,7 @@ def run_name(description: dict[str, Any]) -> str:
 def write(path: str | os.PathLike[str], record: RunRecord, files: tuple[Path, ...]) -> None:
     """Write ``record`` to ``path``, whole, with a sum of its own and those of ``files``."""
     record = replace(record, files={file.name: digest_file(file) for file in files})
-    write_json(path, sealed(forms.plain(record), OWN))
+    write_sealed(path, forms.plain(record))
 
 
 def read(path: str | os.PathLike[str]) -> RunRecord:
@@ -143,7 +140,7 @@ def read(path: str | os.PathLike[str]) -> RunRecord:
     :raises FileNotFoundError: there is none.
     :raises DataError: it cannot be read, lacks what every record says, or is not what was written.
     """
-    return read_as(_record, path, WHAT, AGAIN, OWN)
+    return read_sealed(_record, path, WHAT, AGAIN)
 
 
 def _record(content: Any, where: str) -> RunRecord:

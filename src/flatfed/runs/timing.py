@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 from flatfed import forms
 from flatfed.errors import DataError
-from flatfed.files import read_as, write_json
+from flatfed.files import read_sealed, write_sealed
 from flatfed.forms import Above, Named, Whole
 
 TIMING = "timing.json"
 
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,18 +61,18 @@ class Timing:
 
 
 def write(path: str | os.PathLike[str], timing: Timing) -> None:
-    """Write ``timing`` to ``path``, whole."""
-    write_json(path, {"format": timing.format, **forms.plain(timing)})
+    """Write ``timing`` to ``path``, whole, with its seal."""
+    write_sealed(path, {"format": timing.format, **forms.plain(timing)})
 
 
 def read(path: str | os.PathLike[str]) -> Timing:
     """Return the timing in the file ``path``.
 
     :raises FileNotFoundError: there is none.
-    :raises DataError: it cannot be read, or is of another format.
+    :raises DataError: it cannot be read, was edited, or is of another format.
     """
     remedy = f"make it again: snakemake --cores 1 -R {path} -- {path}"
-    return read_as(_timing, path, "the seconds of a round", remedy)
+    return read_sealed(_timing, path, "the seconds of a round", remedy)
 
 
 def _timing(content: Any, where: str) -> Timing:

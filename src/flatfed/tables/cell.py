@@ -7,13 +7,10 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from flatfed.experiment.model import CellSpec
-from flatfed.files import sealed, write_json
+from flatfed.files import write_sealed
 from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import Printed
 from flatfed.runs.uncertainty import OtherEstimate, Shares
-
-#: Key of a cell's file that holds the SHA-256 of all else in it.
-OWN = "cell_sha256"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,5 +105,5 @@ class Cell:
 
 
 def write(path: str | os.PathLike[str], cell: Cell) -> None:
-    """Write ``cell`` to ``path``, whole, with a sum of its own."""
-    write_json(path, sealed(asdict(cell), OWN))
+    """Write ``cell`` to ``path``, whole, with its seal."""
+    write_sealed(path, asdict(cell))

@@ -156,8 +156,11 @@ def history_of(
 ) -> dict[str, list[float]]:
     """Return the named columns of a run's lines as lists of floats (rounds as ints); ``every``: all others, too.
 
+    An empty field of another column is NaN: a round in which no node had images of its own to be evaluated on.
+
     :raises DataError: the file ``name`` in ``folder`` is not the one that ``record`` was written with or does not end
-        with its round, a column is absent, or a field is not a number; the message names file, line and column.
+        with its round, rounds do not increase, a column is absent, or a field is not a number; the message names file,
+        line and column.
     """
     record.check_files(folder, name)
     path = folder / name
@@ -168,14 +171,19 @@ def history_of(
             if column not in there:
                 raise DataError(absent("column", column, there, str(path)))
         history: dict[str, list[float]] = {column: [] for column in (there if every else columns)}
+        last = 0
         for row in reader:
             for column, numbers in history.items():
+                blank = row[column] == "" and column not in columns
                 try:
-                    numbers.append(int(row[column]) if column == "round" else float(row[column]))
+                    numbers.append(int(row[column]) if column == "round" else float("nan" if blank else row[column]))
                 except (TypeError, ValueError):
                     place = f"{path}: line {reader.line_num}: {column}"
                     raise DataError(f"{place}: {row[column]!r} is not a number") from None
-    last, done = (history["round"] or [0])[-1], record.rounds_done
+            before, last = last, history["round"][-1]
+            if last <= before:
+                raise DataError(f"{path}: line {reader.line_num}: round {last} after round {before}; {runs.AGAIN}")
+    done = record.rounds_done
     if last != done:
         raise DataError(
             f"{path}: ends with round {last}, but {runs.record_beside(name)} beside it says rounds_done {done}"

@@ -12,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
-from flatfed.runs import record as records
 from flatfed.runs.places import RunIds
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
+from flatfed.tables.readings import history_of
 
 #: Parts of a description that name the run rather than set it up, or that vary with split and seed by design.
 NAMES = ("format", "scale", "protocol", "split", "algorithm", "seed", "partition", "sampling", "dataset")
@@ -23,12 +23,16 @@ NAMES = ("format", "scale", "protocol", "split", "algorithm", "seed", "partition
 
 @dataclass(frozen=True)
 class ReportedRun:
-    """One run as a report shows it; ``state`` is "finished", "diverged in round 12", "unfinished" or "missing"."""
+    """One run as a report shows it; ``state`` is "finished", "diverged in round 12", "unfinished" or "missing".
+
+    ``lines``: the finite numbers of its metrics.csv by round.
+    """
 
     folder: str
     ids: RunIds
     state: str
     about: RunRecord | None
+    lines: pd.DataFrame | None = None
 
     @property
     def seconds_per_round(self) -> float | None:
@@ -79,20 +83,10 @@ SHOWN = ("test_accuracy", "client_test_accuracy", "validation_accuracy", "train_
 
 def accuracies(runs: list[ReportedRun]) -> tuple[str, pd.DataFrame]:
     """Return the name of the accuracy that ``runs`` were evaluated by, and its finite values by round and seed."""
-    lines = {run.ids.seed: _evaluated(Path(run.folder, records.METRICS)) for run in runs if run.about}
+    lines = {run.ids.seed: run.lines for run in runs if run.about}
     column = next((name for name in SHOWN if any(name in each for each in lines.values())), "")
     seeds = {seed: each[column].dropna() for seed, each in lines.items() if column in each}
     return column.replace("_", " "), pd.DataFrame({seed: values for seed, values in seeds.items() if len(values)})
-
-
-def _evaluated(path: Path) -> pd.DataFrame:
-    """Return the finite numbers of a metrics.csv by round, none where there is no line.
-
-    The record of the run was held against the file (:func:`read`).
-    """
-    if not path.is_file() or not path.stat().st_size:
-        return pd.DataFrame()
-    return pd.read_csv(path, index_col="round").replace([math.inf, -math.inf], math.nan)
 
 
 def read(run: Run) -> ReportedRun:
@@ -103,10 +97,11 @@ def read(run: Run) -> ReportedRun:
     about = run.read_record()
     if about is None:
         return ReportedRun(run.path, run, "missing", None)
-    about.check_files(run.path, records.METRICS)
+    history = history_of(Path(run.path), about, ("round",), every=True)
+    lines = pd.DataFrame(history).set_index("round").replace([math.inf, -math.inf], math.nan)
     state = "finished" if about.ended else "unfinished"
     broke = about.diverged_at
-    return ReportedRun(run.path, run, state if broke is None else f"diverged in round {broke}", about)
+    return ReportedRun(run.path, run, state if broke is None else f"diverged in round {broke}", about, lines)
 
 
 def environments(runs: list[ReportedRun]) -> list[tuple[str, int]]:

@@ -2,7 +2,7 @@
 
 ``surface.npz`` holds arrays and no object (``numpy.load`` reads it without pickle):
 
-    format    2
+    format    3
     kind      "surface", or "line" (between two models)
     about     JSON, an :class:`About`
     x, y      (n,) coordinates along the first and the second direction; of a line, x is the share of the second
@@ -10,6 +10,7 @@
     loss      (models, n, n), mean cross-entropy in nats: loss[m, i, j] at w_m + x[i] d_1 + y[j] d_2;
               of a line (n,), at (1 - x[i]) w_0 + x[i] w_1. Far from a model it may be infinite or NaN
     accuracy  likewise, fractions
+    sha256    of all other arrays (:func:`flatfed.files.digest_arrays`), by which an edited file is known
 
 Nothing in it depends on when or in how many sessions it was made: the same call gives the same bytes.
 """
@@ -27,10 +28,12 @@ import numpy as np
 
 from flatfed import forms
 from flatfed.errors import DataError
-from flatfed.files import unfinished, write_whole
+from flatfed.files import digest_arrays, unfinished, write_whole
 from flatfed.runs.analysed import AnalysedModel
 
-FORMAT = 2
+#: Files of format 2 have no digest. Their model may be gone, which only a training remakes.
+UNSEALED, FORMAT = 2, 3
+REMEDY = "delete it; the next call makes it again"
 ARRAYS = ("x", "y", "loss", "accuracy")
 #: What NumPy raises at a damaged file.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
@@ -91,31 +94,32 @@ class Landscape:
 def write(path: str | os.PathLike[str], landscape: Landscape) -> None:
     """Write ``landscape`` to ``path``, whole."""
     arrays = {name: getattr(landscape, name) for name in ARRAYS}
+    about = np.array(json.dumps(asdict(landscape.about), sort_keys=True))
+    content = {"format": np.array(FORMAT), "kind": np.array(landscape.kind), "about": about, **arrays}
     with write_whole(path) as file:
-        about = np.array(json.dumps(asdict(landscape.about), sort_keys=True))
-        np.savez_compressed(file, format=np.array(FORMAT), kind=np.array(landscape.kind), about=about, **arrays)
+        np.savez_compressed(file, **content, sha256=np.array(digest_arrays(**content)))
 
 
 def read(path: str | os.PathLike[str]) -> Landscape:
     """Return the landscape in the file ``path``.
 
-    :raises DataError: the file is absent, damaged, or of another form.
+    :raises DataError: the file is absent, damaged, edited, or of another form.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
-            if file["format"] != FORMAT:
-                raise ValueError(f"format {file['format']}, but {FORMAT} is known")
-            about = forms.read(About, json.loads(str(file["about"])), "about")
-            found = Landscape(str(file["kind"]), about, **{name: file[name] for name in ARRAYS})
+            content = dict(file)
+        if content["format"] not in (UNSEALED, FORMAT):
+            raise ValueError(f"format {content['format']}, but {FORMAT} is known")
+        about = forms.read(About, json.loads(str(content["about"])), "about")
+        found = Landscape(str(content["kind"]), about, **{name: content[name] for name in ARRAYS})
+        if content.pop("sha256", None) != digest_arrays(**content) and content["format"] == FORMAT:
+            raise ValueError("changed after it was written: its sha256 is missing or not that of its arrays")
     except FileNotFoundError:
         raise DataError(f"{path}: no such loss surface") from None
     except (DataError, *UNREADABLE) as error:
-        raise DataError(f"{path}: cannot be read as a loss surface ({error}); delete it to make it again") from error
+        raise DataError(f"{path}: cannot be read as a loss surface ({error}); {REMEDY}") from error
     if found.kind not in ("surface", "line") or not found.loss.shape == found.accuracy.shape == found.shape:
-        raise DataError(
-            f"{path}: a {found.kind} with losses of shape {found.loss.shape}, not {found.shape}; delete it to make it "
-            "again"
-        )
+        raise DataError(f"{path}: a {found.kind} with losses of shape {found.loss.shape}, not {found.shape}; {REMEDY}")
     return found
 
 
