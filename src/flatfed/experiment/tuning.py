@@ -74,7 +74,7 @@ def check(protocol: settings.Protocol, catalog: Catalog) -> None:
     where = f"{protocol.file}: {protocol.under}tune.split"
     known.check("split", tune["split"], catalog.splits, where)
     compatibility.check(protocol, tune["split"], catalog, where)
-    for row in (row for row in tune["grids"] if row in catalog.algorithms):
+    for row in filter(catalog.algorithms.get, tune["grids"]):
         compatibility.check_pair(protocol.id, tune["split"], row, catalog, where)
     for scale in protocol.scales:
         _check_share(protocol, tune["split"], scale, catalog)
