@@ -132,29 +132,29 @@ def trials(runs: list[Run]) -> list[tuple]:
 
 
 def dumbbells(runs: list[Run], out: Path, made_of: str) -> None:
-    """Draw printed (hollow) and ours (filled) per row, a panel for the accuracy and one for each target."""
-    figure, panels = pyplot.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
-    shown = {name: [run for run in runs if run.algorithm == name and not run.changes] for name in ROWS}
+    """Draw printed (hollow) and ours (filled) of each row with a run: panels for the accuracy and for each target."""
+    shown = [run for run in runs if not run.changes]
+    names = [name for name in reversed(ROWS) if name in {run.algorithm for run in shown}]
+    size, end = (4, 2 + 0.75 * len(names)), 830
+    figure, panels = pyplot.subplots(3, 1, figsize=size, sharey=True, layout="constrained")
     for panel, key in zip(panels, ("accuracy", *TARGETS), strict=True):
-        for height, name in enumerate(reversed(ROWS)):
-            theirs, end = printed(COLUMN, name)[key], 830
-            mark = {"color": "#a3195b", "markersize": 7, "clip_on": False}
-            panel.plot(theirs or end, height, "o" if theirs else ">", markerfacecolor="none", **mark)
-            for run in shown[name]:
-                ours = run.finals[2] if key == "accuracy" else run.rounds_to(key)[0]
-                if ours is None and key == "accuracy":
-                    continue
-                at = ours or (end if run.finished else run.rounds)
-                if ours or run.finished:
-                    panel.plot([theirs or end, at], [height, height], "-", color="#cccccc", zorder=0)
+        mark = {"color": "#a3195b", "markersize": 8, "clip_on": False}
+        for run in shown:
+            theirs, ours = run.printed[key], run.finals[2] if key == "accuracy" else run.rounds_to(key)[0]
+            height, at = names.index(run.algorithm), ours or (end if run.finished else run.rounds)
+            if ours or key != "accuracy":
                 grey = {} if ours or run.finished else {"color": "#aaaaaa"}
+                line = [] if grey else [theirs or end, at]
+                panel.plot(line, [height] * len(line), "-", color="#cccccc", zorder=0)
                 panel.plot(at, height, "o" if ours else ">", **mark | grey)
-        panel.set_yticks(range(len(ROWS)), [NAMES[name] for name in reversed(ROWS)])
-        panel.set_title("Test accuracy after 800 rounds, %" if key == "accuracy" else f"Rounds to {key} %")
-        panel.set_xlim(*((69, 83) if key == "accuracy" else (0, 830)))
-    foot = "hollow: printed; filled: ours (mean of 50 rounds; centred mean of 21); arrow: not reached; grey: unfinished"
-    figure.supxlabel(f"{foot}. CIFAR-10, Pathological c = 3, 5 % of 200 clients")
-    figure.savefig(out, dpi=150, metadata={"flatfed": made_of})
+            panel.plot(theirs or end, height, "o" if theirs else ">", **mark | {"markersize": 13}, fillstyle="none")
+        panel.set(yticks=range(len(names)), yticklabels=[NAMES[name] for name in names], ylim=(-0.6, len(names) - 0.4))
+        panel.set(xlim=(69, 83) if key == "accuracy" else (0, end))
+        panel.locator_params(axis="x", nbins=5)
+        panel.tick_params(labelsize=9.5)
+        panel.set_title("Test accuracy, %" if key == "accuracy" else f"Rounds to {key} %", fontsize=10)
+    figure.supxlabel("hollow: printed, filled: ours\narrow: not reached, grey: unfinished", fontsize=10)
+    figure.savefig(out, dpi=200, metadata={"flatfed": made_of})
 
 
 def curves(runs: list[Run], out: Path, made_of: str) -> None:

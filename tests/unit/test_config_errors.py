@@ -187,6 +187,35 @@ def test_a_mistake_in_a_file_is_named(name: str, project: Path) -> None:
     assert any(all(fragment in line for fragment in fragments) for line in str(caught.value).splitlines())
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "other", "words", "blocked"),
+    [
+        ("splits.yaml", "0.1, clients: 100", "0.1, clients: 0", "dir0.1-100.clients: 0 is not", {"dir0.1-100"}),
+        ("splits.yaml", "scheme: dirichlet, alpha: 0.1", "alpha: 0.1", "'scheme' is missing", {"dir0.1-100"}),
+        ("algorithms.yaml", "{label: FedDyn}", "{lable: FedDyn}", "feddyn: unknown key 'lable'", {"feddyn"}),
+        ("algorithms.yaml", "{label: FedDyn}", "3", "feddyn: 3 is a number", {"feddyn"}),
+        ("datasets.yaml", "classes: 100\n", "classes: 1\n", "cifar100.classes: 1 is not", {"fedsmoo-cifar100"}),
+    ],
+)
+def test_a_wrong_entry_blocks_only_what_needs_it(file, text, other, words, blocked, project) -> None:
+    path = project / "config" / file
+    assert text in path.read_text()
+    path.write_text(path.read_text().replace(text, other, 1))
+    found = experiment.load(project)
+    ids = [("fedsmoo-cifar10", "dir0.6-100", "fedsmoo"), ("fedsmoo-cifar100", "dir0.6-100", "fedavg")]
+    ids += [("fedsmoo-cifar10", "dir0.1-100", "fedavg"), ("fedsmoo-cifar10", "dir0.6-100", "feddyn")]
+    for each in ids:
+        if blocked & {*each}:
+            with pytest.raises(ConfigError, match=re.escape(words)):
+                found.run("paper", *each, 1)
+        else:
+            found.run("paper", *each, 1)
+    assert {"dfedsam2023_T2", "fedsmoo2023_T1"} & {*found.tables} == {"dfedsam2023_T2"}
+    with pytest.raises(ConfigError, match=re.escape(words)) as caught:
+        found.check()
+    assert "\n" not in str(caught.value)
+
+
 #: Configuration as merged with the command line -> fragments of the message.
 CONFIGURATIONS = {
     "key": ({"tabels": []}, ["'tabels'", "did you mean 'tables'?"]),

@@ -118,8 +118,11 @@ def test_an_unknown_algorithm_is_told_where_ones_own_are_found(exp):
 def test_of_many_ids_a_message_names_the_nearest_three_and_their_files(exp):
     with pytest.raises(ConfigError) as problem:
         exp.run("paper", PROTOCOL, "dir0.6-100", "fedyn", 1)
-    near = rf"nearest: feddyn, \S+, \S+; all {len(exp.catalog.algorithms)}: config/algorithms\*, src/flatfed/alg"
+    near = rf"mean 'feddyn'\? or \S+, \S+; all {len(exp.catalog.algorithms)}: config/algorithms\*, src/flatfed/alg"
     assert re.search(near, str(problem.value)) and len(str(problem.value)) < 300
+    assert str(problem.value).count("feddyn") == 1
+    with pytest.raises(ConfigError, match=r"unknown algorithm 'xyz'; nearest: [^ ,]+, [^ ,]+, [^ ,]+; all "):
+        exp.run("paper", PROTOCOL, "dir0.6-100", "xyz", 1)
     with pytest.raises(ConfigError, match=r"unknown dataset 'cifar'; did you mean 'cifar10'\? known: .*cifar100, "):
         exp.dataset_spec("cifar")
 

@@ -366,6 +366,31 @@ def test_a_wrong_file_blocks_only_what_needs_it(here, capsys, file, wrong, words
     assert capsys.readouterr().err.count(words) == 2
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda text: text + "colour: red\n", "own/parts.yaml: unknown key 'colour'"),
+        (lambda text: text + "title: [", "a file that may declare it cannot be used: own/parts.yaml: not YAML"),
+    ],
+    ids=["key", "no YAML"],
+)
+def test_what_a_wrong_file_would_declare_is_refused_with_its_message(here, wrong, words):
+    whole = yaml.safe_load(TEXT) | {"algorithms": {"fedsam~wide": {"set": {"rho": 0.5}}}}
+    sections = {key: whole[key] for key in ("datasets", "protocols", "splits", "algorithms")}
+    (here / "own/parts.yaml").write_text(wrong(yaml.safe_dump(sections)))
+    found = load_asked()
+    columns = [("photos", "dir0.6-100", "fedsam"), ("fedsmoo-cifar10", "skewed", "fedsam")]
+    for column in (*columns, ("fedsmoo-cifar10", "dir0.6-100", "fedsam~wide")):
+        with pytest.raises(ConfigError, match=words):
+            found.run("paper", *column, 1)
+    with pytest.raises(ConfigError, match=words):
+        found.dataset_spec("photos")
+    table = {key: whole[key] for key in ("title", "rows", "columns")}
+    (here / "own/photos.yaml").write_text(yaml.safe_dump(table))
+    with pytest.raises(ConfigError, match=words):
+        load_asked().cells("paper", "photos")
+
+
 @pytest.mark.parametrize("command", ["plan", "status", "verify"])
 def test_a_table_without_a_preview_is_taken_at_its_own_scale_by_name(here, capsys, command):
     load()

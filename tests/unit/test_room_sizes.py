@@ -22,7 +22,7 @@ LIMITS = {
     "commands": 1887,
     "data": 1177,
     "engine": 2868,
-    "experiment": 2599,
+    "experiment": 2616,
     "figures": 958,
     "models": 406,
     "papers": 570,

@@ -55,7 +55,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
     ``data``: sources of datasets on this machine, in place of those declared; ``where`` both were asked for. An entry
     with a mistake, and all that names it, is refused: with file, key, value, what is allowed and the nearest match.
 
-    :raises ConfigError: config/datasets.yaml, splits.yaml or algorithms.yaml is not as its schema has it, or there is
+    :raises ConfigError: config/datasets.yaml, splits.yaml or algorithms.yaml is no YAML file of entries, or there is
         no such table folder or dataset of ``data``.
     """
     documents = own.documents(root, table_folders)
@@ -64,12 +64,13 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
     for name in registry.names():
         check_id(name, PLAIN, "algorithm_folders: the file of an algorithm")
         # A file alone is enough for a row.
-        declared["algorithms"].setdefault(name, Declared({}, "config/algorithms.yaml", name))
-    contents = {section: {name: one.content for name, one in found.items()} for section, found in declared.items()}
+        if name not in declared["algorithms"].declared:
+            declared["algorithms"][name] = Declared({}, "config/algorithms.yaml", name)
+    contents = {section: found.resolved(lambda _, one: one.content) for section, found in declared.items()}
     places = {section: {name: one.where for name, one in found.items()} for section, found in declared.items()}
-    datasets, protocols, splits, algorithms = (Entries(refused=declared[section].refused) for section in SECTIONS)
+    datasets, protocols, splits, algorithms = (Entries(None, of.refused, of.unread) for of in declared.values())
     for name in data:
-        known.check("dataset", name, {**declared["datasets"], **datasets.refused}, f"{where}: data")
+        known.check("dataset", name, declared["datasets"].declared, f"{where}: data")
     sources, seen = {}, {}
     for name, one in declared["datasets"].items():
         with datasets.refusing(name):
@@ -88,7 +89,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
     for document in documents:
         if document.name not in tables.refused:
             with tables.refusing(document.name):
-                own.check_declared(document, *({**each, **each.refused} for each in (datasets, protocols, splits)))
+                own.check_declared(document, datasets, protocols, splits)
     for name, protocol in list(protocols.items()):
         with protocols.refusing(name):
             known.check("protocol", name.partition("~")[0], protocols, protocol.file)
@@ -97,44 +98,56 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
 
 
 def _section(root: Path, section: str) -> Entries[Declared]:
-    """Return the entries of a ``section`` in config/ by id."""
+    """Return the entries of a ``section`` in config/ by id; ConfigError for a file that is no mapping with entries."""
     if section == "protocols":
         return _files(root, "protocols", "protocol")
     where = f"config/{section}.yaml"
     entries = read(root / where, where)
-    schemas.refuse(own.mistakes(section, entries), where, needs.section(section, entries))
-    for name in entries:
-        check_id(name, LABELLED if section == "algorithms" else PLAIN, where)
-    return Entries({name: Declared(entry, where, name) for name, entry in entries.items()})
+    if not entries or not isinstance(entries, dict):
+        schemas.validate(entries, section, where)
+    found: Entries[Declared] = Entries()
+    for name, entry in entries.items():
+        with found.refusing(name):
+            check_id(name, LABELLED if section == "algorithms" else PLAIN, where)
+            schemas.refuse(own.mistakes(section, {name: entry}), where, needs.section(section, {name: entry}))
+            found[name] = Declared(entry, where, name)
+    return found
 
 
 def _add(documents: Iterable[Document], declared: Mapping[str, Entries[Declared]]) -> Entries[Declared]:
     """Add the sections of ``documents`` to those ``declared``, and return the tables by id.
 
-    A file with a mistake, or that declares an id otherwise than another file, is refused as a whole.
+    A file with a mistake, or that declares an id otherwise than another file, is refused as a whole: an id of it has
+    its message, unless another file declares the id too.
     """
     tables: Entries[Declared] = Entries()
+    refused: list[tuple[str, str, str]] = []
     for document in documents:
-        table, where = document.name, document.where
-        ids = [(section, name) for section, entries in document.sections.items() for name in entries]
-        with tables.refusing(table):
+        entries = [(section, name, entry) for section, of in document.sections.items() for name, entry in of.items()]
+        try:
             if document.mistake:
                 raise ConfigError(document.mistake)
-            if document.table and {table} & {*tables, *tables.refused}:
-                raise ConfigError(f"{where}: there is a table {table!r} already, {tables[table].file}")
-            for section, name in ids:
-                check_id(name, LABELLED if section == "algorithms" else PLAIN, f"{where}: {section}")
-                there = declared[section].get(name)
-                if there and there.content != document.sections[section][name]:
-                    already = f"{name!r} is declared already, in {there.where}, with other values"
-                    raise ConfigError(f"{where}: {section}: {already}; an id means one thing everywhere")
-            for section, name in ids:
-                entry = document.sections[section][name]
-                declared[section].setdefault(name, Declared(entry, where, f"{section}.{name}"))
-            if document.table:
-                tables[table] = Declared(defaults.table(document.table), where)
-        for section, name in ids if table in tables.refused else ():
-            declared[section].refused.setdefault(name, tables.refused[table])
+            if document.table and document.name in tables.declared:
+                first = tables[document.name].file
+                raise ConfigError(f"{document.where}: there is a table {document.name!r} already, {first}")
+            for section, name, entry in entries:
+                check_id(name, LABELLED if section == "algorithms" else PLAIN, f"{document.where}: {section}")
+                if name in declared[section].declared and (other := declared[section][name]).content != entry:
+                    already = f"{name!r} is declared already, in {other.where}, with other values"
+                    raise ConfigError(f"{document.where}: {section}: {already}; an id means one thing everywhere")
+        except ConfigError as error:
+            tables.refused.setdefault(document.name, str(error))
+            refused += [(section, name, str(error)) for section, name, _ in entries]
+            continue
+        for section, name, entry in entries:
+            declared[section].setdefault(name, Declared(entry, document.where, f"{section}.{name}"))
+        if document.table:
+            tables[document.name] = Declared(defaults.table(document.table), document.where)
+    for section, name, mistake in refused:
+        declared[section].refused.setdefault(name, mistake)
+    unread = [document.mistake for document in documents if document.mistake and not document.sections]
+    for of in declared.values():
+        of.unread = "".join(f"; a file that may declare it cannot be used: {mistake}" for mistake in unread)
     return tables
 
 

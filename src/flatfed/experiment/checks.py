@@ -11,6 +11,7 @@ from flatfed import algorithms as registry
 from flatfed import models
 from flatfed.errors import ConfigError
 from flatfed.experiment import deals, defaults, known, settings
+from flatfed.experiment.known import Entries
 from flatfed.experiment.needs import SCHEMES
 from flatfed.models import pretrained
 from flatfed.papers.quantity import ACCURACIES
@@ -47,7 +48,7 @@ def check_dataset(dataset: dict[str, Any], where: str) -> None:
             known.check("style", domain, STYLES, f"{where}.domains")
 
 
-def check_split(name: str, splits: dict[str, dict[str, Any]], places: Mapping[str, str], seen: dict[str, str]) -> None:
+def check_split(name: str, splits: Entries[dict[str, Any]], places: Mapping[str, str], seen: dict[str, str]) -> None:
     """Refuse a split with keys that mean nothing in its scheme, and a second id for a split that was ``seen``."""
     split, where = splits[name], places[name]
     needed, optional = SCHEMES[split["scheme"]]
@@ -56,9 +57,9 @@ def check_split(name: str, splits: dict[str, dict[str, Any]], places: Mapping[st
         raise ConfigError(f"{where}.clients: {split['clients']} is not allowed; scheme central has 1")
     for key in ("steps_of", "images_of"):
         # How many images a domain split deals is known when the data are there, and not before.
-        federated = [id_ for id_, other in splits.items() if other["scheme"] not in ("central", "domain")]
+        federated = {id_: other for id_, other in splits.items() if other["scheme"] not in ("central", "domain")}
         if key in split:
-            known.check("split", split[key], federated, f"{where}.{key}")
+            known.check("split", split[key], Entries(federated, splits.refused, splits.unread), f"{where}.{key}")
     if "neighbours" in split and "topology" not in split:
         raise ConfigError(f"{where}.neighbours: means nothing without a topology")
     if "topology" in split and "clients" in split:  # of a domain split they depend on the dataset
@@ -93,8 +94,8 @@ def check_algorithm(name: str, entry: dict[str, Any], where: str) -> None:
 def check_protocol(
     protocol: settings.Protocol,
     datasets: dict[str, dict[str, Any]],
-    algorithms: dict[str, dict[str, Any]],
-    splits: dict[str, dict[str, Any]],
+    algorithms: Entries[dict[str, Any]],
+    splits: Entries[dict[str, Any]],
 ) -> None:
     """Refuse a protocol that names what does not exist, or whose model cannot take its images."""
     for scale, values in protocol.scales.items():
@@ -127,7 +128,7 @@ def _check_model(values: dict[str, Any], shape: tuple[int, ...], where: str) -> 
             raise ConfigError(f"{where}executor: key {device!r} is missing; each kind of device has one")
 
 
-def _check_algorithms(values: dict[str, Any], algorithms: dict[str, dict[str, Any]], where: str) -> None:
+def _check_algorithms(values: dict[str, Any], algorithms: Entries[dict[str, Any]], where: str) -> None:
     """Refuse values of algorithms, set or tried, that these do not take."""
     given = [("algorithms", name, overrides) for name, overrides in values["algorithms"].items()]
     for key, grids in (
@@ -138,12 +139,13 @@ def _check_algorithms(values: dict[str, Any], algorithms: dict[str, dict[str, An
             given += [(key, name, {})]
             given += [(key, name, {parameter: value}) for parameter, tried in grid.items() for value in tried]
     for key, name, overrides in given:
-        known.check_algorithm(name, algorithms, f"{where}{key}")
+        if name not in algorithms.declared:
+            known.check_algorithm(name, algorithms, f"{where}{key}")
         settings.check_overrides(name.partition("~")[0], overrides, f"{where}{key}.{name}")
 
 
 def _check_patterns(
-    values: dict[str, Any], algorithms: dict[str, dict[str, Any]], splits: dict[str, dict[str, Any]], where: str
+    values: dict[str, Any], algorithms: Entries[dict[str, Any]], splits: Entries[dict[str, Any]], where: str
 ) -> None:
     """Refuse a pattern of splits or rows that none of them matches."""
     wanted = [("split", pattern, "targets") for pattern in values.get("targets", {})]
@@ -152,7 +154,7 @@ def _check_patterns(
             wanted += [(kind, pattern, f"unstated.{name}.{key}") for pattern in entry.get(key, [])]
     for kind, pattern, key in wanted:
         ids = algorithms if kind == "algorithm" else splits
-        if not settings.matching(pattern, ids):
+        if not settings.matching(pattern, ids.declared):
             known.check(kind, pattern, ids, f"{where}{key}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from flatfed import schemas
 from flatfed.errors import ConfigError
 from flatfed.experiment import data_sources, needs
 from flatfed.experiment.checks import PLAIN, check_id
+from flatfed.experiment.known import Entries
 from flatfed.strict_yaml import read
 
 #: Keys of such a file that are no part of a table. Their entries are as those of the catalog's files of these names.
@@ -83,9 +84,7 @@ def mistakes(name: str, entries: Any, under: tuple[str, ...] = ()) -> list[Valid
     return errors
 
 
-def check_declared(
-    document: Document, datasets: Container[str], protocols: Container[str], splits: Container[str]
-) -> None:
+def check_declared(document: Document, datasets: Entries[Any], protocols: Entries[Any], splits: Entries[Any]) -> None:
     """Refuse a file that names several ids that are declared nowhere, all of them at once.
 
     A single one is refused where it is used, with the nearest that there is.
@@ -93,12 +92,12 @@ def check_declared(
     absent = [
         f"protocols.{name}.dataset {protocol['dataset']!r}"
         for name, protocol in document.sections.get("protocols", {}).items()
-        if protocol["dataset"] not in datasets
+        if protocol["dataset"] not in datasets.declared
     ]
     for place, group in enumerate((document.table or {}).get("columns", [])):
         asked = [("protocol", group["protocol"], protocols)] if "protocol" in group else []
         asked += [("splits", split, splits) for split in group.get("splits", [])]
-        absent += [f"columns[{place}].{key} {name!r}" for key, name, known in asked if name not in known]
+        absent += [f"columns[{place}].{key} {name!r}" for key, name, known in asked if name not in known.declared]
     if len(absent) > 1:
         sections = "`datasets:`, `protocols:` and `splits:` of this file or another may declare them"
-        raise ConfigError(f"{document.where}: declared nowhere: {', '.join(absent)}; {sections}")
+        raise ConfigError(f"{document.where}: declared nowhere: {', '.join(absent)}; {sections}{splits.unread}")

@@ -43,7 +43,7 @@ def tables(config: dict[str, Any], there: Entries[Table]) -> list[AskedTable]:
     for place, entry in enumerate(config["tables"]):
         where = f"{WHERE}: tables[{place}]"
         name = entry if isinstance(entry, str) else entry["table"]
-        known.check("table", name, {**there, **there.refused}, where)
+        known.check("table", name, there.declared, where)
         if name in chosen:
             raise ConfigError(f"{where}: table {name!r} is given twice; one entry holds all its columns")
         if isinstance(entry, str) or name not in there:
@@ -75,7 +75,7 @@ def scale_of(experiment: Experiment, names: Iterable[str]) -> str:
 def figures(config: dict[str, Any], there: Entries[Figure]) -> list[str]:
     """Return the figures asked for; ConfigError if there is no such figure."""
     for place, name in enumerate(config["figures"]):
-        known.check("figure", name, {**there, **there.refused}, f"{WHERE}: figures[{place}]")
+        known.check("figure", name, there.declared, f"{WHERE}: figures[{place}]")
     return list(config["figures"])
 
 

@@ -69,12 +69,12 @@ def check(protocol: settings.Protocol, catalog: Catalog) -> None:
             for name in names:
                 if names.count(name) > 1:
                     raise ConfigError(f"{where}.{key}: {name} is given twice")
-    if "split" not in tune:
+    if "split" not in tune or tune["split"] in catalog.splits.refused:
         return
     where = f"{protocol.file}: {protocol.under}tune.split"
     known.check("split", tune["split"], catalog.splits, where)
     compatibility.check(protocol, tune["split"], catalog, where)
-    for row in tune["grids"]:
+    for row in filter(catalog.algorithms.get, tune["grids"]):
         compatibility.check_pair(protocol.id, tune["split"], row, catalog, where)
     for scale in protocol.scales:
         _check_share(protocol, tune["split"], scale, catalog)

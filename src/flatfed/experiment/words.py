@@ -98,7 +98,7 @@ def left_open(experiment: Experiment, scale: str, runs: Iterable[Trained], witho
         settled = tuning.keys(values) if experiment.tune else set()
         for key, entry in values["unstated"].items():
             of = entry if isinstance(entry, dict) else {"says": entry}
-            rows = of.get("rows", [key] if key in experiment.catalog.algorithms else ["*"])
+            rows = of.get("rows", [key] if key in experiment.catalog.algorithms.declared else ["*"])
             makes = (
                 one.protocol == protocol
                 and settings.matching_any(rows, one.algorithm, one.algorithm.partition("~")[0])
