@@ -80,7 +80,7 @@ def the_algorithm(project):
 
 
 def the_model(project):
-    run = json.loads((project.root / "results/paper/runs/perceptron/dir0.6-100/fedsam/seed2/run.json").read_text())
+    run = json.loads((project.root / "results/paper/runs/perceptron/dir0.6-100/fedsmoo/seed2/run.json").read_text())
     assert run["parameters"] == 64 * 32 + 32 + 32 * 10 + 10 and len(run["versions"]["model"]) == 64
     folders = "model_folders=[mine]", "table_folders=[mine]"
     assert project.planned("--config", *folders, "--", "results/paper/tables/perceptron_T1.md") == {}
