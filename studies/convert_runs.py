@@ -22,7 +22,6 @@ versions, and would train every run again.
 from __future__ import annotations
 
 import copy
-import os
 import shutil
 import sys
 from collections.abc import Iterable
@@ -151,7 +150,7 @@ CONVERTERS = {
 
 def main(folders: Iterable[str]) -> None:
     """Convert the files in ``folders``; print how many have changed."""
-    algorithms.look_in(filter(None, os.environ.get(algorithms.VARIABLE, "").split(os.pathsep)), algorithms.VARIABLE)
+    algorithms.FILES.look_in_environment()
     for name, convert in CONVERTERS.items():
         files = [file for folder in folders for file in sorted(Path(folder).rglob(name))]
         changed = {file: new for file in files if (new := convert(old := read_json(file), file)) != old}

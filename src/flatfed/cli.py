@@ -84,7 +84,7 @@ def _run(words: list[str]) -> int:
     prefix = "flatfed" if command is None else f"flatfed {command}"
     try:
         options = parser([] if command is None else [command]).parse_args(words)
-        _own_algorithms()
+        _look_in_own_folders()
         if "device" in options and _limit():
             trial = subprocess.run([sys.executable, "-Pc", TRIAL], capture_output=True, check=False)
             if trial.returncode:
@@ -120,9 +120,9 @@ def _limit() -> str:
     return "" if limit == resource.RLIM_INFINITY else f" within `ulimit -v {limit >> 10}`: raise this limit"
 
 
-def _own_algorithms() -> None:
-    """Make the user's own algorithms known: the workflow names their folders in an environment variable."""
-    from flatfed import algorithms
+def _look_in_own_folders() -> None:
+    """Make the user's own algorithms and models known: the workflow names their folders in environment variables."""
+    from flatfed import algorithms, models
 
-    folders = os.environ.get(algorithms.VARIABLE, "").split(os.pathsep)
-    algorithms.look_in(filter(None, folders), f"environment variable {algorithms.VARIABLE}")
+    for files in (algorithms.FILES, models.FILES):
+        files.look_in_environment()

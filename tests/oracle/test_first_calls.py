@@ -210,7 +210,7 @@ def test_a_job_ends_with_one_line_and_leaves_nothing_behind(tmp_path, outside):
     path, _ = written(outside, "aggregate returns the model")
     write_problem(tmp_path)
     (tmp_path / "run.json").write_text(json.dumps(description("fedbad")))
-    environment = {**os.environ, "PYTHONPATH": str(SRC), algorithms.VARIABLE: str(outside.folder)}
+    environment = {**os.environ, "PYTHONPATH": str(SRC), algorithms.FILES.variable: str(outside.folder)}
     words = [*("train", "--run", "run.json", "--dataset", "data", "--partition", "partition.npz", "--out", "out")]
     command = [sys.executable, "-m", "flatfed", *words, "--device", "cpu"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

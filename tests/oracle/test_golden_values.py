@@ -15,8 +15,8 @@ from flatfed.data.schemes import VERSIONS
 
 CASES = golden.cases()
 TOLERANCE = 1e-10
-#: Takes images of 32 pixels, and its nine million parameters take minutes.
-UNCOVERED_MODELS = {"vgg11_gn"}
+#: Models of nine million parameters and more, which take minutes.
+UNCOVERED_MODELS = {"vgg11_gn", *models.TORCHVISION}
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ EACH = 10
 #: Keys whose texts are prose, which may hold anything that can be printed.
 PROSE = (
     *("label", "title", "paper", "caption", "part", "header", "row_header", "quantity", "says", "notes", "reason"),
-    *("unstated", "obtain", "what", "path", "algorithm_folders", "where"),
+    *("unstated", "obtain", "what", "path", "algorithm_folders", "model_folders", "where"),
 )
 
 

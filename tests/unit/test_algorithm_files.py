@@ -149,7 +149,7 @@ def test_letters_apart_is_the_levenshtein_distance():
 
 def test_check_says_so_in_one_line(outside):
     path = outside.write("fedbad", f"class FedBad(FedAvg):\n    {SLIPS['a letter left out'][0]}\n")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), algorithms.VARIABLE: str(outside.folder)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), algorithms.FILES.variable: str(outside.folder)}
     words = [sys.executable, "-m", "flatfed", "check"]
     done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stdout == ""

@@ -127,7 +127,7 @@ def test_of_many_ids_a_message_names_the_nearest_three_and_their_files(exp):
         exp.dataset_spec("cifar")
 
 
-@pytest.mark.parametrize("key", ["algorithm_folders", "table_folders"])
+@pytest.mark.parametrize("key", ["algorithm_folders", "model_folders", "table_folders"])
 def test_a_folder_that_does_not_exist_is_named_with_its_key_and_the_remedy(key):
     with pytest.raises(ConfigError) as problem:
         experiment.load(ROOT, {"scale": "preview", "tables": [], "figures": [], key: ["mine"]})

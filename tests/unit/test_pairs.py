@@ -184,7 +184,7 @@ def test_folders_that_cannot_be_are_refused(folder, tmp_path):
     with pytest.raises(ConfigError, match="algorithm_folders: 'nowhere' is not a folder"):
         algorithms.look_in(["nowhere"], "config.yaml: algorithm_folders")
     (folder / "fedsign.py").rename(folder / "fedavg.py")
-    with pytest.raises(ConfigError, match=r"fedavg.py: there is an algorithm 'fedavg' already"):
+    with pytest.raises(ConfigError, match=r"fedavg.py: flatfed.algorithms has 'fedavg' already"):
         algorithms.look_in([folder], "config.yaml: algorithm_folders")
 
 

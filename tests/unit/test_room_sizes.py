@@ -16,20 +16,19 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 784,
-    "algorithms": 1045,
+    "": 870,
+    "algorithms": 1011,
     "analysis": 1101,
-    "commands": 1887,
+    "commands": 1899,
     "data": 1177,
-    "engine": 2868,
-    "experiment": 2616,
-    "figures": 958,
-    "models": 406,
+    "engine": 2873,
+    "experiment": 2775,
+    "figures": 959,
+    "models": 486,
     "papers": 570,
-    "runs": 1017,
-    "specs": 315,
-    "tables": 1525,
-    "workflow": 280,
+    "runs": 950,
+    "tables": 1565,
+    "workflow": 301,
 }
 
 #: Tokens that are no code.

@@ -16,7 +16,7 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 ORDER = (
     ("retired",),
     ("errors",),
-    ("files", "forms", "strict_yaml", "gpus"),
+    ("files", "forms", "strict_yaml", "gpus", "user_files"),
     ("schemas", "algorithms"),
     ("models", "data"),
     ("runs",),

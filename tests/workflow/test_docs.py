@@ -1,5 +1,6 @@
 """The recipes under docs/, followed to the letter: their files written, their commands run."""
 
+import json
 import os
 import re
 import shutil
@@ -78,6 +79,15 @@ def the_algorithm(project):
     assert (run / "metrics.csv").read_text() != (other / "metrics.csv").read_text()
 
 
+def the_model(project):
+    run = json.loads((project.root / "results/paper/runs/perceptron/dir0.6-100/fedsmoo/seed2/run.json").read_text())
+    assert run["parameters"] == 64 * 32 + 32 + 32 * 10 + 10 and len(run["versions"]["model"]) == 64
+    folders = "model_folders=[mine]", "table_folders=[mine]"
+    assert project.planned("--config", *folders, "--", "results/paper/tables/perceptron_T1.md") == {}
+    everything = project.planned("--config", "seeds=[1]"), project.planned("--config", "seeds=[1]", *folders)
+    assert everything[0].get("train") == everything[1].get("train")
+
+
 def the_dataset(project):
     images = numpy.load(project.root / "resources/blobs/images.npy", mmap_mode="r")
     assert images.shape == (500, 1, 8, 8)
@@ -136,6 +146,7 @@ def the_answers(project):
 #: Page -> what makes the files that its reader has, and what looks at the results.
 RECIPES = {
     "add-an-algorithm.md": (None, the_algorithm),
+    "add-a-model.md": (None, the_model),
     "add-a-dataset.md": (archive_of_blobs, the_dataset),
     "your-own-data.md": (folder_of_photos, the_photos),
     "use-as-a-module.md": (None, the_module),

@@ -15,7 +15,7 @@ import psutil
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
-from flatfed import algorithms, data, experiment, files, forms, gpus, strict_yaml
+from flatfed import data, experiment, files, forms, gpus, strict_yaml
 from flatfed.analysis import hessian, landscape
 from flatfed.commands import configuration
 from flatfed.data import schemes
@@ -35,8 +35,7 @@ config.update(
     {key: strict_yaml.as_in_a_file(config[key]) for key in workflow.config_settings.overwrite_config}
 )
 EXPERIMENT = told(experiment.load)(ROOT, config, PLACES)
-if EXPERIMENT.algorithm_folders:
-    os.environ[algorithms.VARIABLE] = os.pathsep.join(EXPERIMENT.algorithm_folders)
+os.environ.update(EXPERIMENT.environment)
 configuration.write_effective(config, PLACES)
 DEVICE = gpus.resolve(config.get("device", "auto"))
 # What jobs of seconds are rerun for: any change of the package.

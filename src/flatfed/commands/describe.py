@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
 
+from flatfed import algorithms, models
 from flatfed.commands import arguments, configuration
 from flatfed.errors import DataError, unknown
 from flatfed.experiment import SCALES, Experiment, Run, tuning
@@ -72,6 +74,8 @@ def script(experiment: Experiment, runs: list[Run]) -> list[str]:
         "set -eu",
         "export PYTHONPATH=src",
     ]
+    own = {files.variable: experiment.config.get(files.setting) for files in (algorithms.FILES, models.FILES)}
+    lines += [f"export {name}={shlex.quote(os.pathsep.join(own[name]))} # copy these, too" for name in own if own[name]]
     for run in {run.dataset: run for run in sorted(runs, key=lambda run: run.dataset)}.values():
         spec, folder = quoted(experiment.dataset_spec(run.dataset)), run.places.dataset(run.dataset)
         lines.append(step(run.manifest, f"fetch --spec {spec} --out {folder}"))

@@ -84,7 +84,7 @@ class Executor(ABC):
             images = self.transform(images, private)
         if self.layers is not None:
             images, masks = images.to(self.layers), [mask.to(self.layers) for mask in masks]
-        output = functional_call(self.model, tensors, (images, masks or None)).to(weights.dtype)
+        output = functional_call(self.model, tensors, (images, masks) if masks else (images,)).to(weights.dtype)
         # Not cross_entropy: under vmap torch decomposes it, and its checks load a second's worth of symbolic algebra.
         right = log_softmax(output, dim=1).gather(1, labels[:, None])[:, 0]
         return -(right * weights).sum()

@@ -23,7 +23,7 @@ def of_run(description: dict[str, Any]) -> dict[str, int | str]:
     return {
         "engine": ENGINE,
         "algorithm": of_algorithm(description["update"]["name"]),
-        "model": models.card(description["model"]["name"]).version,
+        "model": of_model(description["model"]["name"]),
         "partition": VERSIONS[description["partition"]["scheme"]],
     }
 
@@ -35,3 +35,9 @@ def of_algorithm(name: str) -> int | str:
     """
     own = algorithms.own_files(name)
     return syntax_digest(own) if own else algorithms.load(name).version
+
+
+def of_model(name: str) -> int | str:
+    """Return the version of a model; of a user's, the digest as of an algorithm."""
+    own = models.own_files(name)
+    return syntax_digest(own) if own else models.card(name).version

@@ -22,10 +22,12 @@ def drawn(
     ``pretrained_file``: the weights that they start from in place of drawn ones (:mod:`flatfed.models.pretrained`).
     """
     spec, data = description["model"], description["dataset"]
-    model = models.build(spec["name"], tuple(data["shape"]), data["classes"], spec["options"])
-    models.refuse_buffers(model)
-    generator = torch.Generator().manual_seed(torch_seed(int(description["seed"]), "weights"))
-    initial = models.initial_weights(model, generator)
+    seed = torch_seed(int(description["seed"]), "weights")
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        model = models.build(spec["name"], tuple(data["shape"]), data["classes"], spec["options"])
+    models.refuse_layers(model)
+    initial = models.initial_weights(model, torch.Generator().manual_seed(seed))
     if pretrained_file is not None:
         initial = pretrained.load(model, initial, pretrained_file)
     return model, initial

@@ -102,7 +102,7 @@ def check_protocol(
         where = f"{protocol.file}: {protocol.key(scale)}"
         dataset = values["dataset"]
         known.check("dataset", dataset, datasets, f"{where}dataset")
-        _check_model(values, tuple(datasets[dataset]["shape"]), where)
+        _check_model(values, datasets[dataset], where)
         _check_algorithms(values, algorithms, where)
         _check_patterns(values, algorithms, splits, where)
         for key in ("every", "sets", "batch_size", "window"):
@@ -116,13 +116,14 @@ def check_protocol(
             )
 
 
-def _check_model(values: dict[str, Any], shape: tuple[int, ...], where: str) -> None:
-    """Refuse a model that is not there or cannot take images of ``shape``, and a kind of device without executor."""
-    model = values["model"]
-    models.check_options(model["name"], model.get("options", {}), f"{where}model")
+def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
+    """Refuse a model that is not there or cannot take the images, and a kind of device without executor."""
+    model, shape = values["model"], tuple(dataset["shape"])
+    options = models.check_options(model["name"], model.get("options", {}), f"{where}model")
     if "weights" in model:
         pretrained.check(model["weights"], model["name"], f"{where}model.weights")
-    models.check_shape(model["name"], shape, f"{where}model", options=model.get("options"))
+    models.check_shape(model["name"], shape, f"{where}model", options=options)
+    models.check_runs(model["name"], shape, dataset["classes"], options, f"{where}model")
     for device in ("cpu", "cuda"):
         if device not in values["executor"]:
             raise ConfigError(f"{where}executor: key {device!r} is missing; each kind of device has one")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
+import os
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from flatfed import algorithms as registry
-from flatfed import models
+from flatfed import algorithms, models
 from flatfed.errors import ConfigError
 from flatfed.experiment import catalog as catalogs
 from flatfed.experiment import (
@@ -60,14 +60,16 @@ class Experiment:
     def __init__(self, root: Path, config: dict[str, Any], places: Places):
         selection.check(config)
         self.root, self.config, self.places = root, config, places
-        for key in ("algorithm_folders", "table_folders"):
+        for key in ("algorithm_folders", "model_folders", "table_folders"):
             for folder in config.get(key, []):
                 if not Path(folder).is_dir():
                     absent = f"{selection.WHERE}: {key}: there is no folder {folder!r} ({Path(folder).absolute()})"
                     raise ConfigError(f"{absent}; create it, or correct or remove this entry")
-        self.algorithm_folders = registry.look_in(
-            config.get("algorithm_folders", []), f"{selection.WHERE}: algorithm_folders"
-        )
+        #: Environment variables that hand the folders of the user's own files to jobs.
+        self.environment: dict[str, str] = {}
+        for files in (algorithms.FILES, models.FILES):
+            if folders := files.look_in(config.get(files.setting, []), f"{selection.WHERE}: {files.setting}"):
+                self.environment[files.variable] = os.pathsep.join(folders)
         self.scale: str = config["scale"]
         self.catalog = catalogs.load(root, config.get("table_folders", []), config.get("data", {}), selection.WHERE)
         self.references = reference.read_all(root)

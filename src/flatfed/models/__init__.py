@@ -1,21 +1,28 @@
 """The registry of models: one file for each model, whose name is its id. torch is imported only where it is needed.
 
+``model_folders`` in config.yaml adds files of other folders (:mod:`flatfed.user_files`); ten ResNets are torchvision's.
+
 A model's file defines ``build(shape, classes, **options) -> torch.nn.Module``. The module's ``forward(x, masks=None)``
 takes (batch, C, H, W) images and returns (batch, classes) logits; its attribute ``dropout`` lists (shape of one
 sample's mask, drop probability), and ``masks`` holds one scaled mask (batch, *shape) for each, so that both passes of
 SAM share them; without masks nothing is dropped. Where the papers write relu, then maximum over a window, the maximum
 comes first: both orders give the same bits, outputs and gradients, and the relu sees a quarter of the values. Weights
-are drawn by :func:`initial_weights`, never from the global generator.
+are drawn by :func:`initial_weights`, never from the global generator. A user's file declares its options as defaults of
+``build``; ``masks`` and ``dropout`` may be absent, and weights are those of the constructor.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
+import importlib.util
+import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flatfed.algorithms._parameters import Choice, Number, Whole
 from flatfed.errors import ConfigError, unknown
+from flatfed.user_files import UserFiles
 
 if TYPE_CHECKING:
     import torch
@@ -30,8 +37,27 @@ class Card:
     options: dict[str, Number | Choice | Whole] = field(default_factory=dict)
     smallest_with: dict[tuple[str, str], int] = field(default_factory=dict)  # (option, value) that needs larger images
     tile: str | None = None  # option that image sides must be multiples of
+    file: str | None = None  # the file that builds this model among others, by its name
+    as_built: bool = False  # initial weights are those that the constructor draws
     version: int = 1  # increased when the model's numbers change (flatfed.engine.versions)
 
+
+GROUPS = Choice(32, (1, 2, 4, 8, 16, 32, 64), "groups of every GroupNorm")
+
+#: torchvision's classifiers that take another layer in place of BatchNorm and draw no random numbers.
+TORCHVISION = (
+    *("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "wide_resnet50_2", "wide_resnet101_2"),
+    *("resnext50_32x4d", "resnext101_32x8d", "resnext101_64x4d"),
+)
+
+#: Why FlatFed refuses torchvision's other classifiers, whose names begin so.
+REFUSED = {
+    "alexnet efficientnet googlenet inception mnasnet mobilenet squeezenet vgg": "the run's seed does not key dropout",
+    "convnext maxvit swin": "the run's seed does not key stochastic depth",
+    "densenet shufflenet": "torchvision lets nothing take the place of their BatchNorm",
+    "regnet": "the usual groups of GroupNorm do not divide their channels",
+    "vit": "they take images of one size; vit_b32 takes others",
+}
 
 _CARDS = {
     "cnn": Card(
@@ -48,10 +74,10 @@ _CARDS = {
         8,
         {
             "stem": Choice("imagenet", ("imagenet", "cifar"), "7x7 convolution and pooling, or 3x3 without pooling"),
-            "groups": Choice(2, (1, 2, 4, 8, 16, 32, 64), "groups of every GroupNorm: 2, or 32 with the cifar stem"),
+            "groups": Choice(2, GROUPS.options, "groups of every GroupNorm: 2, or 32 with the cifar stem"),
         },
     ),
-    "vgg11_gn": Card(32, {"groups": Choice(32, (1, 2, 4, 8, 16, 32, 64), "groups of every GroupNorm")}),
+    "vgg11_gn": Card(32, {"groups": GROUPS}),
     "vit_b32": Card(
         1,
         {
@@ -63,19 +89,39 @@ _CARDS = {
         },
         tile="patch",
     ),
+    **dict.fromkeys(TORCHVISION, Card(8, {"groups": GROUPS}, file="torchvision_resnet", as_built=True)),
 }
 
-
-def names() -> list[str]:
-    """Return the ids of all models, sorted."""
-    return sorted(_CARDS)
+#: FlatFed's models, and those of the user's folders.
+FILES = UserFiles("model", __name__, _CARDS)
+look_in, names, own_files = FILES.look_in, FILES.names, FILES.own_files
 
 
 def card(name: str, where: str = "model") -> Card:
     """Return what the configuration must know of model ``name``; ConfigError naming ``where`` if there is none."""
-    if name not in _CARDS:
-        raise ConfigError(unknown("model", name, names(), where))
-    return _CARDS[name]
+    if name in _CARDS:
+        return _CARDS[name]
+    if own_files(name):
+        return _own_card(name, tuple(__path__))
+    reasons = (reason for beginnings, reason in REFUSED.items() if name.startswith(tuple(beginnings.split())))
+    refused = "".join(f"; FlatFed refuses torchvision's models of this kind: {reason}" for reason in reasons)
+    raise ConfigError(f"{FILES.unknown(name, names(), where)}{refused}")
+
+
+@functools.cache
+def _own_card(name: str, folders: tuple[str, ...]) -> Card:
+    """Return the card of a user's model in one of ``folders``; ConfigError where its ``build`` declares no options."""
+    module = FILES.load(name)
+    build = getattr(module, "build", None)
+    parameters = inspect.signature(build).parameters if inspect.isfunction(build) else {}
+    options = {option: parameter.default for option, parameter in parameters.items()}
+    if [options.pop(first, None) for first in ("shape", "classes")] != [inspect.Parameter.empty] * 2:
+        raise ConfigError(f"{module.__file__}: defines no function build(shape, classes, ...) that returns a model")
+    for option, declared in options.items():
+        if not isinstance(declared, Number | Choice | Whole):
+            wanted = f'a Number, Choice or Whole of flatfed.models, as {option}=Whole(64, "what it is", minimum=1)'
+            raise ConfigError(f"{module.__file__}: build: option {option!r} is not declared; wanted: {wanted}")
+    return Card(1, options, as_built=True)
 
 
 def check_options(name: str, options: dict[str, Any], where: str = "model") -> dict[str, Any]:
@@ -114,7 +160,38 @@ def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[st
     """Return model ``name`` for images of ``shape`` (C, H, W); its weights are for initial_weights to draw."""
     checked = check_options(name, options)
     check_shape(name, shape, options=checked)
-    return importlib.import_module(f"{__name__}.{name}").build(shape, classes, **checked)
+    known = card(name)
+    several = {"name": name} if known.file else {}
+    file = importlib.import_module(f"{__name__}.{known.file or name}")
+    module = file.build(shape=shape, classes=classes, **checked, **several)
+    if known.as_built:
+        if not hasattr(module, "named_modules"):
+            raise ConfigError(f"{file.__file__}: build returns a {type(module).__name__}, not a torch.nn.Module")
+        module.as_built, module.dropout = True, getattr(module, "dropout", [])
+    return module
+
+
+def check_runs(name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any], where: str) -> None:
+    """Refuse a user's model that cannot be built, or gives no logits (batch, ``classes``), for images (C, H, W).
+
+    Weights and images have no content, so that a large model takes no memory. Nothing is checked where torch is not
+    installed.
+    """
+    if not own_files(name) or importlib.util.find_spec("torch") is None:
+        return
+    import torch
+
+    try:
+        with torch.device("meta"), torch.no_grad():
+            module = build(name, shape, classes, options)
+            refuse_layers(module)
+            size = tuple(module(torch.zeros(2, *shape)).shape)
+            if size != (2, classes):
+                raise ConfigError(f"its output for 2 images has shape {size}, not (2, {classes})")
+    except Exception as error:  # the file is a user's, and may do anything
+        kind = "" if isinstance(error, ConfigError) else f"{type(error).__name__}: "
+        what = f"{where}: {name} ({own_files(name)[0]}) for images {shape} and {classes} classes"
+        raise ConfigError(f"{what}: {kind}{' '.join(str(error).split())}") from error
 
 
 def initial_weights(module: nn.Module, generator: torch.Generator) -> torch.Tensor:
@@ -122,11 +199,13 @@ def initial_weights(module: nn.Module, generator: torch.Generator) -> torch.Tens
 
     torch's own rules: uniform within 1/sqrt(fan_in) for convolutions and dense layers, one and zero for norms. A model
     with rules of its own has a method ``initial(name, value, generator) -> bool`` that fills ``value``, or returns
-    False to leave the parameter to the rules here.
+    False to leave the parameter to the rules here. Of a user's or torchvision's, the weights that it was built with.
     """
     import torch
     from torch import nn
 
+    if getattr(module, "as_built", False):
+        return torch.cat([parameter.detach().reshape(-1).float() for parameter in module.parameters()])
     own = getattr(module, "initial", lambda *_: False)
     drawn = {}
     for prefix, layer in module.named_modules():
@@ -145,11 +224,22 @@ def initial_weights(module: nn.Module, generator: torch.Generator) -> torch.Tens
     return torch.cat([drawn[name] for name, _ in module.named_parameters()])
 
 
-def refuse_buffers(module: nn.Module) -> None:
-    """Refuse a model with buffers: running statistics are no parameters of a row. ConfigError names the layer."""
+def refuse_layers(module: nn.Module) -> None:
+    """Refuse a model with torch's dropout, or with buffers, which a row does not hold. ConfigError names the layer."""
+    from torch.nn.modules.dropout import _DropoutNd
+
     for prefix, layer in module.named_modules():
+        if isinstance(layer, _DropoutNd):
+            raise ConfigError(
+                f"model {type(module).__name__}: layer {prefix!r} ({type(layer).__name__}) draws from torch's own "
+                f"generator, not from the run's seed; list (shape, probability) of each mask in `dropout`, and "
+                f"multiply by the masks of forward(x, masks=None)"
+            )
         if list(layer.buffers(recurse=False)) or "BatchNorm" in type(layer).__name__:
             raise ConfigError(
-                f"model {type(module).__name__}: layer {prefix!r} ({type(layer).__name__}) keeps statistics of the "
-                f"batches it saw; replace it by torch.nn.GroupNorm, as the papers do"
+                f"model {type(module).__name__}: layer {prefix!r} ({type(layer).__name__}) keeps buffers, such as "
+                f"statistics of the batches it saw; replace BatchNorm by torch.nn.GroupNorm, as the papers do"
             )
+    if not isinstance(sites := getattr(module, "dropout", []), list):
+        wanted = "a list of (shape, probability), one for each of the masks of forward(x, masks=None)"
+        raise ConfigError(f"model {type(module).__name__}: its attribute `dropout` is {sites!r}; wanted: {wanted}")

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from flatfed.errors import ConfigError
+
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -40,12 +42,16 @@ def syntax_digest(paths: Iterable[Path]) -> str:
 
     It is the same in Python 3.11 and 3.12.
 
-    :raises SyntaxError: a file is not Python.
+    :raises ConfigError: a file is not Python.
     """
     digest = hashlib.sha256()
     for path in paths:
         digest.update(f"{path.name}\n".encode())
-        digest.update("".join(_dump(ast.parse(path.read_bytes(), str(path)))).encode())
+        try:
+            tree = ast.parse(path.read_bytes(), str(path))
+        except (SyntaxError, ValueError) as error:
+            raise ConfigError(f"{path}: is not Python: {error}") from error
+        digest.update("".join(_dump(tree)).encode())
     return digest.hexdigest()
 
 

@@ -2,5 +2,5 @@
 
 ``cells`` turns the runs of one cell into one number (standard library only: there are thousands of cells, and each is a
 process of its own). ``write`` sets a table in four formats, ``report`` binds tables and figures into one page. Their
-specifications are the dataclasses of :mod:`flatfed.specs`; none of them reads the configuration.
+specifications are those of :mod:`flatfed.experiment.model`; none of them reads the configuration.
 """

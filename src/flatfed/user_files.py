@@ -1,0 +1,134 @@
+"""A user's own algorithms and models: Python files in folders that config.yaml names.
+
+Each file is a module of the package that holds FlatFed's own, ``flatfed.algorithms`` or ``flatfed.models``, whose
+``__path__`` gets the folders. A file's name is its id; names that begin with an underscore are building blocks. The
+workflow hands the folders to its jobs in an environment variable.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import importlib.util
+import os
+import pkgutil
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from flatfed.errors import ConfigError, unknown
+
+#: Folders whose modules belong to FlatFed, to Python or to installed packages.
+NOT_LOCAL = (Path(__file__).resolve().parent, Path(sysconfig.get_path("stdlib")).resolve())
+
+
+class UserFiles:
+    """The modules of a ``kind``, "algorithm" or "model", in ``package``: those of the ids ``shipped``, and a user's.
+
+    ``setting``: the key of config.yaml that names the user's folders; ``variable``: the environment variable that holds
+    them, separated as in PATH.
+    """
+
+    def __init__(self, kind: str, package: str, shipped: Iterable[str]):
+        self.kind, self.package, self.shipped = kind, package, frozenset(shipped)
+        self.setting, self.variable = f"{kind}_folders", f"FLATFED_{kind.upper()}S"
+
+    @property
+    def path(self) -> list[str]:
+        """The package's folder, and the user's."""
+        return sys.modules[self.package].__path__
+
+    def look_in(self, folders: Iterable[str | Path], where: str) -> list[str]:
+        """Add the files of ``folders``; return the folders' absolute paths.
+
+        Raises ConfigError, beginning with ``where``, for a folder that does not exist or a file called as a module that
+        is there already.
+        """
+        found = []
+        for folder in folders:
+            path = Path(folder).resolve()
+            if not path.is_dir():
+                raise ConfigError(
+                    f"{where}: {str(folder)!r} is not a folder; wanted: a folder of {self.kind}s, one file each"
+                )
+            if str(path) not in self.path:
+                taken = {*self.shipped, *(module.name for module in pkgutil.iter_modules(self.path))}
+                for module in pkgutil.iter_modules([str(path)]):
+                    if module.name in taken:
+                        file = f"{where}: {path / module.name}.py"
+                        raise ConfigError(f"{file}: {self.package} has {module.name!r} already; rename the file")
+                self.path.append(str(path))
+            found.append(str(path))
+        return found
+
+    def look_in_environment(self) -> None:
+        """Add the folders that the environment variable names."""
+        folders = os.environ.get(self.variable, "").split(os.pathsep)
+        self.look_in(filter(None, folders), f"environment variable {self.variable}")
+
+    def names(self) -> list[str]:
+        """Return all ids, sorted."""
+        found = pkgutil.iter_modules(self.path[1:])
+        return sorted({*self.shipped, *(one.name for one in found if not (one.ispkg or one.name.startswith("_")))})
+
+    def own_files(self, name: str) -> list[Path]:
+        """Return the user's files of ``name``: its own and the ``_*.py`` in its folder; [] for one of FlatFed."""
+        for folder in map(Path, self.path[1:]):
+            if (folder / f"{name}.py").is_file():
+                return [folder / f"{name}.py", *sorted(folder.glob("_*.py"))]
+        return []
+
+    def unknown(self, name: Any, known: Iterable[str], where: str) -> ConfigError:
+        """Return the error for an id that is not ``known``; it says how FlatFed finds one of the user's own."""
+        own = f"one of your own is found in a folder that `{self.setting}` in config.yaml names"
+        return ConfigError(f"{unknown(self.kind, name, known, where)}; {own}")
+
+    def load(self, name: str) -> ModuleType:
+        """Return the module ``name``. One line on stderr names the files that a user's file needs beside its digest.
+
+        :raises ConfigError: the file cannot be imported.
+        """
+        spec = importlib.util.find_spec(f"{self.package}.{name}")
+        try:
+            module = importlib.import_module(spec.name)
+        except ConfigError as error:  # of a class that cannot be
+            raise ConfigError(f"{spec.origin}: {error}") from error
+        except Exception as error:  # the file may be a user's, and do anything
+            kind = type(error).__name__
+            raise ConfigError(f"{spec.origin}: this {self.kind} cannot be imported: {kind}: {error}") from error
+        if others := undigested(self.own_files(name), self.package):
+            more = f"{spec.origin} needs {', '.join(map(str, others))}: a change there makes no run stale"
+            print(f"flatfed: warning: {more}; code in `_*.py` of its folder does", file=sys.stderr)
+        return module
+
+
+def undigested(files: list[Path], package: str) -> list[Path]:
+    """Return the files that the Python ``files`` of one folder import or name in a text, and that are none of them.
+
+    They are looked for in the folder and where Python looks for modules; FlatFed, the standard library and installed
+    packages are left out.
+    """
+    found = list(files)
+    for file in found:  # which grows
+        for other in map(Path.resolve, _used(file, files[0].parent, package)):
+            if other not in found and not any(map(other.is_relative_to, NOT_LOCAL)) and "-packages" not in str(other):
+                found.append(other)
+    return found[len(files) :]
+
+
+def _used(file: Path, home: Path, package: str) -> Iterator[Path]:
+    """Yield the files that a Python ``file`` imports or names in a text; nothing of other files."""
+    with contextlib.suppress(SyntaxError, ValueError):
+        for node in ast.walk(ast.parse(file.read_bytes() if file.suffix == ".py" else "")):
+            names = [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+            for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+                whole = f"{getattr(node, 'module', None) or ''}.{alias.name}".strip(".").removeprefix(f"{package}.")
+                stems = accumulate(whole.split("."), "{}/{}".format)
+                names += [f"{stem}{ending}" for stem in stems for ending in (".py", "/__init__.py")]
+            folders = (home, file.parent, *map(Path, sys.path))
+            yield from filter(os.path.isfile, (folder / name for name in names for folder in folders))

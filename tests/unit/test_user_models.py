@@ -1,0 +1,211 @@
+"""Models of a user's own files, torchvision's, and what the identity of a user's file does not cover."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from flatfed import algorithms, experiment, models
+from flatfed.commands import describe
+from flatfed.engine import versions
+from flatfed.engine.weights import drawn
+from flatfed.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+
+MODEL = '''"""One hidden layer."""
+
+from math import prod
+
+from torch import nn
+
+from flatfed.models import Whole
+
+
+def build(shape, classes, width=Whole(64, "hidden units", minimum=1)):
+    """Return the module."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(prod(shape), width), nn.ReLU(), nn.Linear(width, classes))
+'''
+
+TABLE = """
+title: A model of my own
+rows: [fedavg]
+columns: [{protocol: mine, splits: [dir0.6-100]}]
+protocols:
+  mine: {dataset: digits, model: MODEL, rounds: 3, preview: {dataset: digits, clients_times: 0.1,
+    participation_times: 1, rounds: 2}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a folder with a model in it; forget what was imported from it."""
+    for package in (algorithms, models):
+        monkeypatch.setattr(package, "__path__", list(package.__path__))
+    before = set(sys.modules)
+    (tmp_path / "perceptron.py").write_text(MODEL)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith(("flatfed.algorithms.", "flatfed.models.")) or name == "helper":
+            parent, _, last = name.rpartition(".")
+            sys.modules.pop(name)
+            vars(sys.modules.get(parent, sys)).pop(last, None)
+
+
+def load(folder, model="{name: perceptron, options: {width: 32}}"):
+    """Return the experiment whose table trains ``model``."""
+    (folder / "mine_T1.yaml").write_text(TABLE.replace("MODEL", model))
+    config = {"scale": "paper", "tables": [], "figures": []}
+    return experiment.load(ROOT, {**config, "model_folders": [str(folder)], "table_folders": [str(folder)]})
+
+
+def run(folder, *model):
+    return load(folder, *model).run("paper", "mine", "dir0.6-100", "fedavg", 1)
+
+
+def test_a_users_model_is_trained_from_the_weights_that_its_seed_draws(folder):
+    description = run(folder).description
+    assert description["model"] == {"name": "perceptron", "options": {"width": 32}}
+    before = torch.random.get_rng_state()
+    (model, first), (_, again), (_, other) = (drawn({**description, "seed": seed}) for seed in (1, 1, 2))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert torch.equal(first, again) and not torch.equal(first, other)
+    assert len(first) == 64 * 32 + 32 + 32 * 10 + 10 and model(torch.zeros(3, 1, 8, 8)).shape == (3, 10)
+
+
+def test_the_digest_of_a_models_file_and_building_blocks_is_its_version(folder):
+    (folder / "_blocks.py").write_text("SIZE = 1\n")
+    of = run(folder).description
+    first = versions.of_run(of)
+    (folder / "perceptron.py").write_text(MODEL.replace("One hidden layer", "A remark") + "# a comment\n")
+    (folder / "other.py").write_text(MODEL)
+    assert versions.of_run(of) == first and len(first["model"]) == 64
+    (folder / "_blocks.py").write_text("SIZE = 2\n")
+    second = versions.of_run(of)
+    (folder / "perceptron.py").write_text(MODEL.replace("ReLU", "GELU"))
+    third = versions.of_run(of)
+    assert [{key for key in a if a[key] != b[key]} for a, b in ((first, second), (second, third))] == [{"model"}] * 2
+
+
+def test_a_model_folder_makes_no_other_run_stale(folder):
+    ids = ("preview", "fedsmoo-cifar10", "dir0.6-100", "fedsmoo", 1)
+    plain, more = experiment.load(ROOT).run(*ids), load(folder).run(*ids)
+    assert versions.of_run(more.description) == dict.fromkeys(("engine", "algorithm", "model", "partition"), 1)
+    assert more == plain
+
+
+def test_folders_reach_jobs_and_scripts(folder):
+    exp = load(folder)
+    assert exp.environment == {"FLATFED_MODELS": str(folder)}
+    lines = describe.script(exp, [run(folder)])
+    assert f"export FLATFED_MODELS={folder} # copy these, too" in lines and "FLATFED_ALGORITHMS" not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("{name: percptron}", ["unknown model 'percptron'; did you mean 'perceptron'?", "`model_folders`"]),
+        ("{name: perceptron, options: {widht: 3}}", ["unknown option 'widht'; did you mean 'width'? known: width"]),
+        ("{name: perceptron, options: {width: 0}}", ["perceptron: width: 0 must be at least 1"]),
+        ("{name: resnet50, options: {groups: 3}}", ["resnet50: groups: unknown value 3", "1, 16, 2, 32"]),
+        ("{name: mobilenet_v2}", ["unknown model 'mobilenet_v2'", "torchvision", "dropout"]),
+    ],
+)
+def test_a_wrong_model_is_named_with_file_key_and_nearest(folder, model, words):
+    with pytest.raises(ConfigError) as caught:
+        run(folder, model)
+    assert str(caught.value).startswith(f"{folder}/mine_T1.yaml: protocols.mine.")
+    for word in (*words, "model"):
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("def build", "def make", "defines no function build(shape, classes, ...)"),
+        ('Whole(64, "hidden units", minimum=1)', "64", "option 'width' is not declared; wanted: a Number, Choice or"),
+        ("return nn", "nn", "build returns a NoneType, not a torch.nn.Module"),
+        ("nn.ReLU()", "nn.BatchNorm1d(width)", "layer '2' (BatchNorm1d) keeps buffers"),
+        ("nn.ReLU()", "nn.Dropout(0.1)", "layer '2' (Dropout) draws from torch's own generator"),
+        ("prod(shape)", "17", "for images (1, 8, 8) and 10 classes: RuntimeError: "),
+        ("width, classes", "width, 7", "its output for 2 images has shape (2, 7), not (2, 10)"),
+        ("from math", "from maths", "this model cannot be imported: ModuleNotFoundError: No module named 'maths'"),
+    ],
+)
+def test_a_wrong_file_is_refused_before_any_job(folder, old, new, words):
+    (folder / "perceptron.py").write_text(new.join(MODEL.rsplit(old, 1)))
+    with pytest.raises(ConfigError) as caught:
+        run(folder)
+    assert f"{folder}/perceptron.py" in str(caught.value) and words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["cnn", "resnet50", "pretrained"])
+def test_a_file_with_the_name_of_a_module_of_flatfed_is_refused(folder, name):
+    (folder / f"{name}.py").write_text(MODEL)
+    with pytest.raises(ConfigError, match=rf"{name}.py: flatfed.models has '{name}' already"):
+        load(folder)
+
+
+def test_torchvisions_resnets_are_its_own_with_group_norm():
+    from torchvision.models import resnet34
+
+    torch.manual_seed(0)
+    theirs = resnet34(num_classes=10, norm_layer=lambda channels: nn.GroupNorm(4, channels))
+    torch.manual_seed(0)
+    ours = models.build("resnet34", (3, 32, 32), 10, {"groups": 4})
+    row = models.initial_weights(ours, torch.Generator())
+    assert torch.equal(row, torch.cat([parameter.detach().reshape(-1) for parameter in theirs.parameters()]))
+
+
+@pytest.mark.parametrize("name", models.TORCHVISION)
+def test_every_resnet_takes_any_channels_classes_and_small_images(name):
+    with torch.device("meta"):
+        model = models.build(name, (1, 8, 8), 7, {"groups": 64})
+        assert model(torch.zeros(2, 1, 8, 8)).shape == (2, 7)
+    models.refuse_layers(model)
+
+
+def test_every_classifier_of_torchvision_is_accepted_or_refused_with_a_reason():
+    import torchvision
+
+    for name in set(torchvision.models.list_models(module=torchvision.models)) - set(models.TORCHVISION):
+        with pytest.raises(ConfigError, match=rf"unknown model '{name}'.* FlatFed refuses torchvision's models"):
+            models.card(name)
+
+
+OTHER_FILES = {
+    "a module of PYTHONPATH": ("import helper", "path/helper.py"),
+    "a module of a module": ("from package.part import value", "path/package/deep.py"),
+    "an import inside a function": ("def later():\n    import helper", "path/helper.py"),
+    "another file of the folder": ("from flatfed.models.perceptron import build as base", "perceptron.py"),
+    "a file that it reads": ("from pathlib import Path\nTEXT = Path(__file__).with_name('sizes.txt')", "sizes.txt"),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_FILES)
+def test_a_warning_names_files_outside_of_the_digest_once(folder, capsys, monkeypatch, case):
+    line, named = OTHER_FILES[case]
+    (folder / "path/package").mkdir(parents=True)
+    (folder / "path/helper.py").write_text("value = 1\n")
+    (folder / "path/package/__init__.py").write_text("")
+    (folder / "path/package/part.py").write_text("from .deep import value\n")
+    (folder / "path/package/deep.py").write_text("value = 1\n")
+    (folder / "sizes.txt").write_text("1")
+    (folder / "_blocks.py").write_text("import math, numpy\n")
+    monkeypatch.syspath_prepend(folder / "path")
+    (folder / "wide.py").write_text(f"from flatfed.models._blocks import math\n{line}\n{MODEL}")
+    for _ in range(2):
+        run(folder, "{name: wide}")
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"flatfed: warning: {folder}/wide.py needs {folder}/")
+    assert f"{folder}/{named}" in said and "_blocks" not in said and "numpy" not in said
+
+
+def test_a_file_that_needs_nothing_else_is_loaded_in_silence(folder, capsys):
+    run(folder)
+    assert capsys.readouterr().err == ""
