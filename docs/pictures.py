@@ -3,14 +3,12 @@
     python docs/pictures.py figures    # docs/figures.md and docs/figures/ (`make figures-page`)
     python docs/pictures.py report     # docs/report.png (`make report-page`)
 
-The page of figures names its commit. The picture of the report holds the digest of what it shows, so that a test
-detects a stale one.
+The page of figures names its commit.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import io
 import itertools
 import shutil
@@ -19,12 +17,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from PIL import Image, PngImagePlugin
+from PIL import Image
 
-from flatfed import experiment, forms
 from flatfed.errors import DataError
-from flatfed.files import digest_json, write_whole
-from flatfed.tables.page_templates import TEMPLATES
+from flatfed.files import write_whole
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES, REPORT = ROOT / "docs/figures.md", ROOT / "docs/report.png"
@@ -36,9 +32,6 @@ WIDTH, THUMBNAIL, COLUMNS = 760, 260, 3
 HEAD = """All figures at {scale} scale, drawn at commit {commit}. Click a figure to see it in full. The text under a
 figure names its data, seeds and missing runs. `snakemake --cores all everything`, then `make figures-page`, redraws
 the page."""
-
-#: Key of a text in the picture of the report: the digest of what it shows.
-MADE_OF = "flatfed"
 
 #: Pixels of the window in which the report is shown.
 WINDOW = (1400, 760)
@@ -88,29 +81,13 @@ def report(page: Path, out: Path) -> None:
         command += ["--window-size={},{}".format(*WINDOW), f"--user-data-dir={folder}/profile", f"file://{page}"]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         shown = Image.open(io.BytesIO(shot.read_bytes())).convert("RGB")
-    _save(shown, out, COLOURS["report"], report_shows())
+    _save(shown, out, COLOURS["report"])
 
 
-def report_shows() -> str:
-    """Return the digest of what the report of the preview shows: its specification and its templates."""
-    pages = [path for path in sorted(TEMPLATES.glob("*")) if path.name.endswith((".html.j2", ".js", ".css"))]
-    templates = [hashlib.sha256(path.read_bytes()).hexdigest() for path in pages]
-    return digest_json([forms.plain(experiment.load(ROOT).report_spec("preview")), templates])
-
-
-def drawn_from(path: Path) -> str | None:
-    """Return the digest that a picture holds of what it shows, None if it holds none."""
-    with Image.open(path) as file:
-        return file.info.get(MADE_OF)
-
-
-def _save(page: Image.Image, out: Path, colours: int, made_of: str = "") -> None:
-    """Write a picture in so many ``colours`` to ``out``, whole, and in it the digest ``made_of`` of what it shows."""
-    about = PngImagePlugin.PngInfo()
-    if made_of:
-        about.add_text(MADE_OF, made_of)
+def _save(page: Image.Image, out: Path, colours: int) -> None:
+    """Write a picture in so many ``colours`` to ``out``, whole."""
     with write_whole(out) as file:
-        page.quantize(colours, dither=Image.Dither.NONE).save(file, format="png", optimize=True, pnginfo=about)
+        page.quantize(colours, dither=Image.Dither.NONE).save(file, format="png", optimize=True)
 
 
 def _order(path: Path) -> tuple[str, int, str]:
