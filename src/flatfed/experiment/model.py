@@ -12,8 +12,6 @@ from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import Printed
 from flatfed.runs.run import Run
 
-#: How a cell is compared with the printed one: by its value or, if the set-up differs, by the order of the rows.
-COMPARED = ("values", "ordering")
 
 
 @dataclass(frozen=True)
