@@ -34,7 +34,10 @@ def test_every_command_answers_for_every_table(here, experiment, capsys, table):
         where = [table, "--scale", scale]
         assert cli.main(["status", *where]) == 0
         said = capsys.readouterr().out
-        assert f"{table}, {scale} scale: {len(cells)} cells: {len(cells)} waiting (.)" in said
+        waiting = sum(bool(cell.inputs) for cell in cells)
+        counts = {"done (#)": len(cells) - waiting, "waiting (.)": waiting}
+        parts = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+        assert f"{table}, {scale} scale: {len(cells)} cells: {parts}\n" in said
         assert said.splitlines()[-1].startswith(f"{len(runs)} runs to make" if runs else "they need no runs")
         assert cli.main(["plan", *where]) == 0
         assert f"{table}, {scale} scale: " in capsys.readouterr().out
@@ -65,7 +68,8 @@ def test_what_stands_in_results_does_not_stop_a_table(here, experiment, capsys, 
     assert cli.main(["plan", table, "--scale", scale]) == 0
     said = capsys.readouterr()
     assert (f", {damaged} damaged" in said.out) == (damaged > 0)
-    assert cli.main(["verify", table, "--scale", scale]) == 0
+    assert cli.main(["verify", table, "--scale", scale]) == (2 if damaged or others else 0)
+    assert capsys.readouterr().err.count("run.json: not the record of a run") == damaged
 
 
 @pytest.mark.parametrize("command", ["status", "plan", "verify"])

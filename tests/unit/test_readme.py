@@ -73,7 +73,7 @@ def test_the_numbers_of_the_readme_are_those_of_the_configuration():
         f"trains {len(paper)} runs of {max(rounds)} rounds: {len(of.entries)} rows, {len(table)} of {len(of.columns)} "
         f"columns, {len(seeds)} seeds |",
         f"The eight rows are one of {len(of.columns)} columns",
-        f"`100` clients are {preview['partition']['clients']} in a preview",
+        f"in a preview, `dir0.1-100` has {preview['partition']['clients']} clients",
         f"seed{{{','.join(map(str, sorted(seeds)))}}}/run.json",
         f"c = {dealt['classes_per_client']}), {100 * share:g} % of {dealt['clients']} clients, {max(rounds)} rounds",
         f"Python 3.{needed[1]} or 3.{int(needed[2]) - 1}",

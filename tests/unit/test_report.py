@@ -96,7 +96,7 @@ def test_scale_and_counts_stand_at_the_top(page):
     text = plain(page)
     assert "FlatFed report: preview scale" in text and "Preview scale." in text
     assert "1: 1 missing" in text
-    assert "4: 1 finished, 1 diverged, 1 unfinished, 1 missing" in text
+    assert "4: 1 missing, 1 finished, 1 diverged, 1 unfinished" in text
     assert "0.3 min, summed over runs" in text  # three runs of six seconds
     assert f"Trained 2026-11-22, {HOST['processor']}" in text and f"FlatFed {__version__}" in text
 

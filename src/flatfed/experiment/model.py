@@ -13,7 +13,6 @@ from flatfed.papers.reference import Printed
 from flatfed.runs.run import Run
 
 
-
 @dataclass(frozen=True)
 class Sources:
     """The sources of a cell's numbers for one row; the metric of the cell decides which one it reads.
