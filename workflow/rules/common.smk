@@ -3,6 +3,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -36,7 +37,7 @@ config.update(
 )
 EXPERIMENT = told(experiment.load)(ROOT, config, PLACES)
 os.environ.update(EXPERIMENT.environment)
-configuration.write_effective(config, PLACES)
+told(configuration.write_effective)(config, PLACES)
 DEVICE = gpus.resolve(config.get("device", "auto"))
 # What jobs of seconds are rerun for: any change of the package.
 CODE = source.package_digest()
@@ -50,6 +51,8 @@ kept = update if config.get("keep_models") == "all" else temp
 # Run records that this call makes, and requested cells with their numbers, for what the screen ends with.
 RECORDS = []
 CELLS = {}
+# Existing outputs of this call's jobs -> their time, and Snakemake's record of the job that made them.
+BEFORE = {}
 
 
 def stop_jobs(number, _):
@@ -72,6 +75,13 @@ onstart:
     if workflow.is_main_process:
         outputs = [file for job in workflow.dag.needrun_jobs() for file in (*job.output, *job.log)]
         told(files.check_writable)(Path(file).parent for file in outputs)
+        BEFORE.update(
+            {
+                f: (os.stat(f).st_mtime, workflow.persistence.metadata(f))
+                for f in outputs
+                if Path(f).exists()
+            }
+        )
         RECORDS.extend(Path(file) for file in outputs if Path(file).name == "run.json")
         CELLS.update(closing.cells_before(workflow.dag_settings.targets, PLACES))
     if workflow.local_exec and workflow.is_main_process:
@@ -100,8 +110,23 @@ onsuccess:
     closing.say("Cells:", closing.cells_changed(CELLS))
 
 
+def restore_records():
+    """Have the next call try the jobs again that this call did not finish.
+
+    Snakemake records the old files that it restores for a failed job (`update`) as if the job had made them.
+    """
+    for job in workflow.dag.needrun_jobs():
+        for file in job.output:
+            if file in BEFORE and Path(file).exists():
+                time, record = BEFORE[file]
+                os.utime(file, (time, time))
+                if record is not None:
+                    workflow.persistence._write_record(workflow.persistence._get_key(file), record)
+
+
 # The last thing on the screen, after what Snakemake says of its end.
 onerror:
+    restore_records()
     atexit.register(closing.say, "Why jobs failed:", closing.failed(log))
     atexit.register(closing.say, "Diverged:", closing.diverged(RECORDS))
 
@@ -140,7 +165,7 @@ def as_json(value):
 
 def columns_of(table):
     """The columns of a table to make: config.yaml's choice, but all where `everything` is asked for."""
-    if any(target.endswith("everything") for target in workflow.dag_settings.targets):
+    if any(re.search("(?<!tuning_)everything$", target) for target in workflow.dag_settings.targets):
         return None
     return selection.with_columns(EXPERIMENT, [table])[0][1]
 

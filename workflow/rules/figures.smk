@@ -3,12 +3,12 @@ rule figure:
         figure_inputs,
     output:
         png=report(
-            "<results>/{scale}/figures/{figure}.png",
+            update("<results>/{scale}/figures/{figure}.png"),
             caption="../report/figure.rst",
             category="Figures",
             labels={"figure": "{figure}", "scale": "{scale}"},
         ),
-        pdf="<results>/{scale}/figures/{figure}.pdf",
+        pdf=update("<results>/{scale}/figures/{figure}.pdf"),
     log:
         "<logs>/{scale}/figure/{figure}.log",
     benchmark:

@@ -4,7 +4,7 @@ rule report:
         errata="<results>/errata.html",
     output:
         report(
-            "<results>/{scale}/report.html",
+            update("<results>/{scale}/report.html"),
             category="Report",
             labels={"page": "All on one page", "scale": "{scale}"},
         ),

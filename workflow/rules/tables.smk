@@ -1,4 +1,4 @@
-# A table reads its runs. If it refuses some, the old files stay (update), and the missing seal has the next call try again.
+# A table reads its runs. If it refuses some, the old files stay (update).
 rule table:
     input:
         table_inputs,
@@ -12,7 +12,6 @@ rule table:
             category="Tables",
             labels={"table": "{table}", "scale": "{scale}"},
         ),
-        done=touch("<results>/{scale}/tables/.{table}.done"),
     log:
         "<logs>/{scale}/table/{table}.log",
     benchmark:

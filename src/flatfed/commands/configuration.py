@@ -12,7 +12,7 @@ import yaml
 
 from flatfed import experiment, strict_yaml
 from flatfed.commands.kinds import is_value
-from flatfed.errors import ConfigError
+from flatfed.errors import ConfigError, described
 from flatfed.experiment import AskedTable, selection
 from flatfed.files import digest_json, read_json, write_json
 from flatfed.runs.places import Places
@@ -42,12 +42,18 @@ def load(parts: Parts) -> experiment.Experiment:
 
 
 def write_effective(config: dict[str, Any], places: Places) -> None:
-    """Write the effective configuration of a call of Snakemake to a file that its jobs read on any host."""
+    """Write the effective configuration of a call of Snakemake to a file that its jobs read on any host.
+
+    :raises ConfigError: the file cannot be written.
+    """
     effective = {"config": config, "places": vars(places)}
     path = Path(".snakemake", "flatfed", f"config-{digest_json(effective)[:16]}.json").absolute()
     os.environ[VARIABLE] = str(path)
-    if not path.exists():
-        write_json(path, effective)
+    try:
+        if not path.exists():
+            write_json(path, effective)
+    except OSError as error:
+        raise ConfigError(f"the configuration cannot be written for the jobs: {described(error)}") from None
 
 
 def check_digest(here: str, options: argparse.Namespace) -> None:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 from flatfed.commands import arguments, configuration, kinds
+from flatfed.errors import DataError
 from flatfed.files import write_json
 from flatfed.papers.units import many
 from flatfed.tables import claims, filled_table, verification
@@ -18,7 +19,7 @@ DETAIL = """\
 Computes the cells from the runs in results/ and reports, column by column:
   agrees    |ours - paper's| <= max(1 point, 2 s / sqrt(n)): s our deviation over n seeds (rounds, costs,
             times: a tenth of the printed number in place of the point; declared costs and facts: exactly)
-  differs   it does not; missing: a run or cell is not there
+  differs   it does not; missing: a run is not there
   claims    a printed accuracy ahead of another by more than a point, or another number ahead at all, is a
             claim that one row beats the other. Held: ours is ahead too, in the mean over all columns that
             print it; clearly: significant by the exact sign-flip test over seeds, corrected for all claims
@@ -52,11 +53,15 @@ def run(options: argparse.Namespace) -> int:
     """
     experiment = configuration.load(options.config)
     scale, asked = configuration.asked_tables(experiment, options)
-    results = []
+    results, refused = [], []
     for name, columns in asked:
         specs = experiment.cells(scale, name, columns)
         printed = {(spec.column, spec.row) for spec in specs if spec.paper}
-        filled = filled_table.fill(experiment.table_spec(scale, name, columns), specs)
+        try:
+            filled = filled_table.fill(experiment.table_spec(scale, name, columns), specs)
+        except DataError as error:
+            refused.append(f"{name}:\n{error}")
+            continue
         results.append(verification.table(filled, printed, options.point / 100))
         print("\n".join(lines(results[-1], options.claims)))
     if scale == "preview":
@@ -69,6 +74,8 @@ def run(options: argparse.Namespace) -> int:
         )
     if options.json is not None:
         write_json(options.json, [result.plain() for result in results])
+    if refused:
+        raise DataError("\n".join(refused))
     return FELL if options.strict and not all(result.stands for result in results if result.printed) else 0
 
 

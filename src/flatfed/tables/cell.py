@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from flatfed.experiment.model import CellSpec
-from flatfed.files import write_sealed
+from flatfed.files import write_json
 from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import Printed
 from flatfed.runs.uncertainty import OtherEstimate, Shares
@@ -105,5 +105,5 @@ class Cell:
 
 
 def write(path: str | os.PathLike[str], cell: Cell) -> None:
-    """Write ``cell`` to ``path``, whole, with its seal."""
-    write_sealed(path, asdict(cell))
+    """Write ``cell`` to ``path``, whole."""
+    write_json(path, asdict(cell))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import json
 import logging
-import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.errors import DataError
+from flatfed.files import read_json
 from flatfed.papers.units import written
 from flatfed.runs import record as records
 from flatfed.runs.places import Places
@@ -90,27 +90,30 @@ def _content(log: Path) -> str:
 
 
 def cells_before(targets: Iterable[str], places: Places) -> dict[str, str]:
-    """Return the number of each cell file among ``targets`` as its table shows it, "none" without one."""
-    numbers = {}
-    for target in targets:
-        if match := re.fullmatch(places.cell("(preview|paper)", *["([^/]+)"] * 3), target):
-            scale, table, column, row = match.groups()
-            numbers[target] = "none"
-            path = Path(places.table(scale, table)[0])
-            with open(path, newline="", encoding="utf-8") if path.exists() else open(os.devnull) as file:
-                lines = [line for line in csv.DictReader(file) if (line["column"], line["row"]) == (column, row)]
-            for line in lines:
-                numbers[target] = _number(line)
-    return numbers
+    """Return the number of each cell file among ``targets``: as its table shows it, else as the file has it."""
+    ids = re.escape(places.cell("@", "@", "@", "@")).replace("@", "([^/]+)")
+    matches = {target: match.groups() for target in targets if (match := re.fullmatch(ids, target))}
+    return {target: _shown(Path(target), *match, places) for target, match in matches.items()}
+
+
+def _shown(file: Path, scale: str, table: str, column: str, row: str, places: Places) -> str:
+    with contextlib.suppress(OSError, KeyError, ValueError):  # no such table, or a damaged one
+        for line in csv.DictReader(Path(places.table(scale, table)[0]).read_text(encoding="utf-8").splitlines()):
+            if (line["column"], line["row"]) == (column, row):
+                return _number(line)
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        return _number(read_json(file))
+    return "none"
 
 
 def cells_changed(before: Mapping[str, str]) -> list[str]:
-    """Return a line for each cell file: its number ``before`` and after the call."""
+    """Return a line for each cell file that exists: its number ``before`` and after the call."""
     lines = []
     for path, number in before.items():
-        cell = json.loads(Path(path).read_text(encoding="utf-8"))
-        ids = ", ".join(cell[key] for key in ("table", "column", "row"))
-        lines.append(f"{ids}: {number} before, {_number(cell)} now  ({path})")
+        if Path(path).exists():
+            cell = read_json(path)
+            ids = ", ".join(cell[key] for key in ("table", "column", "row"))
+            lines.append(f"{ids}: {number} before, {_number(cell)} now  ({path})")
     return lines
 
 
