@@ -169,14 +169,14 @@ def digests(**changes):
 def landscape_model(algorithm, **changes):
     """Return what a landscape says of a model: of seed 1 of an ``algorithm`` at preview scale."""
     about = {"name": f"p/s/{algorithm}/seed1", "scale": "preview", "digests": digests(), "algorithm": algorithm}
-    return landscape_file.Model(**{**about, "filter_length": 1.0, "diverged_at": None, **changes})
+    return landscape_file.Model(**{**about, "diverged_at": None, **changes})
 
 
 def landscape_about(models, **changes):
     """Return what a landscape of 5 points a direction says of itself."""
     about = {
         **{"models": models, "set": "train", "images": 9, "images_sha256": DIGEST, "seed": 0, "grid": 5, "range": 1.0},
-        **{"way": "sequential", "device": "cpu", "precision": "float32", "normalised": ""},
+        **{"way": "sequential", "device": "cpu", "precision": "float32"},
     }
     return landscape_file.About(**{**about, **changes})
 

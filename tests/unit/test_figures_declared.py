@@ -265,23 +265,8 @@ def test_the_mesh_of_fedsmoo_is_the_same_in_the_three_panels() -> None:
     assert len({panel.surfaces[1].surface for panel in panels}) == 1
     for panel, algorithm in zip(panels, ("fedavg", "scaffold", "mofedsam"), strict=True):
         for entry, row in zip(panel.surfaces, (algorithm, "fedsmoo"), strict=True):
-            assert entry.model == 0 and entry.surface.endswith(f"/dir0.1-100/{row}/seed1/surface.npz")
+            assert entry.surface.endswith(f"/dir0.1-100/{row}/seed1/surface.npz")
             assert entry.runs == [entry.surface.replace("/analysis/", "/runs/").removesuffix("/surface.npz")]
-
-
-@pytest.mark.parametrize("first", ["fedavg", "fedsmoo"])
-def test_a_frame_puts_both_models_into_one_file_by_the_filters_of_its_row(first: str, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "config", tmp_path / "config")
-    (tmp_path / "workflow").symlink_to(ROOT / "workflow")
-    path = tmp_path / "config" / "figures" / "fedsmoo2023_F3.yaml"
-    text = path.read_text().replace("rows: [fedavg, fedsmoo]}", f"rows: [fedavg, fedsmoo], frame: {first}}}")
-    path.write_text(text.replace("panels:", "set: test\npanels:"))
-    framed, plain, _ = experiment.load(tmp_path).figure("preview", "fedsmoo2023_F3").panels
-    other = {"fedavg": "fedsmoo", "fedsmoo": "fedavg"}[first]
-    places = {entry.runs[0].split("/")[-2]: entry.model for entry in framed.surfaces}
-    (file,) = {entry.surface for entry in framed.surfaces}
-    assert places == {first: 0, other: 1} and file.endswith(f"/{first}/seed1/surface.test+dir0.1-100+{other}.npz")
-    assert [entry.surface.rpartition("/")[2] for entry in plain.surfaces] == ["surface.test.npz"] * 2
 
 
 OWN_LINE = """

@@ -50,7 +50,7 @@ def spec(kind: str, panel: dict) -> dict:
 
 def landscape(path, kind: str, models: list[landscape_file.Model]) -> str:
     along = np.linspace(-1, 1, 5)
-    square = np.stack([along[:, None] ** 2 + along**2 + 1 for _ in models])
+    square = (along[:, None] ** 2 + along**2 + 1)[None]
     values = (along, square) if kind == "surface" else (np.zeros(0), along**2)
     about = made.landscape_about(models)
     landscape_file.write(path, landscape_file.Landscape(kind, about, along, values[0], values[1], values[1]))
@@ -66,10 +66,11 @@ def analysed(kind: str, folder, of: list[landscape_file.Model], runs: list[str])
     if kind == "eigenvalues":
         files = [hessian(folder / f"{place}.json", one) for place, one in enumerate(of)]
         return spec(kind, {"bars": [{"algorithm": "fedavg", "label": "FedAvg", "hessians": files, "runs": runs}]})
-    file = landscape(folder / "file.npz", "line" if kind == "line" else "surface", of)
     if kind == "line":
+        file = landscape(folder / "file.npz", kind, of)
         return spec(kind, {"lines": [{"label": "to", "line": file, "runs": runs}]})
-    shown = [{"label": str(i), "surface": file, "model": i, "runs": [run]} for i, run in enumerate(runs)]
+    files = [landscape(folder / f"{place}.npz", kind, [one]) for place, one in enumerate(of)]
+    shown = [{"label": run, "surface": file, "runs": [run]} for run, file in zip(runs, files, strict=True)]
     return spec(kind, {"surfaces": shown})
 
 

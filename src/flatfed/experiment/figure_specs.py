@@ -209,23 +209,14 @@ def _partitions(experiment: Experiment, scale: str, found: Figure, panel: Panel)
 
 
 def _surfaces(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:
-    """Return a panel of surfaces: one model or two, each by its own filters and in a file of its own.
-
-    Where the panel has a ``frame``, both are in one file, by the filters of that row, whose model is first in it.
-    """
+    """Return a panel of surfaces: one model or two, each by its own filters and in a file of its own."""
     rows = _shown(experiment, scale, found, panel.shown(scale))
-    runs, on = _all_runs(rows), found.settings.get("set")
-    if panel.frame:
-        first = [run.algorithm for run in runs].index(panel.frame)
-        path = runs[first].surface(on, runs[1 - first])
-        files = [(path, int(place != first)) for place in range(2)]
-    else:
-        files = [(run.surface(on), 0) for run in runs]
+    runs = _all_runs(rows)
+    files = [run.surface(found.settings.get("set")) for run in runs]
     surfaces = [
-        specs.Surface(label=one.label, surface=path, model=model, runs=one.folders)
-        for one, (path, model) in zip(rows, files, strict=True)
+        specs.Surface(label=one.label, surface=file, runs=one.folders) for one, file in zip(rows, files, strict=True)
     ]
-    return {"surfaces": surfaces}, [path for path, _ in files], runs
+    return {"surfaces": surfaces}, files, runs
 
 
 def _lines(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:

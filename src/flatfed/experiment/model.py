@@ -13,7 +13,6 @@ from flatfed.papers.reference import Printed
 from flatfed.runs.run import Run
 
 
-
 @dataclass(frozen=True)
 class Sources:
     """The sources of a cell's numbers for one row; the metric of the cell decides which one it reads.
@@ -239,7 +238,7 @@ class Panel:
     """A panel of a figure: its ``entries`` are lines, points, partitions or models, in their order.
 
     Of a sweep, ``parameter`` is what varies, ``rows`` has a line each, which all points mark in this order, and
-    ``levels`` are rows that do not have the parameter. ``frame`` is the row by whose filters two models are moved.
+    ``levels`` are rows that do not have the parameter.
     """
 
     title: str
@@ -248,7 +247,6 @@ class Panel:
     parameter: str | None
     rows: tuple[str, ...]
     levels: Entry | None
-    frame: str | None
 
     def shown(self, scale: str) -> list[Entry]:
         """Return the entries that ``scale`` shows."""

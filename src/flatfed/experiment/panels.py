@@ -122,11 +122,10 @@ class HistogramPanel:
 
 @dataclass(frozen=True, kw_only=True)
 class Surface:
-    """The loss around the model in the place ``model`` of the file ``surface``, which is that of ``runs``, one."""
+    """The loss around the model of ``runs``, one, in the file ``surface``."""
 
     label: str
     surface: str
-    model: int = 0
     runs: list[str] = field(default_factory=list)
 
 

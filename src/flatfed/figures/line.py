@@ -24,7 +24,7 @@ def draw(spec: FigureSpec) -> Figure:
         reasons = []
         for entry, colour in zip(panel.lines, seaborn.color_palette("colorblind", len(panel.lines)), strict=True):
             found = landscape(entry.line, "line")
-            if why := NOT_MADE if found is None else diverged(found.about, 1):
+            if why := NOT_MADE if found is None else diverged(found.about):
                 reasons.append(why)
                 continue
             values = shown.factor * getattr(found, metric)

@@ -46,8 +46,7 @@ def _analyses(panels: list[Any]) -> Iterator[tuple[str, AnalysedModel, str]]:
                 yield from ((file, curvature.read(file).model, run) for file, run in pairs if Path(file).is_file())
             case SurfacePanel():
                 for each in panel.surfaces:
-                    models = _models(each.surface)[each.model : each.model + 1]
-                    yield from ((each.surface, *pair) for pair in zip(models, each.runs, strict=False))
+                    yield from ((each.surface, *pair) for pair in zip(_models(each.surface), each.runs, strict=False))
             case LinePanel():
                 for each in panel.lines:
                     yield from ((each.line, *pair) for pair in zip(_models(each.line), each.runs, strict=False))
