@@ -110,7 +110,6 @@ def hessian(top, trace, theirs=None, warnings=(), **changes):
             **{"top_eigenvalue": top, "trace": trace, "eigenvalues": [top], "residuals": [0.02]},
             **{"trace_standard_error": 3.0, "trace_vectors": 33},
             **{"top_eigenvalue_images_error": top / 10, "trace_images_error": trace / 5},
-            **{"top_eigenvalue_interval": [top - 1, top + 1], "trace_interval": [trace - 9, trace + 9]},
             converged=Converged(eigenvalues=True, trace=True),
         )
 
@@ -157,7 +156,7 @@ def unscaled(path):
     """Make of a hessian.json a converted one, which has estimates of the Hessian as it is alone."""
     record = json.loads(Path(path).read_text(encoding="utf-8"))
     later = ["scaled", "parts", "at_once", "pyhessian_absent"]
-    later += [f"{name}{what}" for name in ("top_eigenvalue", "trace") for what in ("_images_error", "_interval")]
+    later += ["top_eigenvalue_images_error", "trace_images_error"]
     files.write_sealed(path, record | dict.fromkeys(later))
 
 
