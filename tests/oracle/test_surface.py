@@ -31,7 +31,7 @@ from flatfed.analysis.trained_model import Inputs
 from flatfed.data.streams import stream
 from flatfed.engine.job.train import train
 from flatfed.engine.layout import Layout
-from flatfed.engine.memory.shortage import Shortage
+from flatfed.errors import Shortage
 from flatfed.files import digest_arrays
 from made import recorded
 
