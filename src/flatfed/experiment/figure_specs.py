@@ -11,7 +11,7 @@ from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import analyses, measures, set_ups, tuning, words
 from flatfed.experiment import panels as specs
 from flatfed.experiment.figures import PARAMETERS
-from flatfed.experiment.model import Entry, Figure, Panel, Run, Trained
+from flatfed.experiment.model import Entry, Figure, Panel, Run, TrainedRow
 from flatfed.experiment.panels import FigureSpec
 from flatfed.papers.figure_kinds import KINDS
 
@@ -45,7 +45,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> FigureSp
         measured += words.of_hessians(experiment, scale, [run.protocol for run in runs.values()])
     rows = dict.fromkeys(run.algorithm for run in runs.values())
     trained = [
-        Trained(entry.protocol, split, row, experiment.label(row))
+        TrainedRow(entry.protocol, split, row, experiment.label(row))
         for entry in entries
         for row, splits in entry.rows.items()
         for split in splits

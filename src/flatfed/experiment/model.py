@@ -203,7 +203,7 @@ class Asked(NamedTuple):
     figures: list[str]
 
 
-class Trained(NamedTuple):
+class TrainedRow(NamedTuple):
     """What a table or figure shows of a row: in which protocol and on which split its algorithm is trained."""
 
     protocol: str
