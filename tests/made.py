@@ -251,15 +251,14 @@ def figure_spec(content):
     """Return the contents of a figure, given as plain mappings; its runs are those in the folders that it names."""
 
     def panel(kind, content):
-        parts = {"series": "Line" if kind == "curves" else "Series", "levels": "Final", "points": "Point"}
-        parts |= {"bars": "HessianBar" if kind == "eigenvalues" else "Final", "partitions": "Deal"}
-        parts |= {"surfaces": "Surface", "lines": "Way"}
+        marks = {"curves": "Line", "sweep": "Series", "bars": "Final", "eigenvalues": "HessianBar"}
+        parts = {"marks": marks.get(kind, "FileMark"), "levels": "Final", "points": "Point"}
         return {
             key: [getattr(panels, parts[key])(**panel(kind, each)) for each in value] if key in parts else value
             for key, value in content.items()
         }
 
-    shown = [panels.PANELS[content["kind"]](**panel(content["kind"], each)) for each in content["panels"]]
+    shown = [panels.DrawnPanel(**panel(content["kind"], each)) for each in content["panels"]]
     folders = {str(each) for each in _folders(content["panels"])}
     runs = {folder: requested(folder) for folder in folders}
     return panels.FigureSpec(**{"runs": runs, **content, "panels": shown})

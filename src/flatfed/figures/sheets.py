@@ -1,6 +1,6 @@
 """The loss surfaces that a figure is drawn from: read, checked against each other, and put into words.
 
-What is drawn of them: ``surface_3d`` and :class:`flatfed.experiment.panels.SurfacePanel`.
+What is drawn of them: ``surface_3d`` and :class:`flatfed.experiment.panels.DrawnPanel`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from flatfed.analysis.landscape.landscape_file import About, Landscape, read
 from flatfed.errors import DataError
-from flatfed.experiment.panels import FigureSpec, Surface
+from flatfed.experiment.panels import FigureSpec, FileMark
 from flatfed.figures.style import quantity
 from flatfed.runs.places import RunIds, without_label
 
@@ -75,10 +75,10 @@ def sheets(spec: FigureSpec) -> tuple[list[list[Sheet | None]], tuple[float, flo
     metric = spec.metric or "loss"
     factor, found = quantity(spec, metric).factor, []
     for panel in spec.panels:
-        if not 1 <= len(panel.surfaces) <= 2:
-            count = len(panel.surfaces)
+        if not 1 <= len(panel.marks) <= 2:
+            count = len(panel.marks)
             raise DataError(f"figure {spec.figure}: {panel.title}: {count} surfaces, not one or two surfaces")
-        found.append([_sheet(entry, metric, factor) for entry in panel.surfaces])
+        found.append([_sheet(entry, metric, factor) for entry in panel.marks])
     _refuse_different(spec, found)
     values = [z for panel in found for sheet in panel if sheet for z in sheet.z.flat if np.isfinite(z)]
     low, high = float(min(values, default=0.0)), float(max(values, default=1.0))
@@ -154,10 +154,10 @@ def landscape(path: str, kind: str) -> Landscape | None:
     return found
 
 
-def _sheet(entry: Surface, metric: str, factor: float) -> Sheet | None:
-    found = landscape(entry.surface, "surface")
+def _sheet(entry: FileMark, metric: str, factor: float) -> Sheet | None:
+    found = landscape(entry.file, "surface")
     if found is None:
         return None
     z = factor * getattr(found, metric)[0]
     finite = np.where(np.isfinite(z), z, np.nan)
-    return Sheet(entry.label, entry.surface, found.x, found.y, finite, found.about, diverged(found.about))
+    return Sheet(entry.label, entry.file, found.x, found.y, finite, found.about, diverged(found.about))

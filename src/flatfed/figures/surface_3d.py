@@ -53,7 +53,7 @@ def draw(spec: FigureSpec) -> Figure:
         middle, above = left + wide / 2, bottom + height / tall
         figure.text(middle, above - 0.01 / tall, spec.panels[place].title, ha="center", fontsize=9)
         if len(panel) > 1:
-            labels = [entry.label for entry in spec.panels[place].surfaces]
+            labels = [entry.label for entry in spec.panels[place].marks]
             said = f"surface: {labels[0]}, mesh: {labels[1]}"
             figure.text(middle, above - 0.15 / tall, said, ha="center", fontsize=7, color="#555555")
         _frame(axis, spec, limits, first)
