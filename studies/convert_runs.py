@@ -59,7 +59,7 @@ d6c5092419 dad63ff501 df662fcdbe dfc444617f e0955fa7ac e5174b3308 e60d297c58 e6e
 ec8144efb9 ee619136aa f1fe3e7526 f381d3d0e5 f6245fb2d0 f65e755178 f7e067cbb2 f8f00e519c fdeb51a55a fe7f8d6484
 """
 LATER = ["parts", "at_once", "diverged_at", "scaled", "pyhessian_absent"]
-LATER += [f"{name}_{what}" for name in ("top_eigenvalue", "trace") for what in ("images_error", "interval")]
+LATER += ["top_eigenvalue_images_error", "trace_images_error"]
 
 
 def described(description: dict[str, Any]) -> dict[str, Any]:

@@ -110,7 +110,6 @@ def hessian(top, trace, theirs=None, warnings=(), **changes):
             **{"top_eigenvalue": top, "trace": trace, "eigenvalues": [top], "residuals": [0.02]},
             **{"trace_standard_error": 3.0, "trace_vectors": 33},
             **{"top_eigenvalue_images_error": top / 10, "trace_images_error": trace / 5},
-            **{"top_eigenvalue_interval": [top - 1, top + 1], "trace_interval": [trace - 9, trace + 9]},
             converged=Converged(eigenvalues=True, trace=True),
         )
 
@@ -157,7 +156,7 @@ def unscaled(path):
     """Make of a hessian.json a converted one, which has estimates of the Hessian as it is alone."""
     record = json.loads(Path(path).read_text(encoding="utf-8"))
     later = ["scaled", "parts", "at_once", "pyhessian_absent"]
-    later += [f"{name}{what}" for name in ("top_eigenvalue", "trace") for what in ("_images_error", "_interval")]
+    later += ["top_eigenvalue_images_error", "trace_images_error"]
     files.write_sealed(path, record | dict.fromkeys(later))
 
 
@@ -169,14 +168,14 @@ def digests(**changes):
 def landscape_model(algorithm, **changes):
     """Return what a landscape says of a model: of seed 1 of an ``algorithm`` at preview scale."""
     about = {"name": f"p/s/{algorithm}/seed1", "scale": "preview", "digests": digests(), "algorithm": algorithm}
-    return landscape_file.Model(**{**about, "filter_length": 1.0, "diverged_at": None, **changes})
+    return landscape_file.Model(**{**about, "diverged_at": None, **changes})
 
 
 def landscape_about(models, **changes):
     """Return what a landscape of 5 points a direction says of itself."""
     about = {
         **{"models": models, "set": "train", "images": 9, "images_sha256": DIGEST, "seed": 0, "grid": 5, "range": 1.0},
-        **{"way": "sequential", "device": "cpu", "precision": "float32", "normalised": ""},
+        **{"way": "sequential", "device": "cpu", "precision": "float32"},
     }
     return landscape_file.About(**{**about, **changes})
 
@@ -252,15 +251,14 @@ def figure_spec(content):
     """Return the contents of a figure, given as plain mappings; its runs are those in the folders that it names."""
 
     def panel(kind, content):
-        parts = {"series": "Line" if kind == "curves" else "Series", "levels": "Final", "points": "Point"}
-        parts |= {"bars": "HessianBar" if kind == "eigenvalues" else "Final", "partitions": "Deal"}
-        parts |= {"surfaces": "Surface", "lines": "Way"}
+        marks = {"curves": "Line", "sweep": "Series", "bars": "Final", "eigenvalues": "HessianBar"}
+        parts = {"marks": marks.get(kind, "FileMark"), "levels": "Final", "points": "Point"}
         return {
             key: [getattr(panels, parts[key])(**panel(kind, each)) for each in value] if key in parts else value
             for key, value in content.items()
         }
 
-    shown = [panels.PANELS[content["kind"]](**panel(content["kind"], each)) for each in content["panels"]]
+    shown = [panels.DrawnPanel(**panel(content["kind"], each)) for each in content["panels"]]
     folders = {str(each) for each in _folders(content["panels"])}
     runs = {folder: requested(folder) for folder in folders}
     return panels.FigureSpec(**{"runs": runs, **content, "panels": shown})

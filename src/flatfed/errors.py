@@ -46,6 +46,10 @@ class DataError(FlatFedError):
     """A problem with a dataset, a partition, or a file of results."""
 
 
+class Shortage(FlatFedError):
+    """There is not enough memory, and nothing left that would take less of it."""
+
+
 class NotJSON(DataError, ValueError):
     """A file that should hold JSON and does not: it was cut, or is another file."""
 

@@ -47,14 +47,6 @@ class Some:
 
 
 @dataclass(frozen=True)
-class Exactly:
-    """A list of ``count`` things of a ``form``."""
-
-    count: int
-    form: Any
-
-
-@dataclass(frozen=True)
 class Values:
     """A mapping of texts to things of a ``form``."""
 
@@ -170,7 +162,7 @@ def check(value: Any, form: Any, where: str) -> None:
     elif isinstance(inner, Values):
         for key, each in value.items():
             check(each, inner.form, _inside(where, key))
-    elif isinstance(inner, list | Some | Exactly):
+    elif isinstance(inner, list | Some):
         for place, each in enumerate(value):
             check(each, inner[0] if isinstance(inner, list) else inner.form, f"{where}[{place}]")
 
@@ -189,8 +181,6 @@ def _fits(value: Any, form: Any) -> bool:
         return _fits(value, float) and form.low < value <= form.most
     if isinstance(form, Some):
         return isinstance(value, list) and bool(value)
-    if isinstance(form, Exactly):
-        return isinstance(value, list) and len(value) == form.count
     if isinstance(form, Values):
         return isinstance(value, dict) and all(isinstance(key, str) for key in value)
     if isinstance(form, Named):
@@ -218,8 +208,6 @@ def _words(form: Any) -> str:
         return f"a number above {form.low:g}" + (f" and at most {form.most:g}" if form.most < math.inf else "")
     if isinstance(form, Some):
         return "a list of at least one"
-    if isinstance(form, Exactly):
-        return f"a list of {form.count}"
     if isinstance(form, Values):
         return WORDS[dict]
     if isinstance(form, Named):

@@ -17,6 +17,8 @@ RETIRED: dict[tuple[str, str], str] = {
     ("value", "branches"): "name an executor that remains: sequential, stacked or graph",
     ("option", "--density-vectors"): "leave it out, no spectral density is estimated",
     ("option", "--steps"): "leave it out, no spectral density is estimated",
+    ("option", "--with"): "leave it out; each surface is drawn along its own filters",
+    ("key", "frame"): "leave it out; each surface is drawn along its own filters",
     ("value", "auto"): "name an executor that remains: sequential, stacked or graph",
     ("key", "check"): "write the numbers that an erratum names under `finding`",
     ("command", "disputed"): "run studies/disputed.py; docs/disputed.md has its page",

@@ -19,7 +19,7 @@ from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates, vect
 from flatfed.analysis.hessian import measure as hessians
 from flatfed.analysis.hessian.vector_products import Limits, Products
 from flatfed.engine.job.train import train
-from flatfed.engine.memory.shortage import Shortage
+from flatfed.errors import Shortage
 from flatfed.runs.curvature import AtOnce
 
 

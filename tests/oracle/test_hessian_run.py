@@ -26,6 +26,7 @@ from flatfed.analysis.trained_model import Inputs
 from flatfed.engine.job.train import train
 from flatfed.engine.precision import SWITCHES
 from flatfed.errors import DataError, FlatFedError
+from flatfed.files import write_sealed
 from flatfed.papers.metrics import METRICS
 from flatfed.runs import curvature, uncertainty
 from flatfed.runs.curvature import Converged, Hessian
@@ -333,3 +334,9 @@ def test_damaged_files_are_named(tmp_path):
         path.write_text(content)
         with pytest.raises(DataError, match=r"h.json: not a Hessian"):
             curvature.read(path)
+
+
+def test_a_file_with_intervals_of_an_earlier_version_is_read(tmp_path):
+    path = Path(made.written(tmp_path / "h.json", made.hessian(1.0, 9.0)))
+    write_sealed(path, {**json.loads(path.read_text()), "trace_interval": [8.0, 10.0]})
+    assert curvature.read(path) == made.hessian(1.0, 9.0)

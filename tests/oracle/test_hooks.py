@@ -14,8 +14,7 @@ from flatfed.algorithms import Algorithm
 from flatfed.algorithms.fedavg import FedAvg
 from flatfed.engine.job import checkpoint
 from flatfed.engine.memory import home as homes
-from flatfed.engine.memory.shortage import Shortage
-from flatfed.errors import ConfigError
+from flatfed.errors import ConfigError, Shortage
 
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
 EVERYBODY = {"scheme": "all"}

@@ -16,6 +16,7 @@ from flatfed.engine import evaluate, executors
 from flatfed.engine.job import checkpoint
 from flatfed.engine.memory import shortage
 from flatfed.engine.simulation import Simulation
+from flatfed.errors import Shortage
 from flatfed.runs import record as records
 
 HOST = "[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: not enough memory: you tried to allocate 81920 bytes."
@@ -184,7 +185,7 @@ def test_a_round_that_runs_out_where_it_cannot_be_undone_goes_on_from_the_last_c
         if len(calls) == 4:
             raise ERRORS["on a GPU"]
 
-    with monkeypatch.context() as patch, pytest.raises(shortage.Shortage, match=r"round 4: not enough memory.*What"):
+    with monkeypatch.context() as patch, pytest.raises(Shortage, match=r"round 4: not enough memory.*What"):
         patch.setattr(kind, where, broken)
         job(tmp_path, name, "parts", checkpoint_every=2)
     parts = job(tmp_path, name, "parts", checkpoint_every=2)
@@ -225,7 +226,7 @@ def test_evaluation_takes_fewer_images_and_says_the_same(tmp_path, monkeypatch, 
     assert "evaluation: not enough memory on cpu" in capsys.readouterr().err
     assert json.loads((out / "run.json").read_text())["evaluated_together"] == 4
     monkeypatch.setattr(evaluate, "functional_call", lambda *_: limited(None, None, [range(5)]))
-    with pytest.raises(shortage.Shortage, match=r"not enough memory on cpu .* for one image"):
+    with pytest.raises(Shortage, match=r"not enough memory on cpu .* for one image"):
         simulation(tmp_path, spec).advance()
 
 
@@ -261,7 +262,7 @@ def test_client_state_does_not_go_to_a_disk_that_has_no_room(tmp_path, monkeypat
     monkeypatch.setattr("flatfed.engine.memory.available.available", lambda: 0)
     monkeypatch.setattr("flatfed.engine.memory.home.shutil.disk_usage", lambda folder: SimpleNamespace(free=0))
     Lacking(monkeypatch, most=6, once=2)
-    with pytest.raises(shortage.Shortage, match=r"client state: .* TMPDIR set to a folder on a larger disk"):
+    with pytest.raises(Shortage, match=r"client state: .* TMPDIR set to a folder on a larger disk"):
         for _ in range(3):
             shortage.advance(run)
     assert run.state.home == "device"

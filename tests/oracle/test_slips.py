@@ -87,7 +87,7 @@ def figure() -> None:
     said = {"title": "T", "paper": "P", "setting": "S", "scale": "preview"}
     about = {"figure": "f", "kind": "curves", "metric": "test_accuracy", **said}
     spec = {**about, "runs": {str(RUN): made.requested(RUN, described(RUN))}}
-    curves.draw(made.figure_spec({**spec, "panels": [{"title": "p", "series": series}]}))
+    curves.draw(made.figure_spec({**spec, "panels": [{"title": "p", "marks": series}]}))
 
 
 def report() -> None:

@@ -86,21 +86,6 @@ def test_a_surface_of_a_diverged_run_has_no_losses_and_says_why(problem, capsys,
     assert not [path for path in problem.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("way", ["sequential", "stacked"])
-def test_a_diverged_model_in_a_frame_leaves_the_first_as_it_is(problem, way):
-    alone, frame, other = ("alone.npz", "frame.npz", "other.npz")
-    common = [*DATA, "--grid", "3", "--way", way]
-    assert cli.main(["surface", "good", *common, "--out", alone]) == 0
-    assert cli.main(["surface", "good", "--with", "wild", *common, "--out", frame]) == 0
-    assert cli.main(["surface", "wild", "--with", "good", *common, "--out", other]) == 0
-    found, expected = landscape_file.read(frame), landscape_file.read(alone)
-    np.testing.assert_allclose(found.loss[0], expected.loss[0], rtol=1e-12)
-    np.testing.assert_array_equal(found.accuracy[0], expected.accuracy[0])
-    assert np.isnan(found.loss[1]).all() and np.isnan(found.accuracy[1]).all()
-    assert [model.diverged_at is None for model in found.about.models] == [True, False]
-    assert np.isnan(landscape_file.read(other).loss).all(), "filters that are no numbers scale no directions"
-
-
 def test_a_line_to_a_diverged_model_has_no_losses(problem):
     for run, other in (("good", "wild"), ("wild", "good")):
         assert cli.main(["surface", run, "--line-to", other, *DATA, "--out", f"{run}.npz", "--grid", "3"]) == 0
@@ -120,7 +105,7 @@ def test_what_is_wrong_otherwise_is_refused_as_ever(problem, capsys):
     del tensors["dense.bias"]
     save_file(tensors, "wild/model.safetensors")
     recorded("wild")
-    for words in (["hessian", "wild", "--out", "h.json"], ["surface", "good", "--with", "wild", "--out", "s.npz"]):
+    for words in (["hessian", "wild", "--out", "h.json"], ["surface", "good", "--line-to", "wild", "--out", "s.npz"]):
         assert cli.main([*words, *DATA]) == 2
         assert "has no tensor 'dense.bias'" in capsys.readouterr().err
     assert not list(problem.glob("h.json")) and not list(problem.glob("*.npz.*")) and not Path("s.npz").exists()
@@ -134,11 +119,11 @@ def test_a_nan_beside_a_good_model_is_an_error_where_its_run_has_not_diverged(pr
     recorded("spoilt")
     out = problem / "out" / "s.npz"
     with pytest.raises(DataError, match=r"spoilt.*1 of 72 values of conv1.weight are not finite.*not diverged"):
-        sample.surface(["good", "spoilt"], INPUTS, out, SETTINGS)
+        sample.line("good", "spoilt", INPUTS, out, SETTINGS)
     assert not out.parent.exists()
 
 
 def test_a_record_that_does_not_say_whether_its_run_diverged_is_none(problem):
     recorded("good", lambda record: record.pop("diverged_at"))
     with pytest.raises(FlatFedError, match=r"run\.json: not the record of a run \(key 'diverged_at' is missing;"):
-        sample.surface(["good"], INPUTS, "s.npz", SETTINGS)
+        sample.surface("good", INPUTS, "s.npz", SETTINGS)

@@ -57,9 +57,9 @@ def change_record(run: Path, change) -> None:
 def refused(problem: Path, message: str, *others: str, kind: str = "surface", **settings) -> None:
     """Assert that the call is refused with ``message`` and leaves no file."""
     out = problem / "out" / "s.npz"
-    runs = [problem / "run", *(problem / other for other in others)]
+    runs = (problem / name for name in ("run", *others))
     with pytest.raises(FlatFedError, match=message):
-        getattr(sample, kind)(runs, inputs(problem), out, Settings(**{**SETTINGS, **settings}))
+        getattr(sample, kind)(*runs, inputs(problem), out, Settings(**{**SETTINGS, **settings}))
     assert not out.parent.exists()
 
 
@@ -103,12 +103,12 @@ def test_data_of_another_run(problem, key):
     refused(problem, f"not the {key} of .*run was made with 000000000000")
 
 
-def test_runs_without_a_common_frame(problem):
+def test_runs_without_a_line_between_them(problem):
     shutil.copytree(problem / "run", problem / "other")
     change_record(problem / "other", lambda record: record["description"]["model"].update(name="cnn"))
-    refused(problem, "other: model is {'name': 'cnn'.* no common frame", "other")
+    refused(problem, "other: model is {'name': 'cnn'.* no line is between them", "other", kind="line")
     change_record(problem / "other", lambda record: record.update(dataset_digest="0" * 64))
-    refused(problem, "other: was trained on other data than .*run", "other")
+    refused(problem, "other: was trained on other data than .*run", "other", kind="line")
     refused(problem, "nowhere: not a finished run", "nowhere", kind="line")
 
 
@@ -143,7 +143,6 @@ def test_a_partition_without_test_images(problem):
         (["--out", "s.npz", "--seed", "-1"], "'-1': a whole number from 0 to"),
         (["--out", "s.npz", "--set", "trian"], "unknown value 'trian'; did you mean 'train'"),
         (["--out", "s.npz", "--way", "stack"], "unknown value 'stack'; did you mean 'stacked'"),
-        (["--out", "s.npz", "--with", "a", "--line-to", "b"], "not allowed with argument --with"),
     ],
 )
 def test_the_command_line_refuses(problem, words, message, capsys, monkeypatch):
@@ -160,9 +159,9 @@ def test_the_command_line_refuses(problem, words, message, capsys, monkeypatch):
 def test_the_command_line_makes_surface_and_line(problem, monkeypatch):
     monkeypatch.chdir(problem)
     data = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
-    assert cli.main(["surface", "run", *data, "--with", "run", "--grid", "3", "--out", "s.npz", "--images", "all"]) == 0
+    assert cli.main(["surface", "run", *data, "--grid", "3", "--out", "s.npz", "--images", "all"]) == 0
     found = landscape_file.read("s.npz")
-    assert found.loss.shape == (2, 3, 3) and found.x.tolist() == [-1, 0, 1] and found.about.images == 49
+    assert found.loss.shape == (1, 3, 3) and found.x.tolist() == [-1, 0, 1] and found.about.images == 49
     assert cli.main(["surface", "run", *data, "--line-to", "run", "--grid", "5", "--out", "l.npz"]) == 0
     assert landscape_file.read("l.npz").x.tolist() == [-0.25, 0, 0.25, 0.5, 0.75, 1, 1.25]
 

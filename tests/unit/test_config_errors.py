@@ -157,8 +157,6 @@ MISTAKES = {
     "panel without rows": ("figures/dfedsam2023_F5a.yaml", ", rows: [fedavg]", "", ["panels[0]", "'rows' is missing"]),
     "sweep without rows": ("figures/fedlesam2024_F4.yaml", "rows: [fedlesam_s]\n", "", ["panels[0]", "'rows' is missing"]),
     "sweep of nothing": ("figures/fedsam2022_F3.yaml", "    parameter: active_clients\n", "", ["panels[0]", "'parameter' is missing"]),
-    "frame of three models": ("figures/fedlesam2024_F1.yaml", "rows: [fedavg]}\n  - {title: \"(c)", "rows: [fedavg, fedsam, fedsmoo], frame: fedsam}\n  - {title: \"(c)", ["panels[1]", "frame: 'fedsam' is for two models", "not 3"]),
-    "frame of another row": ("figures/fedsmoo2023_F3.yaml", "rows: [fedavg, fedsmoo]}", "rows: [fedavg, fedsmoo], frame: fedsmo}", ["panels[0]: frame", "'fedsmo'", "did you mean 'fedsmoo'"]),
     "images of a surface": ("figures/fedlesam2024_F1.yaml", "set: test", "set: tests", ["set: unknown value 'tests'; did you mean 'test'"]),
     "images of curves": ("figures/fedlesam2024_F2.yaml", "metric: sharpness", "set: test\nmetric: sharpness", ["unknown key 'set'", "kind curves"]),
     "surface without rows": ("figures/fedlesam2024_F1.yaml", "split: dir0.6-100, rows: [fedavg]", "split: dir0.6-100", ["panels[1]", "'rows' is missing"]),

@@ -26,7 +26,7 @@ from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.errors import ConfigError
 from flatfed.experiment import figures as declared
 from flatfed.experiment import scales
-from flatfed.experiment.panels import FigureSpec
+from flatfed.experiment.panels import DrawnPanel, FigureSpec
 from flatfed.figures import histogram, palette
 from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.papers.figure_kinds import COLUMNS, PROBES
@@ -67,17 +67,17 @@ def make_inputs(figure: dict, root: Path) -> None:
         if path.name == "hessian.json":
             made.written(path, made.hessian(3.0, 9.0, (3.0, 9.0)))
         elif "analysis" in path.parts:
-            names = [path.parts[-3], *([path.stem.split("+")[2]] if "+" in path.stem else [])]
-            write(path, surface(names))
+            write(path, surface(path.parts[-3]))
         elif path.suffix == ".npz":
             made.partition(path, np.arange(300).reshape(30, 10) % 7)
 
 
-def surface(names: list[str]) -> Landscape:
-    """Return a bowl around each of the models of ``names``."""
+def surface(algorithm: str) -> Landscape:
+    """Return a bowl around a model of ``algorithm``."""
     along = np.linspace(-1, 1, 5)
-    loss = np.stack([(1 + place) * (along[:, None] ** 2 + along**2) for place in range(len(names))])
-    return Landscape("surface", made.landscape_about(list(map(made.landscape_model, names))), along, along, loss, loss)
+    loss = (along[:, None] ** 2 + along**2)[None]
+    about = made.landscape_about([made.landscape_model(algorithm)])
+    return Landscape("surface", about, along, along, loss, loss)
 
 
 def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "preview") -> tuple[FigureSpec, Figure]:
@@ -126,8 +126,8 @@ def check_labels(spec: FigureSpec, panels: list) -> None:
         assert set(titles) <= {text.get_text() for text in panels[0].figure.texts}
 
 
-def entries_of(panel: Any) -> list[Any]:
-    return [entry for key in ("series", "levels", "bars") for entry in getattr(panel, key, [])]
+def entries_of(panel: DrawnPanel) -> list[Any]:
+    return [*panel.marks, *panel.levels]
 
 
 def check_legend(spec: FigureSpec, figure: Figure) -> None:
@@ -155,7 +155,7 @@ def check_colours(spec: FigureSpec, panels: list) -> None:
     for panel, axis in zip(spec.panels, axes, strict=True):
         entries = entries_of(panel)
         looks = dict(zip([entry.label for entry in entries], wanted_looks(spec, entries), strict=True))
-        if hasattr(panel, "bars"):
+        if spec.kind in ("bars", "eigenvalues"):
             shown = [to_hex(patch.get_facecolor()) for patch in axis.patches]
             assert [colour for colour, _ in looks.values()] == shown[: len(looks)] or len(spec.panels) > 1
             assert {colour for colour, _ in looks.values()} <= set(shown)
@@ -262,26 +262,11 @@ def test_the_check_of_overlaps_finds_them() -> None:
 def test_the_mesh_of_fedsmoo_is_the_same_in_the_three_panels() -> None:
     """Each model is in a file of its own, by its own filters, FedSMOO's in one for all panels."""
     panels = EXP.figure("preview", "fedsmoo2023_F3").panels
-    assert len({panel.surfaces[1].surface for panel in panels}) == 1
+    assert len({panel.marks[1].file for panel in panels}) == 1
     for panel, algorithm in zip(panels, ("fedavg", "scaffold", "mofedsam"), strict=True):
-        for entry, row in zip(panel.surfaces, (algorithm, "fedsmoo"), strict=True):
-            assert entry.model == 0 and entry.surface.endswith(f"/dir0.1-100/{row}/seed1/surface.npz")
-            assert entry.runs == [entry.surface.replace("/analysis/", "/runs/").removesuffix("/surface.npz")]
-
-
-@pytest.mark.parametrize("first", ["fedavg", "fedsmoo"])
-def test_a_frame_puts_both_models_into_one_file_by_the_filters_of_its_row(first: str, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "config", tmp_path / "config")
-    (tmp_path / "workflow").symlink_to(ROOT / "workflow")
-    path = tmp_path / "config" / "figures" / "fedsmoo2023_F3.yaml"
-    text = path.read_text().replace("rows: [fedavg, fedsmoo]}", f"rows: [fedavg, fedsmoo], frame: {first}}}")
-    path.write_text(text.replace("panels:", "set: test\npanels:"))
-    framed, plain, _ = experiment.load(tmp_path).figure("preview", "fedsmoo2023_F3").panels
-    other = {"fedavg": "fedsmoo", "fedsmoo": "fedavg"}[first]
-    places = {entry.runs[0].split("/")[-2]: entry.model for entry in framed.surfaces}
-    (file,) = {entry.surface for entry in framed.surfaces}
-    assert places == {first: 0, other: 1} and file.endswith(f"/{first}/seed1/surface.test+dir0.1-100+{other}.npz")
-    assert [entry.surface.rpartition("/")[2] for entry in plain.surfaces] == ["surface.test.npz"] * 2
+        for entry, row in zip(panel.marks, (algorithm, "fedsmoo"), strict=True):
+            assert entry.file.endswith(f"/dir0.1-100/{row}/seed1/surface.npz")
+            assert entry.runs == [entry.file.replace("/analysis/", "/runs/").removesuffix("/surface.npz")]
 
 
 OWN_LINE = """
@@ -307,7 +292,7 @@ def test_models_of_a_line_are_of_their_own_splits_and_of_the_scale(tmp_path: Pat
         assert {run.split for run in runs} == {"dir0.6-100-norep-ring"}
         assert [run.algorithm for run in runs] == ["dfedavg", *others]
         (panel,) = found.panels
-        assert [way.label for way in panel.lines] == [f"DFedAvg to {loaded.label(other)}" for other in others]
+        assert [way.label for way in panel.marks] == [f"DFedAvg to {loaded.label(other)}" for other in others]
     path = tmp_path / "config" / "figures" / "own.yaml"
     path.write_text(OWN_LINE.replace("{row: dfedsam}", "{row: dfedsam, preview: false}"))
     with pytest.raises(ConfigError, match=r"own\.yaml: panels\[0\]: a line is between two models"):
@@ -320,7 +305,7 @@ def test_surfaces_that_are_compared_are_of_the_same_images() -> None:
         for scale in ("preview", "paper") if found.kind == "surface" else ():
             files: dict[str, set[str]] = {}
             for panel in EXP.figure(scale, name).panels:
-                for file in [entry.surface for entry in panel.surfaces]:
+                for file in [entry.file for entry in panel.marks]:
                     _, _, _, protocol, split, _, seed, surface_ = file.split("/")
                     deal = EXP.partition_spec(scale, protocol, split, int(seed.removeprefix("seed")))
                     files.setdefault(protocol, set()).add("test" if ".test." in surface_ else json.dumps(deal))
@@ -356,7 +341,7 @@ def test_centralised_lines_are_of_the_federated_deal() -> None:
     for scale in ("preview", "paper"):
         _, right = EXP.figure(scale, "fedlesam2024_F2").panels
         deals = {}
-        for line in right.series:
+        for line in right.marks:
             protocol, split, _, seed = line.runs[0].split("/")[3:]
             deals[line.algorithm] = EXP.partition_spec(scale, protocol, split, int(seed.removeprefix("seed")))
         federated = deals.pop("fedavg")
@@ -378,5 +363,5 @@ def test_a_sweep_has_at_most_three_values_at_preview() -> None:
     for name, found in EXP.figures.items():
         if found.kind == "sweep":
             for panel in EXP.figure("preview", name).panels:
-                values = {point.x for series in panel.series for point in series.points}
+                values = {point.x for series in panel.marks for point in series.points}
                 assert 2 <= len(values) <= 3, (name, panel.title, values)

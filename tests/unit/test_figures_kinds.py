@@ -13,7 +13,7 @@ import yaml
 import made
 from flatfed import figures
 from flatfed.errors import DataError
-from flatfed.experiment import figure_specs, panels
+from flatfed.experiment import figure_specs
 from flatfed.figures import bars, curves, eigenvalues, histogram, palette, sweep
 from flatfed.papers import figure_kinds
 from flatfed.runs import record as records_of_runs
@@ -44,7 +44,7 @@ def sweep_spec(tmp_path):
     points = [{"x": 0.01, "rounds": 2, "runs": at_1}, {"x": 1.0, "rounds": 2, "runs": late}]
     panel = {
         "title": "(c) radius", "axis": r"$\rho$",
-        "series": [{"algorithm": "fedsam", "label": "FedSAM", "points": points}],
+        "marks": [{"algorithm": "fedsam", "label": "FedSAM", "points": points}],
         "levels": [{"algorithm": "fedavg", "label": "FedAvg", "rounds": 2, "runs": level}],
     }  # fmt: skip
     return {
@@ -73,7 +73,7 @@ def test_bars_begin_at_zero_and_say_their_value(tmp_path):
     runs = [make_run(tmp_path / "1", [0.2, 0.5]), make_run(tmp_path / "2", [0.2, 0.6])]
     panel = {
         "title": "Ring",
-        "bars": [
+        "marks": [
             {"algorithm": "dfedavg", "label": "DFedAvg", "rounds": 2, "runs": [[run] for run in runs]},
             {"algorithm": "dfedsam", "label": "DFedSAM", "rounds": 2, "runs": [[str(tmp_path / "none")]]},
         ],
@@ -93,8 +93,8 @@ def test_bars_begin_at_zero_and_say_their_value(tmp_path):
 def test_a_histogram_sums_over_clients_and_says_the_deviation(tmp_path):
     made.partition(tmp_path / "with.npz", [[3, 0, 1], [1, 2, 5]])
     made.partition(tmp_path / "without.npz", [[2, 2, 2], [2, 2, 2]])
-    partitions = [{"label": name, "partition": str(tmp_path / f"{name}.npz")} for name in ("with", "without")]
-    panels = [{"title": "Dirichlet", "partitions": partitions}]
+    partitions = [{"label": name, "file": str(tmp_path / f"{name}.npz")} for name in ("with", "without")]
+    panels = [{"title": "Dirichlet", "marks": partitions}]
     spec = {"figure": "fedsmoo2023_F2", "kind": "histogram", "scale": "paper", "title": "T", "panels": panels}
     figure = histogram.draw(made.figure_spec(spec))
     outlines = [patch.get_data().values for patch in figure.axes[0].patches]
@@ -115,7 +115,7 @@ def test_communications_are_rounds_times_gossip_steps(tmp_path):
     series = [{"algorithm": "dfedsam_mgs", "label": "Q = 4", "runs": [run], "steps": 4}]
     spec = {
         "figure": "dfedsam2023_F4", "kind": "curves", "scale": "paper", "title": "T", "metric": "test_accuracy",
-        "across": "communications", "smooth": 0, "panels": [{"title": "Ring", "series": series}],
+        "across": "communications", "smooth": 0, "panels": [{"title": "Ring", "marks": series}],
     }  # fmt: skip
     figure = curves.draw(made.figure_spec(spec))
     np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_xdata(), [4, 8, 12])
@@ -123,10 +123,10 @@ def test_communications_are_rounds_times_gossip_steps(tmp_path):
 
 
 def test_what_the_configuration_can_ask_for_can_be_drawn():
-    """A kind is in the schema, has a form by hand, is put together by a function of its own and drawn by another."""
+    """A kind is in the schema, is put together by a function of its own and drawn by another."""
     schema = yaml.safe_load((ROOT / "workflow/schemas/figure.schema.yaml").read_text(encoding="utf-8"))
     kinds = set(figure_kinds.KINDS)
-    assert kinds == set(schema["properties"]["kind"]["enum"]) == set(panels.PANELS)
+    assert kinds == set(schema["properties"]["kind"]["enum"])
     assert kinds == set(figure_specs.PANELS) == set(figures.KINDS)
 
 
@@ -138,7 +138,7 @@ def test_probes_are_read_from_run_json(tmp_path):
     probes = [{**of, **probes[0]}, {**of, **probes[1], "perturbation_drift": 0.75}]
     run = made.run(made.place(run), columns, probes=probes)
     series = [{"algorithm": "fedsam", "label": "FedSAM", "runs": [run]}]
-    panels = [{"title": name, "metric": name, "series": series} for name in ("perturbation_drift", "sharpness")]
+    panels = [{"title": name, "metric": name, "marks": series} for name in ("perturbation_drift", "sharpness")]
     spec = {
         "figure": "fedlesam2024_F2", "kind": "curves", "scale": "paper", "title": "T", "metric": "sharpness",
         "smooth": 0, "panels": panels,
@@ -160,9 +160,9 @@ def test_lines_of_probes_on_other_images_are_refused(tmp_path):
         folder = tmp_path / name / "protocol" / "split" / "algorithm" / f"seed{seed}"
         lines.append({"algorithm": "fedsam", "label": name, "runs": [made.run(folder, columns, probes=[probe])]})
     spec = {"figure": "f", "kind": "curves", "scale": "paper", "title": "T", "metric": "sharpness", "smooth": 0}
-    curves.draw(made.figure_spec({**spec, "panels": [{"title": "P", "series": [lines[0], lines[2]]}]}))
+    curves.draw(made.figure_spec({**spec, "panels": [{"title": "P", "marks": [lines[0], lines[2]]}]}))
     with pytest.raises(DataError, match=r"f: P: the probes of .*two/.* positions bbbbbbbbbbbb\) than those of .*one/"):
-        curves.draw(made.figure_spec({**spec, "panels": [{"title": "P", "series": lines}]}))
+        curves.draw(made.figure_spec({**spec, "panels": [{"title": "P", "marks": lines}]}))
 
 
 def test_a_run_of_another_description_is_not_drawn(sweep_spec, tmp_path):
@@ -200,7 +200,7 @@ def test_eigenvalues_are_means_with_pyhessians_beside(tmp_path):
         {"algorithm": "dfedavg", "label": "DFedAvg", "hessians": paths},
         {"algorithm": "dfedsam", "label": "DFedSAM", "hessians": [str(tmp_path / "none.json")]},
     ]
-    panels = [{"title": "Ring", "bars": bar}]
+    panels = [{"title": "Ring", "marks": bar}]
     spec = {"figure": "f", "kind": "eigenvalues", "scale": "paper", "title": "T", "panels": panels}
     figure = eigenvalues.draw(made.figure_spec(spec))
     for axis, height, other in zip(figure.axes, (5.0, 0.5), ([6.0], []), strict=True):
@@ -218,6 +218,6 @@ def test_a_hessian_without_the_scaled_one_is_on_the_left_alone_and_counted(tmp_p
     made.unscaled(paths[1])
     bars = [{"algorithm": "dfedavg", "label": "DFedAvg", "hessians": paths}]
     spec = {"figure": "f", "kind": "eigenvalues", "scale": "paper", "title": "T"}
-    figure = eigenvalues.draw(made.figure_spec({**spec, "panels": [{"title": "Ring", "bars": bars}]}))
+    figure = eigenvalues.draw(made.figure_spec({**spec, "panels": [{"title": "Ring", "marks": bars}]}))
     assert [[patch.get_height() for patch in axis.patches] for axis in figure.axes] == [[5.0], [0.4]]
     assert "1 Hessians are missing" in texts(figure)

@@ -10,7 +10,7 @@ import yaml
 
 from flatfed import experiment
 from flatfed.errors import ConfigError
-from flatfed.experiment.panels import Way
+from flatfed.experiment.panels import FileMark
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,12 +40,12 @@ def load(root: Path, **changes) -> experiment.Experiment:
 def test_a_panel_has_a_line_from_its_first_model_to_each_other(tmp_path: Path) -> None:
     found = load(tmp_path, metric="accuracy").figure("preview", "between")
     start = "results/preview/analysis/fedsmoo-cifar10/dir0.6-100/fedavg/seed1"
-    first, second = (panel.lines for panel in found.panels)
+    first, second = (panel.marks for panel in found.panels)
     assert [line.label for line in first] == ["FedAvg to FedSAM", "FedAvg to FedSMOO"]
-    assert [line.line for line in first] == [f"{start}/line+dir0.6-100+{end}.npz" for end in ("fedsam", "fedsmoo")]
+    assert [line.file for line in first] == [f"{start}/line+dir0.6-100+{end}.npz" for end in ("fedsam", "fedsmoo")]
     runs = [f"results/preview/runs/fedsmoo-cifar10/{split}/fedavg/seed1" for split in ("dir0.6-100", "dir0.1-100")]
-    assert second == [Way(label="u = 0.6 to u = 0.1", line=f"{start}/line+dir0.1-100+fedavg.npz", runs=runs)]
-    assert found.inputs[:3] == [line.line for line in (*first, *second)] and found.metric == "accuracy"
+    assert second == [FileMark(label="u = 0.6 to u = 0.1", file=f"{start}/line+dir0.1-100+fedavg.npz", runs=runs)]
+    assert found.inputs[:3] == [line.file for line in (*first, *second)] and found.metric == "accuracy"
     assert {f"{run}/run.json" for run in runs} <= {*found.inputs} and len(found.runs) == 4
 
 

@@ -17,29 +17,23 @@ from flatfed.errors import DataError
 from flatfed.figures import line
 from flatfed.figures import surface_3d as surface
 
-LENGTHS = {"a": 2.0, "b": 3.0}
 AXIS = np.linspace(-1, 1, 5)
 BOWL = 0.5 + 2 * AXIS[:, None] ** 2 + AXIS[None, :]  # tilted: the first coordinate is not the second
 
 
 def about(names, **changes):
-    models = [made.landscape_model(name, filter_length=LENGTHS[name]) for name in names]
-    own = "to the model's own filters" if len(names) == 1 else "to the filters of the first model"
-    return made.landscape_about(models, **{"images": 1290, "images_sha256": "f" * 64, "normalised": own, **changes})
+    models = [made.landscape_model(name) for name in names]
+    return made.landscape_about(models, **{"images": 1290, "images_sha256": "f" * 64, **changes})
 
 
 @pytest.fixture
 def files(tmp_path):
-    """Files: one of model a, two of models b and a, wild with values that are not finite, line."""
+    """Files: a and b, wild of model a with values that are not finite, line."""
     wild = BOWL.copy()
     wild[0, 0], wild[4, 4] = np.inf, np.nan
-    for name, models, losses in (
-        ("one", ["a"], [BOWL]),
-        ("two", ["b", "a"], [BOWL, 2 * BOWL + 4]),
-        ("wild", ["a"], [wild]),
-    ):
-        losses = np.stack(losses)
-        write(tmp_path / f"{name}.npz", Landscape("surface", about(models), AXIS, AXIS, losses, losses / 20))
+    for name, model, losses in (("a", "a", BOWL), ("b", "b", 2 * BOWL + 4), ("wild", "a", wild)):
+        values = losses[None]
+        write(tmp_path / f"{name}.npz", Landscape("surface", about([model]), AXIS, AXIS, values, values / 20))
     along = np.linspace(-0.25, 1.25, 7)
     between = Landscape("line", about(["a", "b"]), along, np.zeros(0), along**2, 1 - along**2 / 2)
     write(tmp_path / "line.npz", between)
@@ -48,20 +42,16 @@ def files(tmp_path):
 
 @pytest.fixture
 def spec(files):
-    """Panels: a alone, b and a in one frame, one that is not made."""
-    panels = [
-        ("A", [("A", "one.npz", 0)]),
-        ("A over B", [("B", "two.npz", 0), ("A", "two.npz", 1)]),
-        ("C", [("C", "none.npz", 0)]),
-    ]
+    """Panels: a alone, a and b, one that is not made."""
+    panels = [("A", ["a"]), ("B over A", ["a", "b"]), ("C", ["none"])]
     return {
         "figure": "f", "kind": "surface", "scale": "preview", "title": "Surfaces", "paper": "P, Figure 3",
         "panels": [
             {
                 "title": title,
-                "surfaces": [{"label": n, "surface": str(files / file), "model": m} for n, file, m in entries],
+                "marks": [{"label": name.upper(), "file": str(files / f"{name}.npz")} for name in names],
             }
-            for title, entries in panels
+            for title, names in panels
         ],
     }  # fmt: skip
 
@@ -78,16 +68,16 @@ def corners(axis) -> np.ndarray:
 
 def test_surface_shows_every_cell_at_its_place_with_shared_axes(spec):
     figure = surface.draw(made.figure_spec(spec))
-    alone, framed, absent = figure.axes
-    assert alone.get_zlim() == framed.get_zlim() == absent.get_zlim() == (-0.5, 11.0)
-    assert alone.get_xlim() == framed.get_ylim() == absent.get_xlim() == (-1, 1)
+    alone, both, absent = figure.axes
+    assert alone.get_zlim() == both.get_zlim() == absent.get_zlim() == (-0.5, 11.0)
+    assert alone.get_xlim() == both.get_ylim() == absent.get_xlim() == (-1, 1)
     assert alone.get_zlabel() == "Loss (nats)"
     found = corners(alone)
     assert found.shape == (16, 4, 3)
     x, y, z = found.reshape(-1, 3).T
     np.testing.assert_allclose(z, 0.5 + 2 * x**2 + y)
-    assert len(corners(framed)) == 32
-    colours = framed.collections[0].get_facecolor()
+    assert len(corners(both)) == 32
+    colours = both.collections[0].get_facecolor()
     assert (colours[:, 3] == 1).sum() == (colours[:, 3] == 0).sum() == 16, "one filled, the other a mesh"
     assert not absent.collections
 
@@ -95,24 +85,13 @@ def test_surface_shows_every_cell_at_its_place_with_shared_axes(spec):
 def test_surface_says_what_it_is(spec):
     said = texts(surface.draw(made.figure_spec(spec)))
     assert "Preview scale, not the paper's data: Surfaces" in said and "P, Figure 3" in said
-    assert "surface: B, mesh: A" in said and "not made" in said and "Missing surfaces: 1." in said
-    assert "scaled to each model's own filters or the filters of B, each model around itself" in said
+    assert "surface: A, mesh: B" in said and "not made" in said and "Missing surfaces: 1." in said
+    assert "scaled to each model's own filters; biases" in said
     assert "two random directions (draw 0, the same for all)" in said
     assert "On 1,290 of the clients' training images, the same for all." in said
-    assert said.count("At x = 1, A is moved by 1.50 times its own length") == 1
-    assert "the one with the shorter ones looks steeper so." in said
     alone = texts(surface.draw(made.figure_spec({**spec, "panels": spec["panels"][:1]})))
     assert "mesh" not in alone and "Missing" not in alone
-    assert "scaled to each model's own filters; biases" in alone and "is moved by" not in alone
     assert "On 1,290 of the clients' training images." in alone
-
-
-def test_two_surfaces_of_a_panel_are_each_by_their_own_filters(spec, files):
-    write(files / "other.npz", Landscape("surface", about(["b"]), AXIS, AXIS, *[(2 * BOWL + 4)[None]] * 2))
-    entries = [{"label": n, "surface": str(files / file)} for n, file in (("A", "one.npz"), ("B", "other.npz"))]
-    figure = surface.draw(made.figure_spec({**spec, "panels": [{"title": "B over A", "surfaces": entries}]}))
-    assert len(corners(figure.axes[0])) == 32 and "surface: A, mesh: B" in texts(figure)
-    assert "scaled to each model's own filters; biases" in texts(figure) and "is moved by" not in texts(figure)
 
 
 @pytest.mark.parametrize(
@@ -129,12 +108,12 @@ def test_two_surfaces_of_a_panel_are_each_by_their_own_filters(spec, files):
 def test_surfaces_that_do_not_compare_are_refused(spec, files, changes, words, beside):
     """In one panel, or in two panels of one protocol; of other protocols, panels have images of their own."""
     write(files / "other.npz", Landscape("surface", about(["b"], **changes), AXIS, AXIS, BOWL[None], BOWL[None]))
-    entries = [{"label": n, "surface": str(files / file)} for n, file in (("A", "one.npz"), ("B", "other.npz"))]
+    entries = [{"label": n, "file": str(files / file)} for n, file in (("A", "a.npz"), ("B", "other.npz"))]
     groups = [entries] if beside else [[entry] for entry in entries]
-    panels = [{"title": f"P{place}", "surfaces": group} for place, group in enumerate(groups)]
+    panels = [{"title": f"P{place}", "marks": group} for place, group in enumerate(groups)]
     with pytest.raises(DataError) as caught:
         surface.draw(made.figure_spec({**spec, "panels": panels}))
-    assert f"figure f: P{len(panels) - 1}: {files}/other.npz {words} {files}/one.npz (P0)" in str(caught.value)
+    assert f"figure f: P{len(panels) - 1}: {files}/other.npz {words} {files}/a.npz (P0)" in str(caught.value)
     assert ("`set: test` in the figure" in str(caught.value)) == (list(changes) == ["images_sha256"])
     found = read(files / "other.npz")
     models = [replace(found.about.models[0], name="q~label/s/b/seed1")]
@@ -150,14 +129,14 @@ def test_surfaces_on_another_data_set_are_refused(spec, files):
     other = made.landscape_model("b", digests=made.digests(dataset="d" * 64))
     whose = replace(about(["b"]), models=[other])
     write(files / "other.npz", Landscape("surface", whose, AXIS, AXIS, BOWL[None], BOWL[None]))
-    entries = [{"label": n, "surface": str(files / file)} for n, file in (("A", "one.npz"), ("B", "other.npz"))]
+    entries = [{"label": n, "file": str(files / file)} for n, file in (("A", "a.npz"), ("B", "other.npz"))]
     with pytest.raises(DataError, match=r"other\.npz has losses on another data set \(SHA-256 dddddddddddd\), but"):
-        surface.draw(made.figure_spec({**spec, "panels": [{"title": "P", "surfaces": entries}]}))
+        surface.draw(made.figure_spec({**spec, "panels": [{"title": "P", "marks": entries}]}))
 
 
 def test_values_that_are_not_finite_are_left_out_and_counted(spec, files):
-    entry = {"label": "A", "surface": str(files / "wild.npz")}
-    figure = surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "surfaces": [entry]}]}))
+    entry = {"label": "A", "file": str(files / "wild.npz")}
+    figure = surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "marks": [entry]}]}))
     assert len(corners(figure.axes[0])) == 14
     assert "2 points without a finite value are left out" in texts(figure)
 
@@ -169,9 +148,9 @@ def test_accuracy_is_in_percent(spec):
 
 
 def test_lines_between_models(files):
-    lines = [{"label": "a to b", "line": str(files / "line.npz")}, {"label": "gone", "line": str(files / "no.npz")}]
+    lines = [{"label": "a to b", "file": str(files / "line.npz")}, {"label": "gone", "file": str(files / "no.npz")}]
     spec = {"figure": "f", "kind": "line", "scale": "paper", "title": "T", "metric": "accuracy"}
-    figure = line.draw(made.figure_spec({**spec, "panels": [{"title": "P", "lines": lines}]}))
+    figure = line.draw(made.figure_spec({**spec, "panels": [{"title": "P", "marks": lines}]}))
     axis = figure.axes[0]
     x, y = axis.get_lines()[0].get_data()
     np.testing.assert_allclose(y, 100 - 50 * x**2)
@@ -180,47 +159,27 @@ def test_lines_between_models(files):
 
 
 def diverge(files, name: str, *places: int) -> None:
-    """Have the runs of models of a file diverge in round 7; the others of the file keep their losses."""
+    """Have the runs of models of a file diverge in round 7."""
     found = read(files / name)
     models = [replace(model, diverged_at=7 if i in places else None) for i, model in enumerate(found.about.models)]
-    if found.kind == "line":
-        found.loss[:] = found.accuracy[:] = np.nan
-    else:
-        found.loss[list(places)] = found.accuracy[list(places)] = np.nan
+    found.loss[:] = found.accuracy[:] = np.nan
     write(files / name, replace(found, about=replace(found.about, models=models)))
 
 
 def test_the_panel_of_a_run_that_diverged_is_empty_and_says_so(spec, files):
-    diverge(files, "two.npz", 1)
+    diverge(files, "b.npz", 0)
     figure = surface.draw(made.figure_spec(spec))
     assert len(corners(figure.axes[0])) == 16 and not figure.axes[1].collections
-    assert [text.get_text() for text in figure.axes[1].texts] == ["a diverged in round 7"]
-    assert "Without a surface: a diverged in round 7." in texts(figure) and "Missing surfaces: 1." in texts(figure)
+    assert [text.get_text() for text in figure.axes[1].texts] == ["b diverged in round 7"]
+    assert "Without a surface: b diverged in round 7." in texts(figure) and "Missing surfaces: 1." in texts(figure)
     assert figure.axes[0].get_zlim() == (-0.5, 3.5), "of what is there"
-
-
-@pytest.mark.parametrize("model", [0, 1])
-def test_a_surface_in_the_frame_of_a_run_that_diverged_is_empty(spec, files, model):
-    diverge(files, "two.npz", 0, 1)
-    entry = {"label": "A", "surface": str(files / "two.npz"), "model": model}
-    figure = surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "surfaces": [entry]}]}))
-    word = ["b diverged in round 7", "a diverged in round 7"][model]
-    assert [text.get_text() for text in figure.axes[0].texts] == [word] and not figure.axes[0].collections
-    figure.savefig(io.BytesIO(), format="png", dpi=20)
-
-
-def test_a_frame_without_a_scale_is_laid_to_the_run_that_lends_it(spec, files):
-    diverge(files, "two.npz", 0)
-    entry = {"label": "A", "surface": str(files / "two.npz"), "model": 1}
-    figure = surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "surfaces": [entry]}]}))
-    assert [text.get_text() for text in figure.axes[0].texts] == ["b diverged in round 7"]
 
 
 @pytest.mark.parametrize("model", [0, 1])
 def test_a_line_from_or_to_a_run_that_diverged_is_named(files, model):
     diverge(files, "line.npz", model)
-    lines = [{"label": "a to b", "line": str(files / "line.npz")}]
-    spec = {"figure": "f", "kind": "line", "scale": "paper", "title": "T", "panels": [{"title": "P", "lines": lines}]}
+    lines = [{"label": "a to b", "file": str(files / "line.npz")}]
+    spec = {"figure": "f", "kind": "line", "scale": "paper", "title": "T", "panels": [{"title": "P", "marks": lines}]}
     figure = line.draw(made.figure_spec(spec))
     assert len(figure.axes[0].get_lines()) == 2, "the two models alone"
     assert f"Without a line: {'ab'[model]} diverged in round 7." in texts(figure)
@@ -230,23 +189,20 @@ def test_a_line_from_or_to_a_run_that_diverged_is_named(files, model):
 def test_what_cannot_be_drawn_is_refused_by_name(spec, files):
     with pytest.raises(DataError, match="figure f: unknown metric 'los'; did you mean 'loss'"):
         surface.draw(made.figure_spec({**spec, "metric": "los"}))
-    entry = {"label": "A", "surface": str(files / "one.npz")}
+    entry = {"label": "A", "file": str(files / "a.npz")}
     with pytest.raises(DataError, match="A: 3 surfaces, not one or two"):
-        surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "surfaces": [entry] * 3}]}))
-    for entry, message in (
-        ({"surface": str(files / "one.npz"), "model": 1}, "one.npz: no model 1: it holds 1"),
-        ({"surface": str(files / "line.npz")}, "line.npz: is a line, but a surface is wanted"),
-    ):
-        with pytest.raises(DataError, match=message):
-            surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "surfaces": [{"label": "A", **entry}]}]}))
+        surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "marks": [entry] * 3}]}))
+    entry = {"label": "A", "file": str(files / "line.npz")}
+    with pytest.raises(DataError, match=r"line\.npz: is a line, but a surface is wanted"):
+        surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "marks": [entry]}]}))
 
 
 @pytest.mark.parametrize("kind", ["surface", "line"])
 def test_the_same_inputs_give_the_same_bytes(kind, spec, files):
     draw = {"surface": surface.draw, "line": line.draw}[kind]
     if kind != "surface":
-        lines = [{"label": "L", "line": str(files / "line.npz")}]
-        spec = {**spec, "kind": "line", "panels": [{"title": "A", "lines": lines}]}
+        lines = [{"label": "L", "file": str(files / "line.npz")}]
+        spec = {**spec, "kind": "line", "panels": [{"title": "A", "marks": lines}]}
     for suffix, options in figures.FORMATS.items():
         written = []
         for _ in range(2):

@@ -50,7 +50,7 @@ def spec(kind: str, panel: dict) -> dict:
 
 def landscape(path, kind: str, models: list[landscape_file.Model]) -> str:
     along = np.linspace(-1, 1, 5)
-    square = np.stack([along[:, None] ** 2 + along**2 + 1 for _ in models])
+    square = (along[:, None] ** 2 + along**2 + 1)[None]
     values = (along, square) if kind == "surface" else (np.zeros(0), along**2)
     about = made.landscape_about(models)
     landscape_file.write(path, landscape_file.Landscape(kind, about, along, values[0], values[1], values[1]))
@@ -65,12 +65,13 @@ def analysed(kind: str, folder, of: list[landscape_file.Model], runs: list[str])
     """Return the specification of a figure of analyses of models ``of``, which are to be those of ``runs``."""
     if kind == "eigenvalues":
         files = [hessian(folder / f"{place}.json", one) for place, one in enumerate(of)]
-        return spec(kind, {"bars": [{"algorithm": "fedavg", "label": "FedAvg", "hessians": files, "runs": runs}]})
-    file = landscape(folder / "file.npz", "line" if kind == "line" else "surface", of)
+        return spec(kind, {"marks": [{"algorithm": "fedavg", "label": "FedAvg", "hessians": files, "runs": runs}]})
     if kind == "line":
-        return spec(kind, {"lines": [{"label": "to", "line": file, "runs": runs}]})
-    shown = [{"label": str(i), "surface": file, "model": i, "runs": [run]} for i, run in enumerate(runs)]
-    return spec(kind, {"surfaces": shown})
+        file = landscape(folder / "file.npz", kind, of)
+        return spec(kind, {"marks": [{"label": "to", "file": file, "runs": runs}]})
+    files = [landscape(folder / f"{place}.npz", kind, [one]) for place, one in enumerate(of)]
+    shown = [{"label": run, "file": file, "runs": [run]} for run, file in zip(runs, files, strict=True)]
+    return spec(kind, {"marks": shown})
 
 
 @pytest.mark.parametrize("kind", ["eigenvalues", "line", "surface"])
@@ -104,7 +105,7 @@ def test_a_figure_holds_the_partitions_of_its_runs(tmp_path, runs):
         made.recorded(run, lambda record: record.update(partition_digest=dealt.digest, dataset_digest=digest))
         made.recorded(run, lambda record: record["description"].update(partition=DEAL))
     series = [{"algorithm": "fedavg", "label": "FedAvg", "runs": runs}]
-    shown = {**spec("curves", {"series": series}), "metric": "test_accuracy", "smooth": 0}
+    shown = {**spec("curves", {"marks": series}), "metric": "test_accuracy", "smooth": 0}
     for seed, refused in ((1, False), (2, True)):
         runs = {run: made.requested(run, partition=str(tmp_path / f"{seed}.npz")) for run in runs}
         spec_ = made.figure_spec({**shown, "runs": runs})

@@ -11,7 +11,7 @@ from flatfed.errors import ConfigError
 from flatfed.retired import RETIRED
 
 #: Option -> the command that had it.
-COMMANDS = {"--density-vectors": "hessian", "--steps": "hessian"}
+COMMANDS = {"--density-vectors": "hessian", "--steps": "hessian", "--with": "surface"}
 #: Hyper-parameter -> an algorithm that has it.
 OWNERS = {"direction": "fedlesam", "first": "fedlesam", "average": "fedspeed"}
 
@@ -19,8 +19,8 @@ OWNERS = {"direction": "fedlesam", "first": "fedlesam", "average": "fedspeed"}
 @pytest.mark.parametrize(("kind", "name"), [key for key in RETIRED if key[0] in ("command", "option")])
 def test_a_retired_command_or_option_is_refused(kind, name, capsys):
     command = [name] if kind == "command" else [COMMANDS.get(name, "plan"), name, "1"]
-    if command[0] == "hessian":
-        command += ["run", "--dataset", "d", "--partition", "p", "--out", "h.json"]
+    if out := {"hessian": "h.json", "surface": "s.npz"}.get(command[0]):
+        command += ["run", "--dataset", "d", "--partition", "p", "--out", out]
     with pytest.raises(SystemExit) as ended:
         cli.main(command)
     assert ended.value.code == 2

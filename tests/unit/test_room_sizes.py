@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 870,
+    "": 865,
     "algorithms": 1011,
-    "analysis": 1101,
-    "commands": 1899,
+    "analysis": 1065,
+    "commands": 1883,
     "data": 1177,
-    "engine": 2873,
-    "experiment": 2775,
-    "figures": 959,
+    "engine": 2870,
+    "experiment": 2710,
+    "figures": 940,
     "models": 486,
     "papers": 570,
-    "runs": 950,
-    "tables": 1565,
+    "runs": 945,
+    "tables": 1557,
     "workflow": 301,
 }
 

@@ -16,7 +16,7 @@ from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import report_spec, set_ups
-from flatfed.experiment.panels import CurvesPanel, Line
+from flatfed.experiment.panels import DrawnPanel, Line
 from flatfed.figures import KINDS
 from flatfed.runs.places import Places
 from flatfed.tables import blocks, cells, filled_table, made_of, report, write
@@ -172,7 +172,7 @@ def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeyp
     spec = replace(spec, rounds=2, seeds=(1, 2), sources=replace(spec.sources, runs=tuple(runs.values())))
     assert cells.compute(spec).images == {"cifar10": {"train": 500, "test": 100}}
     drawn = here.figure("paper", "cifar10_cnn")
-    panel = CurvesPanel(title="p", series=[Line(algorithm="fedavg", label="x", runs=list(runs))])
+    panel = DrawnPanel(title="p", marks=[Line(algorithm="fedavg", label="x", runs=list(runs))])
     counted = [record.counted for record in made_of.check(replace(drawn, panels=[panel], runs=runs))]
     assert as_read(drawn.setting, drawn.datasets, counted).startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
 

@@ -41,27 +41,26 @@ def test_a_table_has_the_same_columns_by_name(untouched):
     assert named["train"] == {made for made in configured["train"] if "/runs/fedsmoo-cifar10/" in made}
 
 
-def test_analyses_of_two_runs_make_both(untouched):
+def test_a_line_between_two_runs_makes_both(untouched):
     folder = f"results/preview/analysis/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
-    frame, line = (f"{folder}/{kind}+path3-100+fedsam.npz" for kind in ("surface", "line"))
-    done = untouched.make("--dry-run", "--printshellcmds", "--", frame, line).text
-    calls = {text.split(" --out ")[1].split()[0]: text for text in done.splitlines() if " flatfed surface " in text}
+    line = f"{folder}/line+path3-100+fedsam.npz"
+    done = untouched.make("--dry-run", "--printshellcmds", "--", line).text
+    (call,) = (text for text in done.splitlines() if " flatfed surface " in text)
     runs = "results/preview/runs/fedsmoo-cifar10"
     own, other = f"{runs}/{SPLIT}/fedavg/seed1", f"{runs}/path3-100/fedsam/seed1"
-    assert f" surface {own} --with {other} " in calls[frame] and " --range 1.0 " in calls[frame]
-    assert f" surface {own} --line-to {other} " in calls[line] and " --grid 21 " in calls[line]
-    assert "--range" not in calls[line], "it is in filter norms"
+    assert f" surface {own} --line-to {other} " in call and f" --out {line} " in call and " --grid 21 " in call
+    assert "--range" not in call, "it is in filter norms"
     assert set(re.findall(r" flatfed train .*? --out(?:-dir)? (\S+)", done)) == {own, other}
 
 
 def test_a_surface_can_be_of_other_images_than_the_protocols(untouched):
     folder = f"results/preview/analysis/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
-    names = ("surface.npz", "surface.test.npz", "surface.test+path3-100+fedsam.npz")
+    names = ("surface.npz", "surface.test.npz")
     done = untouched.make("--dry-run", "--printshellcmds", "--", *(f"{folder}/{name}" for name in names)).text
     calls = [text for text in done.splitlines() if " flatfed surface " in text]
     found = {Path(re.search(r" --out (\S+) ", text)[1]).name: re.search(r" --set (\S+) ", text)[1] for text in calls}
-    assert found == dict(zip(names, ("train", "test", "test"), strict=True))
-    assert len(set(re.findall(r"> (\S+\.log) ", "\n".join(calls)))) == 3
+    assert found == dict(zip(names, ("train", "test"), strict=True))
+    assert len(set(re.findall(r"> (\S+\.log) ", "\n".join(calls)))) == 2
 
 
 def test_the_hessian_of_a_seed_is_drawn_by_it(untouched):

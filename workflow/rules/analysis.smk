@@ -35,9 +35,8 @@ rule surface:
         " --threads {threads:q} > {log:q} 2>&1"
 
 
-# Two models in one frame: both along the directions scaled to the first one's filters. For figures whose panels say
-# `frame:`; surfaces that are to compare are of one model each.
-use rule surface as surface_frame with:
+# The way from one run's model to another's, with the surface's points and images.
+use rule surface as surface_line with:
     input:
         manifest=run_manifest,
         arrays=ancient(run_arrays),
@@ -45,24 +44,6 @@ use rule surface as surface_frame with:
         run="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json",
         model="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors",
         other=analysed_beside,
-    output:
-        "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/seed{seed}/surface{on}+{other_split}+{other}.npz",
-    log:
-        "<logs>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}{on}+{other_split}+{other}.log",
-    benchmark:
-        "<benchmarks>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}{on}+{other_split}+{other}.tsv"
-    params:
-        dataset=subpath(input.manifest, parent=True),
-        folder=subpath(input.run, parent=True),
-        beside=in_one_frame,
-        settings=surface_settings,
-        version=landscape.VERSION,
-    message:
-        "Loss surfaces of {wildcards.algorithm} and {wildcards.other} on {wildcards.split} of {wildcards.protocol}"
-
-
-# The way from one run's model to another's, with the surface's points and images.
-use rule surface_frame as surface_line with:
     output:
         "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/seed{seed}/line+{other_split}+{other}.npz",
     log:

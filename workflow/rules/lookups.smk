@@ -272,17 +272,13 @@ def hessian_settings(wildcards):
 
 
 def other_folder(wildcards):
-    """The folder of the run whose model is looked at beside that of the wildcards."""
+    """The folder of the run at the end of a line."""
     ids = (wildcards.scale, wildcards.protocol, wildcards.other_split, wildcards.other, wildcards.seed)
     return PLACES.run(RunIds(*ids))
 
 
 def analysed_beside(wildcards):
     return [f"{other_folder(wildcards)}/{name}" for name in ("run.json", "model.safetensors")]
-
-
-def in_one_frame(wildcards):
-    return ["--with", other_folder(wildcards)]
 
 
 def at_the_lines_end(wildcards):

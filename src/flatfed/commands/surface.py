@@ -1,4 +1,4 @@
-"""``flatfed surface``: the loss around the models of finished runs, and between two of them."""
+"""``flatfed surface``: the loss around the model of a finished run, or between two."""
 
 from __future__ import annotations
 
@@ -15,33 +15,19 @@ Gaussian, made orthogonal within every filter, then each filter is scaled to the
 2018), so that x = 1 moves every filter by its own length; biases and normalisation layers stay as they are. Models to
 be compared take the same --seed: the draw is the same, each scaled to its own filters.
 
---with puts more models into the file, each around itself, along the very same directions, scaled to the filters of
-RUN_FOLDER. They do not compare as surfaces of one model each do: of two that are equally flat by their own filters, the
-one with the shorter ones looks steeper so. --line-to evaluates the line from the model of RUN_FOLDER (x = 0) to another
-(x = 1) instead.
+--line-to evaluates the line from the model of RUN_FOLDER (x = 0) to another (x = 1) instead.
 
 At (0, 0), with --images all, stands the run's own evaluated loss. A call that was stopped goes on when it is made
 again: finished points wait in a hidden file beside the output. Where memory is short, less is evaluated at a time."""
 EXAMPLE = f"""\
 python -m flatfed surface {arguments.RUN} \\
-    --with {arguments.RUN.replace("/fedsmoo/", "/fedavg/")} \\
     --dataset resources/digits --partition {arguments.PARTITION} --out surface.npz"""
 
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add what the sub-command takes."""
     analysed_run.add(sub, "RUN_FOLDER's own")
-    other = sub.add_mutually_exclusive_group()
-    other.add_argument(
-        "--with",
-        dest="others",
-        nargs="+",
-        type=kinds.folder,
-        default=[],
-        metavar="OTHER_RUN",
-        help="finished runs of the same model and data, put into the same frame",
-    )
-    other.add_argument(
+    sub.add_argument(
         "--line-to", type=kinds.folder, metavar="OTHER_RUN", help="the line to the model of this run instead"
     )
     sub.add_argument("--out", type=kinds.ending(".npz"), required=True, metavar="NPZ", help="file to write")
@@ -80,14 +66,12 @@ def add(sub: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Make the surface or line that the command line asks for; FlatFedError for what cannot be made."""
-    kind, others = ("line", [options.line_to]) if options.line_to else ("surface", options.others)
-    runs = [options.run, *others]
-    with analysed_run.analysing(options, *runs) as device:
+    kind, ends = ("line", [options.line_to]) if options.line_to else ("surface", [])
+    with analysed_run.analysing(options, options.run, *ends) as device:
         from flatfed.analysis.landscape import sample
         from flatfed.analysis.trained_model import Inputs
 
         reach = RANGES[kind] if options.range is None else options.range
         settings = sample.Settings(options.grid, reach, options.set, options.images, options.seed, options.way)
         inputs = Inputs(options.dataset, options.partition, device, options.threads)
-        make = {"line": sample.line, "surface": sample.surface}[kind]
-        make(runs, inputs, options.out, settings)
+        getattr(sample, kind)(options.run, *ends, inputs, options.out, settings)

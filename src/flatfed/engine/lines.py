@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 @dataclass
-class Trained:
+class RoundTraining:
     """What the training of a round leaves to be measured.
 
     ``losses`` (0-d) the sum of each local step's first loss; ``steps`` how many these are; ``models`` the local models,
@@ -39,7 +39,7 @@ def columns(unseen: str) -> list[str]:
     return [name.format(unseen=unseen) for name in COLUMNS]
 
 
-def before_evaluation(run: Simulation, clients: int, trained: Trained) -> dict[str, float]:
+def before_evaluation(run: Simulation, clients: int, trained: RoundTraining) -> dict[str, float]:
     """Return what is known of the line of ``run``'s present round when its ``clients`` have ``trained``.
 
     ``consistency`` is (1/n) sum_i ||w_i - w^{t+1}||^2 over the local models.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from flatfed.engine.context import Context, context_of
-from flatfed.engine.lines import Trained
+from flatfed.engine.lines import RoundTraining
 from flatfed.engine.precision import full_precision
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.topology import Topology
@@ -37,7 +37,7 @@ class PeerSimulation(Simulation):
         ctx.w = rows["model"]
         return rows["model"]
 
-    def train(self, order: np.ndarray, rate: Tensor, wanted: bool) -> Trained:
+    def train(self, order: np.ndarray, rate: Tensor, wanted: bool) -> RoundTraining:
         """Train the nodes ``order`` from their own models and mix all nodes' models, or mix and then train.
 
         Nodes are evaluated before anything of the round stands, so that a stop there goes back to before the round.
@@ -48,7 +48,7 @@ class PeerSimulation(Simulation):
             self.mix(rate)
             self.state.settle(np.arange(self.clients))  # a stop in local training goes back to here
             self.mixed, self.halfway = True, False
-        trained = Trained(torch.zeros((), dtype=self.dtype, device=self.device))
+        trained = RoundTraining(torch.zeros((), dtype=self.dtype, device=self.device))
         for block in self.blocks(order, rate, trained):
             block.rows["model"].copy_(block.w)
             if wanted and "nodes" in self.evaluate.sets:

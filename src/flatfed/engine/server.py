@@ -8,7 +8,7 @@ from torch import Tensor
 
 from flatfed.engine.client_state import Received
 from flatfed.engine.context import Context, context_of
-from flatfed.engine.lines import Trained
+from flatfed.engine.lines import RoundTraining
 from flatfed.engine.precision import full_precision
 from flatfed.engine.simulation import Simulation
 
@@ -28,9 +28,9 @@ class ServerSimulation(Simulation):
             ctx.previous, ctx.participated = self.last_received.gather(clients, self.server["w"])
         return self.server["w"].expand(len(clients), -1)
 
-    def train(self, order: np.ndarray, rate: Tensor, wanted: bool) -> Trained:
+    def train(self, order: np.ndarray, rate: Tensor, wanted: bool) -> RoundTraining:
         """Train the clients ``order`` from the server's model and aggregate: the server's vectors move."""
-        trained = Trained(torch.zeros((), dtype=self.dtype, device=self.device))
+        trained = RoundTraining(torch.zeros((), dtype=self.dtype, device=self.device))
         uploads: dict[str, Tensor] = {}
         for block in self.blocks(order, rate, trained):
             for name, values in {"w": block.w, **block.sent}.items():

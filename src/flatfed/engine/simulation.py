@@ -26,7 +26,7 @@ from flatfed.engine.counts import Cost
 from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.executors import Executor
 from flatfed.engine.feed import Feed
-from flatfed.engine.lines import Trained
+from flatfed.engine.lines import RoundTraining
 from flatfed.engine.local import LocalTraining
 from flatfed.engine.precision import STATE, layers
 from flatfed.engine.probe import Probe
@@ -123,7 +123,7 @@ class Simulation(ABC):
         """Set what rounds need beside the state, before the first one."""
 
     @abstractmethod
-    def train(self, order: np.ndarray, rate: Tensor, wanted: bool) -> Trained:
+    def train(self, order: np.ndarray, rate: Tensor, wanted: bool) -> RoundTraining:
         """Train the clients ``order`` of the coming round at the learning ``rate`` and join what they have learnt.
 
         ``wanted``: the round is evaluated. What stops it before it joins anything leaves nothing of it.
@@ -183,7 +183,7 @@ class Simulation(ABC):
         self.halfway = False
         return line
 
-    def blocks(self, order: np.ndarray, rate: Tensor, trained: Trained) -> Iterator[Block]:
+    def blocks(self, order: np.ndarray, rate: Tensor, trained: RoundTraining) -> Iterator[Block]:
         """Train the clients ``order``, as many at a time as there is room for; write back what they keep.
 
         Their losses and steps are added to ``trained``. What stops the round before all have trained is undone.

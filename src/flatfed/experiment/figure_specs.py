@@ -11,7 +11,7 @@ from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import analyses, measures, set_ups, tuning, words
 from flatfed.experiment import panels as specs
 from flatfed.experiment.figures import PARAMETERS
-from flatfed.experiment.model import Entry, Figure, Panel, Run, Trained
+from flatfed.experiment.model import Entry, Figure, Panel, Run, TrainedRow
 from flatfed.experiment.panels import FigureSpec
 from flatfed.papers.figure_kinds import KINDS
 
@@ -28,7 +28,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> FigureSp
         pairs = list(dict.fromkeys(pair for entry in panel.every(scale) for pair in entry.pairs))
         title = set_ups.on_data(experiment, scale, panel.title, pairs)
         content, files, panel_runs = PANELS[found.kind](experiment, scale, found, panel)
-        drawn.append(specs.PANELS[found.kind](title=title, **content))
+        drawn.append(specs.DrawnPanel(title=title, **content))
         inputs += files
         compared += [(title, run) for run in panel_runs]
         runs |= {run.path: run for run in panel_runs}
@@ -45,7 +45,7 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> FigureSp
         measured += words.of_hessians(experiment, scale, [run.protocol for run in runs.values()])
     rows = dict.fromkeys(run.algorithm for run in runs.values())
     trained = [
-        Trained(entry.protocol, split, row, experiment.label(row))
+        TrainedRow(entry.protocol, split, row, experiment.label(row))
         for entry in entries
         for row, splits in entry.rows.items()
         for split in splits
@@ -124,7 +124,7 @@ def _curves(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> 
         communications = found.settings.get("across") == "communications"
         steps = one.runs[0].description["update"]["params"].get("gossip_steps", 1) if communications else 1
         series.append(specs.Line(algorithm=one.row, label=one.label, runs=one.folders, steps=steps))
-    return {"metric": panel.metric, "series": series}, [], _all_runs(rows)
+    return {"metric": panel.metric, "marks": series}, [], _all_runs(rows)
 
 
 def _sweep(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:
@@ -151,7 +151,7 @@ def _sweep(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> C
     levels = _shown(experiment, scale, found, [panel.levels]) if panel.levels else []
     content = {
         "axis": PARAMETERS[parameter].axis,
-        "series": series,
+        "marks": series,
         "levels": [
             specs.Final(algorithm=one.row, label=one.label, **_final(one.runs, len(panel.levels.splits)))
             for one in levels
@@ -183,7 +183,7 @@ def _bars(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Co
     """Return a group of bars: one a row."""
     rows = _shown(experiment, scale, found, panel.entries)
     bars = [specs.Final(algorithm=one.row, label=one.label, **_final(one.runs, 1)) for one in rows]
-    return {"bars": bars}, [], _all_runs(rows)
+    return {"marks": bars}, [], _all_runs(rows)
 
 
 def _eigenvalues(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:
@@ -195,51 +195,40 @@ def _eigenvalues(experiment: Experiment, scale: str, found: Figure, panel: Panel
         )
         for one in rows
     ]
-    return {"bars": bars}, [run.hessian for run in _all_runs(rows)], _all_runs(rows)
+    return {"marks": bars}, [run.hessian for run in _all_runs(rows)], _all_runs(rows)
 
 
 def _partitions(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:
     """Return a panel of one partition, or of several as a histogram."""
     seed = found.settings["seed"]
     files = [experiment.places.partition(scale, one.protocol, one.splits[0], seed) for one in panel.entries]
-    if found.kind == "partition":
-        return {"partition": files[0]}, files, []
-    deals = [specs.Deal(label=one.label or "", partition=file) for one, file in zip(panel.entries, files, strict=True)]
-    return {"partitions": deals}, files, []
+    deals = [specs.FileMark(label=one.label or "", file=file) for one, file in zip(panel.entries, files, strict=True)]
+    return {"marks": deals}, files, []
 
 
 def _surfaces(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:
-    """Return a panel of surfaces: one model or two, each by its own filters and in a file of its own.
-
-    Where the panel has a ``frame``, both are in one file, by the filters of that row, whose model is first in it.
-    """
+    """Return a panel of surfaces: one model or two, each by its own filters and in a file of its own."""
     rows = _shown(experiment, scale, found, panel.shown(scale))
-    runs, on = _all_runs(rows), found.settings.get("set")
-    if panel.frame:
-        first = [run.algorithm for run in runs].index(panel.frame)
-        path = runs[first].surface(on, runs[1 - first])
-        files = [(path, int(place != first)) for place in range(2)]
-    else:
-        files = [(run.surface(on), 0) for run in runs]
+    runs = _all_runs(rows)
+    files = [run.surface(found.settings.get("set")) for run in runs]
     surfaces = [
-        specs.Surface(label=one.label, surface=path, model=model, runs=one.folders)
-        for one, (path, model) in zip(rows, files, strict=True)
+        specs.FileMark(label=one.label, file=file, runs=one.folders) for one, file in zip(rows, files, strict=True)
     ]
-    return {"surfaces": surfaces}, [path for path, _ in files], runs
+    return {"marks": surfaces}, files, runs
 
 
 def _lines(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:
     """Return a panel of lines: from the model of the first row or series to that of each other."""
     start, *others = rows = _shown(experiment, scale, found, panel.shown(scale))
     lines = [
-        specs.Way(
+        specs.FileMark(
             label=f"{start.label} to {one.label}",
-            line=start.runs[0].line(one.runs[0]),
+            file=start.runs[0].line(one.runs[0]),
             runs=[*start.folders, *one.folders],
         )
         for one in others
     ]
-    return {"lines": lines}, [way.line for way in lines], _all_runs(rows)
+    return {"marks": lines}, [line.file for line in lines], _all_runs(rows)
 
 
 #: Kind -> function that returns the content of a panel.

@@ -7,7 +7,7 @@ import string
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from flatfed.errors import ConfigError, unknown
+from flatfed.errors import ConfigError
 from flatfed.experiment import compatibility, known
 from flatfed.experiment.catalog import Catalog, Declared
 from flatfed.experiment.model import Entry, Figure, Panel
@@ -103,22 +103,12 @@ def _panel(panel: dict[str, Any], kind_id: str, catalog: Catalog, where: str) ->
         metric=panel.get("metric"),
         parameter=panel.get("parameter"),
         rows=tuple(panel.get("rows", ())),
-        frame=panel.get("frame"),
     )
-    for scale in SCALES:
-        _check_models(found, [(one.protocol, row) for one in found.every(scale) for row in one.rows], kind_id, where)
+    for scale in SCALES if kind_id == "line" else ():
+        protocols = [one.protocol for one in found.every(scale) for _ in one.rows]
+        if len(protocols) < 2 or len(set(protocols)) > 1:
+            raise ConfigError(f"{where}: a line is between two models of one protocol; rows or series, its start first")
     return found
-
-
-def _check_models(panel: Panel, models: list[tuple[str, str]], kind: str, where: str) -> None:
-    """Refuse a frame of other ``models``, each (protocol, row), than two, and a line that is not between two."""
-    rows = [row for _, row in models]
-    if panel.frame and (kind != "surface" or panel.frame not in rows):
-        raise ConfigError(unknown("row", panel.frame, rows, f"{where}: frame (of kind surface, one of its rows)"))
-    if panel.frame and len(models) != 2:
-        raise ConfigError(f"{where}: frame: {panel.frame!r} is for two models in one frame, not {len(models)}")
-    if kind == "line" and (len(models) < 2 or len({protocol for protocol, _ in models}) > 1):
-        raise ConfigError(f"{where}: a line is between two models of one protocol; rows or series, its start first")
 
 
 def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> Entry:

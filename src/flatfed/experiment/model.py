@@ -203,7 +203,7 @@ class Asked(NamedTuple):
     figures: list[str]
 
 
-class Trained(NamedTuple):
+class TrainedRow(NamedTuple):
     """What a table or figure shows of a row: in which protocol and on which split its algorithm is trained."""
 
     protocol: str
@@ -238,7 +238,7 @@ class Panel:
     """A panel of a figure: its ``entries`` are lines, points, partitions or models, in their order.
 
     Of a sweep, ``parameter`` is what varies, ``rows`` has a line each, which all points mark in this order, and
-    ``levels`` are rows that do not have the parameter. ``frame`` is the row by whose filters two models are moved.
+    ``levels`` are rows that do not have the parameter.
     """
 
     title: str
@@ -247,7 +247,6 @@ class Panel:
     parameter: str | None
     rows: tuple[str, ...]
     levels: Entry | None
-    frame: str | None
 
     def shown(self, scale: str) -> list[Entry]:
         """Return the entries that ``scale`` shows."""

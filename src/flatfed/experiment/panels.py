@@ -24,15 +24,6 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CurvesPanel:
-    """Lines of a ``metric``, that of the figure where it is None."""
-
-    title: str
-    metric: str | None = None
-    series: list[Line]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Final:
     """A row's final number: for each seed the run folders whose mean it is, finished after so many ``rounds``."""
 
@@ -61,24 +52,6 @@ class Series:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepPanel:
-    """Marks of rows over the values of a parameter, ``axis`` in words, and ``levels`` that do not depend on it."""
-
-    title: str
-    axis: str
-    series: list[Series]
-    levels: list[Final]
-
-
-@dataclass(frozen=True, kw_only=True)
-class BarsPanel:
-    """A group of bars."""
-
-    title: str
-    bars: list[Final]
-
-
-@dataclass(frozen=True, kw_only=True)
 class HessianBar:
     """A bar of a row: the hessian.json of each of its ``runs``, a seed each."""
 
@@ -89,83 +62,28 @@ class HessianBar:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EigenvaluesPanel:
-    """A group of bars of Hessians."""
-
-    title: str
-    bars: list[HessianBar]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PartitionPanel:
-    """The classes that the clients of a ``partition`` hold."""
-
-    title: str
-    partition: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Deal:
-    """A partition beside others, with a ``label``."""
+class FileMark:
+    """What is drawn of one ``file``: a partition, or the loss around the model of ``runs``, one, or between two."""
 
     label: str
-    partition: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class HistogramPanel:
-    """How often partitions have how many images."""
-
-    title: str
-    partitions: list[Deal]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Surface:
-    """The loss around the model in the place ``model`` of the file ``surface``, which is that of ``runs``, one."""
-
-    label: str
-    surface: str
-    model: int = 0
+    file: str
     runs: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SurfacePanel:
-    """Surfaces beside each other."""
+class DrawnPanel:
+    """A panel and the ``marks`` of its kind of figure, in their order.
+
+    They are :class:`Line` of curves, :class:`Series` of a sweep, :class:`Final` of bars, :class:`HessianBar` of
+    eigenvalues, else :class:`FileMark`. ``metric`` is that of curves, None for the figure's; of a sweep, ``axis`` is
+    the parameter in words and ``levels`` are numbers that do not depend on it.
+    """
 
     title: str
-    surfaces: list[Surface]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Way:
-    """The losses on the way between the models of two ``runs``, in the file ``line``."""
-
-    label: str
-    line: str
-    runs: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinePanel:
-    """Ways from one model to others."""
-
-    title: str
-    lines: list[Way]
-
-
-#: Kind of figure (:mod:`flatfed.papers.figure_kinds`) -> what its panels are.
-PANELS: dict[str, type] = {
-    "curves": CurvesPanel,
-    "sweep": SweepPanel,
-    "bars": BarsPanel,
-    "eigenvalues": EigenvaluesPanel,
-    "partition": PartitionPanel,
-    "histogram": HistogramPanel,
-    "surface": SurfacePanel,
-    "line": LinePanel,
-}
+    marks: Sequence[Any]
+    metric: str | None = None
+    axis: str = ""
+    levels: Sequence[Final] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,18 +91,17 @@ class FigureSpec:
     """A figure at a scale.
 
     ``title``, ``paper`` and ``setting`` as in a table. ``tuning`` and ``unstated`` list the tuned hyper-parameters and
-    the choices that the paper leaves open. ``panels`` are of the class that :data:`PANELS` has for the ``kind``;
-    ``runs`` holds the runs that they show, by folder, and ``inputs`` the files that the figure reads. ``metric`` is the
-    metric of the axes where a panel has none; ``smooth`` the width of a Hanning window in evaluated rounds, odd, 0 for
-    none; ``across``: "rounds" or "communications", the unit of the horizontal axis of curves. ``analysed``: whether the
-    figure reads Hessians or losses at the models of its runs.
+    the choices that the paper leaves open. ``runs`` holds the runs that the ``panels`` show, by folder, and ``inputs``
+    the files that the figure reads. ``metric`` is the metric of the axes where a panel has none; ``smooth`` the width
+    of a Hanning window in evaluated rounds, odd, 0 for none; ``across``: "rounds" or "communications", the unit of the
+    horizontal axis of curves. ``analysed``: whether the figure reads Hessians or losses at the models of its runs.
     """
 
     figure: str
     kind: str
     scale: str
     title: str
-    panels: Sequence[Any]
+    panels: Sequence[DrawnPanel]
     paper: str = ""
     setting: str = ""
     caption: str = ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flatfed import algorithms as registry
 from flatfed.experiment import analyses, cell_specs, set_ups, settings, tables, tuning
-from flatfed.experiment.model import Column, Table, TableSpec, Trained
+from flatfed.experiment.model import Column, Table, TableSpec, TrainedRow
 from flatfed.papers.metrics import METRICS
 from flatfed.runs import curvature
 
@@ -76,17 +76,17 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     return lines
 
 
-def rows_trained(table: Table, columns: list[Column]) -> list[Trained]:
+def rows_trained(table: Table, columns: list[Column]) -> list[TrainedRow]:
     """Return all that the rows of a table are trained in, in the order of its columns."""
     return [
-        Trained(column.protocol, table.trained_on[column.id, row.id][place], row.algorithm, row.label)
+        TrainedRow(column.protocol, table.trained_on[column.id, row.id][place], row.algorithm, row.label)
         for column in columns
         for place in range(len(column.splits))
         for row in table.entries.values()
     ]
 
 
-def left_open(experiment: Experiment, scale: str, runs: Iterable[Trained], without: Iterable[str] = ()) -> list[str]:
+def left_open(experiment: Experiment, scale: str, runs: Iterable[TrainedRow], without: Iterable[str] = ()) -> list[str]:
     """Return "what: how, and why" of every choice that a paper leaves open and that one of ``runs`` makes.
 
     A line of ``unstated:`` is about the algorithm whose id is its key, about the ``rows`` and ``splits`` that it names,
@@ -157,12 +157,12 @@ def of_hessians(experiment: Experiment, scale: str, protocols: Iterable[str], pr
     return [f"{what}, on {each:,} {where}." for each in images]
 
 
-def of_tuning(experiment: Experiment, scale: str, runs: list[Trained], printed: bool = True) -> list[str]:
+def of_tuning(experiment: Experiment, scale: str, runs: list[TrainedRow], printed: bool = True) -> list[str]:
     """Return the lines on what was to be tuned: what was chosen here, or that nothing was."""
     return choices_of_tuning(experiment, scale, runs) if experiment.tune else untuned(experiment, scale, runs, printed)
 
 
-def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[Trained]) -> list[str]:
+def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[TrainedRow]) -> list[str]:
     """Return a line for every set-up and key whose values were chosen on a validation part: what, and out of what."""
     found = []
     for protocol, split, row, label in dict.fromkeys(runs):
@@ -186,7 +186,7 @@ def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[Trained
     return lines
 
 
-def untuned(experiment: Experiment, scale: str, runs: Iterable[Trained], printed: bool) -> list[str]:
+def untuned(experiment: Experiment, scale: str, runs: Iterable[TrainedRow], printed: bool) -> list[str]:
     """Return a line for what a paper tuned without saying what it chose, and for which one value is taken here.
 
     Where no numbers of a paper's are ``printed``, it says of what values none was chosen.

@@ -16,7 +16,7 @@ FILLED = 0.84
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "bars" (:class:`flatfed.experiment.panels.BarsPanel`).
+    """Return the figure of a specification of kind "bars".
 
     The axis begins at zero.
 
@@ -26,8 +26,8 @@ def draw(spec: FigureSpec) -> Figure:
     figure, (axis,) = gridded(1, 1, 2.3)
     entries: dict[str, Any] = {}
     for group, panel in enumerate(spec.panels):
-        width = FILLED / len(panel.bars)
-        for place, bar in enumerate(panel.bars):
+        width = FILLED / len(panel.marks)
+        for place, bar in enumerate(panel.marks):
             mean, deviation = final.summary(bar.runs, bar.rounds) or (None, None)
             height, spread = shown.factor * (mean or 0.0), shown.factor * (deviation or 0.0)
             middle = group - FILLED / 2 + (place + 0.5) * width
@@ -41,6 +41,6 @@ def draw(spec: FigureSpec) -> Figure:
     axis.grid(visible=False, axis="x")
     axis.set_ylabel(shown.label)
     axis.set_ylim(0, axis.get_ylim()[1] * 1.06)
-    legend(figure, entries, [bar for panel in spec.panels for bar in panel.bars])
+    legend(figure, entries, [bar for panel in spec.panels for bar in panel.marks])
     caption(figure, spec, final.explanation("Bar"))
     return figure

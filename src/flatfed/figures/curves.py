@@ -22,7 +22,7 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
 from flatfed.errors import DataError
-from flatfed.experiment.panels import CurvesPanel, FigureSpec
+from flatfed.experiment.panels import DrawnPanel, FigureSpec
 from flatfed.figures.palette import strokes, styles
 from flatfed.figures.style import caption, columns, gridded, legend, quantity, sample, seeds, widths
 from flatfed.papers.figure_kinds import PROBES
@@ -66,7 +66,7 @@ class Foot:
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "curves" (:class:`flatfed.experiment.panels.CurvesPanel`).
+    """Return the figure of a specification of kind "curves".
 
     A run that is absent is left out and counted in the foot; an algorithm with none keeps its place in the
     legend.
@@ -74,8 +74,8 @@ def draw(spec: FigureSpec) -> Figure:
     :raises DataError: the metric is unknown, or a metrics.csv or run.json is damaged.
     """
     figure, axes = gridded(len(spec.panels), columns(len(spec.panels)), 2.35)
-    looks = [styles([series.algorithm for series in panel.series]) for panel in spec.panels]
-    lines = [series for panel in spec.panels for series in panel.series]
+    looks = [styles([series.algorithm for series in panel.marks]) for panel in spec.panels]
+    lines = [series for panel in spec.panels for series in panel.marks]
     drawn = strokes(zip([line.algorithm for line in lines], itertools.chain(*looks), strict=True))
     entries: dict[str, Line2D] = {}
     foot, apart = Foot(), _need_own_legends(spec.panels)
@@ -93,15 +93,15 @@ def draw(spec: FigureSpec) -> Figure:
 
 
 def _panel(
-    axis: Axes, spec: FigureSpec, panel: CurvesPanel, looks: list[dict[str, Any]], foot: Foot
+    axis: Axes, spec: FigureSpec, panel: DrawnPanel, looks: list[dict[str, Any]], foot: Foot
 ) -> dict[str, Line2D]:
     """Draw a panel's series, each with its look, and note in ``foot`` what is to be said; return its legend."""
     metric = panel.metric or spec.metric
     shown = quantity(spec, metric)
     entries, lasts = {}, set()
-    folders = [folder for series in panel.series for folder in series.runs]
+    folders = [folder for series in panel.marks for folder in series.runs]
     there = {folder: record for folder in folders if (record := spec.runs[folder].read_record())}
-    for series, look in zip(panel.series, looks, strict=True):
+    for series, look in zip(panel.marks, looks, strict=True):
         runs = [_read(folder, there[folder], metric) for folder in series.runs if folder in there]
         runs = [run for run in runs if run]
         foot.absent += len(series.runs) - len(runs)
@@ -123,10 +123,10 @@ def _panel(
     return entries
 
 
-def _need_own_legends(shown: list[CurvesPanel]) -> bool:
+def _need_own_legends(shown: list[DrawnPanel]) -> bool:
     """Say whether panels need legends of their own: each shows other values of one algorithm, in the same shades."""
-    labels = [[series.label for series in panel.series] for panel in shown]
-    bases = [[series.algorithm.partition("~")[0] for series in panel.series] for panel in shown]
+    labels = [[series.label for series in panel.marks] for panel in shown]
+    bases = [[series.algorithm.partition("~")[0] for series in panel.marks] for panel in shown]
     return any(len(set(names)) < len(names) for names in bases) and any(each != labels[0] for each in labels)
 
 

@@ -57,8 +57,8 @@ def draw(spec: FigureSpec) -> Figure:
     titles: dict[float, str] = {}
     for number, panel in enumerate(spec.panels):
         first = len(bars) + number  # a place is left free between two groups
-        titles[first + (len(panel.bars) - 1) / 2] = panel.title
-        for place, bar in enumerate(panel.bars, first):
+        titles[first + (len(panel.marks) - 1) / 2] = panel.title
+        for place, bar in enumerate(panel.marks, first):
             there = [curvature.read(path) for path in bar.hessians if Path(path).is_file()]
             bars.append(Bar(place, bar.label, bar.algorithm, len(bar.hessians), there))
     entries: dict[str, Any] = {}
@@ -71,7 +71,7 @@ def draw(spec: FigureSpec) -> Figure:
         axis.grid(visible=False, axis="x")
         axis.set_ylabel("Largest eigenvalue (nats)")
         axis.set_ylim(0, axis.get_ylim()[1] * 1.08)
-    legend(figure, entries, [bar for panel in spec.panels for bar in panel.bars])
+    legend(figure, entries, [bar for panel in spec.panels for bar in panel.marks])
     caption(figure, spec, _explanation(bars))
     return figure
 

@@ -28,13 +28,13 @@ COLOURS = ListedColormap(seaborn.color_palette("mako_r", 256).as_hex()[20:225])
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "partition" (:class:`flatfed.experiment.panels.PartitionPanel`).
+    """Return the figure of a specification of kind "partition".
 
     All panels share one colour scale, so that their colours can be compared; a count of zero is left white.
 
     :raises DataError: a partition file is absent or damaged.
     """
-    counts = [partitions.load(panel.partition).class_counts for panel in spec.panels]
+    counts = [partitions.load(panel.marks[0].file).class_counts for panel in spec.panels]
     most = max(int(count.max()) for count in counts)
     narrow = max(len(count) for count in counts) <= FEW_CLIENTS
     across = 2 if len(counts) > 1 and (narrow or len(counts) > MANY_PANELS) else 1

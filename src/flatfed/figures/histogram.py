@@ -20,7 +20,7 @@ OUTLINES = (("#117733", "-"), ("#cc6677", (0, (4, 1.5))), ("#332288", (0, (1.2, 
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "histogram" (:class:`flatfed.experiment.panels.HistogramPanel`).
+    """Return the figure of a specification of kind "histogram".
 
     :raises DataError: a partition file is absent or damaged.
     """
@@ -28,8 +28,8 @@ def draw(spec: FigureSpec) -> Figure:
     entries: dict[str, Any] = {}
     deviations = []
     for axis, panel in zip(axes, spec.panels, strict=True):
-        for (colour, dashes), deal in zip(OUTLINES, panel.partitions, strict=False):
-            totals = partitions.load(deal.partition).class_counts.sum(axis=0)
+        for (colour, dashes), deal in zip(OUTLINES, panel.marks, strict=False):
+            totals = partitions.load(deal.file).class_counts.sum(axis=0)
             edges = np.arange(len(totals) + 1) - 0.5
             outline = axis.stairs(totals, edges, color=colour, linestyle=dashes, linewidth=1.3)
             entries[deal.label] = outline

@@ -22,9 +22,9 @@ def draw(spec: FigureSpec) -> Figure:
     absent, abouts = [], []
     for panel, axis in zip(spec.panels, axes, strict=True):
         reasons = []
-        for entry, colour in zip(panel.lines, seaborn.color_palette("colorblind", len(panel.lines)), strict=True):
-            found = landscape(entry.line, "line")
-            if why := NOT_MADE if found is None else diverged(found.about, 1):
+        for entry, colour in zip(panel.marks, seaborn.color_palette("colorblind", len(panel.marks)), strict=True):
+            found = landscape(entry.file, "line")
+            if why := NOT_MADE if found is None else diverged(found.about):
                 reasons.append(why)
                 continue
             values = shown.factor * getattr(found, metric)
@@ -35,7 +35,7 @@ def draw(spec: FigureSpec) -> Figure:
             axis.axvline(end, color="#888888", linewidth=0.6, linestyle=(0, (2, 2)))
         axis.set_title(panel.title)
         axis.set_xlabel("Share of the second model")
-        if len(reasons) < len(panel.lines):
+        if len(reasons) < len(panel.marks):
             axis.legend(frameon=False)
         else:
             words = "\n".join(dict.fromkeys(reasons))

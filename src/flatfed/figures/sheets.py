@@ -1,6 +1,6 @@
 """The loss surfaces that a figure is drawn from: read, checked against each other, and put into words.
 
-What is drawn of them: ``surface_3d`` and :class:`flatfed.experiment.panels.SurfacePanel`.
+What is drawn of them: ``surface_3d`` and :class:`flatfed.experiment.panels.DrawnPanel`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from flatfed.analysis.landscape.landscape_file import About, Landscape, read
 from flatfed.errors import DataError
-from flatfed.experiment.panels import FigureSpec, Surface
+from flatfed.experiment.panels import FigureSpec, FileMark
 from flatfed.figures.style import quantity
 from flatfed.runs.places import RunIds, without_label
 
@@ -38,13 +38,12 @@ NOT_MADE = "not made"
 class Sheet:
     """One surface to draw: ``z`` (n, n) in printed units at ``x[i], y[j]``, NaN where it is not finite.
 
-    ``model`` is its place in the ``file``, which ``about`` describes. ``diverged``: "" or, where there is no finite z
-    because a run diverged, which run and in which round.
+    ``about`` describes the ``file``. ``diverged``: "" or, where there is no finite z because the run diverged, which
+    run and in which round.
     """
 
     label: str
     file: str
-    model: int
     x: np.ndarray
     y: np.ndarray
     z: np.ndarray
@@ -59,31 +58,27 @@ def why_empty(panel: list[Sheet | None]) -> str:
     return "\n".join(dict.fromkeys(sheet.diverged for sheet in panel if sheet.diverged))
 
 
-def diverged(about: About, model: int) -> str:
-    """Say which run diverged and in which round where a file holds no values of ``model`` for that, else return "".
-
-    It is the run of the model itself, or of the first model in the file, to whose filters the directions are scaled.
-    """
-    for place in (model, 0):
-        whose = about.models[place]
-        if whose.diverged_at is not None:
-            return f"{whose.algorithm} diverged in round {whose.diverged_at}"
+def diverged(about: About) -> str:
+    """Say which run diverged and in which round where a file holds no values for that, else return ""."""
+    for model in about.models:
+        if model.diverged_at is not None:
+            return f"{model.algorithm} diverged in round {model.diverged_at}"
     return ""
 
 
 def sheets(spec: FigureSpec) -> tuple[list[list[Sheet | None]], tuple[float, float]]:
     """Return every panel's surfaces, None for those that are not made, and the common limits of z.
 
-    :raises DataError: the metric is unknown, a file is damaged, no surface, or has no such model, a panel has more
-        surfaces than it can show, or surfaces to be compared are of different images, draws or grids.
+    :raises DataError: the metric is unknown, a file is damaged or no surface, a panel has more surfaces than it
+        can show, or surfaces to be compared are of different images, draws or grids.
     """
     metric = spec.metric or "loss"
     factor, found = quantity(spec, metric).factor, []
     for panel in spec.panels:
-        if not 1 <= len(panel.surfaces) <= 2:
-            count = len(panel.surfaces)
+        if not 1 <= len(panel.marks) <= 2:
+            count = len(panel.marks)
             raise DataError(f"figure {spec.figure}: {panel.title}: {count} surfaces, not one or two surfaces")
-        found.append([_sheet(entry, metric, factor) for entry in panel.surfaces])
+        found.append([_sheet(entry, metric, factor) for entry in panel.marks])
     _refuse_different(spec, found)
     values = [z for panel in found for sheet in panel if sheet for z in sheet.z.flat if np.isfinite(z)]
     low, high = float(min(values, default=0.0)), float(max(values, default=1.0))
@@ -95,7 +90,7 @@ def _refuse_different(spec: FigureSpec, found: list[list[Sheet | None]]) -> None
     firsts: dict[str, tuple[str, Sheet]] = {}
     for panel, made in zip(spec.panels, found, strict=True):
         for sheet in filter(None, made):
-            model = sheet.about.models[sheet.model]
+            model = sheet.about.models[0]
             protocol = without_label(RunIds.named(model.scale, model.name).protocol)
             for group in (f"panel {panel.title}", protocol):
                 where, first = firsts.setdefault(group, (panel.title, sheet))
@@ -112,26 +107,22 @@ def _refuse_different(spec: FigureSpec, found: list[list[Sheet | None]]) -> None
 def _compared(sheet: Sheet, key: str) -> Any:
     """Return what a surface has of a key of :data:`SAME`, digests cut short."""
     if key == "dataset":
-        return sheet.about.models[sheet.model].digests.dataset[:12]
+        return sheet.about.models[0].digests.dataset[:12]
     value = getattr(sheet.about, key)
     return value[:12] if key == "images_sha256" else value
 
 
 def explanation(found: list[list[Sheet | None]]) -> str:
-    """Say what the axes are, whose filters they are scaled to, on which images, and what is not there."""
+    """Say what the axes are, on which images, and what is not there."""
     there = [sheet for panel in found for sheet in panel if sheet and not sheet.diverged]
     absent = sum(sheet is None for panel in found for sheet in panel)
     said = []
     if there:
         seeds = ", ".join(str(seed) for seed in sorted({sheet.about.seed for sheet in there}))
-        framed = [sheet for sheet in there if len(sheet.about.models) > 1]
-        own = ["each model's own filters"] if len(framed) < len(there) else []
-        lent = dict.fromkeys(f"the filters of {_lender(sheet, there)}, each model around itself" for sheet in framed)
         said.append(
             f"x, y: steps along two random directions (draw {seeds}, the same for all), orthogonal in every filter and "
-            f"scaled to {' or '.join([*own, *lent])}; biases and normalisation layers stay."
+            "scaled to each model's own filters; biases and normalisation layers stay."
         )
-        said += dict.fromkeys(_stretched(sheet) for sheet in framed if sheet.model)
         said.append(images([sheet.about for sheet in there]))
     wild = sum(int((~np.isfinite(sheet.z)).sum()) for sheet in there)
     if wild:
@@ -141,25 +132,6 @@ def explanation(found: list[list[Sheet | None]]) -> str:
     gone = dict.fromkeys(sheet.diverged for panel in found for sheet in panel if sheet and sheet.diverged)
     said += [f"Without a surface: {', '.join(gone)}."] if gone else []
     return " ".join(said)
-
-
-def _lender(sheet: Sheet, there: list[Sheet]) -> str:
-    """Return the name of the model to whose filters the directions of a surface are scaled: the first in its file."""
-    labels = [other.label for other in there if other.file == sheet.file and other.model == 0]
-    return labels[0] if labels else sheet.about.models[0].algorithm
-
-
-def _stretched(sheet: Sheet) -> str:
-    """Say how far a model is moved by another model's filters, and what that does to a comparison.
-
-    Li et al. (2018) move every model by its own filters.
-    """
-    lender, own = (sheet.about.models[place].filter_length for place in (0, sheet.model))
-    far = f"{lender / own:.2f} times its own length" if lender and own else "another length than its own"
-    return (
-        f"At x = 1, {sheet.label} is moved by {far}: of two models that are equally flat by their own filters, the one "
-        "with the shorter ones looks steeper so."
-    )
 
 
 def images(abouts: list[About]) -> str:
@@ -182,13 +154,10 @@ def landscape(path: str, kind: str) -> Landscape | None:
     return found
 
 
-def _sheet(entry: Surface, metric: str, factor: float) -> Sheet | None:
-    found, model = landscape(entry.surface, "surface"), entry.model
+def _sheet(entry: FileMark, metric: str, factor: float) -> Sheet | None:
+    found = landscape(entry.file, "surface")
     if found is None:
         return None
-    if not 0 <= model < len(found.loss):
-        raise DataError(f"{entry.surface}: no model {model}: it holds {len(found.loss)}, counted from 0")
-    z = factor * getattr(found, metric)[model]
+    z = factor * getattr(found, metric)[0]
     finite = np.where(np.isfinite(z), z, np.nan)
-    gone = diverged(found.about, model)
-    return Sheet(entry.label, entry.surface, model, found.x, found.y, finite, found.about, gone)
+    return Sheet(entry.label, entry.file, found.x, found.y, finite, found.about, diverged(found.about))

@@ -1,11 +1,10 @@
-"""Loss surfaces in three dimensions, one model in a panel or two in one frame.
+"""Loss surfaces in three dimensions, one model in a panel or two.
 
 As in FedSAM, Figure 2 and FedLESAM, Figures 1, 3, 6 (one model a panel) and in FedSMOO, Figure 3 and DFedSAM, Figure 2
 (one model as a surface, the other as a mesh). Every model is moved by its own filters, along one draw of directions
 (Li et al. 2018), and its loss is of the same images: surfaces that are to be compared and differ in draw, grid or
-images are refused. In a file of several models all are moved by the filters of the first, which is said. The first
-surface of a panel is filled, a second is drawn as a mesh. All panels share their axes. A file that is absent, and a run
-that diverged, leaves its panel empty and is counted.
+images are refused. The first surface of a panel is filled, a second is drawn as a mesh. All panels share their axes. A
+file that is absent, and a run that diverged, leaves its panel empty and is counted.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def draw(spec: FigureSpec) -> Figure:
         middle, above = left + wide / 2, bottom + height / tall
         figure.text(middle, above - 0.01 / tall, spec.panels[place].title, ha="center", fontsize=9)
         if len(panel) > 1:
-            labels = [entry.label for entry in spec.panels[place].surfaces]
+            labels = [entry.label for entry in spec.panels[place].marks]
             said = f"surface: {labels[0]}, mesh: {labels[1]}"
             figure.text(middle, above - 0.15 / tall, said, ha="center", fontsize=7, color="#555555")
         _frame(axis, spec, limits, first)

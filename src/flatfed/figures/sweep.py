@@ -19,18 +19,18 @@ from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, qu
 
 
 def draw(spec: FigureSpec) -> Figure:
-    """Return the figure of a specification of kind "sweep" (:class:`flatfed.experiment.panels.SweepPanel`).
+    """Return the figure of a specification of kind "sweep".
 
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """
     shown, final = quantity(spec, spec.metric), FinalNumbers(spec.metric, spec.runs)
     figure, axes = gridded(len(spec.panels), columns(len(spec.panels)), 2.35)
-    lines = [line for panel in spec.panels for line in panel.series + panel.levels]
+    lines = [line for panel in spec.panels for line in (*panel.marks, *panel.levels)]
     looks = strokes((line.algorithm, style(line.algorithm)) for line in lines)
     entries: dict[str, Any] = {}
     for panel, axis in zip(spec.panels, axes, strict=True):
-        values = sorted({point.x for series in panel.series for point in series.points})
-        for series in panel.series:
+        values = sorted({point.x for series in panel.marks for point in series.points})
+        for series in panel.marks:
             look = looks[style(series.algorithm)]
             mark = {"marker": "o", "markersize": 2.4 * look["linewidth"]}
             _line(axis, series, values, {**look, **mark}, final, shown.factor)

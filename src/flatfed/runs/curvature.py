@@ -23,14 +23,13 @@ from typing import Annotated, Any, NamedTuple
 from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import read_sealed, write_sealed
-from flatfed.forms import Exactly, Some
+from flatfed.forms import Some
 from flatfed.runs.analysed import AnalysedModel, Digests
 from flatfed.runs.record import CONVERSION
 from flatfed.runs.uncertainty import Agreement, Difference, Shares
 
 #: Files of format 2 have no seal. Some are published; of others the model may be gone, which only a training remakes.
 UNSEALED, FORMAT = 2, 3
-Interval = Annotated[list[float], Exactly(2, float)]
 
 
 class Quantity(NamedTuple):
@@ -51,8 +50,7 @@ METRICS = {
 SCALED = "scaled by the weights: "
 #: What the file of a run that diverged has in place of the estimates.
 _NO_ESTIMATES: dict[str, Any] = {
-    **dict.fromkeys(("top_eigenvalue", "top_eigenvalue_images_error", "top_eigenvalue_interval")),
-    **dict.fromkeys(("trace", "trace_images_error", "trace_interval")),
+    **dict.fromkeys(("top_eigenvalue", "top_eigenvalue_images_error", "trace", "trace_images_error")),
     **{"eigenvalues": [], "residuals": [], "trace_standard_error": None, "trace_vectors": 0},
     **{"converged": {"eigenvalues": False, "trace": False}},
 }
@@ -113,8 +111,7 @@ class Estimates:
 
     ``eigenvalues`` (k,) are the largest by value, falling, ``residuals`` (k,) their ||H v - lambda v||.
     ``trace_standard_error`` is that of the ``trace_vectors`` random vectors. An ``images_error`` is the standard error
-    of the choice of images, 0 where all are taken; an ``interval``, [low, high], holds the number on all images with
-    95 %.
+    of the choice of images, 0 where all are taken.
     """
 
     top_eigenvalue: float
@@ -125,8 +122,6 @@ class Estimates:
     trace_vectors: int
     top_eigenvalue_images_error: float | None = None
     trace_images_error: float | None = None
-    top_eigenvalue_interval: Interval | None = None
-    trace_interval: Interval | None = None
     converged: Converged
 
 

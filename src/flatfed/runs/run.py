@@ -73,13 +73,12 @@ class Run(RunIds):
         """A digest of the values of the description that decide the run's numbers."""
         return digest_json(identity.deciding_values(self.description))
 
-    def surface(self, images: str | None = None, other: RunIds | None = None) -> str:
-        """Return the file of the loss around its model, or around it and that of ``other`` in one frame.
+    def surface(self, images: str | None = None) -> str:
+        """Return the file of the loss around its model.
 
         ``images``: the set that it is evaluated on, where that is not left to the protocol's ``analysis:``.
         """
-        beside = f"+{other.split}+{other.algorithm}" if other else ""
-        return f"{self.analyses}/surface{f'.{images}' if images else ''}{beside}.npz"
+        return f"{self.analyses}/surface{f'.{images}' if images else ''}.npz"
 
     def line(self, other: RunIds) -> str:
         """Return the file of the losses on the way from its model to that of ``other``."""

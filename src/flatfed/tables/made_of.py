@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from flatfed.analysis.landscape import landscape_file
 from flatfed.errors import DataError
-from flatfed.experiment.panels import EigenvaluesPanel, FigureSpec, LinePanel, SurfacePanel
+from flatfed.experiment.panels import DrawnPanel, FigureSpec, FileMark, HessianBar
 from flatfed.runs import curvature
 from flatfed.runs import record as records
 from flatfed.runs.analysed import AnalysedModel
@@ -37,22 +36,12 @@ def check(spec: FigureSpec) -> list[RunRecord]:
     return records_found
 
 
-def _analyses(panels: list[Any]) -> Iterator[tuple[str, AnalysedModel, str]]:
+def _analyses(panels: Iterable[DrawnPanel]) -> Iterator[tuple[str, AnalysedModel, str]]:
     """Yield (file, what it says of a model, folder of the model's run) of every analysis that is there."""
-    for panel in panels:
-        match panel:
-            case EigenvaluesPanel():
-                pairs = [pair for bar in panel.bars for pair in zip(bar.hessians, bar.runs, strict=False)]
-                yield from ((file, curvature.read(file).model, run) for file, run in pairs if Path(file).is_file())
-            case SurfacePanel():
-                for each in panel.surfaces:
-                    models = _models(each.surface)[each.model : each.model + 1]
-                    yield from ((each.surface, *pair) for pair in zip(models, each.runs, strict=False))
-            case LinePanel():
-                for each in panel.lines:
-                    yield from ((each.line, *pair) for pair in zip(_models(each.line), each.runs, strict=False))
-
-
-def _models(file: str) -> list[AnalysedModel]:
-    """Return the models that the file of a landscape is of, none where it is not there."""
-    return list(landscape_file.read(file).about.models) if Path(file).is_file() else []
+    for mark in (mark for panel in panels for mark in panel.marks):
+        if isinstance(mark, HessianBar):
+            pairs = zip(mark.hessians, mark.runs, strict=False)
+            yield from ((file, curvature.read(file).model, run) for file, run in pairs if Path(file).is_file())
+        elif isinstance(mark, FileMark) and mark.runs and Path(mark.file).is_file():
+            models = landscape_file.read(mark.file).about.models
+            yield from ((mark.file, *pair) for pair in zip(models, mark.runs, strict=False))

@@ -23,7 +23,7 @@ from flatfed.analysis.hessian.estimates import FEWEST, Mean, mean
 from flatfed.analysis.hessian.vector_products import Products
 from flatfed.data.streams import torch_seed
 from flatfed.engine.memory import shortage
-from flatfed.errors import FlatFedError
+from flatfed.errors import FlatFedError, Shortage
 from flatfed.runs.curvature import PyHessian
 
 ITERATIONS = 100  # of a power iteration, its own default
@@ -93,7 +93,7 @@ def _within_memory(products: Products, compute: Callable[[], Any]) -> Any:
         images = max(len(inputs) for inputs, _ in products.batches)
         try:
             products.limits.halve(images, 1, products.parameters[0].device, lacking)
-        except shortage.Shortage as short:
+        except Shortage as short:
             raise Unfit(str(short)) from None
 
     return shortage.retried(compute, halve)

@@ -1,4 +1,4 @@
-"""What hessian.json says of estimates: numbers with their errors and intervals, and warnings."""
+"""What hessian.json says of estimates: numbers with their errors, and warnings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from flatfed.analysis.hessian.eigen import Eigen
 from flatfed.analysis.hessian.estimates import Mean
 from flatfed.analysis.hessian.sampling_error import error_of_largest, error_of_mean
 from flatfed.runs.curvature import SCALED, Converged, Estimates, Hessian
-from flatfed.runs.uncertainty import half_width
 
 if TYPE_CHECKING:
     from flatfed.analysis.hessian.measure import Settings
@@ -16,22 +15,15 @@ if TYPE_CHECKING:
 
 def summarise(known: Eigen, traced: Mean, taken: float) -> Estimates:
     """Return what the file says of one Hessian; ``taken``: the share of all images that the estimates are on."""
-    top, forms = float(known.values[0]), known.forms.cpu().numpy()
-    top_images_error, trace_images_error = error_of_largest(forms, taken), error_of_mean(traced.parts, taken)
-    freedom = len(forms) - 1
-    top_half = float(known.residuals[0]) + half_width([(top_images_error, freedom)])
-    trace_half = half_width([(traced.standard_error, traced.samples - 1), (trace_images_error, freedom)])
     return Estimates(
-        top_eigenvalue=top,
+        top_eigenvalue=float(known.values[0]),
         trace=traced.value,
         eigenvalues=known.values.tolist(),
         residuals=known.residuals.tolist(),
         trace_standard_error=traced.standard_error,
         trace_vectors=traced.samples,
-        top_eigenvalue_images_error=top_images_error,
-        trace_images_error=trace_images_error,
-        top_eigenvalue_interval=[top - top_half, top + top_half],
-        trace_interval=[traced.value - trace_half, traced.value + trace_half],
+        top_eigenvalue_images_error=error_of_largest(known.forms.cpu().numpy(), taken),
+        trace_images_error=error_of_mean(traced.parts, taken),
         converged=Converged(eigenvalues=known.converged, trace=traced.converged),
     )
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from flatfed.engine.memory import available, shortage
-from flatfed.errors import FlatFedError
+from flatfed.errors import FlatFedError, Shortage
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, targets) -> the mean over the batch, a 0-d tensor
 Batch = tuple[Tensor, Tensor]  # inputs and targets of a micro-batch
@@ -40,7 +40,7 @@ class Limits:
             self.vectors = -(-vectors // 2)
             now = f"{self.vectors} vectors share a graph now, not {vectors}"
         else:
-            raise shortage.Shortage(f"{where} for one image and one vector{more}. {remedies(device)}")
+            raise Shortage(f"{where} for one image and one vector{more}. {remedies(device)}")
         print(f"{where}{more}; {now}: the same numbers up to rounding", file=sys.stderr)
 
 

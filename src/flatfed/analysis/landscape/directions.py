@@ -12,8 +12,6 @@ shifts of normalisation layers) have no filters and are left where they are: bot
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -49,14 +47,6 @@ def draw(layout: Layout, row: Tensor, seed: int) -> tuple[Tensor, Tensor]:
             direction[place] = (values * scale).reshape(-1)
     first, second = (torch.from_numpy(direction).to(row.device, row.dtype) for direction in directions)
     return first, second
-
-
-def length(layout: Layout, row: Tensor) -> float | None:
-    """Return the norm of all filters of the weights ``row`` (parameters,) together: how far x = 1 moves a model along
-    directions scaled to its own. None where that is no finite number, as of a run that diverged."""
-    parts = [place for shape, place in zip(layout.shapes, layout.slices().values(), strict=True) if len(shape) > 1]
-    found = torch.cat([row[place] for place in parts]).double().norm().item() if parts else 0.0
-    return found if math.isfinite(found) else None
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@
     about     JSON, an :class:`About`
     x, y      (n,) coordinates along the first and the second direction; of a line, x is the share of the second
               model and y is empty
-    loss      (models, n, n), mean cross-entropy in nats: loss[m, i, j] at w_m + x[i] d_1 + y[j] d_2;
+    loss      (1, n, n), mean cross-entropy in nats: loss[0, i, j] at w + x[i] d_1 + y[j] d_2;
               of a line (n,), at (1 - x[i]) w_0 + x[i] w_1. Far from a model it may be infinite or NaN
     accuracy  likewise, fractions
     sha256    of all other arrays (:func:`flatfed.files.digest_arrays`), by which an edited file is known
@@ -41,14 +41,12 @@ UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZip
 
 @dataclass(frozen=True, kw_only=True)
 class Model(AnalysedModel):
-    """One of the models. ``filter_length`` is the norm of all its filters, None where that is not finite.
+    """The model of a surface, or one of a line. ``diverged_at``: the round in which its run diverged, or None.
 
-    ``diverged_at``: the round in which its run diverged, or None. Its losses are NaN then; so are those of all models
-    where it is the first, and those of a line.
+    Where a run diverged, all losses are NaN.
     """
 
     algorithm: str
-    filter_length: float | None
     diverged_at: int | None
 
 
@@ -58,7 +56,7 @@ class About:
 
     ``images`` of the ``set`` (how many), ``images_sha256`` (which: of their positions in the data set, sorted) and the
     directions are drawn by ``seed``. ``grid`` and ``range`` as in :class:`flatfed.analysis.landscape.sample.Settings`;
-    ``way`` is sequential or stacked; ``normalised`` says to which filters the directions are scaled.
+    ``way`` is sequential or stacked.
     """
 
     models: list[Model]
@@ -71,7 +69,6 @@ class About:
     way: str
     device: str
     precision: str
-    normalised: str
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Landscape:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape that losses and accuracies have to have."""
-        return (len(self.about.models), len(self.x), len(self.y)) if self.kind == "surface" else (len(self.x),)
+        return (1, len(self.x), len(self.y)) if self.kind == "surface" else (len(self.x),)
 
 
 def write(path: str | os.PathLike[str], landscape: Landscape) -> None:

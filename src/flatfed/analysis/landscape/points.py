@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from flatfed.analysis.trained_model import Trained
 from flatfed.engine.memory import shortage
+from flatfed.errors import Shortage
 
 TOGETHER = 16  # points of one stacked forward pass
 FORWARD = 4096  # images of one stacked forward pass, all points counted
@@ -83,7 +84,7 @@ class Points:
             now = f"{-(-self.size // 2)} images are evaluated at a time now, not {self.size}"
             self.size = -(-self.size // 2)
         else:
-            raise shortage.Shortage(f"{short}, where one image of one point is evaluated. {HELPS}")
+            raise Shortage(f"{short}, where one image of one point is evaluated. {HELPS}")
         print(f"{short}; {now}: the same numbers up to rounding", file=sys.stderr)
 
     @torch.no_grad()

@@ -25,11 +25,10 @@ from flatfed.engine.job.machine import machine, pick_device, set_up
 from flatfed.engine.job.outputs import Outputs, now
 from flatfed.engine.job.progress import Reporter, spent
 from flatfed.engine.memory import shortage
-from flatfed.engine.memory.shortage import Shortage
 from flatfed.engine.memory.sizes import in_units
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed.seeds import Meeting
-from flatfed.errors import DataError
+from flatfed.errors import DataError, Shortage
 from flatfed.files import digest_json
 from flatfed.models import pretrained
 from flatfed.runs.record import run_name
@@ -68,7 +67,7 @@ def train(
     (``rows``), or stops as if it were told to.
 
     Raises DataError when data or partition do not fit the description, FlatFedError for a missing device or a CPU
-    without units for the run's bfloat16, :class:`~flatfed.engine.memory.shortage.Shortage` and
+    without units for the run's bfloat16, :class:`~flatfed.errors.Shortage` and
     :class:`~flatfed.engine.job.interruption.Stopped`.
     """
     named = description["model"].get("weights")

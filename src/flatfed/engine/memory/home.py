@@ -8,7 +8,7 @@ import tempfile
 import torch
 
 from flatfed.engine.memory import available, sizes
-from flatfed.engine.memory.shortage import Shortage
+from flatfed.errors import Shortage
 
 
 def choose(size: int, device: torch.device) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
-from flatfed.engine.memory import available, sizes
-from flatfed.errors import FlatFedError
+from flatfed.engine.memory import available, home, sizes
+from flatfed.errors import Shortage
 
 if TYPE_CHECKING:
     from flatfed.engine.evaluate import Evaluation
@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 SIGNS = re.compile(r"out of memory|you tried to allocate|ALLOC_FAILED|bad_alloc", re.IGNORECASE)
 ASKED = re.compile(r"(?:tried|unable) to allocate ([\d.]+ \w+)", re.IGNORECASE)
 
-
 Result = TypeVar("Result")
-
-
-class Shortage(FlatFedError):
-    """There is not enough memory, and nothing left that would take less of it."""
 
 
 def is_shortage(error: BaseException | None) -> bool:
@@ -99,8 +94,6 @@ def spare(run: Simulation, more: str) -> None:
 
     :raises Shortage: clients train one at a time as it is, or the host has no room for their state.
     """
-    from flatfed.engine.memory import home
-
     run.local.release()  # buffers have as many rows as the largest block so far
     release()
     rows = run.block(len(run.active()))
