@@ -19,7 +19,7 @@ LIMITS = {
     "": 865,
     "algorithms": 1011,
     "analysis": 1065,
-    "commands": 1883,
+    "commands": 1893,
     "data": 1177,
     "engine": 2870,
     "experiment": 2710,
@@ -28,7 +28,7 @@ LIMITS = {
     "papers": 570,
     "runs": 945,
     "tables": 1557,
-    "workflow": 301,
+    "workflow": 302,
 }
 
 #: Tokens that are no code.
