@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -140,7 +141,7 @@ def cases():
     """Yield (command, word of its call, what stands in its place) of all that has to be refused."""
     for command, call in CALLS.items():
         for word in dict.fromkeys(call.split()):
-            is_file = "." in word and "/dir" not in word
+            is_file = bool(re.search(r"\.[a-z]+$", word))
             if not is_file and word not in ("data", "run", "new"):
                 continue
             for name, content in (FOR_FILE if is_file else FOR_FOLDER).items():

@@ -240,7 +240,7 @@ def test_figures(exp: experiment.Experiment) -> None:
     assert {*dealt} == {runs[path].partition for path in curves.runs} and len(dealt) == 4 * 2, "what they train on"
     assert len(of_runs) == 4 * 8 * 2 * 2
     heat = exp.figure("preview", "fedsmoo2023_F5")
-    assert heat.inputs == [panel.partition for panel in heat.panels]
+    assert heat.inputs == [panel.marks[0].file for panel in heat.panels]
     assert heat.inputs[1] == exp.places.partition("preview", "fedsmoo-cifar100", "path30-100", 1)
 
 
