@@ -175,27 +175,27 @@ def cell_digest(wildcards):
     return digest(cell_of(wildcards))
 
 
+@functools.cache
 @told
-def cells_of(wildcards):
-    return EXPERIMENT.cells(wildcards.scale, wildcards.table, columns_of(wildcards.table))
+def table_at(scale, table):
+    """The layout and the cells of a table."""
+    columns = columns_of(table)
+    return EXPERIMENT.table_spec(scale, table, columns), EXPERIMENT.cells(scale, table, columns)
 
 
 def table_inputs(wildcards):
-    return list(dict.fromkeys(file for cell in cells_of(wildcards) for file in cell.inputs))
-
-
-@told
-def table_layout(wildcards):
-    return EXPERIMENT.table_spec(wildcards.scale, wildcards.table, columns_of(wildcards.table))
+    _, cells = table_at(wildcards.scale, wildcards.table)
+    return list(dict.fromkeys(file for cell in cells for file in cell.inputs))
 
 
 def table_digest(wildcards):
-    return digest(table_layout(wildcards), cells_of(wildcards))
+    return digest(*table_at(wildcards.scale, wildcards.table))
 
 
 def table_printed(wildcards):
     """Whether the paper's numbers are printed next to ours, for the caption in Snakemake's report."""
-    return table_layout(wildcards).printed
+    layout, _ = table_at(wildcards.scale, wildcards.table)
+    return layout.printed
 
 
 def table_columns(wildcards):
@@ -214,25 +214,28 @@ def cell_code(wildcards):
 
 
 def table_code(wildcards):
-    return code_of(cells_of(wildcards))
+    _, cells = table_at(wildcards.scale, wildcards.table)
+    return code_of(cells)
 
 
+@functools.cache
 @told
-def figure_of(wildcards):
-    return EXPERIMENT.figure(wildcards.scale, wildcards.figure)
+def figure_at(scale, figure):
+    return EXPERIMENT.figure(scale, figure)
 
 
 def figure_inputs(wildcards):
-    return figure_of(wildcards).inputs
+    return figure_at(wildcards.scale, wildcards.figure).inputs
 
 
 def figure_digest(wildcards):
-    return digest(figure_of(wildcards))
+    return digest(figure_at(wildcards.scale, wildcards.figure))
 
 
 def figure_caption(wildcards):
     """Kind and set-up of a figure, for the caption in Snakemake's report."""
-    return [figure_of(wildcards).kind, figure_of(wildcards).setting]
+    figure = figure_at(wildcards.scale, wildcards.figure)
+    return [figure.kind, figure.setting]
 
 
 @told

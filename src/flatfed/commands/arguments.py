@@ -28,6 +28,12 @@ def add_tables(sub: argparse.ArgumentParser) -> None:
     add_scale(sub)
 
 
+def add_ids(sub: argparse.ArgumentParser, *kinds: str) -> None:
+    """Add an id of each of ``kinds``: table, column, row, figure, protocol and so on."""
+    for kind in kinds:
+        sub.add_argument(kind, metavar=kind.upper(), help=f"id of the {kind}")
+
+
 def add_scale(sub: argparse.ArgumentParser) -> None:
     """Add ``--scale``."""
     sub.add_argument("--scale", choices=SCALES, help="the scale (default: the configuration's)")

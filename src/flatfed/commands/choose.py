@@ -11,13 +11,12 @@ from flatfed.tables import search
 
 DETAIL = """\
 Reads the runs that tried them and records grid, accuracies and choice; the test images have no part in it."""
-EXAMPLE = "python -m flatfed choose dfedsam-cifar10 dir0.6-100-norep dfedsam --out choice.json"
+EXAMPLE = "python -m flatfed choose fedsam-cifar10 dir0.6-100-p20 fedsam --out choice.json"
 
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add the arguments of the sub-command."""
-    for name in ("protocol", "split", "algorithm"):
-        sub.add_argument(name, metavar=name.upper(), help=f"id of the {name}")
+    arguments.add_ids(sub, "protocol", "split", "algorithm")
     arguments.add_path(sub, "--out", "FILE", "file to write")
     arguments.add_job(sub)
 

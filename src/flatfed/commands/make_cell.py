@@ -16,8 +16,7 @@ EXAMPLE = "python -m flatfed cell fedsmoo2023_T1 cifar10-dir0.1-100 fedsmoo --ou
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add the arguments of the sub-command."""
-    for name in ("table", "column", "row"):
-        sub.add_argument(name, metavar=name.upper(), help=f"id of the {name}")
+    arguments.add_ids(sub, "table", "column", "row")
     arguments.add_path(sub, "--out", "FILE", "file to write")
     arguments.add_job(sub)
 

@@ -13,7 +13,7 @@ EXAMPLE = "python -m flatfed figure fedsmoo2023_F7 --out-dir out"
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add the arguments of the sub-command."""
-    sub.add_argument("figure", metavar="FIGURE", help="id of the figure")
+    arguments.add_ids(sub, "figure")
     arguments.add_path(sub, "--out-dir", "DIR", "folder to write into")
     arguments.add_job(sub)
 

@@ -26,7 +26,7 @@ EXAMPLE = "python -m flatfed table fedsmoo2023_T6 --runs results/published --so-
 
 def add(sub: argparse.ArgumentParser) -> None:
     """Add the arguments of the sub-command."""
-    sub.add_argument("table", metavar="TABLE", help="id of the table")
+    arguments.add_ids(sub, "table")
     sub.add_argument("--runs", type=kinds.folder, metavar="FOLDER", help="folder of runs (default: results/)")
     sub.add_argument("--so-far", action="store_true", help="with --runs: also unfinished runs and other precisions")
     sub.add_argument("--all", action="store_true", help="all columns, whatever the configuration names")

@@ -152,10 +152,7 @@ def _select(
     the longest, then the table's own.
     """
     left_out, fitting = {}, []
-
-    def precision(ids: RunIds) -> str:
-        return requested[ids].description["precision"]
-
+    precisions = {ids: run.description["precision"] for ids, run in requested.items()}
     for run in runs:
         target = requested[run.ids].description
         same = {key: target[key] for key in ("protocol", *(["precision"] if so_far else []))}
@@ -166,7 +163,7 @@ def _select(
     left_out |= {run.folder: reason for run, reason in _with_other_data(fitting)}
     fitting = sorted(
         (run for run in fitting if run.folder not in left_out),
-        key=lambda run: (run.record.ended, run.record.rounds_done, run.precision == precision(run.ids)),
+        key=lambda run: (run.record.ended, run.record.rounds_done, run.precision == precisions[run.ids]),
     )
     best = {run.ids.row: run for run in fitting}
     chosen = {run.ids: run for run in fitting if run.precision == best[run.ids.row].precision}
