@@ -11,6 +11,7 @@ import pytest
 
 from flatfed import experiment, files, gpus
 from flatfed.errors import FlatFedError
+from flatfed.experiment import run_specs
 
 
 @pytest.mark.parametrize(
@@ -149,11 +150,9 @@ RUN = ("--run", "description.json", *DATA, "--out", "out")
 )
 def test_cuda_that_is_absent_is_refused_before_torch_is_imported(command, tmp_path):
     """In the first second: importing torch takes longer."""
-    described = (
-        experiment.load(Path(__file__).parents[2])
-        .run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
-        .description
-    )
+    described = run_specs.run(
+        experiment.load(Path(__file__).parents[2]), "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1
+    ).description
     digests = dict.fromkeys(("description_digest", "dataset_digest", "partition_digest"), "0" * 64)
     also = {"executor": "stacked", "rounds_done": 1, "diverged_at": None, "versions": {}, "libraries": {}}
     host = {"processor": None, "gpu": None}

@@ -19,16 +19,16 @@ LIMITS = {
     "": 865,
     "algorithms": 1011,
     "analysis": 1065,
-    "commands": 1893,
+    "commands": 1912,
     "data": 1177,
     "engine": 2870,
-    "experiment": 2710,
+    "experiment": 2711,
     "figures": 940,
     "models": 486,
     "papers": 570,
     "runs": 945,
     "tables": 1557,
-    "workflow": 302,
+    "workflow": 299,
 }
 
 #: Tokens that are no code.

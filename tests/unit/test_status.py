@@ -12,6 +12,7 @@ import made
 from flatfed import cli, experiment
 from flatfed.commands import status
 from flatfed.engine.job import progress
+from flatfed.experiment import run_specs
 from flatfed.runs import lock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +33,7 @@ def here(tmp_path, monkeypatch):
 
 
 def run_of(exp, row):
-    return exp.run("paper", PROTOCOL, SPLIT, row, 1)
+    return run_specs.run(exp, "paper", PROTOCOL, SPLIT, row, 1)
 
 
 def logged(run, text, age=0.0):
@@ -175,7 +176,7 @@ def test_a_labelled_variant_waits_for_the_partition_of_the_plain_protocol(here):
     log.parent.mkdir(parents=True)
     log.write_text("flatfed partition: 100 clients, but 3 training images\n")
     for protocol in (PROTOCOL, f"{PROTOCOL}~probe"):
-        assert status.state(here.run("paper", protocol, SPLIT, "fedavg", 1)).name == "failed"
+        assert status.state(run_specs.run(here, "paper", protocol, SPLIT, "fedavg", 1)).name == "failed"
 
 
 def test_the_hours_left_are_known_from_what_runs(here, capsys):

@@ -12,7 +12,7 @@ from typing import Any
 from flatfed import algorithms, models
 from flatfed.commands import arguments, configuration
 from flatfed.errors import DataError, unknown
-from flatfed.experiment import SCALES, Experiment, Run, tuning
+from flatfed.experiment import SCALES, Experiment, Run, run_specs, tuning
 from flatfed.runs import places
 
 DETAIL = """\
@@ -62,8 +62,9 @@ def run_of(experiment: Experiment, folder: str) -> Run:
         raise DataError(unknown("scale", ids["scale"], SCALES, folder))
     row = ids.group("scale", "protocol", "split", "algorithm")
     if ids.re is places.POINT_FOLDER:
-        return tuning.run(experiment, tuning.search_at(experiment, *row), ids["point"])
-    return experiment.run(*row, int(ids["seed"]))
+        parts = experiment.catalog, experiment.places
+        return tuning.run(*parts, tuning.search_at(*parts, *row), ids["point"])
+    return run_specs.run(experiment, *row, int(ids["seed"]))
 
 
 def script(experiment: Experiment, runs: list[Run]) -> list[str]:
@@ -77,10 +78,10 @@ def script(experiment: Experiment, runs: list[Run]) -> list[str]:
     own = {files.variable: experiment.config.get(files.setting) for files in (algorithms.FILES, models.FILES)}
     lines += [f"export {name}={shlex.quote(os.pathsep.join(own[name]))} # copy these, too" for name in own if own[name]]
     for run in {run.dataset: run for run in sorted(runs, key=lambda run: run.dataset)}.values():
-        spec, folder = quoted(experiment.dataset_spec(run.dataset)), run.places.dataset(run.dataset)
+        spec, folder = quoted(run_specs.dataset_spec(experiment.catalog, run.dataset)), run.places.dataset(run.dataset)
         lines.append(step(run.manifest, f"fetch --spec {spec} --out {folder}"))
     for run in {run.partition: run for run in runs}.values():
-        spec = quoted(experiment.partition_spec(run.scale, run.protocol, run.split, run.seed))
+        spec = quoted(run_specs.partition_spec(experiment, run.scale, run.protocol, run.split, run.seed))
         deal = f"partition --spec {spec} --dataset {run.places.dataset(run.dataset)} --out {run.partition}"
         lines.append(step(run.partition, deal))
     for name, path in sorted({(run.description["model"]["weights"], run.weights) for run in runs if run.weights}):

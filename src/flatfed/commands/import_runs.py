@@ -16,7 +16,7 @@ from flatfed.commands import arguments, configuration, run_folders
 from flatfed.data import manifest as manifests
 from flatfed.engine import versions
 from flatfed.errors import DataError, FlatFedError
-from flatfed.experiment import Experiment, Run, tuning
+from flatfed.experiment import Experiment, Run, run_specs, tuning
 from flatfed.runs import identity
 from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
 
@@ -148,9 +148,10 @@ def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
     """Return the run that a description is meant to be; of tuning runs, the one of the point that is nearest to it."""
     ids = [theirs[key] for key in ("scale", "protocol", "split", "algorithm")]
     if "validation" not in theirs:
-        return experiment.run(*ids, theirs["seed"])
-    search = tuning.search_at(experiment, *ids)
-    runs = [tuning.run(experiment, search, point) for point in search.points()]
+        return run_specs.run(experiment, *ids, theirs["seed"])
+    parts = experiment.catalog, experiment.places
+    search = tuning.search_at(*parts, *ids)
+    runs = [tuning.run(*parts, search, point) for point in search.points()]
     return min(runs, key=lambda run: len(list(identity.differences(theirs, run.description))))
 
 

@@ -16,7 +16,7 @@ from flatfed.commands import arguments, configuration, kinds, plan_measured, tim
 from flatfed.commands.plan_measured import Measurements
 from flatfed.commands.plan_needs import Need, joined, needs_of, state
 from flatfed.engine.memory.sizes import in_units
-from flatfed.experiment import Asked, AskedTable, Experiment, Run, known, scales, selection
+from flatfed.experiment import Asked, AskedTable, Experiment, Run, cell_specs, known, scales, selection
 from flatfed.experiment.known import Entries
 from flatfed.files import write_json
 from flatfed.workflow.requests import Measured
@@ -70,7 +70,8 @@ def run(options: argparse.Namespace) -> None:
     needs = needs_of(experiment, scale, tables, figures, options.tuning)
     total = joined(needs.values())
     known, left_out = plan_measured.measured(experiment, scale)
-    for line in [*left_out, *([] if options.tables or options.all else experiment.left_out(scale))]:
+    absent = [] if options.tables or options.all else scales.left_out(experiment, scale, experiment.asked)
+    for line in [*left_out, *absent]:
         print(line, file=sys.stderr)
     keep_models = "needed" if options.tuning else options.keep_models or experiment.config.get("keep_models", "needed")
     states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
@@ -88,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
 def print_cells(experiment: Experiment, scale: str, tables: list[AskedTable]) -> None:
     """Print the cells of ``tables``, table/column/row, with the numbers of their runs."""
     for name, columns in tables:
-        for cell in experiment.cells(scale, name, columns):
+        for cell in cell_specs.cells(experiment, scale, name, columns):
             unfinished = sum(state(run) != "finished" for run in cell.runs)
             print(f"{name}/{cell.column}/{cell.row}  {len(cell.runs)} runs, {unfinished} to make")
 
@@ -204,6 +205,6 @@ def asked_for(experiment: Experiment, scale: str, names: list[str], every: bool)
     for name in names:
         known.check("table or figure", name, Entries({**tables, **figures}, tables.refused | figures.refused), "plan")
     if not names:
-        return scales.every(experiment, scale) if every else experiment.selected(scale)
+        return scales.every(experiment, scale) if every else scales.there(experiment, scale, experiment.asked)
     asked = selection.with_columns(experiment, [name for name in dict.fromkeys(names) if name in tables])
     return Asked(asked, [name for name in dict.fromkeys(names) if name in figures])

@@ -7,7 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.experiment import AskedTable, CellSpec, Experiment, FigureSpec, Run, tuning
+from flatfed.experiment import (
+    Asked,
+    AskedTable,
+    CellSpec,
+    Experiment,
+    FigureSpec,
+    Run,
+    cell_specs,
+    figure_specs,
+    selection,
+    tuning,
+)
 from flatfed.runs import record as records
 
 
@@ -37,8 +48,8 @@ def needs_of(
     if tuned:
         asked = {name: ([(name, columns)], []) for name, columns in tables} | {name: ([], [name]) for name in figures}
         return {name: _of_searches(experiment, scale, *each) for name, each in asked.items()}
-    needs = {name: _of_cells(experiment.cells(scale, name, columns)) for name, columns in tables}
-    return needs | {name: _of_figure(experiment.figure(scale, name)) for name in figures}
+    needs = {name: _of_cells(cell_specs.cells(experiment, scale, name, columns)) for name, columns in tables}
+    return needs | {name: _of_figure(figure_specs.figure_spec(experiment, scale, name)) for name in figures}
 
 
 def _of_cells(cells: list[CellSpec]) -> Need:
@@ -55,8 +66,8 @@ def _of_figure(figure: FigureSpec) -> Need:
 
 
 def _of_searches(experiment: Experiment, scale: str, tables: list[AskedTable], figures: list[str]) -> Need:
-    searches = tuning.searches_for(experiment, scale, tables, figures)
-    runs = [tuning.run(experiment, search, point) for search in searches for point in search.points()]
+    searches = selection.searches(experiment, scale, Asked(tables, figures))
+    runs = [tuning.run(experiment.catalog, experiment.places, one, point) for one in searches for point in one.points()]
     return Need(runs={run.path: run for run in runs})
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from flatfed import experiment
 from flatfed.commands import configuration, run_folders
 from flatfed.errors import DataError, FlatFedError
-from flatfed.experiment import Experiment, known, scales
+from flatfed.experiment import Experiment, cell_specs, known, scales, table_specs
 from flatfed.experiment.model import CellSpec, Sources, TableSpec
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import many
@@ -79,7 +79,7 @@ def make(options: argparse.Namespace) -> None:
     table = known.look_up("table", options.table, described.tables, "config/tables")
     protocols = {("paper", name.removesuffix(BFLOAT16)) for name in scales.of_table(table)}
     scale = "paper" if any((run.ids.scale, run.ids.protocol) in protocols for run in runs) else "preview"
-    specs = described.cells(scale, table.id)
+    specs = cell_specs.cells(described, scale, table.id)
     # Seconds are measured apart: no timing is read from a folder of runs.
     untimed = [spec for spec in specs if not spec.timed]
     requested = {ids: run for spec in untimed for ids, run in _requested(spec.runs).items()}
@@ -233,7 +233,7 @@ def _with_all(seeds: list[int], requested: Iterable[RunIds], runs: Collection[Ru
 
 def _layout(described: Experiment, scale: str, name: str, columns: list[str]) -> TableSpec:
     """Return the layout of table ``name`` with these ``columns``."""
-    layout = described.table_spec(scale, name, columns)
+    layout = table_specs.table_spec(described, scale, name, columns)
     notes, total = layout.notes, len(described.tables[name].columns)
     if len(columns) < total:  # the first note says that the configuration names them
         notes = [f"Shown: {len(columns)} of its {total} columns, those with runs.", *notes[1:]]
@@ -263,7 +263,7 @@ def _completed_rounds(described: Experiment, chosen: Mapping[RunIds, FolderRun])
     for ids, run in chosen.items():
         label, total = described.catalog.protocols[ids.protocol].label, run.record.description["rounds"]
         rows = groups.setdefault((label, ids.split, run.precision, total), {})
-        rows.setdefault(described.label(ids.algorithm), []).append(str(run.record.rounds_done))
+        rows.setdefault(described.catalog.label(ids.algorithm), []).append(str(run.record.rounds_done))
     lines = []
     for (label, split, precision, total), rows in groups.items():
         listed = ", ".join(f"{row} {' and '.join(rounds)}" for row, rounds in rows.items())

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from flatfed.commands import arguments, configuration, kinds
 from flatfed.errors import DataError
+from flatfed.experiment import cell_specs, table_specs
 from flatfed.files import write_json
 from flatfed.papers.units import many
 from flatfed.tables import claims, filled_table, verification
@@ -55,10 +56,10 @@ def run(options: argparse.Namespace) -> int:
     scale, asked = configuration.asked_tables(experiment, options)
     results, refused = [], []
     for name, columns in asked:
-        specs = experiment.cells(scale, name, columns)
+        specs = cell_specs.cells(experiment, scale, name, columns)
         printed = {(spec.column, spec.row) for spec in specs if spec.paper}
         try:
-            filled = filled_table.fill(experiment.table_spec(scale, name, columns), specs)
+            filled = filled_table.fill(table_specs.table_spec(experiment, scale, name, columns), specs)
         except DataError as error:
             refused.append(f"{name}:\n{error}")
             continue

@@ -5,14 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flatfed.errors import ConfigError, nearest
-from flatfed.experiment import scales
+from flatfed.experiment import Experiment, scales
 from flatfed.runs.places import SCALES
-
-if TYPE_CHECKING:
-    from flatfed.experiment.experiment import Experiment
 
 #: Options of Snakemake's that take no value, and those that take one.
 FLAGS = (
