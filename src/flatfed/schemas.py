@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -41,15 +40,6 @@ BOUNDS = {
 }
 
 
-@dataclass(frozen=True)
-class Missing:
-    """A key that is not there: the keys and indices that lead to where it should be, and what it means."""
-
-    at: tuple[str | int, ...]
-    key: str
-    meaning: str
-
-
 def _whole(checker: Any, value: Any) -> bool:
     """Return whether ``value`` is an int. JSON Schema takes 40.0 for an integer, which range() would not take."""
     return isinstance(value, int) and not isinstance(value, bool)
@@ -85,57 +75,32 @@ def mistakes(value: Any, schema: str, under: Sequence[str] = ()) -> list[Validat
     return found
 
 
-def refuse(errors: Iterable[ValidationError], where: str, missing: Iterable[Missing] = ()) -> None:
-    """Raise a ConfigError for the first of the ``errors``, or for all keys that are missing, ``missing`` too.
+def refuse(errors: Iterable[ValidationError], where: str) -> None:
+    """Raise a ConfigError for the first of the ``errors``, or for all keys that are missing.
 
-    Of an unknown key and a missing one, the unknown key is told: a misspelt key is both.
+    Of an unknown key and a missing one, the unknown key is told: a misspelt key is both. A key that another kind of
+    entry has is told last.
     """
-    order = {"additionalProperties": 0, "required": 2, "dependentRequired": 2}
-    errors = sorted(errors, key=lambda found: order.get(found.validator, 1))
-    if errors and errors[0].validator not in ("required", "dependentRequired"):
-        raise ConfigError(_words(errors[0], where))
-    lacking = list(dict.fromkeys([*(key for error in errors for key in _missing(error)), *missing]))
-    if lacking:
-        raise ConfigError(_lacking(lacking, errors, where))
+    order = {"additionalProperties": 0, "required": 2, "dependentRequired": 2, "not": 3}
+    if errors := sorted(errors, key=lambda found: order.get(found.validator, 1)):
+        lacking = [error for error in errors if order.get(error.validator) == 2]
+        raise ConfigError(_lacking(lacking, where) if errors[0] in lacking else _words(errors[0], where))
 
 
-def meaning(schema: str, *keys: str) -> str:
-    """Return the description of the property of ``schema`` that ``keys`` lead to: * is any key, [] a list's item."""
-    found = _validator(schema).schema
-    for key in keys:
-        if key == "[]":
-            found = found["items"].get("anyOf", [found["items"]])[-1]
-        else:
-            found = found["additionalProperties"] if key == "*" else found["properties"][key]
-    return found["description"]
-
-
-def _missing(error: ValidationError) -> list[Missing]:
-    """Return the keys whose absence is the ``error``."""
-    wanted = error.validator_value
-    if error.validator == "dependentRequired":
-        wanted = [key for present, needed in wanted.items() if present in error.instance for key in needed]
-    absent = [key for key in wanted if key not in error.instance]
-    at = tuple(error.absolute_path)
-    return [Missing(at, key, error.schema["properties"][key]["description"]) for key in absent]
-
-
-def _lacking(missing: list[Missing], errors: Iterable[ValidationError], where: str) -> str:
-    """Return the message for ``missing`` keys."""
-    if len(missing) > 1:
-        each = "; ".join(f"{_path((*lacked.at, lacked.key))!r}, {lacked.meaning}" for lacked in missing)
-        return f"{where}: {len(missing)} keys are missing{_meaningless(errors)}: {each}"
-    (lacked,) = missing
-    return f"{_place(where, lacked.at)}: key {lacked.key!r} is missing{_meaningless(errors)}; {lacked.meaning}"
-
-
-def _meaningless(errors: Iterable[ValidationError]) -> str:
-    """Return words for keys without a meaning beside a missing one, where any key is allowed; "" without such keys."""
+def _lacking(errors: Iterable[ValidationError], where: str) -> str:
+    """Return the message for the keys that are missing in ``errors``."""
+    lacking: dict[tuple[Any, ...], str] = {}
     for error in errors:
-        others = [shown(key) for key in error.instance if key not in error.schema["properties"]]
-        if others:
-            return f" ({', '.join(others)} is there, which means nothing)"
-    return ""
+        wanted = error.validator_value
+        if error.validator == "dependentRequired":
+            wanted = [key for present, needed in wanted.items() if present in error.instance for key in needed]
+        for key in (key for key in wanted if key not in error.instance):
+            lacking[(*error.absolute_path, key)] = error.schema["properties"][key]["description"]
+    if len(lacking) == 1:
+        (((*at, key), meaning),) = lacking.items()
+        return f"{_place(where, at)}: key {key!r} is missing; {meaning}"
+    each = "; ".join(f"{_path(path)!r}, {meaning}" for path, meaning in lacking.items())
+    return f"{where}: {len(lacking)} keys are missing: {each}"
 
 
 def _words(error: ValidationError, where: str) -> str:
@@ -154,7 +119,7 @@ def _words(error: ValidationError, where: str) -> str:
             extra = sorted(str(key) for key in value if key not in known)
             return _unless_retired("key", extra[0], known, place)
         case "required":
-            return _lacking(_missing(error), [error], where)
+            return _lacking([error], where)
         case "enum":
             return _unless_retired("value", value, wanted, place)
         case "type":

@@ -16,17 +16,17 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 865,
+    "": 772,
     "algorithms": 1011,
     "analysis": 1065,
     "commands": 1912,
-    "data": 1177,
+    "data": 1141,
     "engine": 2870,
-    "experiment": 2711,
+    "experiment": 2544,
     "figures": 940,
     "models": 486,
-    "papers": 570,
-    "runs": 945,
+    "papers": 547,
+    "runs": 916,
     "tables": 1557,
     "workflow": 299,
 }
