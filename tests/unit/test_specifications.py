@@ -128,18 +128,18 @@ def test_what_is_needed_is_enough(here, digits, scheme):
 @pytest.mark.parametrize(
     ("scheme", "change", "words"),
     [
-        ("dirichlet", {"alpha": "0.6"}, 'alpha: "0.6" is not a finite number'),
+        ("dirichlet", {"alpha": "0.6"}, 'alpha: "0.6" is not a number above 0'),
         ("dirichlet", {"replcement": False}, "unknown key 'replcement'; did you mean 'replacement'?"),
         ("dirichlet", {"replacement": "no"}, 'replacement: "no" is not true or false'),
         ("iid", {"clients": "5"}, 'clients: "5" is not a whole number'),
-        ("iid", {"clients": -5}, "clients: -5 is not a whole number from 0 up"),
+        ("iid", {"clients": -5}, "clients: -5 is not a whole number from 1 up"),
         ("iid", {"seed": -1}, "seed: -1 is not a whole number below 4294967296"),
         ("iid", {"seed": 1 << 32}, "seed: 4294967296 is not a whole number below"),
         ("iid", {"scheme": "idd"}, "unknown scheme 'idd'; did you mean 'iid'?"),
         ("iid", {"scheme": ["iid"]}, 'scheme: ["iid"] is not one of'),
         ("shards", {"assignment": "different"}, "unknown assignment 'different'; did you mean 'different_classes'?"),
         ("pathological", {"classes": 11}, "holds 10 classes, but the partition is of 11"),
-        ("domain", {}, "dataset 'digits' has no domains"),
+        ("domain", {}, "dataset 'digits' lists no `domains`"),
         ("iid", {"images_of": DEALS["shards"]}, "unknown key 'images_of'"),
         ("central", {"images_of": "iid"}, 'images_of: "iid" is not a mapping'),
         (
@@ -150,7 +150,7 @@ def test_what_is_needed_is_enough(here, digits, scheme):
         ("central", {"images_of": DEALS["iid"]}, "images_of: dataset is not allowed there: it is that of the whole"),
         ("central", {"images_of": {"clients": 5}}, "the partition: images_of: key 'scheme' is missing"),
         ("central", {"images_of": {"scheme": "iid"}}, "the partition: images_of: key 'clients' is missing"),
-        ("central", {"images_of": {"scheme": "iid", "clients": 5000}}, "5000 clients, but dataset 'digits' has 1"),
+        ("central", {"images_of": {"scheme": "iid", "clients": 5000}}, "5000 clients, but 'digits' has 1"),
     ],
 )
 def test_a_partition_with_a_wrong_value(here, capsys, digits, scheme, change, words):
@@ -162,7 +162,7 @@ def test_a_file_for_a_folder_and_a_folder_for_a_file(here, capsys, digits):
     Path("folder").mkdir()
     assert "'file' is a file; a folder is wanted" in refused(capsys, *partition(DEALS["iid"], "file"))
     wanted = (
-        "wanted: a dataset's folder, with dataset.json, images.npy and labels.npy, which `python -m flatfed fetch` m"
+        "wanted: a dataset's folder, with dataset.json, images.npy and labels.npy, which `flatfed fetch` m"
     )
     assert f"nowhere: is not there; {wanted}" in refused(capsys, *partition(DEALS["iid"], "nowhere"))
     said = refused(capsys, *partition(DEALS["iid"], "folder"))
