@@ -83,7 +83,7 @@ def cell(base: Path | None = None, dealt: str = "partition.npz", base_dealt: str
 
 
 def figure() -> None:
-    series = [{"algorithm": "fedavg", "label": "FedAvg", "runs": [str(RUN)]}]
+    series = [{"algorithm": "fedavg", "label": "FedAvg", "by_seed": [str(RUN)]}]
     said = {"title": "T", "paper": "P", "setting": "S", "scale": "preview"}
     about = {"figure": "f", "kind": "curves", "metric": "test_accuracy", **said}
     spec = {**about, "runs": {str(RUN): made.requested(RUN, described(RUN))}}

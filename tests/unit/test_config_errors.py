@@ -232,7 +232,7 @@ CONFIGURATIONS = {
     "seed twice": ({"seeds": [1, 1]}, ["seeds", "1 is given twice"]),
     "threads": ({"threads": 0}, ["threads", "at least 1"]),
     "dataset": ({"data": {"cifar": {"source": "npz", "path": "x"}}}, ["data", "did you mean 'cifar10'?"]),
-    "source": ({"data": {"cifar10": {"source": "npy", "path": "x"}}}, ["data.cifar10: source", "did you mean 'npz'?"]),
+    "source": ({"data": {"cifar10": {"source": "npy", "path": "x"}}}, ["data.cifar10.source", "did you mean 'npz'?"]),
     "path": ({"data": {"cifar10": {"source": "npz"}}}, ["data.cifar10", "'path' is missing"]),
     "file": (
         {"data": {"cifar10": {"source": "npz", "path": "no/such.npz"}}},

@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 772,
-    "algorithms": 1011,
-    "analysis": 1065,
+    "": 768,
+    "algorithms": 1013,
+    "analysis": 1062,
     "commands": 1912,
-    "data": 1141,
+    "data": 1062,
     "engine": 2870,
-    "experiment": 2544,
-    "figures": 940,
-    "models": 486,
-    "papers": 547,
-    "runs": 916,
-    "tables": 1557,
+    "experiment": 2464,
+    "figures": 938,
+    "models": 450,
+    "papers": 525,
+    "runs": 894,
+    "tables": 1558,
     "workflow": 299,
 }
 

@@ -124,7 +124,7 @@ def test_the_entry_of_a_dataset_has_its_numbers_itself(tmp_path: Path) -> None:
 def line(exp: experiment.Experiment, scale: str, protocol: str = "fedsmoo-cifar10") -> str:
     """Return what a table of one set-up says was trained."""
     pairs = [(protocol, "dir0.6-100")]
-    setting = as_read(set_ups.setting(exp, scale, pairs), set_ups.datasets(exp, scale, pairs))
+    setting = as_read(set_ups.setting(exp.catalog, scale, pairs), set_ups.datasets(exp, scale, pairs))
     return setting.partition(", 100 clients")[0].partition(", 30 clients")[0]
 
 

@@ -75,8 +75,7 @@ def draw(spec: FigureSpec) -> Figure:
     """
     figure, axes = gridded(len(spec.panels), columns(len(spec.panels)), 2.35)
     looks = [styles([series.algorithm for series in panel.marks]) for panel in spec.panels]
-    lines = [series for panel in spec.panels for series in panel.marks]
-    drawn = strokes(zip([line.algorithm for line in lines], itertools.chain(*looks), strict=True))
+    drawn = strokes(zip([line.algorithm for line in spec.marks], itertools.chain(*looks), strict=True))
     entries: dict[str, Line2D] = {}
     foot, apart = Foot(), _need_own_legends(spec.panels)
     for panel, axis, look in zip(spec.panels, axes, looks, strict=True):
@@ -87,7 +86,7 @@ def draw(spec: FigureSpec) -> Figure:
             axis.legend(own.values(), own.keys(), fontsize=7, frameon=False, columnspacing=1.0, ncols=3, **under)
         entries |= own
     if not apart:
-        legend(figure, entries, lines)
+        legend(figure, entries, spec.marks)
     caption(figure, spec, foot.text(spec.smooth, drawn))
     return figure
 
@@ -99,10 +98,10 @@ def _panel(
     metric = panel.metric or spec.metric
     shown = quantity(spec, metric)
     entries, lasts = {}, set()
-    folders = [folder for series in panel.marks for folder in series.runs]
-    there = {folder: record for folder in folders if (record := spec.runs[folder].read_record())}
+    every = [run for series in panel.marks for run in series.runs]
+    there = {run.path: record for run in every if (record := run.read_record())}
     for series, look in zip(panel.marks, looks, strict=True):
-        runs = [_read(folder, there[folder], metric) for folder in series.runs if folder in there]
+        runs = [_read(run.path, there[run.path], metric) for run in series.runs if run.path in there]
         runs = [run for run in runs if run]
         foot.absent += len(series.runs) - len(runs)
         foot.seeds.append(len(runs))

@@ -59,8 +59,8 @@ def draw(spec: FigureSpec) -> Figure:
         first = len(bars) + number  # a place is left free between two groups
         titles[first + (len(panel.marks) - 1) / 2] = panel.title
         for place, bar in enumerate(panel.marks, first):
-            there = [curvature.read(path) for path in bar.hessians if Path(path).is_file()]
-            bars.append(Bar(place, bar.label, bar.algorithm, len(bar.hessians), there))
+            there = [curvature.read(path) for path in bar.files if Path(path).is_file()]
+            bars.append(Bar(place, bar.label, bar.algorithm, len(bar.files), there))
     entries: dict[str, Any] = {}
     for axis, (metric, title) in zip(axes, TITLES.items(), strict=True):
         for bar in bars:
@@ -71,7 +71,7 @@ def draw(spec: FigureSpec) -> Figure:
         axis.grid(visible=False, axis="x")
         axis.set_ylabel("Largest eigenvalue (nats)")
         axis.set_ylim(0, axis.get_ylim()[1] * 1.08)
-    legend(figure, entries, [bar for panel in spec.panels for bar in panel.marks])
+    legend(figure, entries, spec.marks)
     caption(figure, spec, _explanation(bars))
     return figure
 

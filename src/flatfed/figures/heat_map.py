@@ -34,7 +34,7 @@ def draw(spec: FigureSpec) -> Figure:
 
     :raises DataError: a partition file is absent or damaged.
     """
-    counts = [partitions.load(panel.marks[0].file).class_counts for panel in spec.panels]
+    counts = [partitions.load(panel.marks[0].files[0]).class_counts for panel in spec.panels]
     most = max(int(count.max()) for count in counts)
     narrow = max(len(count) for count in counts) <= FEW_CLIENTS
     across = 2 if len(counts) > 1 and (narrow or len(counts) > MANY_PANELS) else 1

@@ -29,7 +29,7 @@ def draw(spec: FigureSpec) -> Figure:
     deviations = []
     for axis, panel in zip(axes, spec.panels, strict=True):
         for (colour, dashes), deal in zip(OUTLINES, panel.marks, strict=False):
-            totals = partitions.load(deal.file).class_counts.sum(axis=0)
+            totals = partitions.load(deal.files[0]).class_counts.sum(axis=0)
             edges = np.arange(len(totals) + 1) - 0.5
             outline = axis.stairs(totals, edges, color=colour, linestyle=dashes, linewidth=1.3)
             entries[deal.label] = outline

@@ -13,7 +13,7 @@ import numpy as np
 
 from flatfed.analysis.landscape.landscape_file import About, Landscape, read
 from flatfed.errors import DataError
-from flatfed.experiment.panels import FigureSpec, FileMark
+from flatfed.experiment.panels import FigureSpec, Mark
 from flatfed.figures.style import quantity
 from flatfed.runs.places import RunIds, without_label
 
@@ -154,10 +154,10 @@ def landscape(path: str, kind: str) -> Landscape | None:
     return found
 
 
-def _sheet(entry: FileMark, metric: str, factor: float) -> Sheet | None:
-    found = landscape(entry.file, "surface")
+def _sheet(entry: Mark, metric: str, factor: float) -> Sheet | None:
+    found = landscape(entry.files[0], "surface")
     if found is None:
         return None
     z = factor * getattr(found, metric)[0]
     finite = np.where(np.isfinite(z), z, np.nan)
-    return Sheet(entry.label, entry.file, found.x, found.y, finite, found.about, diverged(found.about))
+    return Sheet(entry.label, entry.files[0], found.x, found.y, finite, found.about, diverged(found.about))

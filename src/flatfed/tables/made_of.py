@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from flatfed.analysis.landscape import landscape_file
 from flatfed.errors import DataError
-from flatfed.experiment.panels import DrawnPanel, FigureSpec, FileMark, HessianBar
+from flatfed.experiment.panels import FigureSpec, Mark
 from flatfed.runs import curvature
 from flatfed.runs import record as records
 from flatfed.runs.analysed import AnalysedModel
 from flatfed.runs.record import RunRecord
+from flatfed.runs.run import Run
 
 
 def check(spec: FigureSpec) -> list[RunRecord]:
@@ -31,17 +32,17 @@ def check(spec: FigureSpec) -> list[RunRecord]:
             refused[str(error)] = None
     if refused:
         raise DataError("\n".join(refused))
-    for file, model, folder in _analyses(spec.panels):
-        spec.runs[folder].check_analysis(file, model)
+    for mark in spec.marks if spec.analysed else ():
+        for run, file, model in _analyses(spec.kind, mark):
+            run.check_analysis(file, model)
     return records_found
 
 
-def _analyses(panels: Iterable[DrawnPanel]) -> Iterator[tuple[str, AnalysedModel, str]]:
-    """Yield (file, what it says of a model, folder of the model's run) of every analysis that is there."""
-    for mark in (mark for panel in panels for mark in panel.marks):
-        if isinstance(mark, HessianBar):
-            pairs = zip(mark.hessians, mark.runs, strict=False)
-            yield from ((file, curvature.read(file).model, run) for file, run in pairs if Path(file).is_file())
-        elif isinstance(mark, FileMark) and mark.runs and Path(mark.file).is_file():
-            models = landscape_file.read(mark.file).about.models
-            yield from ((mark.file, *pair) for pair in zip(models, mark.runs, strict=False))
+def _analyses(kind: str, mark: Mark) -> Iterator[tuple[Run, str, AnalysedModel]]:
+    """Yield (run, file, what it says of the run's model) of every analysis of ``mark`` that is there."""
+    if kind == "eigenvalues":
+        pairs = zip(mark.runs, mark.files, strict=False)
+        yield from ((run, file, curvature.read(file).model) for run, file in pairs if Path(file).is_file())
+    elif Path(mark.files[0]).is_file():
+        models = landscape_file.read(mark.files[0]).about.models
+        yield from ((run, mark.files[0], model) for run, model in zip(mark.runs, models, strict=False))
