@@ -19,9 +19,9 @@ from flatfed.runs import record as records_of_runs
 ROOT = Path(__file__).parents[2]
 
 
-def make_run(folder, accuracies, rounds=None):
+def make_run(folder, accuracies):
     columns = {"round": list(range(1, len(accuracies) + 1)), "test_accuracy": accuracies}
-    return made.run(made.place(folder), columns, **({"rounds_done": rounds} if rounds else {}))
+    return made.run(made.place(folder), columns)
 
 
 def texts(figure) -> str:
