@@ -9,10 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from flatfed.errors import ConfigError, absent, unknown
-from flatfed.forms import Whole
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import UNITS
 
@@ -70,7 +69,7 @@ class Printed:
     value: float | None
     spread: float | None = None
     note: str | None = ""
-    decimals: Annotated[int, Whole(0)] | None = None
+    decimals: int | None = None
 
     def stored(self, unit: str) -> tuple[float | None, float | None]:
         """Return value and spread in the unit that cells store, where they are printed in ``unit``."""

@@ -23,7 +23,7 @@ from typing import Annotated, Any, NamedTuple
 from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import read_sealed, write_sealed
-from flatfed.forms import Some
+from flatfed.forms import some
 from flatfed.runs.analysed import AnalysedModel, Digests
 from flatfed.runs.record import CONVERSION
 from flatfed.runs.uncertainty import Agreement, Difference, Shares
@@ -116,8 +116,8 @@ class Estimates:
 
     top_eigenvalue: float
     trace: float
-    eigenvalues: Annotated[list[float], Some(float)]
-    residuals: Annotated[list[float], Some(float)]
+    eigenvalues: Annotated[list[float], some(float)]
+    residuals: Annotated[list[float], some(float)]
     trace_standard_error: float
     trace_vectors: int
     top_eigenvalue_images_error: float | None = None

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import read_sealed, write_sealed
-from flatfed.forms import Above, Named, Whole
+from flatfed.forms import above, named, whole
 
 TIMING = "timing.json"
 
@@ -31,22 +31,22 @@ class Timing:
 
     format: int = FORMAT
     description: dict[str, Any]
-    rounds: Annotated[int, Whole(1)]
-    warm_up: Annotated[int, Whole(0)]
-    clients: Annotated[int, Whole(1)]
+    rounds: Annotated[int, whole(1)]
+    warm_up: Annotated[int, whole(0)]
+    clients: Annotated[int, whole(1)]
     evaluated: dict[str, Any]
-    seconds_per_round: Annotated[float, Above(0)]
-    training_seconds_per_round: Annotated[float, Above(0)]
+    seconds_per_round: Annotated[float, above(0)]
+    training_seconds_per_round: Annotated[float, above(0)]
     evaluation_seconds_per_round: float
     training_seconds: list[float]
     load_before: float
     warning: str | None = None
     versions: dict[str, int | str] | None = None
-    device: Annotated[str, Named("device", ("cpu", "cuda"))]
-    threads: Annotated[int, Whole(1)]
+    device: Annotated[str, named("device", ("cpu", "cuda"))]
+    threads: Annotated[int, whole(1)]
     executor: str
     precision: str
-    parameters: Annotated[int, Whole(1)]
+    parameters: Annotated[int, whole(1)]
     row: int | None = None
     host: dict[str, Any]
     libraries: dict[str, str] | None = None
