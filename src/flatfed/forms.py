@@ -6,7 +6,6 @@ and :func:`plain` writes as such, or as a mapping for :func:`check`.
 
 from __future__ import annotations
 
-import json
 import math
 import types
 import typing
@@ -15,7 +14,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import cache, partial
 from typing import Any, TypeVar
 
-from flatfed.errors import DataError, absent, unknown
+from flatfed.errors import DataError, absent, shown, unknown
 
 Kind = TypeVar("Kind")
 
@@ -158,9 +157,7 @@ def _refusal(value: Any, alternatives: list[Form], where: str) -> str:
     misspelt = next((each.misspelt for each in alternatives if each.misspelt), None)
     if misspelt and isinstance(value, str):
         return misspelt(value, where)
-    shown = json.dumps(value, default=str)
-    words = " or ".join(each.words for each in alternatives)
-    return f"{where}: {shown if len(shown) <= 60 else shown[:57] + '...'} is not {words}"
+    return f"{where}: {shown(value)} is not {' or '.join(each.words for each in alternatives)}"
 
 
 def _inside(where: str, key: str) -> str:

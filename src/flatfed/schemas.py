@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +12,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, relevance
 from jsonschema.validators import extend
 
-from flatfed.errors import ConfigError, unknown
+from flatfed.errors import ConfigError, shown, unknown
 from flatfed.retired import replacement
 from flatfed.strict_yaml import read
 
@@ -37,6 +36,8 @@ BOUNDS = {
     "maximum": "at most",
     "exclusiveMinimum": "greater than",
     "exclusiveMaximum": "less than",
+    **dict.fromkeys(("minItems", "minProperties", "minLength"), "a length of at least"),
+    **dict.fromkeys(("maxItems", "maxLength"), "a length of at most"),
 }
 
 
@@ -62,11 +63,6 @@ def _validator(name: str) -> Any:
     return _Validator(read(FOLDER / f"{name}.schema.yaml", f"workflow/schemas/{name}.schema.yaml"))
 
 
-@lru_cache
-def _property_validator(name: str, key: str) -> Any:
-    return _Validator(_validator(name).schema["properties"][key])
-
-
 def validate(value: Any, schema: str, where: str) -> None:
     """Check ``value``, the content of the file called ``where``, against ``workflow/schemas/<schema>.schema.yaml``.
 
@@ -77,7 +73,8 @@ def validate(value: Any, schema: str, where: str) -> None:
 
 def validate_property(value: Any, schema: str, key: str, where: str) -> None:
     """Check ``value`` against what ``schema`` says of its property ``key``; ConfigError as :func:`validate`."""
-    refuse(_property_validator(schema, key).iter_errors(value), f"{where}.{key}")
+    validator = _validator(schema)
+    refuse(validator.descend(value, validator.schema["properties"][key]), f"{where}.{key}")
 
 
 def mistakes(value: Any, schema: str, under: Sequence[str] = ()) -> list[ValidationError]:
@@ -98,11 +95,8 @@ def refuse(errors: Iterable[ValidationError], where: str, missing: Iterable[Miss
     if errors and errors[0].validator not in ("required", "dependentRequired"):
         raise ConfigError(_words(errors[0], where))
     lacking = list(dict.fromkeys([*(key for error in errors for key in _missing(error)), *missing]))
-    if len(lacking) == 1:
-        raise ConfigError(_lacking(lacking[0], errors, where))
     if lacking:
-        each = "; ".join(f"{_path((*missed.at, missed.key))!r}, {missed.meaning}" for missed in lacking)
-        raise ConfigError(f"{where}: {len(lacking)} keys are missing{_meaningless(errors)}: {each}")
+        raise ConfigError(_lacking(lacking, errors, where))
 
 
 def meaning(schema: str, *keys: str) -> str:
@@ -126,15 +120,19 @@ def _missing(error: ValidationError) -> list[Missing]:
     return [Missing(at, key, error.schema["properties"][key]["description"]) for key in absent]
 
 
-def _lacking(missing: Missing, errors: Iterable[ValidationError], where: str) -> str:
-    """Return the message for one ``missing`` key."""
-    return f"{_place(where, missing.at)}: key {missing.key!r} is missing{_meaningless(errors)}; {missing.meaning}"
+def _lacking(missing: list[Missing], errors: Iterable[ValidationError], where: str) -> str:
+    """Return the message for ``missing`` keys."""
+    if len(missing) > 1:
+        each = "; ".join(f"{_path((*lacked.at, lacked.key))!r}, {lacked.meaning}" for lacked in missing)
+        return f"{where}: {len(missing)} keys are missing{_meaningless(errors)}: {each}"
+    (lacked,) = missing
+    return f"{_place(where, lacked.at)}: key {lacked.key!r} is missing{_meaningless(errors)}; {lacked.meaning}"
 
 
 def _meaningless(errors: Iterable[ValidationError]) -> str:
     """Return words for keys without a meaning beside a missing one, where any key is allowed; "" without such keys."""
     for error in errors:
-        others = [_shown(key) for key in error.instance if key not in error.schema["properties"]]
+        others = [shown(key) for key in error.instance if key not in error.schema["properties"]]
         if others:
             return f" ({', '.join(others)} is there, which means nothing)"
     return ""
@@ -156,24 +154,20 @@ def _words(error: ValidationError, where: str) -> str:
             extra = sorted(str(key) for key in value if key not in known)
             return _unless_retired("key", extra[0], known, place)
         case "required":
-            return _lacking(_missing(error)[0], [error], where)
+            return _lacking(_missing(error), [error], where)
         case "enum":
             return _unless_retired("value", value, wanted, place)
         case "type":
             types = [wanted] if isinstance(wanted, str) else wanted
             names = " or ".join(WORDS[name] for name in types)
-            return f"{place}: {_shown(value)} is {_kind(value)}; {names} is wanted{allowed}"
-        case "minItems" | "minProperties" | "minLength":
-            return f"{place}: {_shown(value)} is too short; at least {wanted} wanted{allowed}"
-        case "maxItems" | "maxLength":
-            return f"{place}: {_shown(value)} is too long, {len(value)}; at most {wanted} wanted{allowed}"
+            return f"{place}: {shown(value)} is {_kind(value)}; {names} is wanted{allowed}"
         case "uniqueItems":
             twice = next(item for item in value if value.count(item) > 1)
-            return f"{place}: {_shown(twice)} is given twice"
+            return f"{place}: {shown(twice)} is given twice"
         case bound if bound in BOUNDS:
-            return f"{place}: {_shown(value)} is not allowed; {BOUNDS[bound]} {wanted} is wanted{allowed}"
+            return f"{place}: {shown(value)} is not allowed; {BOUNDS[bound]} {wanted} is wanted{allowed}"
         case _:
-            return f"{place}: {_shown(value)} is not allowed{allowed}"
+            return f"{place}: {shown(value)} is not allowed{allowed}"
 
 
 def _unless_retired(kind: str, value: object, known: Iterable[object], place: str) -> str:
@@ -196,11 +190,5 @@ def _path(parts: Iterable[str | int]) -> str:
     return path
 
 
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
 def _kind(value: Any) -> str:
-    kinds = {bool: "true or false", dict: "a mapping", list: "a list", str: "a text", type(None): "nothing"}
-    return next((words for kind, words in kinds.items() if isinstance(value, kind)), "a number")
+    return next(words for name, words in WORDS.items() if _Validator.TYPE_CHECKER.is_type(value, name))

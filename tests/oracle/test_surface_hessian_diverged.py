@@ -61,8 +61,8 @@ def test_a_hessian_of_another_run_has_the_same_fields(problem):
         few = ["--top", "1", "--vectors", "4", "--without-pyhessian"]
         assert cli.main(["hessian", run, *DATA, "--out", f"{run}.json", *few]) == 0
     wild, good = (json.loads(Path(f"{run}.json").read_text()) for run in ("wild", "good"))
-    assert wild.keys() == good.keys() and wild["scaled"].keys() == good["scaled"].keys()
-    assert wild["top_eigenvalue"] is wild["trace"] is wild["pyhessian"] is None and wild["eigenvalues"] == []
+    assert wild.keys() == good.keys()
+    assert wild["top_eigenvalue"] is wild["eigenvalues"] is wild["scaled"] is wild["pyhessian"] is None
     assert curvature.read("good.json").about.diverged_at is None
 
 

@@ -17,7 +17,7 @@ longer changes how long the next layer's are, each by another factor.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Annotated, Any, NamedTuple
 
 from flatfed import forms
@@ -28,8 +28,7 @@ from flatfed.runs.analysed import AnalysedModel, Digests
 from flatfed.runs.record import CONVERSION
 from flatfed.runs.uncertainty import Agreement, Difference, Shares
 
-#: Files of format 2 have no seal. Some are published; of others the model may be gone, which only a training remakes.
-UNSEALED, FORMAT = 2, 3
+FORMAT = 3
 
 
 class Quantity(NamedTuple):
@@ -48,17 +47,6 @@ METRICS = {
 }
 #: What stands in front of a warning of the scaled Hessian.
 SCALED = "scaled by the weights: "
-#: What the file of a run that diverged has in place of the estimates.
-_NO_ESTIMATES: dict[str, Any] = {
-    **dict.fromkeys(("top_eigenvalue", "top_eigenvalue_images_error", "trace", "trace_images_error")),
-    **{"eigenvalues": [], "residuals": [], "trace_standard_error": None, "trace_vectors": 0},
-    **{"converged": {"eigenvalues": False, "trace": False}},
-}
-_DIVERGED: dict[str, Any] = {
-    **_NO_ESTIMATES,
-    **{"scaled": _NO_ESTIMATES, "warnings": []},
-    **dict.fromkeys(("pyhessian", "pyhessian_absent", "agreement")),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,8 +196,8 @@ def write(path: str | os.PathLike[str], hessian: Hessian) -> None:
     """Write ``hessian`` to ``path``, whole, with its seal."""
     content = asdict(hessian)
     first = {**content.pop("about"), "at_once": content.pop("at_once")}
-    own = content.pop("own")
-    write_sealed(path, {**first, **own, **content} if own else {**first, **_DIVERGED})
+    own = content.pop("own") or dict.fromkeys(each.name for each in fields(Estimates))
+    write_sealed(path, {**first, **own, **content})
 
 
 def read(path: str | os.PathLike[str]) -> Hessian:
@@ -217,9 +205,8 @@ def read(path: str | os.PathLike[str]) -> Hessian:
 
     :raises DataError: the file is absent, damaged, edited, or of another form.
     """
-    remedy, unsealed = "delete it; the next call makes it again", lambda content: content["format"] == UNSEALED
     try:
-        return read_sealed(_parsed, path, "a Hessian", remedy, unsealed=unsealed)
+        return read_sealed(_parsed, path, "a Hessian", "delete it; the next call makes it again")
     except FileNotFoundError:
         raise DataError(f"{path}: no such Hessian; flatfed hessian makes it") from None
 
@@ -227,8 +214,8 @@ def read(path: str | os.PathLike[str]) -> Hessian:
 def _parsed(content: Any, where: str) -> Hessian:
     """Return what the JSON of a file says; DataError where its form is another or its parts do not fit each other."""
     forms.check(content, {"format": int}, where)
-    if content["format"] not in (UNSEALED, FORMAT):
-        raise DataError(f"format {content['format']}, but {FORMAT} is known; {CONVERSION} converts format 1")
+    if content["format"] != FORMAT:
+        raise DataError(f"format {content['format']}, but {FORMAT} is known; {CONVERSION} converts format 1 and 2")
     if content.get("diverged_at") is not None:
         return Hessian(about=forms.read(About, content, where))
     found = forms.read(Hessian, {**content, "about": content, "own": content}, where)
