@@ -7,6 +7,9 @@ import errno
 import hashlib
 import json
 import os
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -14,6 +17,12 @@ from typing import IO, Any, TypeVar
 from flatfed.errors import DataError, FlatFedError, NotJSON, described
 
 Kind = TypeVar("Kind")
+
+#: What reading a damaged, encrypted or foreign .npz file raises, or one that claims more than fits.
+UNREADABLE = (
+    *(OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, SyntaxError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
+)
 
 #: Key of the SHA-256 of all else in a sealed JSON file.
 SEAL = "record_sha256"

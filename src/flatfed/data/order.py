@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,11 +16,9 @@ import numpy as np
 
 from flatfed.data.dataset import Images, Part
 from flatfed.errors import DataError
-from flatfed.files import digest_arrays
+from flatfed.files import UNREADABLE, digest_arrays
 
 PARTS = ("train", "test")
-# What NumPy and zipfile raise for damaged, encrypted or foreign archives, and those that claim more than fits.
-UNREADABLE = (OSError, ValueError, KeyError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import tokenize
 import zipfile
-import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,15 +16,9 @@ from flatfed.data.domains import leave_one_out
 from flatfed.data.schemes import SCHEMES
 from flatfed.data.streams import stream
 from flatfed.errors import DataError, unknown
-from flatfed.files import check_place, digest_arrays, write_whole
+from flatfed.files import UNREADABLE, check_place, digest_arrays, write_whole
 
 SAMPLERS = ("keyed", "official")
-
-#: What NumPy raises of a damaged file, depending on where the damage is.
-UNREADABLE = (
-    *(OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, SyntaxError),
-    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
-)
 
 #: Bytes of an entry of a partition's arrays, and most bytes of the header of an array's file.
 ENTRY, HEADER = 8, 1 << 10
@@ -188,7 +180,7 @@ def check_size(path: str | os.PathLike[str], images: int, classes: int, dataset:
     try:
         with zipfile.ZipFile(path) as archive:
             sizes = {array.filename: array.file_size for array in archive.infolist()}
-    except (OSError, ValueError, zipfile.BadZipFile):
+    except UNREADABLE:
         return
     clients = sizes.get("offsets.npy", 0) // ENTRY
     limits = {"class_counts": clients * classes, "client_test": clients * images, "spec": 1 << 16}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +16,7 @@ from flatfed.data.dataset import Images, Part
 from flatfed.data.digits import digits
 from flatfed.data.image_folders import imagefolder
 from flatfed.errors import DataError, unknown
-from flatfed.files import check_place
+from flatfed.files import UNREADABLE, check_place
 
 
 def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
@@ -109,8 +107,6 @@ DOWNLOADS: dict[str, dict[str, str]] = {
     "FashionMNIST": {},
     "EMNIST": {"split": "byclass"},
 }
-# What NumPy and zipfile raise for damaged, encrypted or foreign archives.
-UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 
 
