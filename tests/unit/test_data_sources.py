@@ -82,7 +82,7 @@ def test_npz_with_domains_and_grey_images(tmp_path):
     [
         ({}, {"test_labels": None}, "has no array test_labels; it holds: "),
         ({}, {"train_images": np.zeros((12, 8, 8, 3))}, r"train_images is float64 .* expected uint8"),
-        ({}, {"train_images": np.zeros((12, 8, 8, 4), np.uint8)}, "expected 1 or 3 channels"),
+        ({}, {"train_images": np.zeros((12, 8, 8, 4), np.uint8)}, "expected uint8, .* 1 or 3 channels"),
         ({}, {"test_labels": np.arange(5)}, "expected 6 whole numbers"),
         ({}, {"train_labels": np.array([object()] * 12)}, "cannot be read as .npz without pickles"),
         ({}, {"train_labels": np.uint8(1)}, r"train_labels is uint8 of shape \(\)"),

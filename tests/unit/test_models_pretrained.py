@@ -138,7 +138,7 @@ def test_names_are_checked_against_the_model():
             "preview.model.weights: unknown weights 'imagenet'",
         ),
         ("{name: cnn_tiny, weights: vit_b32-imagenet}", "preview.model.weights: .* not of 'cnn_tiny'"),
-        ("{name: vit_b32}", "preview.model: vit_b32 with patch: 32 takes images whose sides are multiples of 32"),
+        ("{name: vit_b32}", "preview.model: vit_b32 takes images whose sides are multiples of patch, 32"),
     ],
 )
 def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path, model, message):

@@ -160,11 +160,6 @@ def test_what_has_no_way_is_refused_with_the_class(labels, clients, each, said):
     assert len(deal(labels, clients, each, assignment="permutation")) == clients
 
 
-def test_an_unknown_assignment_is_named():
-    with pytest.raises(DataError, match="unknown assignment 'different'; did you mean 'different_classes'"):
-        deal(CIFAR10, 100, assignment="different")
-
-
 def test_what_the_configuration_says_reaches_the_deal():
     """The paper's reading is the default; McMahan's permutation is a split, with runs, of its own."""
     for scale in ("preview", "paper"):

@@ -128,11 +128,11 @@ def test_what_is_needed_is_enough(here, digits, scheme):
 @pytest.mark.parametrize(
     ("scheme", "change", "words"),
     [
-        ("dirichlet", {"alpha": "0.6"}, 'alpha: "0.6" is not a finite number'),
+        ("dirichlet", {"alpha": "0.6"}, 'alpha: "0.6" is not a number above 0'),
         ("dirichlet", {"replcement": False}, "unknown key 'replcement'; did you mean 'replacement'?"),
         ("dirichlet", {"replacement": "no"}, 'replacement: "no" is not true or false'),
         ("iid", {"clients": "5"}, 'clients: "5" is not a whole number'),
-        ("iid", {"clients": -5}, "clients: -5 is not a whole number from 0 up"),
+        ("iid", {"clients": -5}, "clients: -5 is not a whole number from 1 up"),
         ("iid", {"seed": -1}, "seed: -1 is not a whole number below 4294967296"),
         ("iid", {"seed": 1 << 32}, "seed: 4294967296 is not a whole number below"),
         ("iid", {"scheme": "idd"}, "unknown scheme 'idd'; did you mean 'iid'?"),

@@ -39,8 +39,6 @@ def leave_one_out(
         raise DataError(
             f"partition: dataset {spec['dataset']!r} has only the domain {names[0]!r}; none is left to train"
         )
-    if each < 1:
-        raise DataError(f"partition: clients_per_domain: {each} must be at least 1")
     clients = each * (len(names) - 1)
     if spec.get("clients", clients) != clients:
         raise DataError(

@@ -10,7 +10,7 @@ from typing import Any
 
 from flatfed import forms
 from flatfed.errors import DataError, shown, unknown
-from flatfed.forms import Form, named, whole
+from flatfed.forms import Form, above, named, whole
 
 #: Kind of source -> the keys it needs, and those it takes beside them.
 SOURCES = {
@@ -42,16 +42,19 @@ HELP = "`python -m flatfed {command} --help` shows a whole one, `describe --scri
 
 #: Key -> the form of its values; numbers and names are checked where they are used.
 VALUES: dict[str, Any] = {
-    **dict.fromkeys(("name", "dataset", "sampler", "assignment", "path", "order", "obtain", "expand"), str),
-    **dict.fromkeys(("classes", "train", "test", "clients", "size", "resize", "draw"), whole(0)),
-    **dict.fromkeys(("classes_per_client", "shards_per_client"), whole(0)),
-    **dict.fromkeys(("held_out", "clients_per_domain", "client_test"), whole(0)),
+    **dict.fromkeys(("name", "dataset", "path", "order", "obtain"), str),
+    **dict.fromkeys(("train", "test", "held_out"), whole(0)),
+    **dict.fromkeys(("classes", "clients", "classes_per_client", "shards_per_client", "clients_per_domain"), whole(1)),
+    **dict.fromkeys(("client_test", "size", "resize", "draw"), whole(1)),
     **dict.fromkeys(("balanced", "replacement"), bool),
-    "alpha": float,
+    "alpha": above(0),
     "images_of": dict,
     "seed": Form("a whole number below 4294967296", lambda value: type(value) is int and 0 <= value < 1 << 32),
     "domains": bool | list[str],
     "shape": Form("[channels, height, width]", lambda value: isinstance(value, list) and len(value) == 3, whole(1)),
+    "sampler": named("sampler", ("keyed", "official")),
+    "assignment": named("assignment", ("different_classes", "permutation")),
+    "expand": named("expansion", ("rotate90", "styles")),
     "source": {"source": named("source", tuple(SOURCES))},
     "scheme": named("scheme", tuple(PARTITIONS)),
 }

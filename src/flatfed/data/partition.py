@@ -15,10 +15,8 @@ from flatfed.data import keys
 from flatfed.data.domains import leave_one_out
 from flatfed.data.schemes import SCHEMES
 from flatfed.data.streams import stream
-from flatfed.errors import DataError, unknown
+from flatfed.errors import DataError
 from flatfed.files import UNREADABLE, check_place, digest_arrays, write_whole
-
-SAMPLERS = ("keyed", "official")
 
 #: Bytes of an entry of a partition's arrays, and most bytes of the header of an array's file.
 ENTRY, HEADER = 8, 1 << 10
@@ -54,13 +52,9 @@ def deal(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     The spec has passed :func:`flatfed.data.keys.check_partition`. Scheme ``domain`` deals by domains instead
     (:func:`flatfed.data.domains.leave_one_out`). A central deal with ``images_of`` has the images of all clients of
     that deal, client after client; an image that was dealt twice is in it twice.
-    Raises DataError for an unknown sampler and for what cannot be dealt, with both numbers.
+    Raises DataError for what cannot be dealt, with both numbers.
     """
-    clients, sampler = spec.get("clients", 1), spec.get("sampler", "keyed")
-    if sampler not in SAMPLERS:
-        raise DataError(unknown("sampler", sampler, SAMPLERS, "partition"))
-    if clients < 1:
-        raise DataError(f"partition: clients: {clients} must be at least 1")
+    clients = spec.get("clients", 1)
     if clients > len(labels):
         raise DataError(
             f"partition: {clients} clients, but dataset {spec['dataset']!r} has {len(labels)} training images"
@@ -78,10 +72,10 @@ def draw_client_test(
     Each class has its share of the ``count`` images, rounded down; those left over go to the largest remainders, among
     equal ones by lot. They are drawn with replacement from the ``test`` images of that class. FedSAM reports accuracies
     over clients without saying how their test sets were made; this is our reading. Every client has a random stream of
-    its own. Raises DataError for a ``count`` that is not between 1 and the number of test images, and for a class that
+    its own. Raises DataError for a ``count`` above the number of test images, and for a class that
     clients train on and no test image has.
     """
-    if not 1 <= count <= len(test):
+    if count > len(test):
         raise DataError(
             f"partition: client_test: {count!r} images for each client; a whole number from 1 to the {len(test)} test "
             "images is wanted"

@@ -133,14 +133,9 @@ def npz(spec: dict[str, Any], source: dict[str, Any]) -> Images:
 
 def _part(where: str, part: str, images: np.ndarray, labels: np.ndarray) -> Part:
     """Return one part as (n, C, H, W) uint8 and (n,) int64; DataError naming the array that is not."""
-    if images.dtype != np.uint8 or images.ndim not in (3, 4):
-        raise DataError(
-            f"{where}: {part}_images is {images.dtype} of shape {images.shape}; expected uint8, (n, h, w[, c])"
-        )
-    if images.ndim == 4 and images.shape[3] not in (1, 3):
-        raise DataError(
-            f"{where}: {part}_images has shape {images.shape}; expected 1 or 3 channels, last: (n, h, w, c)"
-        )
+    if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.shape[3:] not in ((), (1,), (3,)):
+        wanted = "uint8, (n, h, w[, c]) with 1 or 3 channels c"
+        raise DataError(f"{where}: {part}_images is {images.dtype} of shape {images.shape}; expected {wanted}")
     if not len(images):
         raise DataError(f"{where}: {part}_images holds no image")
     if labels.shape not in ((len(images),), (len(images), 1)) or not np.issubdtype(labels.dtype, np.integer):

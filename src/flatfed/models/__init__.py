@@ -141,19 +141,14 @@ def check_shape(
 ) -> None:
     """Refuse images (C, H, W) that model ``name`` with ``options`` cannot take."""
     known = card(name, where)
-    larger = (least for chosen, least in known.smallest_with.items() if chosen in (options or {}).items())
-    smallest = max(known.smallest, *larger, 0)
-    if min(shape[1:]) < smallest:
-        raise ConfigError(
-            f"{where}: {name} takes images of at least {smallest} x {smallest} pixels, not {shape[1]} x {shape[2]}"
-        )
-    if known.tile is not None:
-        side = (options or {}).get(known.tile, known.options[known.tile].default)
-        if shape[1] % side or shape[2] % side:
-            raise ConfigError(
-                f"{where}: {name} with {known.tile}: {side} takes images whose sides are multiples of {side} pixels, "
-                f"not {shape[1]} x {shape[2]}"
-            )
+    options = {**{option: declared.default for option, declared in known.options.items()}, **(options or {})}
+    smallest = max([known.smallest, *(known.smallest_with.get(chosen, 0) for chosen in options.items())])
+    side = options[known.tile] if known.tile else 1
+    wanted = f"of at least {smallest} x {smallest} pixels" if min(shape[1:]) < smallest else ""
+    if shape[1] % side or shape[2] % side:
+        wanted = f"whose sides are multiples of {known.tile}, {side} pixels"
+    if wanted:
+        raise ConfigError(f"{where}: {name} takes images {wanted}, not {shape[1]} x {shape[2]}")
 
 
 def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any]) -> nn.Module:
@@ -164,10 +159,9 @@ def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[st
     several = {"name": name} if known.file else {}
     file = importlib.import_module(f"{__name__}.{known.file or name}")
     module = file.build(shape=shape, classes=classes, **checked, **several)
-    if known.as_built:
-        if not hasattr(module, "named_modules"):
-            raise ConfigError(f"{file.__file__}: build returns a {type(module).__name__}, not a torch.nn.Module")
-        module.as_built, module.dropout = True, getattr(module, "dropout", [])
+    if not hasattr(module, "named_modules"):
+        raise ConfigError(f"{file.__file__}: build returns a {type(module).__name__}, not a torch.nn.Module")
+    module.as_built, module.dropout = known.as_built, getattr(module, "dropout", [])
     return module
 
 
@@ -228,18 +222,15 @@ def refuse_layers(module: nn.Module) -> None:
     """Refuse a model with torch's dropout, or with buffers, which a row does not hold. ConfigError names the layer."""
     from torch.nn.modules.dropout import _DropoutNd
 
+    what = f"model {type(module).__name__}"
     for prefix, layer in module.named_modules():
+        where = f"{what}: layer {prefix!r} ({type(layer).__name__})"
         if isinstance(layer, _DropoutNd):
-            raise ConfigError(
-                f"model {type(module).__name__}: layer {prefix!r} ({type(layer).__name__}) draws from torch's own "
-                f"generator, not from the run's seed; list (shape, probability) of each mask in `dropout`, and "
-                f"multiply by the masks of forward(x, masks=None)"
-            )
+            wanted = "in `dropout`, list (shape, probability) of each of the masks of forward(x, masks=None)"
+            raise ConfigError(f"{where} draws from torch's own generator, not from the run's seed; {wanted}")
         if list(layer.buffers(recurse=False)) or "BatchNorm" in type(layer).__name__:
-            raise ConfigError(
-                f"model {type(module).__name__}: layer {prefix!r} ({type(layer).__name__}) keeps buffers, such as "
-                f"statistics of the batches it saw; replace BatchNorm by torch.nn.GroupNorm, as the papers do"
-            )
+            wanted = "replace BatchNorm by torch.nn.GroupNorm, as the papers do"
+            raise ConfigError(f"{where} keeps buffers, such as statistics of the batches it saw; {wanted}")
     if not isinstance(sites := getattr(module, "dropout", []), list):
         wanted = "a list of (shape, probability), one for each of the masks of forward(x, masks=None)"
-        raise ConfigError(f"model {type(module).__name__}: its attribute `dropout` is {sites!r}; wanted: {wanted}")
+        raise ConfigError(f"{what}: its attribute `dropout` is {sites!r}; wanted: {wanted}")

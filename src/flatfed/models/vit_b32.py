@@ -73,7 +73,6 @@ class ViT(nn.Module):
 
     def __init__(self, shape: tuple[int, int, int], classes: int, patch: int, depth: int, width: int, sizes: tuple):
         super().__init__()
-        self.dropout: list[tuple[tuple[int, ...], float]] = []
         self.class_token = nn.Parameter(torch.empty(1, 1, width))
         self.conv_proj = nn.Conv2d(shape[0], width, patch, patch)
         self.encoder = Encoder(1 + (shape[1] // patch) * (shape[2] // patch), depth, width, *sizes)

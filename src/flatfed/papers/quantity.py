@@ -101,12 +101,16 @@ def unit_of(name: str, relative: str | None) -> str:
     return "ratio" if relative in ("ratio", "speedup") else METRICS[name].unit
 
 
-def metric(unit: str, words: str, *columns: str, source: str = "runs", **also):
+def enter(name: str, function: Callable, unit: str, words: str, *columns: str, source: str = "runs", **also) -> None:
+    """Enter a metric into ``METRICS`` under its ``name``."""
+    METRICS[name] = Metric(function, unit, source, columns, words, **{"printed_as": name, **also})
+
+
+def metric(unit: str, words: str, *columns: str, **also):
     """Enter the decorated function into ``METRICS`` under its own name."""
 
-    def enter(function):
-        name = function.__name__
-        METRICS[name] = Metric(function, unit, source, columns, words, **{"printed_as": name, **also})
+    def entered(function):
+        enter(function.__name__, function, unit, words, *columns, **also)
         return function
 
-    return enter
+    return entered
