@@ -20,7 +20,7 @@ from flatfed.runs import curvature
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.analysed import Digests
-from flatfed.runs.curvature import About, AtOnce, Converged, Estimates, Hessian, PyHessian
+from flatfed.runs.curvature import AtOnce, Converged, Estimates, Hessian, HessianSetUp, PyHessian
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.uncertainty import OtherEstimate, Shares, agreement
@@ -137,7 +137,7 @@ def hessian_about(**changes):
         **{"set": "train", "images": 9, "images_of": 20, "parts": 3, "parameters": 10, "precision": "float32"},
         **{"device": "cpu", "seed": 0, "settings": {"top": 1}},
     }
-    return About(**{**about, **changes})
+    return HessianSetUp(**{**about, **changes})
 
 
 def hessian_of_diverged(**changes):

@@ -81,10 +81,9 @@ def check_place(path: str | os.PathLike[str], *, folder: bool = False) -> None:
     """
     path = Path(path)
     standing = _nearest(path)
-    if standing == path and standing.is_dir() and not folder:
-        raise DataError(f"{path}: is a folder; wanted: the name of a file to write")
-    if (standing != path or folder) and not standing.is_dir():
-        raise DataError(f"{standing}: is a file; wanted: a folder, or a name that is free, to write to")
+    if standing.is_dir() != (folder or standing != path):
+        kind, wanted = ("folder", "file") if standing.is_dir() else ("file", "folder")
+        raise DataError(f"{standing}: is a {kind}; wanted: a {wanted}, or a name that is free, to write to")
 
 
 def check_writable(folders: Iterable[Path]) -> None:

@@ -70,6 +70,10 @@ def named(kind: str, known: tuple[str, ...]) -> Form:
     return Form(words, lambda value: value in known, misspelt=lambda name, where: unknown(kind, name, known, where))
 
 
+#: The form of an image's shape.
+SHAPE = Form("[channels, height, width]", lambda value: isinstance(value, list) and len(value) == 3, whole(1))
+
+
 def read(kind: type[Kind], value: Any, where: str) -> Kind:
     """Return JSON as the dataclass ``kind``, with the dataclasses in it; keys that it does not have are left out.
 

@@ -15,7 +15,7 @@ from flatfed.runs import curvature, timing
 from flatfed.runs import record as records
 from flatfed.tables.readings import history_of
 
-DATA = "/data: the arrays are not those dataset.json describes; delete the folder to make it again"
+DATA = "/data: the arrays are not those of dataset.json; delete the folder to make it again"
 UNREADABLE = "; delete the folder to make it again"
 
 

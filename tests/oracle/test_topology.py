@@ -131,7 +131,7 @@ def test_cliques_of_one_round_are_disjoint():
         assert len(set(np.concatenate(cliques).tolist())) == 9
         rounds.append(tuple(cliques[0]))
     assert len(set(rounds)) > 20 and set(np.concatenate(rounds).tolist()) == set(range(10))
-    with pytest.raises(ConfigError, match=r"4 gossip steps need as many disjoint cliques of 3.*at most 3 steps"):
+    with pytest.raises(ConfigError, match=r"4 gossip steps need disjoint cliques of 3.*at most 3"):
         made.mixing(0, 3)
 
 

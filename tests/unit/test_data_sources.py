@@ -88,7 +88,7 @@ def test_npz_with_domains_and_grey_images(tmp_path):
         ({}, {"train_labels": np.uint8(1)}, r"train_labels is uint8 of shape \(\)"),
         ({}, {"test_images": np.zeros((0, 8, 8, 3), np.uint8)}, "test_images holds no image"),
         ({}, {"test_images": np.zeros((6, 9, 9, 3), np.uint8)}, r"test images have shape \[3, 9, 9\]"),
-        ({"classes": 4}, {}, "no training image of class 3, but `classes: 4` means labels 0 to 3"),
+        ({"classes": 4}, {}, "no training image of class 3, but `classes: 4` is declared"),
         ({}, {"train_domains": np.zeros(12, int)}, "train_domains alone; expected both"),
         (
             {},
@@ -99,9 +99,9 @@ def test_npz_with_domains_and_grey_images(tmp_path):
         (
             {},
             {"train_domains": np.full(12, 2), "test_domains": np.zeros(6, int), "domains": np.array(["a", "b"])},
-            "names 2 domains, but train_domains and test_domains go to 2",
+            "names 2, but train_domains and test_domains go to 2",
         ),
-        ({"shape": [3, 32, 32]}, {}, r"images have shape \[3, 8, 8\].*says \[3, 32, 32\]"),
+        ({"shape": [3, 32, 32]}, {}, r"images have shape \[3, 8, 8\].*is \[3, 32, 32\]"),
         ({"classes": 2}, {}, "labels go from 0 to 2, but `classes: 2` allows 0 to 1"),
         ({"train": 50_000}, {}, r"mine\.npz holds 12 training and 6 test images, but `train: 50000` is declared"),
         ({"train": 12, "test": 7}, {}, r"holds 12 training and 6 test images, but `train: 12`, `test: 7` is declared"),

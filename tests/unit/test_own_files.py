@@ -123,7 +123,7 @@ def test_declared_numbers_need_no_images(here):
     [
         (
             lambda root: (root / "photos/test/a").rename(root / "photos/test/d"),
-            ["'test' does not hold the class folders of 'train': 'a' is in 'train', not in 'test'"],
+            ["class folder 'a' is in 'train', not in 'test'"],
         ),
         (lambda root: [file.unlink() for file in (root / "photos/train/b").glob("*.png")], ["train/b holds no image"]),
         (lambda root: (root / "photos/train").rename(root / "photos/training"), ["no folder photos/train", "<class>"]),

@@ -162,7 +162,7 @@ def test_a_file_for_a_folder_and_a_folder_for_a_file(here, capsys, digits):
     Path("folder").mkdir()
     assert "'file' is a file; a folder is wanted" in refused(capsys, *partition(DEALS["iid"], "file"))
     wanted = (
-        "wanted: a dataset's folder, with dataset.json, images.npy and labels.npy, which `python -m flatfed fetch` m"
+        "wanted: a dataset's folder, with dataset.json, images.npy and labels.npy, which `flatfed fetch` m"
     )
     assert f"nowhere: is not there; {wanted}" in refused(capsys, *partition(DEALS["iid"], "nowhere"))
     said = refused(capsys, *partition(DEALS["iid"], "folder"))

@@ -65,10 +65,7 @@ def class_folders(root: Path, parts: list[str], where: str, expected: str) -> li
         if found != classes:
             odd = min({*found} ^ {*classes})
             having, lacking = (part, parts[0]) if odd in found else (parts[0], part)
-            raise DataError(
-                f"{where}: {root}: {part!r} does not hold the class folders of {parts[0]!r}: "
-                f"{odd!r} is in {having!r}, not in {lacking!r}"
-            )
+            raise DataError(f"{where}: {root}: class folder {odd!r} is in {having!r}, not in {lacking!r}")
     return classes
 
 

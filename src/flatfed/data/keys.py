@@ -10,7 +10,7 @@ from typing import Any
 
 from flatfed import forms
 from flatfed.errors import DataError, shown, unknown
-from flatfed.forms import Form, above, named, whole
+from flatfed.forms import SHAPE, Form, above, named, whole
 
 #: Kind of source -> the keys it needs, and those it takes beside them.
 SOURCES = {
@@ -51,7 +51,7 @@ VALUES: dict[str, Any] = {
     "images_of": dict,
     "seed": Form("a whole number below 4294967296", lambda value: type(value) is int and 0 <= value < 1 << 32),
     "domains": bool | list[str],
-    "shape": Form("[channels, height, width]", lambda value: isinstance(value, list) and len(value) == 3, whole(1)),
+    "shape": SHAPE,
     "sampler": named("sampler", ("keyed", "official")),
     "assignment": named("assignment", ("different_classes", "permutation")),
     "expand": named("expansion", ("rotate90", "styles")),

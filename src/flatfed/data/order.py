@@ -59,9 +59,7 @@ def put(found: Images, order: Order, where: str) -> Images:
     for name, part in zip(PARTS, (found.train, found.test), strict=True):
         ranks = order.ranks[name]
         if len(part.labels) != len(ranks):
-            raise DataError(
-                f"{where}: {order.path} orders {len(ranks)} {name} images, the source has {len(part.labels)}"
-            )
+            raise DataError(f"{where}: {order.path} orders {len(ranks)} {name} images, not {len(part.labels)}")
         places = by_content(part)[ranks]
         arrays = (part.images, part.labels, part.domains)
         parts.append(Part(*(None if array is None else array[places] for array in arrays)))
@@ -73,10 +71,8 @@ def put(found: Images, order: Order, where: str) -> Images:
         domains=np.concatenate([train.domains, test.domains]).astype(np.int64) if named else None,
     )
     if made != order.digest:
-        raise DataError(
-            f"{where}: {order.path} was written for other images than those of the source; leave `order` out to take "
-            f"these as they are"
-        )
+        remedy = "leave `order` out to take these as they are"
+        raise DataError(f"{where}: {order.path} was written for other images than those of the source; {remedy}")
     return Images(train, test, found.domain_names)
 
 

@@ -56,9 +56,7 @@ def deal(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     """
     clients = spec.get("clients", 1)
     if clients > len(labels):
-        raise DataError(
-            f"partition: {clients} clients, but dataset {spec['dataset']!r} has {len(labels)} training images"
-        )
+        raise DataError(f"partition: {clients} clients, but {spec['dataset']!r} has {len(labels)} training images")
     if "images_of" in spec:
         return [np.concatenate(deal(labels, keys.pooled(spec)))]
     return SCHEMES[spec["scheme"]](labels, spec)
@@ -76,10 +74,7 @@ def draw_client_test(
     clients train on and no test image has.
     """
     if count > len(test):
-        raise DataError(
-            f"partition: client_test: {count!r} images for each client; a whole number from 1 to the {len(test)} test "
-            "images is wanted"
-        )
+        raise DataError(f"partition: client_test: {count} for each client, more than the {len(test)} test images")
     pools = {int(c): test[labels[test] == c] for c in np.unique(labels[np.concatenate(parts)])}
     absent = [c for c, pool in pools.items() if not len(pool)]
     if absent:
@@ -116,9 +111,8 @@ def hold_out(partition: Partition, labels: np.ndarray, share: float, seed: int) 
     sizes = np.array([len(part) for part in kept])
     if not sizes.all():
         client = int(np.argmin(sizes))
-        raise DataError(
-            f"partition: a validation share of {share:g} leaves client {client} none of its {len(parts[client])} images"
-        )
+        left = f"client {client} none of its {len(parts[client])} images"
+        raise DataError(f"partition: a validation share of {share:g} leaves {left}")
     return replace(
         partition,
         indices=np.concatenate(kept),

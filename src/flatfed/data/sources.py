@@ -139,9 +139,8 @@ def _part(where: str, part: str, images: np.ndarray, labels: np.ndarray) -> Part
     if not len(images):
         raise DataError(f"{where}: {part}_images holds no image")
     if labels.shape not in ((len(images),), (len(images), 1)) or not np.issubdtype(labels.dtype, np.integer):
-        raise DataError(
-            f"{where}: {part}_labels is {labels.dtype} of shape {labels.shape}; expected {len(images)} whole numbers"
-        )
+        wanted = f"{len(images)} whole numbers"
+        raise DataError(f"{where}: {part}_labels is {labels.dtype} of shape {labels.shape}; expected {wanted}")
     return Part(_channels_first(images), labels.reshape(-1).astype(np.int64))
 
 
@@ -156,15 +155,12 @@ def _with_domains(where: str, file: Any, parts: list[Part]) -> Images:
     for part, name in zip(numbered, given, strict=True):
         numbers, count = part.domains, len(part.labels)
         if numbers.shape != (count,) or not np.issubdtype(numbers.dtype, np.integer) or numbers.min() < 0:
-            raise DataError(
-                f"{where}: {name} is {numbers.dtype} of shape {numbers.shape}; expected {count} whole numbers from 0"
-            )
+            wanted = f"{count} whole numbers from 0"
+            raise DataError(f"{where}: {name} is {numbers.dtype} of shape {numbers.shape}; expected {wanted}")
     count = 1 + int(max(part.domains.max() for part in numbered))
     names = [str(name) for name in file["domains"]] if "domains" in file.files else [str(n) for n in range(count)]
     if len(names) < count:
-        raise DataError(
-            f"{where}: domains names {len(names)} domains, but train_domains and test_domains go to {count - 1}"
-        )
+        raise DataError(f"{where}: `domains` names {len(names)}, but train_domains and test_domains go to {count - 1}")
     return Images(*numbered, names)
 
 

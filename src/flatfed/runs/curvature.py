@@ -23,7 +23,7 @@ from typing import Annotated, Any, NamedTuple
 from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import read_sealed, write_sealed
-from flatfed.forms import some
+from flatfed.forms import Form, some
 from flatfed.runs.analysed import AnalysedModel, Digests
 from flatfed.runs.record import CONVERSION
 from flatfed.runs.uncertainty import Agreement, Difference, Shares
@@ -31,7 +31,7 @@ from flatfed.runs.uncertainty import Agreement, Difference, Shares
 FORMAT = 3
 
 
-class Quantity(NamedTuple):
+class HessianMetric(NamedTuple):
     """What a metric of a table is: an estimate (the name of its field) of the Hessian, or of the ``scaled`` one."""
 
     scaled: bool
@@ -40,17 +40,17 @@ class Quantity(NamedTuple):
 
 #: Metric of a table -> the estimate that it prints.
 METRICS = {
-    "hessian_top_eigenvalue": Quantity(False, "top_eigenvalue"),
-    "hessian_trace": Quantity(False, "trace"),
-    "hessian_scaled_top_eigenvalue": Quantity(True, "top_eigenvalue"),
-    "hessian_scaled_trace": Quantity(True, "trace"),
+    "hessian_top_eigenvalue": HessianMetric(False, "top_eigenvalue"),
+    "hessian_trace": HessianMetric(False, "trace"),
+    "hessian_scaled_top_eigenvalue": HessianMetric(True, "top_eigenvalue"),
+    "hessian_scaled_trace": HessianMetric(True, "trace"),
 }
 #: What stands in front of a warning of the scaled Hessian.
 SCALED = "scaled by the weights: "
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class HessianSetUp:
     """Whose Hessian is estimated, on which images, and how.
 
     ``run`` is ``<protocol>/<split>/<algorithm>/seed<k>``; ``loss`` says of which loss; ``images`` of the ``images_of``
@@ -59,7 +59,7 @@ class About:
     asked for. ``diverged_at``: the round in which the run's numbers stopped being finite; there are no estimates then.
     """
 
-    format: int = FORMAT
+    format: Annotated[int, Form(f"{FORMAT}; {CONVERSION} converts 1 and 2", lambda value: value == FORMAT)] = FORMAT
     run: str
     algorithm: str
     scale: str
@@ -137,7 +137,7 @@ class Hessian:
     ``warnings`` are sentences for a table's notes.
     """
 
-    about: About
+    about: HessianSetUp
     at_once: AtOnce | None = None
     own: Estimates | None = None
     scaled: Estimates | None = None
@@ -213,11 +213,9 @@ def read(path: str | os.PathLike[str]) -> Hessian:
 
 def _parsed(content: Any, where: str) -> Hessian:
     """Return what the JSON of a file says; DataError where its form is another or its parts do not fit each other."""
-    forms.check(content, {"format": int}, where)
-    if content["format"] != FORMAT:
-        raise DataError(f"format {content['format']}, but {FORMAT} is known; {CONVERSION} converts format 1 and 2")
-    if content.get("diverged_at") is not None:
-        return Hessian(about=forms.read(About, content, where))
+    about = forms.read(HessianSetUp, content, where)
+    if about.diverged_at is not None:
+        return Hessian(about=about)
     found = forms.read(Hessian, {**content, "about": content, "own": content}, where)
     if found.pyhessian and not found.agreement:
         raise DataError("without the agreement of PyHessian's estimates with ours")

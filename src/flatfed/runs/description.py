@@ -10,7 +10,7 @@ from typing import Any
 
 from flatfed import forms
 from flatfed.errors import DataError
-from flatfed.forms import above, named, some, whole
+from flatfed.forms import SHAPE, above, named, whole
 from flatfed.runs import graphs
 
 NUMBERS, SHARE = list[float], above(0, most=1)
@@ -22,7 +22,7 @@ SETS = ("test", "train", "clients", "nodes", "validation")
 FORM = {
     **dict.fromkeys(("scale", "protocol", "split", "algorithm"), str),
     "seed": whole(0),
-    "dataset": {"name": str, "classes": whole(1), "shape": some(whole(1)), "mean": NUMBERS, "std": NUMBERS},
+    "dataset": {"name": str, "classes": whole(1), "shape": SHAPE, "mean": NUMBERS, "std": NUMBERS},
     "partition": {"scheme": str, "clients": whole(1)},
     "sampling": {
         "scheme": named("scheme", ("all", "bernoulli", "fixed")),
@@ -53,16 +53,11 @@ def check(description: dict[str, Any], where: str) -> None:
     """
     forms.check(description, FORM, where)
     if ("validation" in description["evaluation"]["sets"]) != ("validation" in description):
-        raise DataError(
-            f"{where}: evaluation.sets has 'validation' exactly where `validation` says how large a part of the "
-            "training images is held out"
-        )
+        raise DataError(f"{where}: evaluation.sets has 'validation' exactly where `validation` is the share held out")
     data = description["dataset"]
-    wanted = {"shape": 3, "mean": data["shape"][0], "std": data["shape"][0]}
-    for key, count in wanted.items():
-        if len(data[key]) != count:
-            what = "channels, height and width are wanted" if key == "shape" else f"one for each of {count} channels"
-            raise DataError(f"{where}: dataset.{key}: {len(data[key])} numbers; {what}")
+    for key in ("mean", "std"):
+        if len(data[key]) != data["shape"][0]:
+            raise DataError(f"{where}: dataset.{key}: {len(data[key])} numbers for {data['shape'][0]} channels")
 
 
 def check_given(description: dict[str, Any], where: str) -> None:

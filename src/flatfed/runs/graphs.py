@@ -25,10 +25,8 @@ def check(spec: dict[str, Any], clients: int, where: str) -> None:
     if graph == "grid" and torus(clients)[0] < 3:
         fit = [m for m in range(9, 2 * clients + 9) if torus(m)[0] >= 3]
         near = sorted(sorted(fit, key=lambda m: abs(m - clients))[:2])
-        raise ConfigError(
-            f"{where}: grid (a torus) needs a number of clients that is a product of two numbers from 3 up, such as "
-            f"{near[0]} or {near[1]}, not {clients}"
-        )
+        wanted = f"a product of two numbers from 3 up, such as {near[0]} or {near[1]}, not {clients}"
+        raise ConfigError(f"{where}: grid (a torus) needs a number of clients that is {wanted}")
     least, most = 1 if graph == "neighbours" else 2, clients if graph == "clique" else clients - 1
     if n is not None and not least <= n <= most:
         raise ConfigError(f"{where}: {graph} of {n} of {clients} clients is not possible; {least} to {most}")
@@ -39,10 +37,8 @@ def check(spec: dict[str, Any], clients: int, where: str) -> None:
 def check_steps(spec: dict[str, Any], clients: int, steps: int, where: str) -> None:
     """Refuse more gossip steps a round than disjoint cliques can be drawn for."""
     if spec["graph"] == "clique" and steps * spec["neighbours"] > clients:
-        raise ConfigError(
-            f"{where}: {steps} gossip steps need as many disjoint cliques of {spec['neighbours']}, more than the "
-            f"{clients} clients allow; at most {clients // spec['neighbours']} steps"
-        )
+        allowed = f"{clients} clients allow at most {clients // spec['neighbours']}"
+        raise ConfigError(f"{where}: {steps} gossip steps need disjoint cliques of {spec['neighbours']}; {allowed}")
 
 
 def torus(clients: int) -> tuple[int, int]:

@@ -117,10 +117,9 @@ class RunRecord:
             except OSError as problem:
                 raise DataError(f"{folder / name}: cannot be read ({problem.strerror}); {AGAIN}") from None
             if found != self.files[name]:
-                raise DataError(
-                    f"{folder / name}: is not the file that {record_beside(name)} beside it was written with (SHA-256 "
-                    f"{found[:12]}, recorded {self.files[name][:12]}); {AGAIN}"
-                )
+                digests = f"SHA-256 {found[:12]}, recorded {self.files[name][:12]}"
+                beside = f"{record_beside(name)} beside it was written with ({digests})"
+                raise DataError(f"{folder / name}: is not the file that {beside}; {AGAIN}")
 
 
 def run_name(description: dict[str, Any]) -> str:

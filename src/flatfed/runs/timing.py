@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from flatfed import forms
-from flatfed.errors import DataError
 from flatfed.files import read_sealed, write_sealed
-from flatfed.forms import above, named, whole
+from flatfed.forms import Form, above, named, whole
 
 TIMING = "timing.json"
 
@@ -29,7 +28,7 @@ class Timing:
     :class:`~flatfed.runs.record.RunRecord`.
     """
 
-    format: int = FORMAT
+    format: Annotated[int, Form(f"{FORMAT}; others hold other seconds", lambda value: value == FORMAT)] = FORMAT
     description: dict[str, Any]
     rounds: Annotated[int, whole(1)]
     warm_up: Annotated[int, whole(0)]
@@ -72,11 +71,4 @@ def read(path: str | os.PathLike[str]) -> Timing:
     :raises DataError: it cannot be read, was edited, or is of another format.
     """
     remedy = f"make it again: snakemake --cores 1 -R {path} -- {path}"
-    return read_sealed(_timing, path, "the seconds of a round", remedy)
-
-
-def _timing(content: Any, where: str) -> Timing:
-    forms.check(content, {"format": int}, where)
-    if content["format"] != FORMAT:
-        raise DataError(f"format {content['format']}, whose seconds hold something else; {FORMAT} is wanted")
-    return forms.read(Timing, content, where)
+    return read_sealed(forms.reader(Timing), path, "the seconds of a round", remedy)

@@ -31,7 +31,7 @@ from flatfed.engine.memory import shortage
 from flatfed.engine.precision import full_precision
 from flatfed.errors import FlatFedError
 from flatfed.runs import curvature
-from flatfed.runs.curvature import About, AtOnce, Estimates, Hessian, PyHessian
+from flatfed.runs.curvature import AtOnce, Estimates, Hessian, HessianSetUp, PyHessian
 from flatfed.runs.uncertainty import agreement
 
 #: First of the numbers that key the random vectors, and the split into parts; surfaces take the streams from 0 on.
@@ -110,9 +110,9 @@ def _images(trained: Trained, settings: Settings) -> tuple[Tensor, int]:
     return index, parts
 
 
-def _about(trained: Trained, images: int, parts: int, settings: Settings) -> About:
+def _about(trained: Trained, images: int, parts: int, settings: Settings) -> HessianSetUp:
     """Return whose Hessian is estimated, on how many ``images``, split into how many ``parts``."""
-    return About(
+    return HessianSetUp(
         run=trained.name,
         algorithm=trained.description["algorithm"],
         scale=trained.description["scale"],
@@ -159,7 +159,7 @@ def signs(products: Products, seed: int, first: int) -> Callable[[int], Tensor]:
     return draw
 
 
-def estimate(about: About, plain: Products, scaled: Products, settings: Settings, stages: Stages) -> Hessian:
+def estimate(about: HessianSetUp, plain: Products, scaled: Products, settings: Settings, stages: Stages) -> Hessian:
     """Return what the file says of the Hessian, of which ``plain`` are the products, and of the ``scaled`` one.
 
     ``stages`` keeps each estimate as soon as it is there.

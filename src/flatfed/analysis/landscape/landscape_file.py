@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
-import zlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -28,15 +26,13 @@ import numpy as np
 
 from flatfed import forms
 from flatfed.errors import DataError
-from flatfed.files import digest_arrays, unfinished, write_whole
+from flatfed.files import UNREADABLE, digest_arrays, unfinished, write_whole
 from flatfed.runs.analysed import AnalysedModel
 
 #: Files of format 2 have no digest. Their model may be gone, which only a training remakes.
 UNSEALED, FORMAT = 2, 3
 REMEDY = "delete it; the next call makes it again"
 ARRAYS = ("x", "y", "loss", "accuracy")
-#: What NumPy raises at a damaged file.
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True, kw_only=True)
