@@ -173,7 +173,7 @@ def test_without_replacement_ends_even_when_every_share_is_one_class():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"scheme": "iid", "clients": 50_001}, "50001 clients, but dataset 'test' has 50000 training images"),
+        ({"scheme": "iid", "clients": 50_001}, "50001 clients, but 'test' has 50000 training images"),
         ({"scheme": "dirichelt"}, "unknown scheme 'dirichelt'; did you mean 'dirichlet'"),
         ({"scheme": "pathological", "classes_per_client": 11}, "classes_per_client: 11 is more than the 10"),
         (
@@ -221,7 +221,7 @@ def test_file_round_trip_and_damage(tmp_path):
     for wrong, message in (
         ({"dataset": "other"}, "holds dataset 'tiny', but the partition is of 'other'"),
         ({"classes": 4}, "holds 3 classes, but the partition is of 4"),
-        ({"clients": 25}, "25 clients, but dataset 'tiny' has 24 training images"),
+        ({"clients": 25}, "25 clients, but 'tiny' has 24 training images"),
     ):
         with pytest.raises(DataError, match=message):
             partitions.make({**deal_spec, **wrong}, tmp_path / "tiny", path)

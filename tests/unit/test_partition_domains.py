@@ -80,7 +80,7 @@ def test_data_without_domains_or_with_an_empty_one_are_refused(tmp_path):
     spec = {"name": "office", "classes": 4, "shape": [1, 4, 4], "source": {"source": "npz"}}
     part = (np.zeros((8, 1, 4, 4), np.uint8), np.arange(8) % 4)
     for domains, message in (
-        (None, "dataset 'office' has no domains"),
+        (None, "dataset 'office' lists no `domains`"),
         (
             (np.zeros(8, int), np.zeros(8, int), ["art", "clipart"]),
             "domain 'clipart' of dataset 'office' holds no image",

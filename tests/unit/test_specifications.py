@@ -139,7 +139,7 @@ def test_what_is_needed_is_enough(here, digits, scheme):
         ("iid", {"scheme": ["iid"]}, 'scheme: ["iid"] is not one of'),
         ("shards", {"assignment": "different"}, "unknown assignment 'different'; did you mean 'different_classes'?"),
         ("pathological", {"classes": 11}, "holds 10 classes, but the partition is of 11"),
-        ("domain", {}, "dataset 'digits' has no domains"),
+        ("domain", {}, "dataset 'digits' lists no `domains`"),
         ("iid", {"images_of": DEALS["shards"]}, "unknown key 'images_of'"),
         ("central", {"images_of": "iid"}, 'images_of: "iid" is not a mapping'),
         (
@@ -150,7 +150,7 @@ def test_what_is_needed_is_enough(here, digits, scheme):
         ("central", {"images_of": DEALS["iid"]}, "images_of: dataset is not allowed there: it is that of the whole"),
         ("central", {"images_of": {"clients": 5}}, "the partition: images_of: key 'scheme' is missing"),
         ("central", {"images_of": {"scheme": "iid"}}, "the partition: images_of: key 'clients' is missing"),
-        ("central", {"images_of": {"scheme": "iid", "clients": 5000}}, "5000 clients, but dataset 'digits' has 1"),
+        ("central", {"images_of": {"scheme": "iid", "clients": 5000}}, "5000 clients, but 'digits' has 1"),
     ],
 )
 def test_a_partition_with_a_wrong_value(here, capsys, digits, scheme, change, words):

@@ -20,8 +20,8 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flatfed.algorithms._parameters import Choice, Number, Whole
-from flatfed.errors import ConfigError, unknown
+from flatfed.algorithms._parameters import Choice, Number, Whole, checked
+from flatfed.errors import ConfigError
 from flatfed.user_files import UserFiles
 
 if TYPE_CHECKING:
@@ -126,14 +126,7 @@ def _own_card(name: str, folders: tuple[str, ...]) -> Card:
 
 def check_options(name: str, options: dict[str, Any], where: str = "model") -> dict[str, Any]:
     """Return all options of model ``name``, defaults filled in; ConfigError for an unknown or impossible one."""
-    known = card(name, where).options
-    for option in options:
-        if option not in known:
-            raise ConfigError(unknown("option", option, known, f"{where}: {name}"))
-    return {
-        option: declared.check(options.get(option, declared.default), f"{where}: {name}: {option}")
-        for option, declared in known.items()
-    }
+    return checked(card(name, where).options, options, "option", f"{where}: {name}")
 
 
 def check_shape(

@@ -29,6 +29,7 @@ from flatfed.runs.record import CONVERSION
 from flatfed.runs.uncertainty import Agreement, Difference, Shares
 
 FORMAT = 3
+KNOWN = Form(f"{FORMAT}; {CONVERSION} converts 1 and 2", lambda value: value == FORMAT)
 
 
 class HessianMetric(NamedTuple):
@@ -59,7 +60,7 @@ class HessianSetUp:
     asked for. ``diverged_at``: the round in which the run's numbers stopped being finite; there are no estimates then.
     """
 
-    format: Annotated[int, Form(f"{FORMAT}; {CONVERSION} converts 1 and 2", lambda value: value == FORMAT)] = FORMAT
+    format: Annotated[int, KNOWN] = FORMAT
     run: str
     algorithm: str
     scale: str

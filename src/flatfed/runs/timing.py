@@ -16,6 +16,7 @@ from flatfed.forms import Form, above, named, whole
 TIMING = "timing.json"
 
 FORMAT = 4
+KNOWN = Form(f"{FORMAT}; others hold other seconds", lambda value: value == FORMAT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,7 @@ class Timing:
     :class:`~flatfed.runs.record.RunRecord`.
     """
 
-    format: Annotated[int, Form(f"{FORMAT}; others hold other seconds", lambda value: value == FORMAT)] = FORMAT
+    format: Annotated[int, KNOWN] = FORMAT
     description: dict[str, Any]
     rounds: Annotated[int, whole(1)]
     warm_up: Annotated[int, whole(0)]
