@@ -227,7 +227,7 @@ def test_a_damaged_dataset_folder_is_noticed(tmp_path):
     content = bytearray(labels.read_bytes())
     content[-8] ^= 1
     labels.write_bytes(content)
-    with pytest.raises(DataError, match=r"not those dataset.json describes"):
+    with pytest.raises(DataError, match=r"not those of dataset.json"):
         datasets.verify(tmp_path / "out")
     images = tmp_path / "out" / "images.npy"
     whole = images.read_bytes()

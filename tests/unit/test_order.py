@@ -211,7 +211,7 @@ def test_no_file_or_a_damaged_data_set():
     fetch("ours.npz", "out")
     labels = np.load("out/labels.npy")
     np.save("out/labels.npy", labels[::-1])
-    with pytest.raises(DataError, match=r"not those dataset\.json describes"):
+    with pytest.raises(DataError, match=r"not those of dataset\.json"):
         STUDY["write"]("out", "order.npz")
 
 
