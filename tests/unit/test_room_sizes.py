@@ -16,17 +16,17 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 865,
-    "algorithms": 1011,
-    "analysis": 1065,
+    "": 791,
+    "algorithms": 1013,
+    "analysis": 1062,
     "commands": 1912,
-    "data": 1177,
+    "data": 1062,
     "engine": 2870,
     "experiment": 2711,
     "figures": 940,
-    "models": 486,
-    "papers": 570,
-    "runs": 945,
+    "models": 450,
+    "papers": 544,
+    "runs": 894,
     "tables": 1557,
     "workflow": 299,
 }
