@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 790,
+    "": 792,
     "algorithms": 1013,
     "analysis": 1062,
     "commands": 1912,
