@@ -24,6 +24,9 @@ UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
 
+#: Entries of an array that are hashed at a time.
+PART = 1 << 22
+
 #: Key of the SHA-256 of all else in a sealed JSON file.
 SEAL = "record_sha256"
 
@@ -190,15 +193,14 @@ def digest_json(value: Any) -> str:
 def digest_arrays(**arrays: Any) -> str:
     """Return the SHA-256 over name, dtype, shape and bytes of NumPy arrays; those that are None are left out.
 
-    Memory-mapped ones are read in parts.
+    Memory-mapped ones are read in parts; others that are not contiguous are copied.
     """
     total = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         if array is None:
             continue
         total.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
-        part = max(1, (1 << 24) // max(1, array[:1].nbytes)) if array.ndim else 1
-        blocks = (array[i : i + part] for i in range(0, len(array), part)) if array.ndim else (array,)
-        for block in blocks:
-            total.update(block.tobytes())
+        flat = array.reshape(-1)
+        for start in range(0, len(flat), PART):
+            total.update(flat[start : start + PART].tobytes())
     return total.hexdigest()

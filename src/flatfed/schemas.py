@@ -49,7 +49,10 @@ _Validator = extend(Draft202012Validator, type_checker=Draft202012Validator.TYPE
 
 
 @lru_cache
-def _validator(name: str) -> Any:
+def _validator(name: str, key: str | None = None) -> Any:
+    """Return the validator of a schema, or of its property ``key``."""
+    if key:
+        return _Validator(_validator(name).schema["properties"][key])
     return _Validator(read(FOLDER / f"{name}.schema.yaml", f"workflow/schemas/{name}.schema.yaml"))
 
 
@@ -63,8 +66,7 @@ def validate(value: Any, schema: str, where: str) -> None:
 
 def validate_property(value: Any, schema: str, key: str, where: str) -> None:
     """Check ``value`` against what ``schema`` says of its property ``key``; ConfigError as :func:`validate`."""
-    validator = _validator(schema)
-    refuse(validator.descend(value, validator.schema["properties"][key]), f"{where}.{key}")
+    refuse(_validator(schema, key).iter_errors(value), f"{where}.{key}")
 
 
 def mistakes(value: Any, schema: str, under: Sequence[str] = ()) -> list[ValidationError]:

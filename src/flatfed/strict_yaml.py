@@ -36,6 +36,7 @@ WORDS = {
     r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|(0|[1-9][0-9]*)(?=[eE]))([eE][-+]?[0-9]+)?": float,
     r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)": lambda word: float(word.replace(".", "")),
 }
+BEGINNINGS = tuple("+-.0123456789tTfF")
 NULL = ("", "~", "null", "Null", "NULL")
 
 #: Tags of plain words, and of all else that has none in the file.
@@ -135,8 +136,8 @@ def as_in_a_file(value: Any) -> Any:
 
 def _plain(text: str) -> Any:
     """Return the number or truth value that a plain word means; any other text as it is."""
-    meanings = (function for pattern, function in WORDS.items() if len(text) <= LONGEST and re.fullmatch(pattern, text))
-    return next(meanings, str)(text)
+    meanings = (function for pattern, function in WORDS.items() if re.fullmatch(pattern, text))
+    return next(meanings, str)(text) if len(text) <= LONGEST and text.startswith(BEGINNINGS) else text
 
 
 def check(value: Any, name: str, key: str = "") -> None:

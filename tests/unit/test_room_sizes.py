@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 768,
+    "": 792,
     "algorithms": 1013,
     "analysis": 1062,
     "commands": 1912,
     "data": 1062,
     "engine": 2870,
-    "experiment": 2464,
-    "figures": 938,
+    "experiment": 2711,
+    "figures": 940,
     "models": 450,
-    "papers": 525,
+    "papers": 544,
     "runs": 894,
-    "tables": 1558,
+    "tables": 1557,
     "workflow": 299,
 }
 

@@ -5,10 +5,11 @@
 A model's file defines ``build(shape, classes, **options) -> torch.nn.Module``. The module's ``forward(x, masks=None)``
 takes (batch, C, H, W) images and returns (batch, classes) logits; its attribute ``dropout`` lists (shape of one
 sample's mask, drop probability), and ``masks`` holds one scaled mask (batch, *shape) for each, so that both passes of
-SAM share them; without masks nothing is dropped. Where the papers write relu, then maximum over a window, the maximum
-comes first: both orders give the same bits, outputs and gradients, and the relu sees a quarter of the values. Weights
-are drawn by :func:`initial_weights`, never from the global generator. A user's file declares its options as defaults of
-``build``; ``masks`` and ``dropout`` may be absent, and weights are those of the constructor.
+SAM share them; without masks, or without the attribute, nothing is dropped. Where the papers write relu, then maximum
+over a window, the maximum comes first: both orders give the same bits, outputs and gradients, and the relu sees a
+quarter of the values. Weights are drawn by :func:`initial_weights`, never from the global generator. A user's file
+declares its options as defaults of ``build``; ``masks`` and ``dropout`` may be absent, and weights are those of the
+constructor.
 """
 
 from __future__ import annotations

@@ -44,15 +44,10 @@ class Reading:
         """Return the column's mean over the last ``window`` evaluated rounds; 1: the final round alone."""
         return fmean(self.history[column][-self.window :])
 
-    def crossing(self) -> int | None:
-        """Return the place in the history at which the accuracy first is at or above the target, or None."""
-        accuracies = self.history[self.accuracy]
-        return next((place for place, accuracy in enumerate(accuracies) if accuracy >= self.target), None)
-
     def at_crossing(self, column: str) -> float | None:
-        """Return the column's entry at the crossing, None where the target was not reached."""
-        place = self.crossing()
-        return None if place is None else self.history[column][place]
+        """Return the column's entry where the accuracy first is at or above the target, None where it never is."""
+        entries = zip(self.history[self.accuracy], self.history[column], strict=True)
+        return next((entry for accuracy, entry in entries if accuracy >= self.target), None)
 
 
 @dataclass(frozen=True)
