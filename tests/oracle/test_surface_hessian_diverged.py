@@ -23,7 +23,7 @@ from made import recorded
 
 DATA = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
 INPUTS = Inputs("data", "partition.npz", device="cpu")
-SETTINGS = Settings(grid=3, range=1.0, set="train", images=4096, seed=0, way="auto")
+SETTINGS = Settings(grid=3, range=1.0, set="train", images=4096, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +76,8 @@ def test_a_run_counts_as_diverged_by_its_record_whatever_its_weights_are(problem
     assert np.isnan(landscape_file.read("s.npz").loss).all()
 
 
-@pytest.mark.parametrize("way", ["sequential", "stacked"])
-def test_a_surface_of_a_diverged_run_has_no_losses_and_says_why(problem, capsys, way):
-    assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3", "--way", way]) == 0
+def test_a_surface_of_a_diverged_run_has_no_losses_and_says_why(problem, capsys):
+    assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3"]) == 0
     found = landscape_file.read("s.npz")
     assert found.loss.shape == (1, 3, 3) and np.isnan(found.loss).all() and np.isnan(found.accuracy).all()
     assert found.about.models[0].diverged_at is not None and found.x.tolist() == [-1, 0, 1]

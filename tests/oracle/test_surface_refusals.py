@@ -21,7 +21,7 @@ from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
 from made import landscape_about, landscape_model, recorded
 
-SETTINGS = {"grid": 3, "range": 1.0, "set": "train", "images": 4096, "seed": 0, "way": "auto"}
+SETTINGS = {"grid": 3, "range": 1.0, "set": "train", "images": 4096, "seed": 0}
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,6 @@ def test_a_partition_without_test_images(problem):
         (["--out", "s.npz", "--images", "0"], "'0': a whole number above 0 is wanted"),
         (["--out", "s.npz", "--seed", "-1"], "'-1': a whole number from 0 to"),
         (["--out", "s.npz", "--set", "trian"], "unknown value 'trian'; did you mean 'train'"),
-        (["--out", "s.npz", "--way", "stack"], "unknown value 'stack'; did you mean 'stacked'"),
     ],
 )
 def test_the_command_line_refuses(problem, words, message, capsys, monkeypatch):

@@ -23,7 +23,7 @@ def draw(spec: FigureSpec) -> Figure:
     for panel, axis in zip(spec.panels, axes, strict=True):
         reasons = []
         for entry, colour in zip(panel.marks, seaborn.color_palette("colorblind", len(panel.marks)), strict=True):
-            found = landscape(entry.file, "line")
+            found = landscape(spec, entry, "line")
             if why := NOT_MADE if found is None else diverged(found.about):
                 reasons.append(why)
                 continue

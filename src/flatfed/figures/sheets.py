@@ -38,17 +38,19 @@ NOT_MADE = "not made"
 class Sheet:
     """One surface to draw: ``z`` (n, n) in printed units at ``x[i], y[j]``, NaN where it is not finite.
 
-    ``about`` describes the ``file``. ``diverged``: "" or, where there is no finite z because the run diverged, which
-    run and in which round.
+    ``about`` describes the ``file``.
     """
 
-    label: str
     file: str
     x: np.ndarray
     y: np.ndarray
     z: np.ndarray
     about: About
-    diverged: str = ""
+
+    @property
+    def diverged(self) -> str:
+        """Which run diverged and in which round where there is no finite z for that, else ""."""
+        return diverged(self.about)
 
 
 def why_empty(panel: list[Sheet | None]) -> str:
@@ -78,7 +80,7 @@ def sheets(spec: FigureSpec) -> tuple[list[list[Sheet | None]], tuple[float, flo
         if not 1 <= len(panel.marks) <= 2:
             count = len(panel.marks)
             raise DataError(f"figure {spec.figure}: {panel.title}: {count} surfaces, not one or two surfaces")
-        found.append([_sheet(entry, metric, factor) for entry in panel.marks])
+        found.append([_sheet(spec, entry, metric, factor) for entry in panel.marks])
     _refuse_different(spec, found)
     values = [z for panel in found for sheet in panel if sheet for z in sheet.z.flat if np.isfinite(z)]
     low, high = float(min(values, default=0.0)), float(max(values, default=1.0))
@@ -144,20 +146,24 @@ def images(abouts: list[About]) -> str:
     return f"On {' or '.join(sorted(kinds))}{', the same for all' if same else ''}." if kinds else ""
 
 
-def landscape(path: str, kind: str) -> Landscape | None:
-    """Return a landscape, None where there is no file; DataError for one that is of another kind."""
-    if not Path(path).is_file():
+def landscape(spec: FigureSpec, mark: FileMark, kind: str) -> Landscape | None:
+    """Return the landscape of a mark, None where it has not been made.
+
+    :raises DataError: the file is damaged, of another kind, or of another model than a run of the mark has.
+    """
+    if not Path(mark.file).is_file():
         return None
-    found = read(path)
+    found = read(mark.file)
     if found.kind != kind:
-        raise DataError(f"{path}: is a {found.kind}, but a {kind} is wanted")
+        raise DataError(f"{mark.file}: is a {found.kind}, but a {kind} is wanted")
+    for model, run in zip(found.about.models, mark.runs, strict=False):
+        spec.runs[run].check_analysis(mark.file, model)
     return found
 
 
-def _sheet(entry: FileMark, metric: str, factor: float) -> Sheet | None:
-    found = landscape(entry.file, "surface")
+def _sheet(spec: FigureSpec, mark: FileMark, metric: str, factor: float) -> Sheet | None:
+    found = landscape(spec, mark, "surface")
     if found is None:
         return None
     z = factor * getattr(found, metric)[0]
-    finite = np.where(np.isfinite(z), z, np.nan)
-    return Sheet(entry.label, entry.file, found.x, found.y, finite, found.about, diverged(found.about))
+    return Sheet(mark.file, found.x, found.y, np.where(np.isfinite(z), z, np.nan), found.about)

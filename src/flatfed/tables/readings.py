@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from flatfed import algorithms
 from flatfed.errors import DataError, absent
@@ -18,6 +20,8 @@ from flatfed.runs import curvature, identity
 from flatfed.runs import record as runs
 from flatfed.runs import timing as timings
 from flatfed.runs.run import Run
+
+Source, Result = TypeVar("Source"), TypeVar("Result")
 
 #: Fields of timing.json that metrics read.
 TIMES = ("seconds_per_round", "training_seconds_per_round")
@@ -65,22 +69,32 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
         if timing.reading is None:
             return [timing] * len(sources.runs)
     timed = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
-    readings, refused = [], []
-    for run in sources.runs:
-        try:
-            if metric.source == "analysis":
-                readings.append(_hessian(run, spec.metric))
-                continue
-            of_run = read_run(run, spec.rounds, metric.columns, spec.accuracy, so_far=so_far)
-        except DataError as error:
-            refused.append(str(error))
-            continue
+
+    def read(run: Run) -> RunReading:
+        if metric.source == "analysis":
+            return _hessian(run, spec.metric)
+        of_run = read_run(run, spec.rounds, metric.columns, spec.accuracy, so_far=so_far)
         algorithm = algorithms.made(**run.description["update"]) if metric.declares else None
         more = {**common, "timing": timing.reading.timing, "algorithm": algorithm}
-        readings.append(replace(of_run, reading=of_run.reading and replace(of_run.reading, **more), **timed))
+        return replace(of_run, reading=of_run.reading and replace(of_run.reading, **more), **timed)
+
+    return read_all(read, sources.runs)
+
+
+def read_all(read: Callable[[Source], Result], sources: Iterable[Source]) -> list[Result]:
+    """Return ``read(source)`` of all ``sources``.
+
+    :raises DataError: some are refused; the message has a line for each.
+    """
+    results, refused = [], {}
+    for source in sources:
+        try:
+            results.append(read(source))
+        except DataError as error:
+            refused |= dict.fromkeys(str(error).splitlines())
     if refused:
         raise DataError("\n".join(refused))
-    return readings
+    return results
 
 
 def _timing(run: Run) -> RunReading:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def hessian(run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[
             print(f"{about.run}: diverged in round {about.diverged_at}: there is no Hessian", file=sys.stderr)
             curvature.write(out, Hessian(about=about))
             return
-        stages = Stages(out, {**asdict(about), "torch": torch.__version__})
+        stages = Stages(out, {**asdict(about), "torch": torch.__version__}, trained.row.device)
         with full_precision():
             found = estimate(about, *_products(trained, index, parts, settings), settings, stages)
         curvature.write(out, found)
@@ -165,32 +166,30 @@ def estimate(about: About, plain: Products, scaled: Products, settings: Settings
     ``stages`` keeps each estimate as soon as it is there.
     """
 
-    def drawn(purpose: str) -> Callable[[int], Tensor]:
-        return signs(plain, settings.seed, KEYS[purpose])
-
-    def timed(name: str, kind: type, compute: Callable[..., Any], products: Products, *rest: Any, **limits: Any) -> Any:
+    def staged(name: str, kind: type, products: Products, compute: Callable[[], Any]) -> Any:
         began, before = time.monotonic(), products.done
-        value = stages.get(name, kind, lambda: compute(products, *rest, **limits))
+        value = stages.get(name, kind, compute)
         seconds = duration(time.monotonic() - began)
         print(f"{about.run}: {name}: {products.done - before} products, {seconds}", file=sys.stderr)
         return value
 
     def estimates_of(products: Products, prefix: str) -> Estimates:
+        draw = partial(signs, plain, settings.seed)
         limits = {"tolerance": settings.residual, "most": settings.products}
-        arguments = (products, drawn("eigenvalues"), settings.top)
-        known = timed(f"{prefix}eigenvalues", eigen.Eigen, eigen.top, *arguments, **limits)
-        known = known.to(products.parameters[0].device)
-        limits = {"error": settings.trace_error, "most": settings.vectors}
-        traced = timed(f"{prefix}trace", estimates.Mean, estimates.trace, products, drawn("trace"), known, **limits)
+        top = partial(eigen.top, products, draw(KEYS["eigenvalues"]), settings.top, **limits)
+        known = staged(f"{prefix}eigenvalues", eigen.Eigen, products, top)
+        trace = partial(estimates.trace, products, draw(KEYS["trace"]), known, **stop)
+        traced = staged(f"{prefix}trace", estimates.Mean, products, trace)
         return summary.summarise(known, traced, about.images / about.images_of)
 
+    stop = {"error": settings.trace_error, "most": settings.vectors}
     own, of_scaled = estimates_of(plain, ""), estimates_of(scaled, "scaled-")
     theirs = reason = None
     if settings.pyhessian:
-        limits = {"tolerance": settings.residual, "error": settings.trace_error, "most": settings.vectors}
         arguments = (plain, settings.seed, KEYS["pyhessian"])
+        other = partial(pyhessian_estimates.estimate, *arguments, tolerance=settings.residual, **stop)
         try:
-            theirs = timed("pyhessian", PyHessian, pyhessian_estimates.estimate, *arguments, **limits)
+            theirs = staged("pyhessian", PyHessian, plain, other)
         except pyhessian_estimates.Unfit as unfit:
             reason = str(unfit)
     limits = plain.limits

@@ -17,6 +17,7 @@ Nothing in it depends on when or in how many sessions it was made: the same call
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import zipfile
@@ -55,8 +56,7 @@ class About:
     """Of which models, on which images and how a landscape is.
 
     ``images`` of the ``set`` (how many), ``images_sha256`` (which: of their positions in the data set, sorted) and the
-    directions are drawn by ``seed``. ``grid`` and ``range`` as in :class:`flatfed.analysis.landscape.sample.Settings`;
-    ``way`` is sequential or stacked.
+    directions are drawn by ``seed``. ``grid`` and ``range`` as in :class:`flatfed.analysis.landscape.sample.Settings`.
     """
 
     models: list[Model]
@@ -66,7 +66,6 @@ class About:
     seed: int
     grid: int
     range: float
-    way: str
     device: str
     precision: str
 
@@ -123,31 +122,21 @@ def read(path: str | os.PathLike[str]) -> Landscape:
 class Unfinished:
     """The points of a landscape that are done, in a hidden file beside ``out`` (:func:`flatfed.files.unfinished`).
 
-    ``values`` (2, points) are losses and accuracies, ``done`` (points,) says which are there. ``way`` says how they are
-    evaluated, empty before the first point: all are in one way, since two ways differ by rounding.
+    ``values`` (2, points) are losses and accuracies, ``done`` (points,) says which are there: those of an earlier call,
+    none of a file that is damaged.
     """
 
     def __init__(self, out: str | os.PathLike[str], identity: dict[str, Any], points: int):
         stem = unfinished(out, identity)
         self.path = stem.with_name(f"{stem.name}.points")
-        self.values, self.done, self.way = np.zeros((2, points)), np.zeros(points, dtype=bool), ""
-        if self.path.exists():
-            self._restore()
-
-    def _restore(self) -> None:
-        """Take the points of an earlier call; none of a file that is damaged."""
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                values, done, way = file["values"], file["done"], str(file["way"])
-        except UNREADABLE:
-            return
-        if values.shape == self.values.shape and done.shape == self.done.shape:
-            self.values, self.done, self.way = values, done, way
+        self.values, self.done = np.zeros((2, points)), np.zeros(points, dtype=bool)
+        with contextlib.suppress(*UNREADABLE), np.load(self.path, allow_pickle=False) as file:
+            self.values[:], self.done[:] = file["values"], file["done"]
 
     def save(self) -> None:
         """Write the points to the file, whole."""
         with write_whole(self.path) as file:
-            np.savez(file, values=self.values, done=self.done, way=np.array(self.way))
+            np.savez(file, values=self.values, done=self.done)
 
     def discard(self) -> None:
         """Remove the file: the landscape is written."""
