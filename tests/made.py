@@ -177,7 +177,7 @@ def landscape_about(models, **changes):
         **{"models": models, "set": "train", "images": 9, "images_sha256": DIGEST, "seed": 0, "grid": 5, "range": 1.0},
         **{"device": "cpu", "precision": "float32"},
     }
-    return landscape_file.About(**{**about, **changes})
+    return landscape_file.AboutLandscape(**{**about, **changes})
 
 
 def place(folder):

@@ -26,7 +26,7 @@ from flatfed.analysis.landscape import points, sample
 from flatfed.analysis.landscape.directions import draw
 from flatfed.analysis.landscape.landscape_file import read
 from flatfed.analysis.landscape.points import Points
-from flatfed.analysis.landscape.sample import Settings
+from flatfed.analysis.landscape.sample import SectionSettings
 from flatfed.analysis.trained_model import Inputs
 from flatfed.data.streams import stream
 from flatfed.engine.job.train import train
@@ -61,7 +61,7 @@ def inputs(problem: Path) -> Inputs:
 
 def make(problem: Path, out: Path, *runs: str, kind: str = "surface", **settings):
     """Make the surface or line of ``runs`` and read it."""
-    settings = Settings(**{**SETTINGS, **settings})
+    settings = SectionSettings(**{**SETTINGS, **settings})
     getattr(sample, kind)(*(problem / run for run in runs), inputs(problem), out, settings)
     return read(out)
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from flatfed import cli
 from flatfed.analysis.landscape import landscape_file, sample
-from flatfed.analysis.landscape.sample import Settings
+from flatfed.analysis.landscape.sample import SectionSettings
 from flatfed.analysis.trained_model import Inputs
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
@@ -23,7 +23,7 @@ from made import recorded
 
 DATA = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
 INPUTS = Inputs("data", "partition.npz", device="cpu")
-SETTINGS = Settings(grid=3, range=1.0, set="train", images=4096, seed=0)
+SETTINGS = SectionSettings(grid=3, range=1.0, set="train", images=4096, seed=0)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from flatfed import cli
 from flatfed.analysis import trained_model
 from flatfed.analysis.landscape import landscape_file, sample
-from flatfed.analysis.landscape.sample import Settings
+from flatfed.analysis.landscape.sample import SectionSettings
 from flatfed.analysis.trained_model import Inputs
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
@@ -59,7 +59,7 @@ def refused(problem: Path, message: str, *others: str, kind: str = "surface", **
     out = problem / "out" / "s.npz"
     runs = (problem / name for name in ("run", *others))
     with pytest.raises(FlatFedError, match=message):
-        getattr(sample, kind)(*runs, inputs(problem), out, Settings(**{**SETTINGS, **settings}))
+        getattr(sample, kind)(*runs, inputs(problem), out, SectionSettings(**{**SETTINGS, **settings}))
     assert not out.parent.exists()
 
 

@@ -65,6 +65,6 @@ def run(options: argparse.Namespace) -> None:
         from flatfed.analysis.trained_model import Inputs
 
         reach = RANGES[kind] if options.range is None else options.range
-        settings = sample.Settings(options.grid, reach, options.set, options.images, options.seed)
+        settings = sample.SectionSettings(options.grid, reach, options.set, options.images, options.seed)
         inputs = Inputs(options.dataset, options.partition, device, options.threads)
         getattr(sample, kind)(options.run, *ends, inputs, options.out, settings)

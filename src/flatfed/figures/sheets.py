@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flatfed.analysis.landscape.landscape_file import About, Landscape, read
+from flatfed.analysis.landscape.landscape_file import AboutLandscape, Landscape, read
 from flatfed.errors import DataError
 from flatfed.experiment.panels import FigureSpec, FileMark
 from flatfed.figures.style import quantity
@@ -45,7 +45,7 @@ class Sheet:
     x: np.ndarray
     y: np.ndarray
     z: np.ndarray
-    about: About
+    about: AboutLandscape
 
     @property
     def diverged(self) -> str:
@@ -60,7 +60,7 @@ def why_empty(panel: list[Sheet | None]) -> str:
     return "\n".join(dict.fromkeys(sheet.diverged for sheet in panel if sheet.diverged))
 
 
-def diverged(about: About) -> str:
+def diverged(about: AboutLandscape) -> str:
     """Say which run diverged and in which round where a file holds no values for that, else return ""."""
     for model in about.models:
         if model.diverged_at is not None:
@@ -136,7 +136,7 @@ def explanation(found: list[list[Sheet | None]]) -> str:
     return " ".join(said)
 
 
-def images(abouts: list[About]) -> str:
+def images(abouts: list[AboutLandscape]) -> str:
     """Say on which images values were computed."""
     kinds: dict[str, set[str]] = {}
     for about in abouts:

@@ -40,7 +40,7 @@ KEYS = {"eigenvalues": 1 << 20, "trace": 2 << 20, "pyhessian": 4 << 20, "parts":
 
 
 @dataclass(frozen=True)
-class Settings:
+class HessianSettings:
     """What is estimated, on which data, how well; ``flatfed hessian`` has the bounds and the defaults."""
 
     images: int | None  # None: all training images
@@ -67,7 +67,9 @@ class Batches:
         return map(self.trained.batch, self.parts)
 
 
-def hessian(run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[str], settings: Settings) -> None:
+def hessian(
+    run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[str], settings: HessianSettings
+) -> None:
     """Write the Hessian of the run in folder ``run`` to the file ``out``.
 
     A call that was stopped goes on with the first estimate that it had not finished. Of a run that diverged the file
@@ -91,7 +93,7 @@ def hessian(run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[
         stages.discard()
 
 
-def _images(trained: Trained, settings: Settings) -> tuple[Tensor, int]:
+def _images(trained: Trained, settings: HessianSettings) -> tuple[Tensor, int]:
     """Return the positions of the images that are taken, and into how many parts they are split: 0 where all are.
 
     Raises FlatFedError for more eigenvalues than parameters, and fewer images than parts.
@@ -111,7 +113,7 @@ def _images(trained: Trained, settings: Settings) -> tuple[Tensor, int]:
     return index, parts
 
 
-def _about(trained: Trained, images: int, parts: int, settings: Settings) -> About:
+def _about(trained: Trained, images: int, parts: int, settings: HessianSettings) -> About:
     """Return whose Hessian is estimated, on how many ``images``, split into how many ``parts``."""
     return About(
         run=trained.name,
@@ -132,7 +134,7 @@ def _about(trained: Trained, images: int, parts: int, settings: Settings) -> Abo
     )
 
 
-def _products(trained: Trained, index: Tensor, parts: int, settings: Settings) -> tuple[Products, Products]:
+def _products(trained: Trained, index: Tensor, parts: int, settings: HessianSettings) -> tuple[Products, Products]:
     """Return the products of the Hessian and of the scaled one on the images ``index``, split into ``parts`` at random.
 
     Positions are sorted, and neighbours are one client's: in their order, parts would be other clients.
@@ -160,7 +162,7 @@ def signs(products: Products, seed: int, first: int) -> Callable[[int], Tensor]:
     return draw
 
 
-def estimate(about: About, plain: Products, scaled: Products, settings: Settings, stages: Stages) -> Hessian:
+def estimate(about: About, plain: Products, scaled: Products, settings: HessianSettings, stages: Stages) -> Hessian:
     """Return what the file says of the Hessian, of which ``plain`` are the products, and of the ``scaled`` one.
 
     ``stages`` keeps each estimate as soon as it is there.

@@ -4,7 +4,7 @@
 
     format    3
     kind      "surface", or "line" (between two models)
-    about     JSON, an :class:`About`
+    about     JSON, an :class:`AboutLandscape`
     x, y      (n,) coordinates along the first and the second direction; of a line, x is the share of the second
               model and y is empty
     loss      (1, n, n), mean cross-entropy in nats: loss[0, i, j] at w + x[i] d_1 + y[j] d_2;
@@ -52,11 +52,11 @@ class Model(AnalysedModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class AboutLandscape:
     """Of which models, on which images and how a landscape is.
 
     ``images`` of the ``set`` (how many), ``images_sha256`` (which: of their positions in the data set, sorted) and the
-    directions are drawn by ``seed``. ``grid`` and ``range`` as in :class:`flatfed.analysis.landscape.sample.Settings`.
+    directions are drawn by ``seed``; ``grid`` and ``range`` are those of ``SectionSettings``.
     """
 
     models: list[Model]
@@ -75,7 +75,7 @@ class Landscape:
     """What a file holds; see the module for shapes and units."""
 
     kind: str
-    about: About
+    about: AboutLandscape
     x: np.ndarray
     y: np.ndarray
     loss: np.ndarray
@@ -106,7 +106,7 @@ def read(path: str | os.PathLike[str]) -> Landscape:
             content = dict(file)
         if content["format"] not in (UNSEALED, FORMAT):
             raise ValueError(f"format {content['format']}, but {FORMAT} is known")
-        about = forms.read(About, json.loads(str(content["about"])), "about")
+        about = forms.read(AboutLandscape, json.loads(str(content["about"])), "about")
         found = Landscape(str(content["kind"]), about, **{name: content[name] for name in ARRAYS})
         if content.pop("sha256", None) != digest_arrays(**content) and content["format"] == FORMAT:
             raise ValueError("changed after it was written: its sha256 is missing or not that of its arrays")

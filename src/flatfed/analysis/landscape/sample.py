@@ -21,7 +21,7 @@ from torch import Tensor
 
 from flatfed.analysis import trained_model
 from flatfed.analysis.landscape import directions
-from flatfed.analysis.landscape.landscape_file import About, Landscape, Model, Unfinished, write
+from flatfed.analysis.landscape.landscape_file import AboutLandscape, Landscape, Model, Unfinished, write
 from flatfed.analysis.landscape.points import HELPS, Points
 from flatfed.analysis.trained_model import Inputs, Trained
 from flatfed.engine.job.machine import pick_device
@@ -38,7 +38,7 @@ REPORTED = 15.0  # seconds between two lines on standard error
 
 
 @dataclass(frozen=True)
-class Settings:
+class SectionSettings:
     """What is evaluated: ``grid`` points along a direction, out to ``range`` times the filter norms on both sides.
 
     ``set`` and ``images`` choose the data (None: all), ``seed`` draws images and directions.
@@ -66,7 +66,9 @@ class Section:
     weights: Callable[[int], Tensor]
 
 
-def surface(run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[str], settings: Settings) -> None:
+def surface(
+    run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[str], settings: SectionSettings
+) -> None:
     """Write the surface of ``run`` to ``out``; without losses (NaN) where the run diverged.
 
     A call that was stopped goes on when it is called again. Raises DataError for a run that does not fit its data,
@@ -81,7 +83,7 @@ def surface(run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[
     _make(run, inputs, _plane, settings, out, f"surface of {run}")
 
 
-def _plane(trained: Trained, settings: Settings) -> Section:
+def _plane(trained: Trained, settings: SectionSettings) -> Section:
     """Return the plane around a model."""
     grid, row = settings.grid, trained.row
     along = np.arange(-(grid // 2), grid // 2 + 1) * (settings.range / (grid // 2))
@@ -102,7 +104,7 @@ def line(
     end: str | os.PathLike[str],
     inputs: Inputs,
     out: str | os.PathLike[str],
-    settings: Settings,
+    settings: SectionSettings,
 ) -> None:
     """Write the losses on the line through the models of two runs to ``out``: (1 - x) w_start + x w_end.
 
@@ -117,7 +119,7 @@ def line(
     _make(start, inputs, partial(_straight, end), settings, out, f"line from {start}")
 
 
-def _straight(end: str | os.PathLike[str], start: Trained, settings: Settings) -> Section:
+def _straight(end: str | os.PathLike[str], start: Trained, settings: SectionSettings) -> Section:
     """Return the line from a model to that of the run ``end``; DataError for one of another model or data."""
     record = records.read_finished(end)
     if record.dataset_digest != start.digests.dataset:
@@ -154,8 +156,8 @@ def _model(record: RunRecord, digests: Digests) -> Model:
 def _make(
     run: str | os.PathLike[str],
     inputs: Inputs,
-    cut: Callable[[Trained, Settings], Section],
-    settings: Settings,
+    cut: Callable[[Trained, SectionSettings], Section],
+    settings: SectionSettings,
     out: str | os.PathLike[str],
     what: str,
 ) -> None:
@@ -167,7 +169,7 @@ def _make(
         trained = trained_model.load(run, inputs)
         section = cut(trained, settings)
         index = trained.choose(settings.set, settings.images, settings.seed)
-        about = About(
+        about = AboutLandscape(
             **{**asdict(settings), "images": len(index)},
             models=section.models,
             images_sha256=digest_arrays(images=np.sort(index.cpu().numpy())),
