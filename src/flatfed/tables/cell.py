@@ -42,7 +42,7 @@ class Cell:
     ``beside`` is another tool's estimate of the same number (:func:`flatfed.runs.uncertainty.beside`), ``errors`` those
     of one seed's estimate as shares of it; ``warnings`` are what the makers of the numbers warn of; ``timed``: on what,
     and by which executors, seconds were measured; ``images``: {data set: {"train": images, "test": images}} of the
-    runs.
+    runs; ``roundings``: what each run was made by (:func:`flatfed.tables.readings.rounding`).
     """
 
     table: str
@@ -82,6 +82,7 @@ class Cell:
     warnings: list[str] = field(default_factory=list)
     timed: list[str] = field(default_factory=list)
     images: dict[str, dict[str, int]] = field(default_factory=dict)
+    roundings: dict[str, list[str | None]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, spec: CellSpec, *, value: float | None, **found: Any) -> Cell:
