@@ -130,7 +130,8 @@ def test_parts_are_the_images_split_at_random(trained):
     index = loaded.choose("train", 40, 4)
     splits = []
     for seed in (4, 4, 5):
-        products, scaled = hessians._products(loaded, index, 3, HessianSettings(**{**FEW, "micro_batch": 5, "seed": seed}))
+        settings = HessianSettings(**{**FEW, "micro_batch": 5, "seed": seed})
+        products, scaled = hessians._products(loaded, index, 3, settings)
         parts = [torch.cat(part.batches.parts) for part in products.parts]
         assert sorted(torch.cat(parts).tolist()) == index.tolist() and [len(part) for part in parts] == [14, 13, 13]
         assert all((part.diff() < 0).any() for part in parts)

@@ -118,11 +118,11 @@ def test_a_nan_beside_a_good_model_is_an_error_where_its_run_has_not_diverged(pr
     recorded("spoilt")
     out = problem / "out" / "s.npz"
     with pytest.raises(DataError, match=r"spoilt.*1 of 72 values of conv1.weight are not finite.*not diverged"):
-        sample.line("good", "spoilt", INPUTS, out, SETTINGS)
+        sample.line(Path("good"), Path("spoilt"), INPUTS, out, SETTINGS)
     assert not out.parent.exists()
 
 
 def test_a_record_that_does_not_say_whether_its_run_diverged_is_none(problem):
     recorded("good", lambda record: record.pop("diverged_at"))
     with pytest.raises(FlatFedError, match=r"run\.json: not the record of a run \(key 'diverged_at' is missing;"):
-        sample.surface("good", INPUTS, "s.npz", SETTINGS)
+        sample.surface(Path("good"), INPUTS, Path("s.npz"), SETTINGS)

@@ -18,16 +18,16 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 LIMITS = {
     "": 865,
     "algorithms": 1011,
-    "analysis": 992,
+    "analysis": 979,
     "commands": 1912,
     "data": 1177,
     "engine": 2870,
     "experiment": 2711,
-    "figures": 922,
+    "figures": 906,
     "models": 486,
     "papers": 570,
     "runs": 945,
-    "tables": 1523,
+    "tables": 1499,
     "workflow": 299,
 }
 

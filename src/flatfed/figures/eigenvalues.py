@@ -56,12 +56,10 @@ def draw(spec: FigureSpec) -> Figure:
     for axis, (metric, title) in zip(axes, TITLES.items(), strict=True):
         for bar in bars:
             _draw(axis, bar, metric, entries)
-        axis.set_title(title)
         axis.set_xticks(list(titles), titles.values())
-        axis.set_xlim(-1, bars[-1][0] + 1)
         axis.grid(visible=False, axis="x")
-        axis.set_ylabel("Largest eigenvalue (nats)")
-        axis.set_ylim(0, axis.get_ylim()[1] * 1.08)
+        limits = {"xlim": (-1, bars[-1][0] + 1), "ylim": (0, axis.get_ylim()[1] * 1.08)}
+        axis.set(title=title, ylabel="Largest eigenvalue (nats)", **limits)
     legend(figure, entries, [bar for _, bar, _ in bars])
     caption(figure, spec, _explanation(bars, diverged))
     return figure

@@ -117,7 +117,6 @@ def _compared(sheet: Sheet, key: str) -> Any:
 def explanation(found: list[list[Sheet | None]]) -> str:
     """Say what the axes are, on which images, and what is not there."""
     there = [sheet for panel in found for sheet in panel if sheet and not sheet.diverged]
-    absent = sum(sheet is None for panel in found for sheet in panel)
     said = []
     if there:
         seeds = ", ".join(str(seed) for seed in sorted({sheet.about.seed for sheet in there}))
@@ -129,11 +128,15 @@ def explanation(found: list[list[Sheet | None]]) -> str:
     wild = sum(int((~np.isfinite(sheet.z)).sum()) for sheet in there)
     if wild:
         said.append(f"{wild} points without a finite value are left out.")
-    if absent:
-        said.append(f"Missing surfaces: {absent}.")
-    gone = dict.fromkeys(sheet.diverged for panel in found for sheet in panel if sheet and sheet.diverged)
-    said += [f"Without a surface: {', '.join(gone)}."] if gone else []
-    return " ".join(said)
+    reasons = [sheet.diverged if sheet else NOT_MADE for panel in found for sheet in panel]
+    return " ".join([*said, *lacking("surface", reasons)])
+
+
+def lacking(what: str, reasons: list[str]) -> list[str]:
+    """Say how many files of a kind are missing and which runs diverged; an empty reason says that nothing is wrong."""
+    gone = ", ".join(dict.fromkeys(why for why in reasons if why not in ("", NOT_MADE)))
+    said = [f"Missing {what}s: {reasons.count(NOT_MADE)}."] if NOT_MADE in reasons else []
+    return [*said, f"Without a {what}: {gone}."] if gone else said
 
 
 def images(abouts: list[AboutLandscape]) -> str:

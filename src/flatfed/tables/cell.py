@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from flatfed.experiment.model import CellSpec
-from flatfed.files import write_json
 from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import Printed
 from flatfed.runs.uncertainty import OtherEstimate, Shares
@@ -103,8 +101,3 @@ class Cell:
             "difference": round(value - paper_value, 10) if comparable else None,
         }
         return cls(**{**asked, **about, **found})
-
-
-def write(path: str | os.PathLike[str], cell: Cell) -> None:
-    """Write ``cell`` to ``path``, whole."""
-    write_json(path, asdict(cell))

@@ -6,12 +6,12 @@ file and for what the scaling is for.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,9 +67,7 @@ class Batches:
         return map(self.trained.batch, self.parts)
 
 
-def hessian(
-    run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[str], settings: HessianSettings
-) -> None:
+def hessian(run: Path, inputs: Inputs, out: Path, settings: HessianSettings) -> None:
     """Write the Hessian of the run in folder ``run`` to the file ``out``.
 
     A call that was stopped goes on with the first estimate that it had not finished. Of a run that diverged the file

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -20,7 +20,7 @@ Kind = TypeVar("Kind")
 class Stages:
     """A hidden file beside ``out`` for every finished estimate (:func:`flatfed.files.unfinished`)."""
 
-    def __init__(self, out: str | os.PathLike[str], identity: dict[str, Any], device: torch.device):
+    def __init__(self, out: Path, identity: dict[str, Any], device: torch.device):
         self.stem, self.device = unfinished(out, identity), str(device)
 
     def get(self, name: str, kind: type[Kind], make: Callable[[], Kind]) -> Kind:

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import zipfile
 import zlib
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,7 @@ class Landscape:
         return (1, len(self.x), len(self.y)) if self.kind == "surface" else (len(self.x),)
 
 
-def write(path: str | os.PathLike[str], landscape: Landscape) -> None:
+def write(path: Path, landscape: Landscape) -> None:
     """Write ``landscape`` to ``path``, whole."""
     arrays = {name: getattr(landscape, name) for name in ARRAYS}
     about = np.array(json.dumps(asdict(landscape.about), sort_keys=True))
@@ -96,7 +96,7 @@ def write(path: str | os.PathLike[str], landscape: Landscape) -> None:
         np.savez_compressed(file, **content, sha256=np.array(digest_arrays(**content)))
 
 
-def read(path: str | os.PathLike[str]) -> Landscape:
+def read(path: str | Path) -> Landscape:
     """Return the landscape in the file ``path``.
 
     :raises DataError: the file is absent, damaged, edited, or of another form.
@@ -126,7 +126,7 @@ class Unfinished:
     none of a file that is damaged.
     """
 
-    def __init__(self, out: str | os.PathLike[str], identity: dict[str, Any], points: int):
+    def __init__(self, out: Path, identity: dict[str, Any], points: int):
         stem = unfinished(out, identity)
         self.path = stem.with_name(f"{stem.name}.points")
         self.values, self.done = np.zeros((2, points)), np.zeros(points, dtype=bool)

@@ -8,12 +8,12 @@ filters of the model each is of, so that they compare as those of Li et al. (201
 from __future__ import annotations
 
 import math
-import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -66,9 +66,7 @@ class Section:
     weights: Callable[[int], Tensor]
 
 
-def surface(
-    run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[str], settings: SectionSettings
-) -> None:
+def surface(run: Path, inputs: Inputs, out: Path, settings: SectionSettings) -> None:
     """Write the surface of ``run`` to ``out``; without losses (NaN) where the run diverged.
 
     A call that was stopped goes on when it is called again. Raises DataError for a run that does not fit its data,
@@ -99,13 +97,7 @@ def _plane(trained: Trained, settings: SectionSettings) -> Section:
     return Section("surface", models, along, along, (1, grid, grid), weights)
 
 
-def line(
-    start: str | os.PathLike[str],
-    end: str | os.PathLike[str],
-    inputs: Inputs,
-    out: str | os.PathLike[str],
-    settings: SectionSettings,
-) -> None:
+def line(start: Path, end: Path, inputs: Inputs, out: Path, settings: SectionSettings) -> None:
     """Write the losses on the line through the models of two runs to ``out``: (1 - x) w_start + x w_end.
 
     ``grid`` points from the one to the other, both included; beyond each, as far as ``range`` lengths of that way, at
@@ -119,7 +111,7 @@ def line(
     _make(start, inputs, partial(_straight, end), settings, out, f"line from {start}")
 
 
-def _straight(end: str | os.PathLike[str], start: Trained, settings: SectionSettings) -> Section:
+def _straight(end: Path, start: Trained, settings: SectionSettings) -> Section:
     """Return the line from a model to that of the run ``end``; DataError for one of another model or data."""
     record = records.read_finished(end)
     if record.dataset_digest != start.digests.dataset:
@@ -154,14 +146,9 @@ def _model(record: RunRecord, digests: Digests) -> Model:
 
 
 def _make(
-    run: str | os.PathLike[str],
-    inputs: Inputs,
-    cut: Callable[[Trained, SectionSettings], Section],
-    settings: SectionSettings,
-    out: str | os.PathLike[str],
-    what: str,
+    run: Path, inputs: Inputs, cut: Callable[..., Section], settings: SectionSettings, out: Path, what: str
 ) -> None:
-    """Evaluate every point of the section that ``cut`` returns for the model of ``run``, and write the file.
+    """Evaluate every point of the section that ``cut`` returns of the trained ``run`` and settings, and write the file.
 
     Where a model diverged no point is evaluated: all are NaN. ``what``: words for the section where memory is short.
     """

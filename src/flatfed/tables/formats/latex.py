@@ -42,14 +42,13 @@ def render(table: TypesetTable) -> str:
     lines += [rf"\begin{{tabular}}{{@{{}}l{BETWEEN}{BETWEEN.join([group] * (width // per))}@{{}}}}", r"\toprule"]
     if table.spec.scale == "preview":
         said = textwrap.wrap(f"{table.title}. {table.subtitle}", _characters(table))
-        lines += [rf"\multicolumn{{{width + 1}}}{{@{{}}l@{{}}}}{{\itshape {escape(text)}}} \\" for text in said]
+        lines += [_line(rf"\itshape {escape(text)}", width) for text in said]
         lines.append(r"\midrule")
     for number, block in enumerate(table.blocks):
         lines += [r"\midrule"] * bool(number) + _block(block, table, parts, width)
     lines += [r"\bottomrule", r"\addlinespace"]
     for note in (*(f"Warning: {text}" for text in table.warnings), *table.notes):
-        for text in textwrap.wrap(note, _characters(table)):
-            lines.append(rf"\multicolumn{{{width + 1}}}{{@{{}}l@{{}}}}{{{escape(text)}}} \\")
+        lines += [_line(escape(text), width) for text in textwrap.wrap(note, _characters(table))]
     return "\n".join([*lines, r"\end{tabular}"]) + "\n"
 
 
@@ -84,13 +83,9 @@ def _block(block: TableBlock, table: TypesetTable, parts: list[str], width: int)
     """Return a block's header rows, rule and lines, filled up to ``width`` number columns."""
     lines, per = [], len(parts)
     if block.heading:
-        lines += [
-            rf"\multicolumn{{{width + 1}}}{{@{{}}l@{{}}}}{{\textit{{{escape(block.heading)}}}}} \\",
-            r"\addlinespace",
-        ]
+        lines += [_line(rf"\textit{{{escape(block.heading)}}}", width), r"\addlinespace"]
     for level in block.headers:
-        lines.append(_merged([(header.text, header.span * per) for header in level], width) + r" \\")
-        lines.append(_rules([header.span * per for header in level], width))
+        lines += _header([(header.text, header.span * per) for header in level], width)
     fill = [""] * (width - per * len(block.under))
     under = [escape(words.get(part, "")) for words in block.under for part in parts]
     lines += [" & ".join([escape(table.spec.row_header), *under, *fill]) + r" \\", r"\midrule"]
@@ -100,20 +95,20 @@ def _block(block: TableBlock, table: TypesetTable, parts: list[str], width: int)
     return lines
 
 
-def _merged(headers: list[tuple[str, int]], width: int) -> str:
-    """Return a header row, each text centred over its own columns without the gap that follows them."""
-    cells, end = [""], 0
+def _header(headers: list[tuple[str, int]], width: int) -> list[str]:
+    """Return a header row, each text centred over its own columns without the gap behind them, and the rules under it.
+
+    ``headers``: text and number of columns. Columns count from 1, the row's name first.
+    """
+    cells, rules, end = [""], [], 1
     for text, span in headers:
-        end += span
-        cells.append(rf"\multicolumn{{{span}}}{{@{{}}c{'@{}' if end == width else BETWEEN}}}{{{escape(text)}}}")
-    return " & ".join(cells)
+        start, end = end + 1, end + span
+        gap, trim = ("@{}", "") if end == width + 1 else (BETWEEN, rf"(r{{{GAP}}})")
+        cells.append(rf"\multicolumn{{{span}}}{{@{{}}c{gap}}}{{{escape(text)}}}")
+        rules.append(rf"\cmidrule{trim}{{{start}-{end}}}")
+    return [" & ".join(cells) + r" \\", " ".join(rules)]
 
 
-def _rules(spans: list[int], width: int) -> str:
-    """Return the rules under merged headers, cut before the gap; columns count from 1, the row's name first."""
-    start, rules = 2, []
-    for span in spans:
-        trim = "" if start + span - 2 == width else rf"(r{{{GAP}}})"
-        rules.append(rf"\cmidrule{trim}{{{start}-{start + span - 1}}}")
-        start += span
-    return " ".join(rules)
+def _line(text: str, width: int) -> str:
+    """Return a line of text, in LaTeX, across a table of ``width`` columns of numbers."""
+    return rf"\multicolumn{{{width + 1}}}{{@{{}}l@{{}}}}{{{text}}} \\"
