@@ -19,7 +19,7 @@ LIMITS = {
     "": 865,
     "algorithms": 1011,
     "analysis": 979,
-    "commands": 1912,
+    "commands": 1907,
     "data": 1177,
     "engine": 2870,
     "experiment": 2711,
