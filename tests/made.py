@@ -175,9 +175,9 @@ def landscape_about(models, **changes):
     """Return what a landscape of 5 points a direction says of itself."""
     about = {
         **{"models": models, "set": "train", "images": 9, "images_sha256": DIGEST, "seed": 0, "grid": 5, "range": 1.0},
-        **{"way": "sequential", "device": "cpu", "precision": "float32"},
+        **{"device": "cpu", "precision": "float32"},
     }
-    return landscape_file.About(**{**about, **changes})
+    return landscape_file.AboutLandscape(**{**about, **changes})
 
 
 def place(folder):

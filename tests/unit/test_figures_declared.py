@@ -30,6 +30,7 @@ from flatfed.experiment.panels import DrawnPanel, FigureSpec, Mark
 from flatfed.figures import histogram, palette
 from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.papers.figure_kinds import COLUMNS, PROBES
+from flatfed.runs.run import Run
 
 matplotlib.use("Agg")
 
@@ -50,6 +51,9 @@ UNITS = ("(%)", "(nats)", "(0 to 1)", "(weights, squared)")
 
 def make_inputs(figure: dict, root: Path) -> None:
     """Write all that a figure reads, under ``root``: runs, partitions, surfaces and Hessians."""
+    analysed: dict[str, Run] = {}
+    for run in figure.runs.values():
+        analysed |= {run.hessian: run, run.surface(): run, run.surface("test"): run}
     for place, run in enumerate(figure.runs):
         folder = root / run
         protocol = EXP.catalog.protocols[run.split("/")[3]]
@@ -65,18 +69,19 @@ def make_inputs(figure: dict, root: Path) -> None:
     for path in map(root.joinpath, figure.inputs):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.name == "hessian.json":
-            made.written(path, made.hessian(3.0, 9.0, (3.0, 9.0)))
+            run = analysed[str(path.relative_to(root))]
+            made.written(path, made.hessian(3.0, 9.0, (3.0, 9.0), run=run.name, scale=run.scale))
         elif "analysis" in path.parts:
-            write(path, surface(path.parts[-3]))
+            write(path, surface(analysed[str(path.relative_to(root))]))
         elif path.suffix == ".npz":
             made.partition(path, np.arange(300).reshape(30, 10) % 7)
 
 
-def surface(algorithm: str) -> Landscape:
-    """Return a bowl around a model of ``algorithm``."""
+def surface(run: Run) -> Landscape:
+    """Return a bowl around the model of ``run``."""
     along = np.linspace(-1, 1, 5)
     loss = (along[:, None] ** 2 + along**2)[None]
-    about = made.landscape_about([made.landscape_model(algorithm)])
+    about = made.landscape_about([made.landscape_model(run.algorithm, name=run.name, scale=run.scale)])
     return Landscape("surface", about, along, along, loss, loss)
 
 

@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 792,
+    "": 769,
     "algorithms": 1013,
-    "analysis": 1062,
-    "commands": 1912,
+    "analysis": 978,
+    "commands": 1907,
     "data": 1062,
     "engine": 2870,
-    "experiment": 2711,
-    "figures": 940,
+    "experiment": 2464,
+    "figures": 905,
     "models": 450,
-    "papers": 544,
+    "papers": 522,
     "runs": 894,
-    "tables": 1557,
+    "tables": 1499,
     "workflow": 299,
 }
 

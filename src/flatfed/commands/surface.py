@@ -54,13 +54,6 @@ def add(sub: argparse.ArgumentParser) -> None:
         help="how many of them, drawn by the seed (default: 4096)",
     )
     sub.add_argument("--seed", type=kinds.seed, default=0, metavar="N", help="draws directions and images (default: 0)")
-    sub.add_argument(
-        "--way",
-        choices=("auto", "sequential", "stacked"),
-        default="auto",
-        help="one model after another or many in one pass; auto: one after another on a CPU, on a GPU what a short "
-        "trial finds faster",
-    )
     arguments.add_device(sub)
 
 
@@ -72,6 +65,6 @@ def run(options: argparse.Namespace) -> None:
         from flatfed.analysis.trained_model import Inputs
 
         reach = RANGES[kind] if options.range is None else options.range
-        settings = sample.Settings(options.grid, reach, options.set, options.images, options.seed, options.way)
+        settings = sample.SectionSettings(options.grid, reach, options.set, options.images, options.seed)
         inputs = Inputs(options.dataset, options.partition, device, options.threads)
         getattr(sample, kind)(options.run, *ends, inputs, options.out, settings)

@@ -39,8 +39,7 @@ def draw(spec: FigureSpec) -> Figure:
                 axis.annotate(f"{height:.1f}", (middle, height + spread), (0, 2), **text)
     axis.set_xticks(range(len(spec.panels)), [panel.title for panel in spec.panels])
     axis.grid(visible=False, axis="x")
-    axis.set_ylabel(shown.label)
-    axis.set_ylim(0, axis.get_ylim()[1] * 1.06)
+    axis.set(ylabel=shown.label, ylim=(0, axis.get_ylim()[1] * 1.06))
     legend(figure, entries, spec.marks)
     caption(figure, spec, final.explanation("Bar"))
     return figure

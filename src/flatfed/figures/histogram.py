@@ -35,10 +35,7 @@ def draw(spec: FigureSpec) -> Figure:
             entries[deal.label] = outline
             where = f"{panel.title}, " if len(axes) > 1 else ""
             deviations.append(f"{where}{deal.label}: {totals.std():.2f}")
-        axis.set_title(panel.title)
-        axis.set_xlabel("Class")
-        axis.set_ylabel("Training images")
-        axis.set_xlim(-0.5, len(totals) - 0.5)
+        axis.set(title=panel.title, xlabel="Class", ylabel="Training images", xlim=(-0.5, len(totals) - 0.5))
         axis.set_ylim(bottom=0)
         axis.set_xticks(ticks(len(totals)))
     legend(figure, entries)

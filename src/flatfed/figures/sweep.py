@@ -40,10 +40,12 @@ def draw(spec: FigureSpec) -> Figure:
             if numbers := final.summary(level):
                 axis.axhline(shown.factor * numbers[0], **look)
             entries[level.label] = sample(look)
-        _ticks(axis, values)
-        axis.set_title(panel.title)
-        axis.set_xlabel(panel.axis)
-        axis.set_ylabel(shown.label)
+        # A tick at every value that was run, all as far apart.
+        axis.set_xticks(range(len(values)), [f"{value:.5g}" for value in values])
+        axis.set_xlim(-0.25, len(values) - 0.75)
+        if len(values) > 6:
+            axis.tick_params(axis="x", rotation=45)
+        axis.set(title=panel.title, xlabel=panel.axis, ylabel=shown.label)
     legend(figure, entries, spec.marks)
     caption(figure, spec, final.explanation("Mark") + " The values stand at equal distances." + widths(looks))
     return figure
@@ -61,11 +63,3 @@ def _line(
         whiskers = [factor * (deviation or 0.0) for deviation in deviations]
         axis.errorbar(places, means, whiskers, linestyle="none", **{**WHISKER, "color": look["color"]})
     axis.plot(places, means, **look)
-
-
-def _ticks(axis: Axes, values: list[float]) -> None:
-    """Put a tick at every value that was run, all as far apart."""
-    axis.set_xticks(range(len(values)), [f"{value:.5g}" for value in values])
-    axis.set_xlim(-0.25, len(values) - 0.75)
-    if len(values) > 6:
-        axis.tick_params(axis="x", rotation=45)
