@@ -32,7 +32,7 @@ def texts(figure) -> str:
 
 @pytest.fixture
 def sweep_spec(tmp_path):
-    """One algorithm at two values: two seeds of two splits each at the first, one run that is not there at the second."""
+    """One algorithm at two values: two seeds of two splits at the first, an absent run at the second."""
     at_1 = [
         [make_run(tmp_path / f"{seed}{split}", [0.1, final]) for split, final in zip("ab", finals, strict=True)]
         for seed, finals in ((1, (0.5, 0.7)), (2, (0.6, 0.8)))

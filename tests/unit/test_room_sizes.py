@@ -22,7 +22,7 @@ LIMITS = {
     "commands": 1907,
     "data": 1062,
     "engine": 2870,
-    "experiment": 2464,
+    "experiment": 2481,
     "figures": 905,
     "models": 450,
     "papers": 522,

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import analyses, measures, run_specs, scales, set_ups, table_specs, tuning
+from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.figures import PARAMETERS
-from flatfed.experiment.model import Experiment, Figure, Panel, PanelEntry, Run, TrainedRow
+from flatfed.experiment.model import Figure, Panel, PanelEntry, Run, TrainedRow
 from flatfed.experiment.panels import DrawnPanel, FigureSpec, Mark
 from flatfed.papers.figure_kinds import KINDS
 from flatfed.runs.places import RunIds

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.model import DatasetSpec, Experiment, Figure
+from flatfed.experiment.experiment import Experiment
+from flatfed.experiment.model import DatasetSpec, Figure
 from flatfed.runs import graphs
 
 #: Keys of a protocol at a scale that do not change what is trained.
