@@ -251,8 +251,8 @@ def figure_spec(content):
     """Return the contents of a figure, given as plain mappings; its runs are those in the folders that it names."""
 
     def panel(kind, content):
-        marks = {"curves": "Line", "sweep": "Series", "bars": "Final", "eigenvalues": "HessianBar"}
-        parts = {"marks": marks.get(kind, "FileMark"), "levels": "Final", "points": "Point"}
+        marks = {"curves": "CurveLine", "sweep": "Series", "bars": "Final", "eigenvalues": "HessianBar"}
+        parts = {"marks": marks.get(kind, "FileMark"), "levels": "Final", "points": "SweepPoint"}
         return {
             key: [getattr(panels, parts[key])(**panel(kind, each)) for each in value] if key in parts else value
             for key, value in content.items()

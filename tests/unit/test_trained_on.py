@@ -16,7 +16,7 @@ from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import cell_specs, figure_specs, report_spec, run_specs, set_ups
-from flatfed.experiment.panels import DrawnPanel, Line
+from flatfed.experiment.panels import CurveLine, DrawnPanel
 from flatfed.figures import KINDS
 from flatfed.runs.places import Places
 from flatfed.tables import blocks, cells, filled_table, report, write
@@ -174,7 +174,7 @@ def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeyp
     spec = replace(spec, rounds=2, seeds=(1, 2), sources=replace(spec.sources, runs=tuple(runs.values())))
     assert cells.compute(spec).images == {"cifar10": {"train": 500, "test": 100}}
     drawn = figure_specs.figure_spec(here, "paper", "cifar10_cnn")
-    panel = DrawnPanel(title="p", marks=[Line(algorithm="fedavg", label="x", runs=list(runs))])
+    panel = DrawnPanel(title="p", marks=[CurveLine(algorithm="fedavg", label="x", runs=list(runs))])
     settings = []
     monkeypatch.setitem(KINDS, "curves", lambda spec: settings.append(spec.setting) or pyplot.figure())
     figures.make(replace(drawn, panels=[panel], runs=runs), tmp_path)
