@@ -92,7 +92,7 @@ def test_algorithm_and_split_must_fit(tmp_path):
         ("dir0.6-100", "dfedavg", ["'dfedavg'", "'dir0.6-100'", "has no topology", "ring, grid"]),
         ("mine", "fedavg", ["'fedavg'", "'mine'", "it has a server", "clique", "dfedsam"]),
         ("dir0.6-100", "centralised_sgd", ["'centralised_sgd'", "all data at one place", "dirichlet"]),
-        ("mine", "dfedsam_mgs", ["'dfedsam_mgs'", "4 gossip steps", "cliques of 30", "at most 3 steps"]),
+        ("mine", "dfedsam_mgs", ["'dfedsam_mgs'", "4 gossip steps", "cliques of 30", "allow at most 3"]),
     ):
         with pytest.raises(ConfigError) as caught:
             run_specs.run(exp, "paper", PROTOCOL, split, name, 1)
