@@ -66,7 +66,8 @@ def parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
             command = _file(name)
             sub.description = f"{purpose[0].upper()}{purpose[1:]}.\n\n{command.DETAIL}"
             sub.epilog = f"example:\n  {command.EXAMPLE}"
-            command.add(sub)
+            for argument, keywords in command.ARGUMENTS:
+                sub.add_argument(argument, **keywords)
     return top
 
 

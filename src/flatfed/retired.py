@@ -3,6 +3,7 @@
 #: (kind, retired name) -> the remedy. Kinds: command, option, key, value, attribute of an algorithm.
 RETIRED: dict[tuple[str, str], str] = {
     ("command", "results"): "run python studies/results.py",
+    ("option", "--out-dir"): "write `--out DIR`",
     ("option", "--calibrate"): "`flatfed plan` reads finished runs; make one, and it knows their hours and memory",
     ("option", "--power"): "docs/running.md has a table of the seeds that a difference takes",
     ("option", "--spread"): "docs/running.md has a table of the seeds that a difference takes",

@@ -1,4 +1,4 @@
-"""The sub-commands, a file each: ``DETAIL`` and ``EXAMPLE`` for its help, ``add`` for its arguments, and ``run``.
+"""The sub-commands, a file each: ``DETAIL`` and ``EXAMPLE`` for its help, ``ARGUMENTS``, and ``run``.
 
 Only the file of the sub-command that is called is imported.
 """

@@ -11,10 +11,7 @@ Reads every file under config/ and of `table_folders`, and reports all mistakes 
 counts what would be made."""
 EXAMPLE = "python -m flatfed check --config config/config.yaml"
 
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    arguments.add_config(sub)
+ARGUMENTS = [arguments.CONFIG]
 
 
 def run(options: argparse.Namespace) -> None:

@@ -6,6 +6,7 @@ import argparse
 import shutil
 from pathlib import Path
 
+from flatfed.commands.arguments import flag
 from flatfed.data import manifest
 from flatfed.errors import FlatFedError
 from flatfed.runs import lock
@@ -20,10 +21,7 @@ benchmarks. Without --yes nothing is deleted. results/published, config and your
 own files always stay. While a training runs, the command is refused."""
 EXAMPLE = "python -m flatfed clean"
 
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    sub.add_argument("--yes", action="store_true", help="delete what is listed")
+ARGUMENTS = [flag("--yes", "delete what is listed")]
 
 
 def run(options: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from flatfed import algorithms, models
 from flatfed.commands import arguments, configuration
+from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError, unknown
 from flatfed.experiment import SCALES, Experiment, Run, tuning
 from flatfed.runs import places
@@ -23,12 +24,11 @@ EXAMPLE = f"python -m flatfed describe --script {arguments.RUN} > runs.sh"
 
 FOLDER = "results/SCALE/runs/PROTOCOL/SPLIT/ALGORITHM/seedK"
 
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    sub.add_argument("folders", nargs="+", metavar="RUN_FOLDER", help=FOLDER)
-    sub.add_argument("--script", action="store_true", help="print a shell script that makes the runs")
-    arguments.add_config(sub)
+ARGUMENTS = [
+    argument("folders", str, FOLDER, nargs="+", metavar="RUN_FOLDER"),
+    flag("--script", "print a shell script that makes the runs"),
+    arguments.CONFIG,
+]
 
 
 def run(options: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import sys
 
 from flatfed.commands import kinds
+from flatfed.commands.arguments import argument
 from flatfed.commands.configuration import HOME
 from flatfed.files import write_whole
 from flatfed.papers.errata import Errata
@@ -17,11 +18,8 @@ Every entry of config/errata.yaml, with the printed numbers of config/reference 
 tables that disagree, errors that are not train minus test, means that are not those of their cells."""
 EXAMPLE = "python -m flatfed errata --out results/errata.html"
 
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    meaning = "write a .md or .html file instead of printing text"
-    sub.add_argument("--out", type=kinds.ending(".md", ".html"), metavar="FILE", help=meaning)
+PAGE = kinds.ending(".md", ".html")
+ARGUMENTS = [argument("--out", PAGE, "write a .md or .html file instead of printing text", metavar="FILE")]
 
 
 def run(options: argparse.Namespace) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from flatfed.commands import arguments
+from flatfed.commands import arguments, kinds
+from flatfed.commands.arguments import required
 
 DIGITS = '{"name": "digits", "classes": 10, "shape": [1, 8, 8], "source": {"source": "sklearn", "test": 500}}'
 
@@ -14,11 +15,7 @@ sklearn (the embedded digits), torchvision (downloads and checks the sum), npz (
 and imagefolder."""
 EXAMPLE = f"python -m flatfed fetch --out resources/digits --spec '{DIGITS}'"
 
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    arguments.add_spec(sub, "--spec", "what to bring")
-    arguments.add_path(sub, "--out", "DIR", "folder to write")
+ARGUMENTS = [required("--spec", kinds.json_or_file, "what to bring: JSON, or a file of it"), arguments.OUT_FOLDER]
 
 
 def run(options: argparse.Namespace) -> None:

@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 from flatfed.errors import instead
 from flatfed.retired import replacement
-from flatfed.runs.record import RECORD, RECORD_SO_FAR
 
 CONFIG = "--config"
 
@@ -57,32 +56,32 @@ def json_or_file(text: str) -> dict[str, Any]:
     return value
 
 
-def count(text: str) -> int:
-    """Read a whole number above 0."""
-    return _above(0, text)
+def _number(kind: type, low: float, high: float, what: str) -> Callable[[str], Any]:
+    """Return the reader of a number of a ``kind`` from ``low`` to ``high``."""
+
+    def read(text: str) -> Any:
+        try:
+            number = kind(text)
+        except ValueError:
+            number = math.nan
+        if not low <= number <= high:
+            span = f"from {low} to {high}" if high < math.inf else f"above {low - 1}"
+            raise argparse.ArgumentTypeError(f"{text!r}: {what} {span} is wanted")
+        return number
+
+    return read
 
 
-def several(text: str) -> int:
-    """Read a whole number above 1."""
-    return _above(1, text)
-
-
-def _above(least: int, text: str) -> int:
-    if not text.isdigit() or int(text) <= least:
-        raise argparse.ArgumentTypeError(f"{text!r}: a whole number above {least} is wanted")
-    return int(text)
+count = _number(int, 1, math.inf, "a whole number")
+several = _number(int, 2, math.inf, "a whole number")
+seed = _number(int, 0, (1 << 32) - 1, "a whole number")
+points = _number(float, 0, 100, "a number of percentage points")
+share = _number(float, 0, 1, "a number")
 
 
 def images(text: str) -> int | None:
     """Read a number of images, None for ``all``."""
     return None if text == "all" else count(text)
-
-
-def seed(text: str) -> int:
-    """Read a seed of the random streams, a whole number in [0, 2^32)."""
-    if not text.isdigit() or int(text) >= 1 << 32:
-        raise argparse.ArgumentTypeError(f"{text!r}: a whole number from 0 to {(1 << 32) - 1} is wanted")
-    return int(text)
 
 
 def file(text: str) -> Path:
@@ -112,41 +111,6 @@ def _possible(text: str) -> Path:
     if above is not None and not above.is_dir():
         raise argparse.ArgumentTypeError(f"{text!r}: {str(above)!r} is a file, so nothing can lie in it")
     return path
-
-
-def record(text: str) -> Path:
-    """Read the path of a run's record: the file, or the folder that it lies in."""
-    path = _possible(text)
-    if not path.is_dir():
-        return path
-    there = [path / name for name in (RECORD, RECORD_SO_FAR) if (path / name).is_file()]
-    if not there:
-        raise argparse.ArgumentTypeError(f"{text!r} is a folder without a {RECORD}; a run's folder or record is wanted")
-    return there[0]
-
-
-def points(text: str) -> float:
-    """Read a number of percentage points, 0 or more."""
-    number = _number(text)
-    if not 0 <= number <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r}: a number of percentage points from 0 to 100 is wanted")
-    return number
-
-
-def share(text: str) -> float:
-    """Read a number above 0 and below 1."""
-    number = _number(text)
-    if not 0 < number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: a number between 0 and 1 is wanted")
-    return number
-
-
-def _number(text: str) -> float:
-    """Return the number that ``text`` is, NaN where it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
 
 
 def ending(*suffixes: str) -> Callable[[str], Path]:

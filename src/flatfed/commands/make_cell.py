@@ -13,12 +13,7 @@ Computes the number from the runs in results/, by the code that makes tables, an
 JSON: value, deviation, seeds, runs and the printed number."""
 EXAMPLE = "python -m flatfed cell fedsmoo2023_T1 cifar10-dir0.1-100 fedsmoo --out fedsmoo.json"
 
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add the arguments of the sub-command."""
-    arguments.add_ids(sub, "table", "column", "row")
-    arguments.add_path(sub, "--out", "FILE", "file to write")
-    arguments.add_job(sub)
+ARGUMENTS = [*arguments.ids("table", "column", "row"), arguments.OUT, *arguments.JOB]
 
 
 def run(options: argparse.Namespace) -> None:

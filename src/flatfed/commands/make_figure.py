@@ -8,14 +8,9 @@ from flatfed.commands import arguments, configuration
 from flatfed.experiment.model import digest
 
 DETAIL = "Draws the figure from the runs, partitions and analyses in results/. Absent ones are counted in its foot."
-EXAMPLE = "python -m flatfed figure fedsmoo2023_F7 --out-dir out"
+EXAMPLE = "python -m flatfed figure fedsmoo2023_F7 --out out"
 
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add the arguments of the sub-command."""
-    arguments.add_ids(sub, "figure")
-    arguments.add_path(sub, "--out-dir", "DIR", "folder to write into")
-    arguments.add_job(sub)
+ARGUMENTS = [*arguments.ids("figure"), arguments.OUT_FOLDER, *arguments.JOB]
 
 
 def run(options: argparse.Namespace) -> None:
@@ -29,4 +24,4 @@ def run(options: argparse.Namespace) -> None:
     configuration.check_digest(digest(spec), options)
     from flatfed import figures  # with matplotlib, which no refusal needs
 
-    figures.make(spec, options.out_dir)
+    figures.make(spec, options.out)

@@ -11,11 +11,7 @@ from flatfed.experiment.model import digest
 DETAIL = "Shows the tables and figures that the configuration names, with their runs, settings and machines."
 EXAMPLE = "python -m flatfed report --scale preview --out report.html"
 
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add the arguments of the sub-command."""
-    arguments.add_path(sub, "--out", "FILE", "file to write")
-    arguments.add_job(sub)
+ARGUMENTS = [arguments.OUT, *arguments.JOB]
 
 
 def run(options: argparse.Namespace) -> None:

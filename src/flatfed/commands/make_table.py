@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import arguments, configuration, kinds
+from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError
 from flatfed.experiment import selection
 from flatfed.experiment.model import digest
@@ -23,16 +24,14 @@ cell with the seeds that are there. A target that was reached counts; ">130" sta
 reached in 130 rounds, "round 130" for a number of the last round of a run that has completed 130."""
 EXAMPLE = "python -m flatfed table fedsmoo2023_T6 --runs results/published --so-far"
 
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add the arguments of the sub-command."""
-    arguments.add_ids(sub, "table")
-    sub.add_argument("--runs", type=kinds.folder, metavar="FOLDER", help="folder of runs (default: results/)")
-    sub.add_argument("--so-far", action="store_true", help="with --runs: also unfinished runs and other precisions")
-    sub.add_argument("--all", action="store_true", help="all columns, whatever the configuration names")
-    out = "folder to write into (default: the table is printed only)"
-    sub.add_argument("--out", "--out-dir", dest="out_dir", type=kinds.folder, metavar="DIR", help=out)
-    arguments.add_job(sub)
+ARGUMENTS = [
+    *arguments.ids("table"),
+    argument("--runs", kinds.folder, "folder of runs (default: results/)"),
+    flag("--so-far", "with --runs: also unfinished runs and other precisions"),
+    flag("--all", "all columns, whatever the configuration names"),
+    argument("--out", kinds.folder, "folder to write into (default: the table is printed only)"),
+    *arguments.JOB,
+]
 
 
 def run(options: argparse.Namespace) -> None:
@@ -55,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     specs = experiment.cells(scale, options.table, columns)
     configuration.check_digest(digest(layout, specs), options)
     table = blocks.typeset(filled_table.fill(layout, specs))
-    if options.out_dir:
-        write.make(table, options.out_dir)
+    if options.out:
+        write.make(table, options.out)
     else:
         print(markdown.render(table), end="")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.experiment import AskedTable, CellSpec, Experiment, FigureSpec, Run, tuning
+from flatfed.experiment import Asked, AskedTable, Experiment, Run, tuning
 from flatfed.runs import record as records
 
 
@@ -20,38 +19,33 @@ class Need:
     analysed: set[str] = field(default_factory=set)
     timings: dict[str, Run] = field(default_factory=dict)
 
-
-def joined(needs: Iterable[Need]) -> Need:
-    """Return what all ``needs`` come to; what several share counts once."""
-    total = Need()
-    for need in needs:
-        runs, timings = total.runs | need.runs, total.timings | need.timings
-        total = Need(total.cells + need.cells, runs, total.analysed | need.analysed, timings)
-    return total
+    def __or__(self, other: Need) -> Need:
+        """Return what both need; what they share counts once."""
+        runs, timings = self.runs | other.runs, self.timings | other.timings
+        return Need(self.cells + other.cells, runs, self.analysed | other.analysed, timings)
 
 
-def needs_of(
-    experiment: Experiment, scale: str, tables: list[AskedTable], figures: list[str], tuned: bool
-) -> dict[str, Need]:
-    """Return what each of ``tables`` and ``figures`` needs: its runs or, if ``tuned``, those that choose for it."""
-    if tuned:
-        asked = {name: ([(name, columns)], []) for name, columns in tables} | {name: ([], [name]) for name in figures}
-        return {name: _of_searches(experiment, scale, *each) for name, each in asked.items()}
-    needs = {name: _of_cells(experiment.cells(scale, name, columns)) for name, columns in tables}
-    return needs | {name: _of_figure(experiment.figure(scale, name)) for name in figures}
-
-
-def _of_cells(cells: list[CellSpec]) -> Need:
-    return Need(
-        cells=len(cells),
-        runs={run.path: run for cell in cells for run in cell.runs},
-        analysed={run.path for cell in cells if cell.analysed for run in cell.runs},
-        timings={run.timing: run for cell in cells for run in cell.timed},
-    )
-
-
-def _of_figure(figure: FigureSpec) -> Need:
-    return Need(runs=dict(figure.runs), analysed=set(figure.runs) if figure.analysed else set())
+def needs_of(experiment: Experiment, scale: str, asked: Asked, tuned: bool) -> dict[str, Need]:
+    """Return what each table and figure ``asked`` for needs: its runs or, if ``tuned``, those that choose for it."""
+    needs = {}
+    for name, columns in asked.tables:
+        if tuned:
+            needs[name] = _of_searches(experiment, scale, [(name, columns)], [])
+            continue
+        cells = experiment.cells(scale, name, columns)
+        needs[name] = Need(
+            cells=len(cells),
+            runs={run.path: run for cell in cells for run in cell.runs},
+            analysed={run.path for cell in cells if cell.analysed for run in cell.runs},
+            timings={run.timing: run for cell in cells for run in cell.timed},
+        )
+    for name in asked.figures:
+        if tuned:
+            needs[name] = _of_searches(experiment, scale, [], [name])
+            continue
+        figure = experiment.figure(scale, name)
+        needs[name] = Need(runs=dict(figure.runs), analysed=set(figure.runs) if figure.analysed else set())
+    return needs
 
 
 def _of_searches(experiment: Experiment, scale: str, tables: list[AskedTable], figures: list[str]) -> Need:

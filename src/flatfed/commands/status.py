@@ -59,11 +59,7 @@ whose data failed, cells whose Hessians or times failed, and tables that refused
 `watch python -m flatfed status` looks every two seconds."""
 EXAMPLE = "python -m flatfed status fedsmoo2023_T1 --scale paper"
 
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    arguments.add_tables(sub)
-    arguments.add_config(sub)
+ARGUMENTS = arguments.TABLES
 
 
 def run(options: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import analysed_run, arguments, kinds
+from flatfed.commands.arguments import argument, required
 
 #: How far a surface goes, in filter norms, and a line beyond either model, in lengths of the way between them.
 RANGES = {"surface": 1.0, "line": 0.25}
@@ -23,45 +24,20 @@ EXAMPLE = f"""\
 python -m flatfed surface {arguments.RUN} \\
     --dataset resources/digits --partition {arguments.PARTITION} --out surface.npz"""
 
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    analysed_run.add(sub, "RUN_FOLDER's own")
-    sub.add_argument(
-        "--line-to", type=kinds.folder, metavar="OTHER_RUN", help="the line to the model of this run instead"
-    )
-    sub.add_argument("--out", type=kinds.ending(".npz"), required=True, metavar="NPZ", help="file to write")
-    sub.add_argument(
-        "--grid",
-        type=kinds.count,
-        default=51,
-        metavar="N",
-        help="points along a direction, odd (default: 51); of a line, points from model to model",
-    )
-    sub.add_argument(
-        "--range",
-        type=float,
-        metavar="R",
-        help="how far to go on both sides, in filter norms (default: 1.0); of a line, how far beyond both models, in "
-        "lengths of the way between them (default: 0.25)",
-    )
-    sub.add_argument("--set", choices=("train", "test"), default="train", help="which images (default: train)")
-    sub.add_argument(
-        "--images",
-        type=kinds.images,
-        default=4096,
-        metavar="N",
-        help="how many of them, drawn by the seed (default: 4096)",
-    )
-    sub.add_argument("--seed", type=kinds.seed, default=0, metavar="N", help="draws directions and images (default: 0)")
-    sub.add_argument(
-        "--way",
-        choices=("auto", "sequential", "stacked"),
-        default="auto",
-        help="one model after another or many in one pass; auto: one after another on a CPU, on a GPU what a short "
-        "trial finds faster",
-    )
-    arguments.add_device(sub)
+WAYS = ("auto", "sequential", "stacked")
+ARGUMENTS = [
+    *analysed_run.ARGUMENTS,
+    arguments.partition("RUN_FOLDER's own"),
+    argument("--line-to", kinds.folder, "the line to the model of this run instead", metavar="OTHER_RUN"),
+    required("--out", kinds.ending(".npz"), "file to write", metavar="NPZ"),
+    argument("--grid", kinds.count, "points along a direction, odd; of a line, from model to model", default=51),
+    argument("--range", float, "how far to go, in filter norms (1.0); of a line, in its lengths (0.25)", metavar="R"),
+    argument("--set", ("train", "test"), "which images", default="train"),
+    argument("--images", kinds.images, "how many of them, drawn by the seed, or all", default=4096),
+    argument("--seed", kinds.seed, "draws directions and images", default=0),
+    argument("--way", WAYS, "one model after another or many in one pass; auto: on a GPU, tries both", default="auto"),
+    *arguments.DEVICE,
+]
 
 
 def run(options: argparse.Namespace) -> None:

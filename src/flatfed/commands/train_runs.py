@@ -7,6 +7,7 @@ import contextlib
 
 from flatfed import algorithms, gpus, models
 from flatfed.commands import arguments, kinds
+from flatfed.commands.arguments import required
 from flatfed.errors import DataError
 from flatfed.runs import description, lock
 
@@ -20,20 +21,15 @@ RUN={arguments.RUN}
   python -m flatfed train --run run.json --dataset resources/digits \\
     --partition {arguments.PARTITION} --out $RUN"""
 
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    several = {"nargs": "+", "required": True}
-    run = "the run description, as `describe` prints it: JSON, or a file of it"
-    together = f"{run}; several that differ in their seed alone train together"
-    sub.add_argument("--run", type=kinds.json_or_file, metavar="JSON", help=together, **several)
-    arguments.add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
-    sub.add_argument(
-        "--partition", type=kinds.file, metavar="NPZ", help="file that `partition` made, one a run", **several
-    )
-    arguments.add_weights(sub)
-    sub.add_argument("--out", type=kinds.folder, metavar="DIR", help="run folder to write, one a run", **several)
-    arguments.add_device(sub)
+TOGETHER = f"{arguments.DESCRIPTION}; several that differ in their seed alone train together"
+ARGUMENTS = [
+    required("--run", kinds.json_or_file, TOGETHER, nargs="+"),
+    arguments.DATASET,
+    required("--partition", kinds.file, "file that `partition` made, one a run", nargs="+", metavar="NPZ"),
+    arguments.WEIGHTS,
+    required("--out", kinds.folder, "run folder to write, one a run", nargs="+"),
+    *arguments.DEVICE,
+]
 
 
 def run(options: argparse.Namespace) -> None:

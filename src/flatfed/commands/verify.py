@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 from flatfed.commands import arguments, configuration, kinds
+from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError
 from flatfed.files import write_json
 from flatfed.papers.units import many
@@ -28,21 +29,13 @@ Computes the cells from the runs in results/ and reports, column by column:
 Where a table's set-up is not the paper's, only the order is compared. At preview scale nothing is verified."""
 EXAMPLE = "python -m flatfed verify fedsmoo2023_T1 --scale paper --strict"
 
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    arguments.add_tables(sub)
-    sub.add_argument(
-        "--point", type=kinds.points, default=1.0, metavar="P", help="percentage points allowed (default: 1.0)"
-    )
-    sub.add_argument("--claims", action="store_true", help="list every claim, held ones too")
-    sub.add_argument(
-        "--strict",
-        action="store_true",
-        help="exit with status 1 unless every printed number is there and\nagrees and no claim is clearly reversed",
-    )
-    sub.add_argument("--json", type=kinds.file, metavar="FILE", help="write everything as JSON, too")
-    arguments.add_config(sub)
+ARGUMENTS = [
+    *arguments.TABLES,
+    argument("--point", kinds.points, "percentage points allowed", default=1.0),
+    flag("--claims", "list every claim, held ones too"),
+    flag("--strict", "exit with status 1 unless every printed number agrees and no claim is clearly reversed"),
+    argument("--json", kinds.file, "write everything as JSON, too"),
+]
 
 
 def run(options: argparse.Namespace) -> int:

@@ -56,7 +56,7 @@ class Run(RunIds):
     @property
     def analyses(self) -> str:
         """The folder of the analyses of its model: .../analysis/... for a run in .../runs/...."""
-        return re.sub(r"(.*/|^)runs/", r"\1analysis/", self.path, count=1)
+        return analyses_of(self.path)
 
     @property
     def hessian(self) -> str:
@@ -133,3 +133,8 @@ class Run(RunIds):
                     f"({digest[:12]}); {again}"
                 )
         return found
+
+
+def analyses_of(folder: str) -> str:
+    """Return the folder of the analyses of a run in ``folder``: .../analysis/... for a run in .../runs/...."""
+    return re.sub(r"(.*/|^)runs/", r"\1analysis/", folder, count=1)

@@ -54,8 +54,8 @@ class FilledTable:
         return any(cell.difference is not None for cell in self.made)
 
 
-def fill(layout: TableSpec, specs: Iterable[CellSpec]) -> FilledTable:
-    """Return a table with the cells of ``specs``, computed from their runs.
+def fill(layout: TableSpec, specs: Iterable[CellSpec], *, so_far: bool = False) -> FilledTable:
+    """Return a table with the cells of ``specs``, computed from their runs; ``so_far``: from unfinished ones, too.
 
     :raises DataError: runs are refused; the message has a line for each.
     """
@@ -63,7 +63,7 @@ def fill(layout: TableSpec, specs: Iterable[CellSpec]) -> FilledTable:
     refused: dict[str, None] = {}
     for spec in specs:
         try:
-            by_column[spec.column][spec.row] = cells.compute(spec)
+            by_column[spec.column][spec.row] = cells.compute(spec, so_far=so_far)
         except DataError as error:
             refused |= dict.fromkeys(str(error).splitlines())
     if refused:
