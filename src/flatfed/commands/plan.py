@@ -80,7 +80,8 @@ def run(options: argparse.Namespace) -> None:
         print(name.ljust(widths[0]), *(text.rjust(width) for text, width in zip(columns, widths[1:], strict=True)))
     every = (*total.runs.values(), *total.timings.values())
     machines = sorted({past.where for run in every for past in measurements.nearest(run)})
-    print(f"{scale} scale{', tuning' * options.tuning}, on the {measurements.device}; measured on {', '.join(machines) or 'no machine'}")
+    measured_on = f"on the {measurements.device}; measured on {', '.join(machines) or 'no machine'}"
+    print(f"{scale} scale{', tuning' * options.tuning}, {measured_on}")
     if options.json is not None:
         about = {"scale": scale, "device": measurements.device, "machines": machines, "plan": plan}
         write_json(options.json, {**about, "requests": requests(total.runs.values(), measurements)})
