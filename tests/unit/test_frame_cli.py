@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_shows_an_example_that_parses(command, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("run", "cell", "table", "figure", "report"):
+    for name in ("run", "dataset", "partition"):
         (tmp_path / f"{name}.json").write_text("{}")
     with pytest.raises(SystemExit) as end:
         cli.main([command, "--help"])
@@ -120,7 +120,7 @@ def called(script, *command, **more):
 
 
 @pytest.mark.parametrize("reader", ["true", "head -n 1"])
-@pytest.mark.parametrize("command", ["--help", "plan --help", "status --scale paper", "plan --all --cells 2>&1"])
+@pytest.mark.parametrize("command", ["--help", "plan --help", "status --scale paper", "plan --all 2>&1"])
 def test_a_reader_that_has_seen_enough_ends_a_command_quietly(command, reader):
     done = called(f"$F {command} | {reader}; echo ${{PIPESTATUS[@]}} >&2")
     said = done.stderr.splitlines()

@@ -11,14 +11,10 @@ from flatfed.runs.places import SCALES
 #: The name of an argument, and the keywords of ``add_argument``.
 Argument = tuple[str, dict[str, Any]]
 
-#: Paths in the examples of sub-commands.
-RUN = "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1"
-PARTITION = "results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz"
-
 #: Reader of a value -> what help calls the value.
 METAVARS = {
     **dict.fromkeys((kinds.count, kinds.several, kinds.images, kinds.seed), "N"),
-    **{kinds.share: "R", kinds.points: "P", kinds.file: "FILE", kinds.folder: "DIR", kinds.json_or_file: "JSON"},
+    **{kinds.share: "R", kinds.file: "FILE", kinds.folder: "DIR", kinds.json_or_file: "JSON"},
     **{kinds.setting: "FILE|KEY=VALUE"},
 }
 

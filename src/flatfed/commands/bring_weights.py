@@ -1,4 +1,10 @@
-"""``flatfed weights``: pre-trained weights as plain tensors."""
+"""``flatfed weights``: pre-trained weights as plain tensors.
+
+Writes a safetensors file of float32 tensors named as torchvision's. Known: vit_b32-imagenet.
+
+example:
+  python -m flatfed weights --name vit_b32-imagenet --out resources/weights/vit_b32-imagenet.safetensors
+"""
 
 from __future__ import annotations
 
@@ -6,9 +12,6 @@ import argparse
 
 from flatfed.commands import arguments, kinds
 from flatfed.commands.arguments import argument
-
-DETAIL = "Writes a safetensors file of float32 tensors named as torchvision's. Known: vit_b32-imagenet."
-EXAMPLE = "python -m flatfed weights --name vit_b32-imagenet --out resources/weights/vit_b32-imagenet.safetensors"
 
 ARGUMENTS = [
     argument("--name", str, "which weights", required=True),

@@ -1,15 +1,17 @@
-"""``flatfed check``: the configuration, validated and counted."""
+"""``flatfed check``: the configuration, validated and counted.
+
+Reads every file under config/ and of `table_folders`, and reports all mistakes with file, key and value, or
+counts what would be made.
+
+example:
+  python -m flatfed check --config config/config.yaml
+"""
 
 from __future__ import annotations
 
 import argparse
 
 from flatfed.commands import arguments, configuration
-
-DETAIL = """\
-Reads every file under config/ and of `table_folders`, and reports all mistakes with file, key and value, or
-counts what would be made."""
-EXAMPLE = "python -m flatfed check --config config/config.yaml"
 
 ARGUMENTS = [arguments.CONFIG]
 

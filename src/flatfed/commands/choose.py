@@ -1,4 +1,10 @@
-"""``flatfed choose``: of the runs that try a grid, the one with the best accuracy on the validation parts."""
+"""``flatfed choose``: of the runs that try a grid, the one with the best accuracy on the validation parts.
+
+Reads the runs that tried them and records grid, accuracies and choice; the test images have no part in it.
+
+example:
+  python -m flatfed choose fedsam-cifar10 dir0.6-100-p20 fedsam --out choice.json
+"""
 
 from __future__ import annotations
 
@@ -8,10 +14,6 @@ from flatfed.commands import arguments, configuration
 from flatfed.experiment import tuning
 from flatfed.experiment.model import digest
 from flatfed.tables import search
-
-DETAIL = """\
-Reads the runs that tried them and records grid, accuracies and choice; the test images have no part in it."""
-EXAMPLE = "python -m flatfed choose fedsam-cifar10 dir0.6-100-p20 fedsam --out choice.json"
 
 ARGUMENTS = [*arguments.ids("protocol", "split", "algorithm"), arguments.OUT, *arguments.JOB]
 

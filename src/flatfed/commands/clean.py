@@ -1,4 +1,12 @@
-"""``flatfed clean``: start again without results and data."""
+"""``flatfed clean``: start again without results and data.
+
+Lists what FlatFed wrote below the current folder: results, datasets, logs and
+benchmarks. Without --yes nothing is deleted. results/published, config and your
+own files always stay. While a training runs, the command is refused.
+
+example:
+  python -m flatfed clean
+"""
 
 from __future__ import annotations
 
@@ -14,12 +22,6 @@ from flatfed.runs.places import DEFAULT, SCALES
 
 #: Files and folders of one scale.
 RESULTS = ("analysis", "cells", "figures", "partitions", "runs", "tables", "tuning", "report.html", "report.json")
-
-DETAIL = """\
-Lists what FlatFed wrote below the current folder: results, datasets, logs and
-benchmarks. Without --yes nothing is deleted. results/published, config and your
-own files always stay. While a training runs, the command is refused."""
-EXAMPLE = "python -m flatfed clean"
 
 ARGUMENTS = [flag("--yes", "delete what is listed")]
 

@@ -1,4 +1,12 @@
-"""``flatfed describe``: what a training takes, for a machine without Snakemake."""
+"""``flatfed describe``: what a training takes, for a machine without Snakemake.
+
+One line of JSON for each run folder. The folder need not exist: its path says which run is meant.
+With --script, prints a shell script instead, which makes data, partitions and runs in a copy of FlatFed
+on a machine that has torch but no Snakemake; `import` takes the runs back.
+
+example:
+  python -m flatfed describe --script results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 > runs.sh
+"""
 
 from __future__ import annotations
 
@@ -15,12 +23,6 @@ from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError, unknown
 from flatfed.experiment import SCALES, Experiment, Run, tuning
 from flatfed.runs import places
-
-DETAIL = """\
-One line of JSON for each run folder. The folder need not exist: its path says which run is meant.
-With --script, prints a shell script instead, which makes data, partitions and runs in a copy of FlatFed
-on a machine that has torch but no Snakemake; `import` takes the runs back."""
-EXAMPLE = f"python -m flatfed describe --script {arguments.RUN} > runs.sh"
 
 FOLDER = "results/SCALE/runs/PROTOCOL/SPLIT/ALGORITHM/seedK"
 

@@ -1,4 +1,11 @@
-"""``flatfed errata``: the papers' own contradictions."""
+"""``flatfed errata``: the papers' own contradictions.
+
+Every entry of config/errata.yaml, with the printed numbers of config/reference that contradict each other:
+tables that disagree, errors that are not train minus test, means that are not those of their cells.
+
+example:
+  python -m flatfed errata --out results/errata.html
+"""
 
 from __future__ import annotations
 
@@ -12,11 +19,6 @@ from flatfed.commands.configuration import HOME
 from flatfed.files import write_whole
 from flatfed.papers.errata import Errata
 from flatfed.tables import errata_page
-
-DETAIL = """\
-Every entry of config/errata.yaml, with the printed numbers of config/reference that contradict each other:
-tables that disagree, errors that are not train minus test, means that are not those of their cells."""
-EXAMPLE = "python -m flatfed errata --out results/errata.html"
 
 PAGE = kinds.ending(".md", ".html")
 ARGUMENTS = [argument("--out", PAGE, "write a .md or .html file instead of printing text", metavar="FILE")]

@@ -1,14 +1,5 @@
-"""``flatfed hessian``: how flat the minimum is that a finished run ended in."""
+r"""``flatfed hessian``: how flat the minimum is that a finished run ended in.
 
-from __future__ import annotations
-
-import argparse
-from dataclasses import fields
-
-from flatfed.commands import analysed_run, arguments, kinds
-from flatfed.commands.arguments import argument, flag, required
-
-DETAIL = """\
 Writes JSON (fields: flatfed.runs.curvature): of the Hessian H of the run's training loss, at its final model,
   eigenvalues   the largest, by block Lanczos, each with its residual ||H v - lambda v||; the search ends when every
                 residual is below 1 % of its eigenvalue
@@ -25,10 +16,21 @@ Hessian on all training images. One product H v costs two to three gradients on 
 bounded by --micro-batch, and by 2 top + 4 block vectors of the model's size while eigenvalues are sought; where it runs
 out, fewer images and then fewer vectors share a graph.
 A call that was stopped goes on when it is made again, from the last estimate that was finished; the same call gives
-the same numbers on the same machine."""
-EXAMPLE = f"""\
-python -m flatfed hessian {arguments.RUN} \\
-    --dataset resources/digits --partition {arguments.PARTITION} --out hessian.json"""
+the same numbers on the same machine.
+
+example:
+  python -m flatfed hessian results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \
+    --dataset resources/digits --partition results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz \
+    --out hessian.json
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+
+from flatfed.commands import analysed_run, arguments, kinds
+from flatfed.commands.arguments import argument, flag, required
 
 ARGUMENTS = [
     *analysed_run.ARGUMENTS,

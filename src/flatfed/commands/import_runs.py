@@ -1,4 +1,13 @@
-"""``flatfed import``: runs made where Snakemake is not, checked and put where Snakemake finds them done."""
+"""``flatfed import``: runs made where Snakemake is not, checked and put where Snakemake finds them done.
+
+Checks that each run is finished and was made from the description, data, partition and code that the
+configuration asks for here. If all are, copies them into results/, where Snakemake finds them done. Lists those in
+whose place another run stands, leaves these alone, and exits with 2. A run without its model, as runs are published,
+is trained again for an analysis; `table --runs` reads such runs in place.
+
+example:
+  python -m flatfed import from-gpu-host/results/preview/runs
+"""
 
 from __future__ import annotations
 
@@ -20,13 +29,6 @@ from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, tuning
 from flatfed.runs import identity
 from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
-
-DETAIL = """\
-Checks that each run is finished and was made from the description, data, partition and code that the
-configuration asks for here. If all are, copies them into results/, where Snakemake finds them done. Lists those in
-whose place another run stands, leaves these alone, and exits with 2. A run without its model, as runs are published,
-is trained again for an analysis; `table --runs` reads such runs in place."""
-EXAMPLE = "python -m flatfed import from-gpu-host/results/preview/runs"
 
 ARGUMENTS = [
     argument("folders", kinds.folder, "a run folder, or one that holds some", nargs="+", metavar="FOLDER"),

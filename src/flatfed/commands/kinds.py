@@ -75,7 +75,6 @@ def _number(kind: type, low: float, high: float, what: str) -> Callable[[str], A
 count = _number(int, 1, math.inf, "a whole number")
 several = _number(int, 2, math.inf, "a whole number")
 seed = _number(int, 0, (1 << 32) - 1, "a whole number")
-points = _number(float, 0, 100, "a number of percentage points")
 share = _number(float, 0, 1, "a number")
 
 

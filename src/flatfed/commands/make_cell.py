@@ -1,4 +1,11 @@
-"""``flatfed cell``: one number of a table, from its runs."""
+"""``flatfed cell``: one number of a table, from its runs.
+
+Computes the number from the runs in results/, by the code that makes tables, and writes every field of it as
+JSON: value, deviation, seeds, runs and the printed number.
+
+example:
+  python -m flatfed cell fedsmoo2023_T1 cifar10-dir0.1-100 fedsmoo --out fedsmoo.json
+"""
 
 from __future__ import annotations
 
@@ -7,11 +14,6 @@ import argparse
 from flatfed.commands import arguments, configuration
 from flatfed.experiment.model import digest
 from flatfed.tables import cell, cells
-
-DETAIL = """\
-Computes the number from the runs in results/, by the code that makes tables, and writes every field of it as
-JSON: value, deviation, seeds, runs and the printed number."""
-EXAMPLE = "python -m flatfed cell fedsmoo2023_T1 cifar10-dir0.1-100 fedsmoo --out fedsmoo.json"
 
 ARGUMENTS = [*arguments.ids("table", "column", "row"), arguments.OUT, *arguments.JOB]
 

@@ -1,4 +1,10 @@
-"""``flatfed figure``: a figure as PNG and PDF."""
+"""``flatfed figure``: a figure as PNG and PDF.
+
+Draws the figure from the runs, partitions and analyses in results/. Absent ones are counted in its foot.
+
+example:
+  python -m flatfed figure fedsmoo2023_F7 --out out
+"""
 
 from __future__ import annotations
 
@@ -6,9 +12,6 @@ import argparse
 
 from flatfed.commands import arguments, configuration
 from flatfed.experiment.model import digest
-
-DETAIL = "Draws the figure from the runs, partitions and analyses in results/. Absent ones are counted in its foot."
-EXAMPLE = "python -m flatfed figure fedsmoo2023_F7 --out out"
 
 ARGUMENTS = [*arguments.ids("figure"), arguments.OUT_FOLDER, *arguments.JOB]
 

@@ -1,4 +1,18 @@
-"""``flatfed table``: a table from its runs, printed as Markdown or written in four formats."""
+"""``flatfed table``: a table from its runs, printed as Markdown or written in four formats.
+
+Without --runs: makes the table from the runs in results/, with the columns that the configuration names.
+With --runs: reads a folder of runs, metrics.csv and run.json of each, wherever they lie in it. Nothing else
+is needed: no data, no partitions, no models, no Snakemake, no torch. The table has all columns of which a run
+is there, and the seeds that are there. Of two runs of one cell and seed it takes the finished one, then the
+longer one; all seeds of a cell are of one precision. A run that is not what the configuration describes, is
+damaged or was trained on other data than the rest is left out; the command lists all of these with the reason.
+--so-far reads unfinished runs, too (run.so-far.json), and runs in another precision than the table's, each
+cell with the seeds that are there. A target that was reached counts; ">130" stands for one that was not yet
+reached in 130 rounds, "round 130" for a number of the last round of a run that has completed 130.
+
+example:
+  python -m flatfed table fedsmoo2023_T6 --runs results/published --so-far
+"""
 
 from __future__ import annotations
 
@@ -11,18 +25,6 @@ from flatfed.experiment import selection
 from flatfed.experiment.model import digest
 from flatfed.tables import blocks, filled_table, write
 from flatfed.tables.formats import markdown
-
-DETAIL = """\
-Without --runs: makes the table from the runs in results/, with the columns that the configuration names.
-With --runs: reads a folder of runs, metrics.csv and run.json of each, wherever they lie in it. Nothing else
-is needed: no data, no partitions, no models, no Snakemake, no torch. The table has all columns of which a run
-is there, and the seeds that are there. Of two runs of one cell and seed it takes the finished one, then the
-longer one; all seeds of a cell are of one precision. A run that is not what the configuration describes, is
-damaged or was trained on other data than the rest is left out; the command lists all of these with the reason.
---so-far reads unfinished runs, too (run.so-far.json), and runs in another precision than the table's, each
-cell with the seeds that are there. A target that was reached counts; ">130" stands for one that was not yet
-reached in 130 rounds, "round 130" for a number of the last round of a run that has completed 130."""
-EXAMPLE = "python -m flatfed table fedsmoo2023_T6 --runs results/published --so-far"
 
 ARGUMENTS = [
     *arguments.ids("table"),

@@ -1,4 +1,18 @@
-"""``flatfed plan``: what tables and figures need and what it will cost, before anything runs."""
+"""``flatfed plan``: what tables and figures need and what it will cost, before anything runs.
+
+A line for each, and for all together (what several share counts once). A table has the columns that
+config.yaml names of it, all where it names none, or with --all. Costs are those of what is not finished:
+hours and memory of one job as finished runs here took it, or, if there are none, published ones.
+  finished  there          begun    has a checkpoint or an unfinished record, and goes on
+  stale     made from another description than the configuration's: it will be made again
+  damaged   its run.json is no record; it is named on stderr, and made again when it is deleted
+  timings   seconds of rounds that are still to be measured
+  others    jobs whose hours are those of other algorithms of their protocol; unknown: jobs that no hours count
+  models    those that are kept (config.yaml: keep_models); disk: of all runs, with these models
+
+example:
+  python -m flatfed plan fedsmoo2023_T1 fedsmoo2023_T6 --scale paper
+"""
 
 from __future__ import annotations
 
@@ -30,18 +44,6 @@ HEADS = ("cells", "runs", *STATES, "timings", "others", "unknown", "models", "ho
 
 #: Bytes of a number of a model (float32), and about those of a line of metrics.csv and of a run.json.
 FLOAT, LINE, RECORD = 4, 160, 6000
-
-DETAIL = """\
-A line for each, and for all together (what several share counts once). A table has the columns that
-config.yaml names of it, all where it names none, or with --all. Costs are those of what is not finished:
-hours and memory of one job as finished runs here took it, or, if there are none, published ones.
-  finished  there          begun    has a checkpoint or an unfinished record, and goes on
-  stale     made from another description than the configuration's: it will be made again
-  damaged   its run.json is no record; it is named on stderr, and made again when it is deleted
-  timings   seconds of rounds that are still to be measured
-  others    jobs whose hours are those of other algorithms of their protocol; unknown: jobs that no hours count
-  models    those that are kept (config.yaml: keep_models); disk: of all runs, with these models"""
-EXAMPLE = "python -m flatfed plan fedsmoo2023_T1 fedsmoo2023_T6 --scale paper"
 
 ARGUMENTS = [
     argument("tables", str, "their ids (default: the configuration's)", nargs="*", metavar="TABLE|FIGURE"),

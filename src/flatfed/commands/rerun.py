@@ -1,4 +1,14 @@
-"""``flatfed rerun``: a run made again from its run.json, and its metrics held against those beside it."""
+"""``flatfed rerun``: a run made again from its run.json, and its metrics held against those beside it.
+
+Trains with the record's partition, executor, device and number of threads, and compares metrics.csv with the
+one beside the record, clocks aside. Names first what differs: code, versions, machine. Data set, partition
+and pre-trained weights must be those of the record. --rounds N makes and compares the first N rounds of the
+run (its schedules remain those of all rounds); a later call on the same folder goes on from there.
+Exit status: 0 if all lines are the same digit for digit, else 1.
+
+example:
+  python -m flatfed rerun results/published/cifar10-cnn/runs/dir0.6-100/fedavg/seed1 --out again
+"""
 
 from __future__ import annotations
 
@@ -26,14 +36,6 @@ NEEDED = ("executor", "device", "threads", "libraries", "host")
 
 #: A line of metrics.csv: column -> text.
 Line = dict[str, str]
-
-DETAIL = """\
-Trains with the record's partition, executor, device and number of threads, and compares metrics.csv with the
-one beside the record, clocks aside. Names first what differs: code, versions, machine. Data set, partition
-and pre-trained weights must be those of the record. --rounds N makes and compares the first N rounds of the
-run (its schedules remain those of all rounds); a later call on the same folder goes on from there.
-Exit status: 0 if all lines are the same digit for digit, else 1."""
-EXAMPLE = "python -m flatfed rerun results/published/cifar10-cnn/runs/dir0.6-100/fedavg/seed1 --out again"
 
 ARGUMENTS = [
     argument("run", kinds.folder, "a finished run, or with --rounds an unfinished one", metavar="RUN_FOLDER"),

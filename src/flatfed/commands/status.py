@@ -1,4 +1,15 @@
-"""``flatfed status``: which cells of which tables are done, which runs are under way or failed, and the hours left."""
+"""``flatfed status``: which cells of which tables are done, which runs are under way or failed, and the hours left.
+
+Reads results and logs; may be called at any time, beside a running Snakemake, on any host that sees the
+folder. Each table is drawn as a map of its rows and columns:
+failed !, running >, stopped =, waiting ., diverged x, done #.
+Stopped: begun, and no process is at it; the next call of Snakemake goes on with it. Below the tables are
+all jobs that failed, by the last lines of their logs, and how long the trainings will take.
+`watch python -m flatfed status` looks every two seconds.
+
+example:
+  python -m flatfed status fedsmoo2023_T1 --scale paper
+"""
 
 from __future__ import annotations
 
@@ -48,15 +59,6 @@ class State:
     words: str = ""
     rounds: int = 0
     pace: float | None = None
-
-
-DETAIL = f"""\
-Reads results and logs; may be called at any time, beside a running Snakemake, on any host that sees the
-folder. Each table is drawn as a map of its rows and columns: {", ".join(map(" ".join, SIGNS.items()))}.
-Stopped: begun, and no process is at it; the next call of Snakemake goes on with it. Below the tables are
-all jobs that failed, by the last lines of their logs, and how long the trainings will take.
-`watch python -m flatfed status` looks every two seconds."""
-EXAMPLE = "python -m flatfed status fedsmoo2023_T1 --scale paper"
 
 ARGUMENTS = arguments.TABLES
 

@@ -1,4 +1,20 @@
-"""``flatfed surface``: the loss around the model of a finished run, or between two."""
+r"""``flatfed surface``: the loss around the model of a finished run, or between two.
+
+Writes an .npz: loss (nats) and accuracy at w + x d1 + y d2 on a grid of (x, y), w the run's model. d1 and d2 are
+Gaussian, made orthogonal within every filter, then each filter is scaled to the norm of the model's own (Li et al.
+2018), so that x = 1 moves every filter by its own length; biases and normalisation layers stay as they are. Models to
+be compared take the same --seed: the draw is the same, each scaled to its own filters.
+
+--line-to evaluates the line from the model of RUN_FOLDER (x = 0) to another (x = 1) instead.
+
+At (0, 0), with --images all, stands the run's own evaluated loss. A call that was stopped goes on when it is made
+again: finished points wait in a hidden file beside the output. Where memory is short, less is evaluated at a time.
+
+example:
+  python -m flatfed surface results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \
+    --dataset resources/digits --partition results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz \
+    --out surface.npz
+"""
 
 from __future__ import annotations
 
@@ -10,19 +26,6 @@ from flatfed.commands.arguments import argument, required
 #: How far a surface goes, in filter norms, and a line beyond either model, in lengths of the way between them.
 RANGES = {"surface": 1.0, "line": 0.25}
 
-DETAIL = """\
-Writes an .npz: loss (nats) and accuracy at w + x d1 + y d2 on a grid of (x, y), w the run's model. d1 and d2 are
-Gaussian, made orthogonal within every filter, then each filter is scaled to the norm of the model's own (Li et al.
-2018), so that x = 1 moves every filter by its own length; biases and normalisation layers stay as they are. Models to
-be compared take the same --seed: the draw is the same, each scaled to its own filters.
-
---line-to evaluates the line from the model of RUN_FOLDER (x = 0) to another (x = 1) instead.
-
-At (0, 0), with --images all, stands the run's own evaluated loss. A call that was stopped goes on when it is made
-again: finished points wait in a hidden file beside the output. Where memory is short, less is evaluated at a time."""
-EXAMPLE = f"""\
-python -m flatfed surface {arguments.RUN} \\
-    --dataset resources/digits --partition {arguments.PARTITION} --out surface.npz"""
 
 WAYS = ("auto", "sequential", "stacked")
 ARGUMENTS = [

@@ -1,8 +1,11 @@
 """``flatfed time``: the seconds of a round, measured by a separate run whose model is thrown away.
 
-Seconds of trainings that ran beside others, or were stacked with them, say nothing about an algorithm. This trains a
-few rounds alone, leaves the first ones out (allocations, compilation, cold caches), and writes ``timing.json``
-(:mod:`flatfed.runs.timing`).
+Trains a few rounds of a run, throws the model away and writes timing.json: seconds of a round, of its
+training and of its evaluation. Tables of wall-clock times read it and nothing else: seconds of trainings
+that ran beside others say nothing about an algorithm. Leave the machine alone meanwhile.
+
+example:
+  python -m flatfed time --run run.json --dataset resources/digits --partition seed1.npz --out timing.json
 """
 
 from __future__ import annotations
@@ -33,12 +36,6 @@ KEPT = (
     *("device", "threads", "executor", "precision", "host", "versions", "libraries", "parameters", "row"),
     *("peak_memory_bytes", "peak_device_memory_bytes"),
 )
-
-DETAIL = """\
-Trains a few rounds of a run, throws the model away and writes timing.json: seconds of a round, of its
-training and of its evaluation. Tables of wall-clock times read it and nothing else: seconds of trainings
-that ran beside others say nothing about an algorithm. Leave the machine alone meanwhile."""
-EXAMPLE = "python -m flatfed time --run run.json --dataset resources/digits --partition seed1.npz --out timing.json"
 
 ARGUMENTS = [
     required("--run", kinds.json_or_file, arguments.DESCRIPTION),

@@ -1,4 +1,15 @@
-"""``flatfed train``: one training, or several seeds of one in a process."""
+r"""``flatfed train``: one training, or several seeds of one in a process.
+
+Writes metrics.csv, model.safetensors and, last, run.json. A training that was stopped goes on from its
+checkpoint in the output folder when it is called again. Needs torch, numpy and safetensors; no Snakemake,
+no configuration.
+
+example:
+  RUN=results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1
+  python -m flatfed describe $RUN > run.json
+  python -m flatfed train --run run.json --dataset resources/digits \
+    --partition results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz --out $RUN
+"""
 
 from __future__ import annotations
 
@@ -10,16 +21,6 @@ from flatfed.commands import arguments, kinds
 from flatfed.commands.arguments import required
 from flatfed.errors import DataError
 from flatfed.runs import description, lock
-
-DETAIL = """\
-Writes metrics.csv, model.safetensors and, last, run.json. A training that was stopped goes on from its
-checkpoint in the output folder when it is called again. Needs torch, numpy and safetensors; no Snakemake,
-no configuration."""
-EXAMPLE = f"""\
-RUN={arguments.RUN}
-  python -m flatfed describe $RUN > run.json
-  python -m flatfed train --run run.json --dataset resources/digits \\
-    --partition {arguments.PARTITION} --out $RUN"""
 
 TOGETHER = f"{arguments.DESCRIPTION}; several that differ in their seed alone train together"
 ARGUMENTS = [
