@@ -111,7 +111,7 @@ def test_the_folder_of_the_run_is_not_written_to(place, capsys, way):
     before = {path: path.read_bytes() for path in (place / "run").iterdir()}
     assert cli.main(["rerun", run, "--out", out, "--dataset", "data", "--rounds", "2"]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith(f"flatfed rerun: --out {out}: there lies the run that is to be compared with")
+    assert said.startswith(f"flatfed rerun: --out {out}: a run lies there; give another folder")
     assert {path: path.read_bytes() for path in (place / "run").iterdir()} == before
 
 
@@ -120,7 +120,7 @@ def test_another_finished_run_is_not_replaced(place, capsys):
     trained()
     before = {path: path.read_bytes() for path in (place / "other").iterdir()}
     assert rerun(out="other") == 2
-    assert "--out other: a finished run lies there; give another folder, or remove it" in capsys.readouterr().err
+    assert "--out other: a run lies there; give another folder, or remove it" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in (place / "other").iterdir()} == before
 
 

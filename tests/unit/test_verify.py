@@ -48,7 +48,7 @@ def write(tmp_path, monkeypatch, experiment):
             }  # fmt: skip
             cells[scale, column, row] = Cell(**content)
 
-    def compute(spec):
+    def compute(spec, so_far=False):
         absent = {"problems": ["no run"], "status": "missing", "n": 0, "scale": spec.scale, "row": spec.row}
         missing = replace(made.cell([None]), paper_value=0.5, **absent)
         return cells.get((spec.scale, spec.column, spec.row), missing)

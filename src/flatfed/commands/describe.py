@@ -41,11 +41,8 @@ def run(options: argparse.Namespace) -> None:
     """
     experiment = configuration.load(options.config)
     runs = [run_of(experiment, folder) for folder in options.folders]
-    if options.script:
-        lines = script(experiment, runs)
-    else:
-        lines = [json.dumps(run.description, sort_keys=True) for run in runs]
-    print("\n".join(lines))
+    descriptions = [json.dumps(run.description, sort_keys=True) for run in runs]
+    print("\n".join(script(experiment, runs) if options.script else descriptions))
 
 
 def run_of(experiment: Experiment, folder: str) -> Run:
@@ -78,27 +75,21 @@ def script(experiment: Experiment, runs: list[Run]) -> list[str]:
     ]
     own = {files.variable: experiment.config.get(files.setting) for files in (algorithms.FILES, models.FILES)}
     lines += [f"export {name}={shlex.quote(os.pathsep.join(own[name]))} # copy these, too" for name in own if own[name]]
-    for run in {run.dataset: run for run in sorted(runs, key=lambda run: run.dataset)}.values():
-        spec, folder = quoted(experiment.dataset_spec(run.dataset)), run.places.dataset(run.dataset)
-        lines.append(step(run.manifest, f"fetch --spec {spec} --out {folder}"))
-    for run in {run.partition: run for run in runs}.values():
-        spec = quoted(experiment.partition_spec(run.scale, run.protocol, run.split, run.seed))
-        deal = f"partition --spec {spec} --dataset {run.places.dataset(run.dataset)} --out {run.partition}"
-        lines.append(step(run.partition, deal))
-    for name, path in sorted({(run.description["model"]["weights"], run.weights) for run in runs if run.weights}):
-        lines.append(step(path, f"weights --name {name} --out {path}"))
+    steps: dict[str, str] = {}
     for run in runs:
+        folder = run.places.dataset(run.dataset)
+        dataset = quoted(experiment.dataset_spec(run.dataset))
+        partition = quoted(experiment.partition_spec(run.scale, run.protocol, run.split, run.seed))
+        steps[run.manifest] = f"fetch --spec {dataset} --out {folder}"
+        steps[run.partition] = f"partition --spec {partition} --dataset {folder} --out {run.partition}"
+        if run.weights:
+            steps[run.weights] = f"weights --name {run.description['model']['weights']} --out {run.weights}"
         weights = f"--weights {run.weights} " if run.weights else ""
-        place = f"--dataset {run.places.dataset(run.dataset)} --partition {run.partition} {weights}--out {run.path}"
-        lines.append(step(run.record, f"train --run {quoted(run.description)} {place}"))
-    return lines
+        place = f"--dataset {folder} --partition {run.partition} {weights}--out {run.path}"
+        steps[run.record] = f"train --run {quoted(run.description)} {place}"
+    return lines + [f"[ -e {made} ] || python -m flatfed {command}" for made, command in steps.items()]
 
 
 def quoted(value: Any) -> str:
     """Return ``value`` as JSON in shell quotes."""
     return shlex.quote(json.dumps(value, sort_keys=True))
-
-
-def step(made: str, command: str) -> str:
-    """Return the line that makes the file ``made`` unless it is there."""
-    return f"[ -e {made} ] || python -m flatfed {command}"

@@ -73,8 +73,7 @@ def run(options: argparse.Namespace) -> None:
         print(f"{arrival.place}: accepted")
     if taken:
         forget([f"{arrival.place}/{name}" for arrival in taken for name in FILES])
-    same = len(of_state["the same"])
-    print(f"{len(taken)} runs accepted" + (f"; {same} were there already" if same else ""))
+    print(f"{len(taken)} runs accepted; {len(of_state['the same'])} were there already")
     if kept := [f"{run.place} exists already ({run.folder})" for run in of_state["another"] if run not in taken]:
         hint = f"{len(kept)} runs were not taken; --replace puts them in place of those that exist"
         raise DataError("\n".join([*kept, hint]))

@@ -44,13 +44,10 @@ class Parser(argparse.ArgumentParser):
 
 def json_or_file(text: str) -> dict[str, Any]:
     """Read a JSON object, or the file of that name that holds one; argparse reports what is neither."""
-    inline = text.lstrip().startswith("{")
     try:
-        value = json.loads(text if inline else Path(text).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a JSON object nor a readable file: {error}") from None
-    except (ValueError, RecursionError) as error:
-        raise argparse.ArgumentTypeError(f"{'the argument' if inline else text}: not JSON: {error}") from None
+        value = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"{text[:80]!r}: neither JSON nor a readable file of it: {error}") from None
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError(f"{text}: a JSON object is wanted, not {type(value).__name__}")
     return value

@@ -79,7 +79,8 @@ def run(options: argparse.Namespace) -> None:
     rows = [("", *HEADS), *((name, *texts(summary)) for name, summary in plan.items())]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, *columns in rows:
-        print(name.ljust(widths[0]), *(text.rjust(width) for text, width in zip(columns, widths[1:], strict=True)))
+        texts_of_width = (text.rjust(width) for text, width in zip(columns, widths[1:], strict=True))
+        print(name.ljust(widths[0]), *texts_of_width, sep="  ")
     every = (*total.runs.values(), *total.timings.values())
     machines = sorted({past.where for run in every for past in measurements.nearest(run)})
     measured_on = f"on the {measurements.device}; measured on {', '.join(machines) or 'no machine'}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.experiment import Asked, AskedTable, Experiment, Run, tuning
+from flatfed.experiment import Asked, Experiment, Run, tuning
 from flatfed.runs import record as records
 
 
@@ -28,30 +28,24 @@ class Need:
 def needs_of(experiment: Experiment, scale: str, asked: Asked, tuned: bool) -> dict[str, Need]:
     """Return what each table and figure ``asked`` for needs: its runs or, if ``tuned``, those that choose for it."""
     needs = {}
-    for name, columns in asked.tables:
+    parts = {name: Asked([(name, columns)], []) for name, columns in asked.tables}
+    for name, part in (parts | {name: Asked([], [name]) for name in asked.figures}).items():
         if tuned:
-            needs[name] = _of_searches(experiment, scale, [(name, columns)], [])
+            searches = tuning.searches_for(experiment, scale, *part)
+            runs = [tuning.run(experiment, search, point) for search in searches for point in search.points()]
+            needs[name] = Need(runs={run.path: run for run in runs})
             continue
-        cells = experiment.cells(scale, name, columns)
+        cells = [cell for table, columns in part.tables for cell in experiment.cells(scale, table, columns)]
+        figures = [experiment.figure(scale, figure) for figure in part.figures]
+        sources = [(cell.analysed, cell.runs) for cell in cells]
+        sources += [(figure.analysed, figure.runs.values()) for figure in figures]
         needs[name] = Need(
             cells=len(cells),
-            runs={run.path: run for cell in cells for run in cell.runs},
-            analysed={run.path for cell in cells if cell.analysed for run in cell.runs},
+            runs={run.path: run for _, runs in sources for run in runs},
+            analysed={run.path for analysed, runs in sources if analysed for run in runs},
             timings={run.timing: run for cell in cells for run in cell.timed},
         )
-    for name in asked.figures:
-        if tuned:
-            needs[name] = _of_searches(experiment, scale, [], [name])
-            continue
-        figure = experiment.figure(scale, name)
-        needs[name] = Need(runs=dict(figure.runs), analysed=set(figure.runs) if figure.analysed else set())
     return needs
-
-
-def _of_searches(experiment: Experiment, scale: str, tables: list[AskedTable], figures: list[str]) -> Need:
-    searches = tuning.searches_for(experiment, scale, tables, figures)
-    runs = [tuning.run(experiment, search, point) for search in searches for point in search.points()]
-    return Need(runs={run.path: run for run in runs})
 
 
 def state(run: Run, analysed: bool = False) -> str:

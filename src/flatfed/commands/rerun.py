@@ -64,7 +64,9 @@ def run(options: argparse.Namespace) -> int:
     algorithms.load(description["update"]["name"])
     models.card(description["model"]["name"])
     device = gpus.demanded(options.device or record.device)
-    refuse_place(file, options.out)
+    same = options.out.resolve() in (options.run.resolve(), file.resolve().parent)
+    if same or (options.out / RECORD).exists():
+        raise DataError(f"--out {options.out}: a run lies there; give another folder, or remove it")
     metrics = run_folders.lines_of(file)
     before = comparable(metrics, record, options.rounds)
     check(record, dataset, weights)
@@ -73,17 +75,6 @@ def run(options: argparse.Namespace) -> int:
     with lock.held(options.out):
         made = _train(options, record, dataset, weights, device)
     return compare(before, first_rounds(made, options.rounds), metrics, made)
-
-
-def refuse_place(record: Path, out: Path) -> None:
-    """Raise DataError where ``out`` is the folder of the ``record``, by whatever path, or of another finished run.
-
-    What was published would be replaced by what is to be held against it, and be the same to the last digit.
-    """
-    if out.resolve() in (record.parent.resolve(), record.resolve().parent):
-        raise DataError(f"--out {out}: there lies the run that is to be compared with; a folder of its own is wanted")
-    if (out / RECORD).exists():
-        raise DataError(f"--out {out}: a finished run lies there; give another folder, or remove it")
 
 
 def first_rounds(metrics: Path, rounds: int | None) -> list[Line]:

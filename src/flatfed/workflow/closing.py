@@ -53,12 +53,9 @@ def diverged(made: Iterable[Path]) -> list[str]:
     """Return "folder: diverged in round r" of the runs that ended so; ``made``: each run.json of the jobs."""
     lines = []
     for path in made:
-        try:
-            ended = records.read(path).diverged_at
-        except (OSError, DataError):
-            continue  # it was not made, and `failed` says why
-        if ended is not None:
-            lines.append(f"{path.parent}: diverged in round {ended}; it is recorded, and tables say so")
+        with contextlib.suppress(OSError, DataError):  # it was not made, and `failed` says why
+            if (ended := records.read(path).diverged_at) is not None:
+                lines.append(f"{path.parent}: diverged in round {ended}; it is recorded, and tables say so")
     return lines
 
 
