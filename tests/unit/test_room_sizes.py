@@ -16,10 +16,10 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 865,
+    "": 871,
     "algorithms": 1011,
     "analysis": 1065,
-    "commands": 1893,
+    "commands": 1503,
     "data": 1177,
     "engine": 2870,
     "experiment": 2710,
@@ -28,7 +28,7 @@ LIMITS = {
     "papers": 570,
     "runs": 945,
     "tables": 1557,
-    "workflow": 302,
+    "workflow": 265,
 }
 
 #: Tokens that are no code.
