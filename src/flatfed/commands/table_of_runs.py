@@ -22,7 +22,7 @@ from flatfed.papers.units import many
 from flatfed.runs import identity
 from flatfed.runs.places import DEFAULT, RunIds, without_label
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
-from flatfed.runs.run import Run, analyses_of
+from flatfed.runs.run import Run
 from flatfed.tables import blocks, filled_table, write
 from flatfed.tables.formats import markdown
 
@@ -97,7 +97,7 @@ def make(options: argparse.Namespace) -> None:
     if options.so_far:
         layout = replace(layout, title=f"{layout.title} ({summary})")
     shown = [_spec(spec, chosen, options.so_far) for spec in specs if spec.column in columns]
-    with _as_results(chosen.values()):
+    with _as_results(chosen, requested):
         typeset = blocks.typeset(filled_table.fill(layout, shown, so_far=options.so_far))
     print(markdown.render(typeset), end="")
     if options.out:
@@ -200,12 +200,13 @@ def _spec(spec: CellSpec, chosen: Mapping[RunIds, FolderRun], so_far: bool) -> C
 
 
 @contextlib.contextmanager
-def _as_results(runs: Iterable[FolderRun]) -> Iterator[None]:
-    """Work in a folder in which ``runs`` and their analyses are under results/, and nothing else is."""
+def _as_results(chosen: Mapping[RunIds, FolderRun], requested: Mapping[RunIds, Run]) -> Iterator[None]:
+    """Work in a folder in which the ``chosen`` runs and their analyses are under results/, and nothing else is."""
     with tempfile.TemporaryDirectory() as results:
-        for run in runs:
-            place = DEFAULT.run(RunIds.of(run.record.description))
-            for path, folder in ((place, run.folder), (analyses_of(place), analyses_of(str(run.folder)))):
+        for ids, run in chosen.items():
+            there = replace(requested[ids], path=str(run.folder))
+            here = replace(there, path=DEFAULT.run(RunIds.of(run.record.description)))
+            for path, folder in ((here.path, there.path), (here.analyses, there.analyses)):
                 link = Path(results, path)
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(Path(folder).absolute())

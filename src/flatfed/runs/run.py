@@ -56,7 +56,7 @@ class Run(RunIds):
     @property
     def analyses(self) -> str:
         """The folder of the analyses of its model: .../analysis/... for a run in .../runs/...."""
-        return analyses_of(self.path)
+        return re.sub(r"(.*/|^)runs/", r"\1analysis/", self.path, count=1)
 
     @property
     def hessian(self) -> str:
@@ -133,8 +133,3 @@ class Run(RunIds):
                     f"({digest[:12]}); {again}"
                 )
         return found
-
-
-def analyses_of(folder: str) -> str:
-    """Return the folder of the analyses of a run in ``folder``: .../analysis/... for a run in .../runs/...."""
-    return re.sub(r"(.*/|^)runs/", r"\1analysis/", folder, count=1)
