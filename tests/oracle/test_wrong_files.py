@@ -239,7 +239,7 @@ def test_a_description_with_anything_wrong_in_it_is_answered(place, capsys):
 
 @pytest.mark.parametrize("command", ["hessian", "surface", "rerun"])
 @pytest.mark.parametrize(
-    "key", ["description", "dataset_digest", "description.model", "description.rounds", "libraries"]
+    "key", ["description", "dataset_digest", "description.model", "description.rounds", "partition_digest"]
 )
 def test_a_record_that_is_not_whole_is_refused(place, capsys, command, key):
     record = json.loads((place / "run/run.json").read_text())

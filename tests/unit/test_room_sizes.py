@@ -19,7 +19,7 @@ LIMITS = {
     "": 871,
     "algorithms": 1011,
     "analysis": 1065,
-    "commands": 1503,
+    "commands": 1500,
     "data": 1177,
     "engine": 2870,
     "experiment": 2710,

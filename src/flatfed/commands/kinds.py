@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -80,11 +81,16 @@ def images(text: str) -> int | None:
     return None if text == "all" else count(text)
 
 
-def file(text: str) -> Path:
-    """Read the path of a file to be read or written, whether it exists or not; a folder is refused."""
+def file(text: str, suffixes: Sequence[str] = ()) -> Path:
+    """Read the path of a file to be read or written, whether it exists or not; a folder is refused.
+
+    With ``suffixes`` it has to end in one of them.
+    """
     path = _possible(text)
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"{text!r} is a folder; a file is wanted")
+    if suffixes and path.suffix not in suffixes:
+        raise argparse.ArgumentTypeError(f"{text!r}: a file that ends in {' or '.join(suffixes)} is wanted")
     return path
 
 
@@ -110,15 +116,8 @@ def _possible(text: str) -> Path:
 
 
 def ending(*suffixes: str) -> Callable[[str], Path]:
-    """Return the reader of the path of a file to be written that ends in one of ``suffixes``."""
-
-    def read(text: str) -> Path:
-        path = file(text)
-        if path.suffix not in suffixes:
-            raise argparse.ArgumentTypeError(f"{text!r}: a file that ends in {' or '.join(suffixes)} is wanted")
-        return path
-
-    return read
+    """Return the reader of the path of a :func:`file` that ends in one of ``suffixes``."""
+    return functools.partial(file, suffixes=suffixes)
 
 
 def setting(text: str) -> str:

@@ -28,14 +28,16 @@ class Need:
 def needs_of(experiment: Experiment, scale: str, asked: Asked, tuned: bool) -> dict[str, Need]:
     """Return what each table and figure ``asked`` for needs: its runs or, if ``tuned``, those that choose for it."""
     needs = {}
-    parts = {name: Asked([(name, columns)], []) for name, columns in asked.tables}
-    for name, part in (parts | {name: Asked([], [name]) for name in asked.figures}).items():
+    columns = dict(asked.tables)
+    for name in dict.fromkeys([*columns, *asked.figures]):  # a table and a figure may have one name
+        tables = [(name, columns[name])] if name in columns else []
+        part = Asked(tables, [name] if name in asked.figures else [])
         if tuned:
             searches = tuning.searches_for(experiment, scale, *part)
             runs = [tuning.run(experiment, search, point) for search in searches for point in search.points()]
             needs[name] = Need(runs={run.path: run for run in runs})
             continue
-        cells = [cell for table, columns in part.tables for cell in experiment.cells(scale, table, columns)]
+        cells = [cell for table, shown in tables for cell in experiment.cells(scale, table, shown)]
         figures = [experiment.figure(scale, figure) for figure in part.figures]
         sources = [(cell.analysed, cell.runs) for cell in cells]
         sources += [(figure.analysed, figure.runs.values()) for figure in figures]

@@ -28,9 +28,6 @@ from flatfed.papers.units import many
 from flatfed.tables import claims, filled_table, verification
 from flatfed.tables.verification import TableResult
 
-#: Exit status where --strict finds a table that does not stand.
-FELL = 1
-
 ARGUMENTS = [
     *arguments.TABLES,
     flag("--strict", "exit with status 1 unless every printed number agrees and no claim is clearly reversed"),
@@ -65,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         write_json(options.json, [result.plain() for result in results])
     if refused:
         raise DataError("\n".join(refused))
-    return FELL if options.strict and not all(result.stands for result in results if result.printed) else 0
+    return int(options.strict and not all(result.stands for result in results if result.printed))
 
 
 def lines(result: TableResult) -> Iterator[str]:
