@@ -21,13 +21,14 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from flatfed import experiment  # noqa: E402
 from flatfed.data import partition  # noqa: E402
+from flatfed.experiment import run_specs  # noqa: E402
 
 PROTOCOL, SPLIT, SEED = "fedsmoo-cifar10", "dir0.6-100", 1
 
 
 def measure(algorithm: str, options: argparse.Namespace, folder: Path) -> dict:
     """Train one round of ``algorithm``; return what run.json says of it."""
-    found = experiment.load(ROOT).run("paper", PROTOCOL, SPLIT, algorithm, SEED)
+    found = run_specs.run(experiment.load(ROOT), "paper", PROTOCOL, SPLIT, algorithm, SEED)
     description = {**found.description, "rounds": 1}
     dealt = folder / "partition.npz"
     if not dealt.exists():

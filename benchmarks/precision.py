@@ -38,7 +38,7 @@ from flatfed.engine import precision as formats  # noqa: E402
 from flatfed.engine.job.machine import pick_device  # noqa: E402
 from flatfed.engine.job.train import train  # noqa: E402
 from flatfed.errors import DataError, FlatFedError  # noqa: E402
-from flatfed.experiment import Experiment  # noqa: E402
+from flatfed.experiment import Experiment, run_specs  # noqa: E402
 from flatfed.papers.significance import REGION, Interval, interval  # noqa: E402
 from flatfed.runs import identity  # noqa: E402
 from flatfed.runs import record as records  # noqa: E402
@@ -80,13 +80,13 @@ def three(
     known: Experiment, split: str, algorithm: str, seed: int, folder: Path, options: argparse.Namespace
 ) -> tuple[dict[str, float], str]:
     """Return way -> accuracy of one seed, in percent, and what computed them."""
-    run = known.run(options.scale, options.protocol, split, algorithm, seed)
+    run = run_specs.run(known, options.scale, options.protocol, split, algorithm, seed)
     data = options.data or folder / "data"
     if not data.exists():
-        sources.fetch(known.dataset_spec(run.dataset), data)
+        sources.fetch(run_specs.dataset_spec(known.catalog, run.dataset), data)
     dealt = folder / split / f"seed{seed}.npz"
     if not dealt.exists():
-        partition.make(known.partition_spec(options.scale, options.protocol, split, seed), data, dealt)
+        partition.make(run_specs.partition_spec(known, options.scale, options.protocol, split, seed), data, dealt)
     found, processors = {}, set()
     for way, (precision, otherwise) in WAYS.items():
         description, threads = {**run.description, "precision": precision}, options.threads
@@ -187,7 +187,7 @@ def check(known: Experiment, options: argparse.Namespace) -> None:
     missing = False
     for split in options.splits:
         for algorithm in options.algorithms:
-            run = known.run(options.scale, options.protocol, split, algorithm, 1)
+            run = run_specs.run(known, options.scale, options.protocol, split, algorithm, 1)
             seeds = range(1, options.seeds + 1)
             missing = missing or any(line(split, algorithm, seed, options) not in there for seed in seeds)
     if not missing:

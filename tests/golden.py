@@ -30,7 +30,7 @@ from flatfed.data import sources  # noqa: E402
 from flatfed.engine import versions  # noqa: E402
 from flatfed.engine.job import assembly  # noqa: E402
 from flatfed.engine.simulation import Simulation  # noqa: E402
-from flatfed.experiment import Experiment, Run, scales  # noqa: E402
+from flatfed.experiment import Experiment, Run, cell_specs, figure_specs, run_specs, scales  # noqa: E402
 from flatfed.files import digest_json  # noqa: E402
 
 FILE = Path(__file__).with_name("golden.json")
@@ -88,18 +88,24 @@ def features(run: Run) -> set[str]:
 
 def case_of(configuration: Experiment, run: Run) -> Case:
     """Return the case of a preview run: float64, three rounds."""
-    partition = configuration.partition_spec("preview", run.protocol, run.split, run.seed)
+    partition = run_specs.partition_spec(configuration, "preview", run.protocol, run.split, run.seed)
     name = f"{run.protocol}/{run.split}/{run.algorithm}"
-    return Case(name, {**run.description, **FLOAT64}, configuration.dataset_spec(run.dataset), partition)
+    return Case(
+        name, {**run.description, **FLOAT64}, run_specs.dataset_spec(configuration.catalog, run.dataset), partition
+    )
 
 
 def cases() -> list[Case]:
     """Return few runs that together have every feature of the preview's runs, every algorithm and the MODELS."""
-    configuration = experiment.load(ROOT).untuned()
+    configuration = experiment.load(ROOT)
     preview = scales.every(configuration, "preview")
-    runs = {r.path: r for table, columns in preview.tables for r in configuration.table_runs("preview", table, columns)}
+    runs = {
+        r.path: r
+        for table, columns in preview.tables
+        for r in cell_specs.table_runs(configuration, "preview", table, columns)
+    }
     for figure in preview.figures:
-        runs |= configuration.figure("preview", figure).runs
+        runs |= figure_specs.figure_spec(configuration, "preview", figure).runs
     shipped = [name for name in algorithms.names() if not algorithms.own_files(name)]
     runs = {path: r for path, r in runs.items() if r.seed == 1 and r.description["update"]["name"] in shipped}
     covers = {path: features(run) for path, run in runs.items()}
@@ -109,8 +115,8 @@ def cases() -> list[Case]:
         missing -= covers[best]
         chosen.append(runs[best])
     covered = {run.description["update"]["name"] for run in chosen}
-    chosen += [configuration.run("preview", *HOME, name, 1) for name in shipped if name not in covered]
-    fedsmoo = case_of(configuration, configuration.run("preview", *HOME, "fedsmoo", 1))
+    chosen += [run_specs.run(configuration, "preview", *HOME, name, 1) for name in shipped if name not in covered]
+    fedsmoo = case_of(configuration, run_specs.run(configuration, "preview", *HOME, "fedsmoo", 1))
     models = [fedsmoo.with_(f" {label}", **changes) for label, changes in MODELS.items()]
     return [*(case_of(configuration, run) for run in chosen), *models]
 

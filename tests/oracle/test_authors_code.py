@@ -15,6 +15,7 @@ from flatfed import experiment
 from flatfed.data import partition, sources
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError
+from flatfed.experiment import run_specs
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
@@ -87,12 +88,12 @@ class FedAvg:
 @pytest.mark.parametrize("large", [10**8, 100], ids=["in memory", "in files"])
 def test_its_rounds_are_ours_where_a_step_takes_all_images(tmp_path, large):
     known = experiment.load(ROOT)
-    run = known.run("preview", "fedsmoo-cifar10", "path3-100", "fedavg", 1)
+    run = run_specs.run(known, "preview", "fedsmoo-cifar10", "path3-100", "fedavg", 1)
     description = {**run.description, "local_epochs": 1, "batch_size": 99, "rounds": 4}
     description = {**description, "weight_decay": 0.5, "learning_rate_decay": 0.9}
     data, dealt, out = tmp_path / "data", tmp_path / "dealt.npz", tmp_path / "theirs.csv"
-    sources.fetch(known.dataset_spec(run.dataset), data)
-    partition.make(known.partition_spec("preview", "fedsmoo-cifar10", "path3-100", 1), data, dealt)
+    sources.fetch(run_specs.dataset_spec(known.catalog, run.dataset), data)
+    partition.make(run_specs.partition_spec(known, "preview", "fedsmoo-cifar10", "path3-100", 1), data, dealt)
     train(description, data, dealt, tmp_path / "ours", device="cpu", threads=1)
     code = tmp_path / "code"
     code.mkdir()
@@ -117,7 +118,10 @@ def test_its_rounds_are_ours_where_a_step_takes_all_images(tmp_path, large):
 
 
 def paper_run(algorithm: str, **changes) -> dict:
-    return {**experiment.load(ROOT).run("paper", "fedsmoo-cifar10", "path3-100", algorithm, 1).description, **changes}
+    return {
+        **run_specs.run(experiment.load(ROOT), "paper", "fedsmoo-cifar10", "path3-100", algorithm, 1).description,
+        **changes,
+    }
 
 
 def test_its_options_are_a_runs_values():

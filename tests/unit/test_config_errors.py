@@ -12,7 +12,7 @@ import yaml
 from flatfed import algorithms, experiment
 from flatfed.data import digits
 from flatfed.errors import ConfigError
-from flatfed.experiment import checks
+from flatfed.experiment import cell_specs, checks, figure_specs, run_specs
 
 ROOT = Path(__file__).parents[2]
 CIFAR10 = "protocols/fedsmoo-cifar10.yaml"
@@ -124,7 +124,7 @@ MISTAKES = {
     "even grid": (CIFAR10, "    probe: {every: 20", "    analysis: {surface: {grid: 4}}\n    probe: {every: 20", [CIFAR10, "variants.probe.analysis.surface.grid: 4", "odd"]),
     "images of a Hessian": (CIFAR10, "    probe: {every: 20", "    analysis: {hessian: {images: 7}}\n    probe: {every: 20", [CIFAR10, "variants.probe.analysis.hessian.images", "7", "8"]),
     "precision of a Hessian": (CIFAR10, "    probe: {every: 20", "    analysis: {hessian: {precision: float46}}\n    probe: {every: 20", [CIFAR10, "variants.probe.analysis.hessian.precision", "did you mean 'float64'?"]),
-    "nobody takes part": ("splits.yaml", "participation: 0.1}", "participation: 1e-9}", ["dir0.6-100.participation: 1e-09 of 100 clients", "at least 0.1", "'cifar10'"]),
+    "nobody takes part": ("splits.yaml", "participation: 0.1}", "participation: 1e-9}", ["dir0.6-100.participation: 1e-09 is not allowed", "at least 0.1 of the 100 clients", "'cifar10'"]),
     "domains of a dataset without": ("datasets.yaml", "  source: {source: torchvision, dataset: CIFAR10}", "  source: {source: imagefolder, path: x, size: 32, domains: true}", ["cifar10.source.domains", "means nothing"]),
     "nodes' metric misspelt": (PEERS, "node_train_accuracy", "node_train_acuracy", [PEERS, "'node_train_acuracy' in place of 'train_accuracy'", "client_train_accuracy, node_train_accuracy"]),
     "nodes' metric of another name": (PEERS, "decentralised: node_train_accuracy", "decentralised: test_accuracy", [PEERS, "'test_accuracy'", "printed as 'train_accuracy'"]),
@@ -205,9 +205,9 @@ def test_a_wrong_entry_blocks_only_what_needs_it(file, text, other, words, block
     for each in ids:
         if blocked & {*each}:
             with pytest.raises(ConfigError, match=re.escape(words)):
-                found.run("paper", *each, 1)
+                run_specs.run(found, "paper", *each, 1)
         else:
-            found.run("paper", *each, 1)
+            run_specs.run(found, "paper", *each, 1)
     assert {"dfedsam2023_T2", "fedsmoo2023_T1"} & {*found.tables} == {"dfedsam2023_T2"}
     with pytest.raises(ConfigError, match=re.escape(words)) as caught:
         found.check()
@@ -330,7 +330,7 @@ def test_yaml_reads_anchors_merges_and_exponents(project: Path) -> None:
 )
 def test_a_run_that_does_not_exist_is_named(question: tuple, fragments: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
-        experiment.load(ROOT).run(*question)
+        run_specs.run(experiment.load(ROOT), *question)
     for fragment in fragments:
         assert fragment in str(caught.value)
 
@@ -381,7 +381,7 @@ def test_a_parameter_that_a_row_of_a_figure_lacks_is_named(file: str, text: str,
     assert text in before
     path.write_text(re.sub(r"points: .*", "points: [{}]", before.replace(text, other)))
     with pytest.raises(ConfigError, match=r"config/figures.*: (fedadam|dfedavgm) in .*unknown parameter '"):
-        experiment.load(project).figure("preview", path.stem)
+        figure_specs.figure_spec(experiment.load(project), "preview", path.stem)
 
 
 @pytest.fixture
@@ -406,7 +406,7 @@ def plain(project: Path) -> dict:
 def test_a_protocol_without_algorithms_has_every_ones_defaults(project: Path, plain: dict) -> None:
     exp = experiment.load(project)
     for scale in ("preview", "paper"):
-        runs = {run.algorithm: run for run in exp.table_runs(scale, "plain")}
+        runs = {run.algorithm: run for run in cell_specs.table_runs(exp, scale, "plain")}
         declared = algorithms.load("fedsmoo").parameters()
         params = runs["fedsmoo"].description["update"]["params"]
         assert params == {name: parameter.default for name, parameter in declared.items()}

@@ -18,6 +18,7 @@ from snakemake.cli import parse_config
 
 from flatfed import experiment, strict_yaml
 from flatfed.errors import ConfigError
+from flatfed.experiment import cell_specs, figure_specs, table_specs
 from flatfed.experiment.own import SECTIONS
 from flatfed.papers.errata import Errata
 
@@ -61,10 +62,10 @@ def answer(root: Path, mutant: Mutant, config: dict | None = None) -> None:
         for table in (
             table for table in tables if scale in loaded.tables[table].settings.get("scales", experiment.SCALES)
         ):
-            loaded.cells(scale, table)
-            loaded.table_spec(scale, table)
+            cell_specs.cells(loaded, scale, table)
+            table_specs.table_spec(loaded, scale, table)
         for figure in [name] if mutant.kind == "figures" else loaded.figures if mutant.kind != "tables" else []:
-            loaded.figure(scale, figure)
+            figure_specs.figure_spec(loaded, scale, figure)
 
 
 def refusal(root: Path, mutant: Mutant, config: dict | None = None) -> str | None:
@@ -136,7 +137,7 @@ def test_every_mutant_of_a_file_of_ones_own_is_refused(project: Path, monkeypatc
     path.write_text(WHOLE)
     try:
         loaded = experiment.load(project)
-        assert len(loaded.cells("paper", "own")) == 9
+        assert len(cell_specs.cells(loaded, "paper", "own")) == 9
         refused = 0
         for mutant in mutants(project, OWN):
             path.write_text(mutant.text, encoding="utf-8")
@@ -144,7 +145,7 @@ def test_every_mutant_of_a_file_of_ones_own_is_refused(project: Path, monkeypatc
             try:
                 loaded = experiment.load(project)
                 loaded.check()
-                loaded.cells("paper", "own")
+                cell_specs.cells(loaded, "paper", "own")
             except ConfigError as error:
                 assert not shortcomings(mutant, str(error)), f"{told}: {error}"
                 refused += 1

@@ -13,6 +13,7 @@ import pytest
 import made
 from flatfed import experiment
 from flatfed.errors import DataError
+from flatfed.experiment import run_specs
 from flatfed.files import SEAL, digest_json, write_json
 from flatfed.runs import choice, curvature, timing
 from flatfed.runs import record as records
@@ -41,7 +42,7 @@ def convert(tmp_path):
 
 
 def described(row: str, split: str = "dir0.6-100", protocol: str = "fedsmoo-cifar10") -> dict:
-    return experiment.load(ROOT).run("paper", protocol, split, row, 1).description
+    return run_specs.run(experiment.load(ROOT), "paper", protocol, split, row, 1).description
 
 
 def of_an_earlier_version(path: Path, change) -> Path:

@@ -14,6 +14,7 @@ from flatfed.data import dataset as datasets
 from flatfed.data import image_folders, sources
 from flatfed.data.digits import STYLES
 from flatfed.errors import ConfigError, DataError
+from flatfed.experiment import run_specs
 
 ROOT = Path(__file__).parents[2]
 SPEC = {"name": "office", "classes": 2, "shape": [3, 8, 8], "domains": ["art", "real_world"]}
@@ -174,7 +175,7 @@ def test_folders_of_all_domains_are_taken(tmp_path):
         (tmp_path / "in" / folder).mkdir(parents=True)
     given = source(tmp_path, domains=True, resize=8)
     loaded = experiment.load(ROOT, {"scale": "paper", "tables": [], "figures": [], "data": {"pacs": given}})
-    assert loaded.dataset_spec("pacs")["source"] == given
+    assert run_specs.dataset_spec(loaded.catalog, "pacs")["source"] == given
 
 
 def archive(tmp_path, names):

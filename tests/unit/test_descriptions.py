@@ -8,9 +8,12 @@ import pytest
 
 from flatfed import experiment
 from flatfed.errors import DataError
+from flatfed.experiment import run_specs
 from flatfed.runs import description
 
-WHOLE = experiment.load(Path(__file__).parents[2]).run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
+WHOLE = run_specs.run(
+    experiment.load(Path(__file__).parents[2]), "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1
+)
 ABOUT = WHOLE.description
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from flatfed import cli
 from flatfed.commands import configuration
-from flatfed.experiment import SCALES
+from flatfed.experiment import SCALES, cell_specs
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = sorted(path.stem for path in (ROOT / "config/tables").glob("*.yaml"))
@@ -29,8 +29,8 @@ def here(experiment, tmp_path, monkeypatch):
 @pytest.mark.parametrize("table", TABLES)
 def test_every_command_answers_for_every_table(here, experiment, capsys, table):
     for scale in experiment.tables[table].settings.get("scales", SCALES):
-        cells = experiment.cells(scale, table)
-        runs = experiment.table_runs(scale, table)
+        cells = cell_specs.cells(experiment, scale, table)
+        runs = cell_specs.table_runs(experiment, scale, table)
         where = [table, "--scale", scale]
         assert cli.main(["status", *where]) == 0
         said = capsys.readouterr().out
@@ -52,12 +52,14 @@ def test_what_stands_in_results_does_not_stop_a_table(here, experiment, capsys, 
     """Every file that a table could read is there and is none: cut, of another kind, or a folder."""
     contents = [b'{"description": ', b"{}", b"[]", b"null", bytes(range(256)), None]
     scale = experiment.tables[table].settings.get("scales", ["preview"])[0]
-    runs = experiment.table_runs(scale, table)
+    runs = cell_specs.table_runs(experiment, scale, table)
     kinds = ["run.json", "metrics.csv", "progress.json", ".lock"]
     for place, run in enumerate(runs[:24]):
         put(Path(run.path, kinds[place // 6]), contents[place % 6])
         put(Path(f"logs/{scale}/train", *Path(run.path).parts[-4:]).with_suffix(".log"), contents[place % 6])
-    others = sorted({file for cell in experiment.cells(scale, table) for file in cell.inputs if "/analysis/" in file})
+    others = sorted(
+        {file for cell in cell_specs.cells(experiment, scale, table) for file in cell.inputs if "/analysis/" in file}
+    )
     for place, file in enumerate(others[:6]):
         put(Path(file), contents[place])
     damaged = len(runs[:6])

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from flatfed import algorithms, experiment, models
-from flatfed.experiment import report_spec, scales
+from flatfed.experiment import cell_specs, figure_specs, report_spec, run_specs, scales, table_specs
 from flatfed.runs.places import Places
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ def test_loading_imports_no_torch() -> None:
     code = (
         "import sys; from flatfed import experiment; from flatfed.experiment import scales;"
         "found = experiment.load(sys.argv[1]);"
-        "[found.table_spec(at, table) for at in ('preview', 'paper') for table, _ in scales.every(found, at)[0]];"
+        "[experiment.table_spec(found, at, table) for at in ('preview', 'paper') for table, _ in scales.every(found, at)[0]];"
         "print('torch' in sys.modules, 'snakemake' in sys.modules)"
     )
     environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": ""}
@@ -41,19 +41,19 @@ def test_loading_imports_no_torch() -> None:
 
 def test_default_is_what_the_quickstart_shows(exp: experiment.Experiment) -> None:
     assert exp.scale == "preview"
-    columns = dict(exp.selected().tables)
+    columns = dict(scales.there(exp, exp.scale, exp.asked).tables)
     splits = ("dir0.6-100", "dir0.1-100", "path6-100", "path3-100")
     assert columns[T1] == [f"cifar10-{split}" for split in splits]
     assert columns[T6] == [
         f"cifar10-{split}.rounds_to_target-{target}" for split in splits[1::2] for target in ("t1", "t2")
     ]
-    assert exp.selected().figures == ["fedsmoo2023_F7", "fedsmoo2023_F5"]
-    assert len(exp.table_runs("preview", T1, columns[T1])) == 8 * 4 * 2
+    assert scales.there(exp, exp.scale, exp.asked).figures == ["fedsmoo2023_F7", "fedsmoo2023_F5"]
+    assert len(cell_specs.table_runs(exp, "preview", T1, columns[T1])) == 8 * 4 * 2
 
 
 def test_preview_is_small(exp: experiment.Experiment) -> None:
-    for table, columns in exp.selected().tables:
-        for run in exp.table_runs("preview", table, columns):
+    for table, columns in scales.there(exp, exp.scale, exp.asked).tables:
+        for run in cell_specs.table_runs(exp, "preview", table, columns):
             description, data = run.description, exp.catalog.datasets[run.dataset]
             images = data["train"] // description["partition"]["clients"]
             steps = description["local_epochs"] * -(-images // description["batch_size"])
@@ -63,8 +63,8 @@ def test_preview_is_small(exp: experiment.Experiment) -> None:
 
 
 def test_tables_share_runs(exp: experiment.Experiment) -> None:
-    accuracy = {run.path for run in exp.table_runs("paper", T1)}
-    rounds = {run.path for run in exp.table_runs("paper", T6)}
+    accuracy = {run.path for run in cell_specs.table_runs(exp, "paper", T1)}
+    rounds = {run.path for run in cell_specs.table_runs(exp, "paper", T6)}
     assert len(accuracy) == 8 * 16 * 2
     assert len(rounds) == 8 * 8 * 2
     assert rounds < accuracy
@@ -72,7 +72,7 @@ def test_tables_share_runs(exp: experiment.Experiment) -> None:
 
 def test_every_printed_number_finds_its_cell(exp: experiment.Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     for table in (T1, T6):
-        cells = exp.cells("paper", table)
+        cells = cell_specs.cells(exp, "paper", table)
         assert len(cells) == 128
         used = [id(cell.paper) for cell in cells]
         assert None not in [cell.paper for cell in cells]
@@ -93,22 +93,22 @@ def test_every_printed_number_finds_its_cell(exp: experiment.Experiment, monkeyp
 )
 def test_printed_numbers(exp, table: str, column: str, row: str, value: float | None, spread: float | None) -> None:
     for scale in experiment.SCALES:
-        paper = exp.cell(scale, table, column, row).paper
+        paper = cell_specs.cell(exp, scale, table, column, row).paper
         assert (paper.value, paper.spread) == (value, spread)
 
 
 def test_targets_are_those_of_the_scale(exp: experiment.Experiment) -> None:
     column = "cifar100-path10-200.rounds_to_target-t1"
-    preview, paper = (exp.cell(scale, T6, column, "fedsmoo").target for scale in experiment.SCALES)
+    preview, paper = (cell_specs.cell(exp, scale, T6, column, "fedsmoo").target for scale in experiment.SCALES)
     assert paper == 0.33
     assert 0 < preview < 1
-    layout = exp.table_spec("preview", T6, [column])
+    layout = table_specs.table_spec(exp, "preview", T6, [column])
     assert layout.paper_targets == {column: 0.33}
     assert layout.columns[0].headers == ("CIFAR-100", "Pathological, c = 10", "acc = 33%")
 
 
 def test_a_run_is_fully_described(exp: experiment.Experiment) -> None:
-    run = exp.run("paper", CIFAR10, "path3-100", "fedsmoo", 2)
+    run = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedsmoo", 2)
     assert run.path == "results/paper/runs/fedsmoo-cifar10/path3-100/fedsmoo/seed2"
     assert run.partition == "results/paper/partitions/fedsmoo-cifar10/path3-100/seed2.npz"
     description = run.description
@@ -120,14 +120,14 @@ def test_a_run_is_fully_described(exp: experiment.Experiment) -> None:
     assert description["partition"]["clients"] == 100
     assert "seed" not in description["partition"]
     assert {"rounds": 800, "batch_size": 50, "local_epochs": 5, "clip_norm": 10.0}.items() <= description.items()
-    assert exp.partition_spec("paper", CIFAR10, "path3-100", 2) == {"seed": 2, **description["partition"]}
+    assert run_specs.partition_spec(exp, "paper", CIFAR10, "path3-100", 2) == {"seed": 2, **description["partition"]}
 
 
 def test_all_runs_of_all_tables_are_json_and_lie_apart(exp: experiment.Experiment) -> None:
     seen: dict[str, str] = {}
     for scale in experiment.SCALES:
         for table, _ in scales.every(exp, scale)[0]:
-            for run in exp.table_runs(scale, table):
+            for run in cell_specs.table_runs(exp, scale, table):
                 text = json.dumps(run.description, sort_keys=True, allow_nan=False)
                 assert json.loads(text) == run.description
                 assert seen.setdefault(run.path, text) == text
@@ -136,7 +136,7 @@ def test_all_runs_of_all_tables_are_json_and_lie_apart(exp: experiment.Experimen
 
 def test_hyper_parameters_of_the_paper(exp: experiment.Experiment) -> None:
     def description(protocol: str, algorithm: str) -> dict:
-        return exp.run("paper", protocol, "dir0.6-100", algorithm, 1).description
+        return run_specs.run(exp, "paper", protocol, "dir0.6-100", algorithm, 1).description
 
     decays = {name: description(CIFAR10, name)["learning_rate_decay"] for name in exp.tables[T1].entries}
     assert {name for name, decay in decays.items() if decay == 0.9995} == {"feddyn", "fedsmoo"}
@@ -152,22 +152,23 @@ def test_hyper_parameters_of_the_paper(exp: experiment.Experiment) -> None:
 
 def test_classes_per_client_shrink_with_the_classes(exp: experiment.Experiment) -> None:
     kept = [
-        exp.partition_spec("preview", "fedsmoo-cifar100", f"path{c}-100", 1)["classes_per_client"] for c in (30, 20, 10)
+        run_specs.partition_spec(exp, "preview", "fedsmoo-cifar100", f"path{c}-100", 1)["classes_per_client"]
+        for c in (30, 20, 10)
     ]
     assert kept == [6, 4, 2]
-    assert exp.partition_spec("preview", CIFAR10, "path3-100", 1)["classes_per_client"] == 3
-    assert exp.dataset_of("preview", "fedsmoo-cifar100") == "digits20"
+    assert run_specs.partition_spec(exp, "preview", CIFAR10, "path3-100", 1)["classes_per_client"] == 3
+    assert exp.catalog.values("preview", "fedsmoo-cifar100")["dataset"] == "digits20"
 
 
 def test_a_protocols_variant_shares_partitions_not_runs(exp: experiment.Experiment) -> None:
-    variant = exp.run("paper", f"{CIFAR10}~cnn", "path3-100", "fedavg", 1)
-    plain = exp.run("paper", CIFAR10, "path3-100", "fedavg", 1)
+    variant = run_specs.run(exp, "paper", f"{CIFAR10}~cnn", "path3-100", "fedavg", 1)
+    plain = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedavg", 1)
     assert variant.partition == plain.partition
     assert variant.path != plain.path
     assert variant.description["model"]["name"] == "cnn"
     assert variant.description["partition"] == plain.description["partition"]
     assert variant.description["update"] == plain.description["update"]
-    cell = exp.cell("paper", "cifar10_cnn", "path3-100", "fedavg")
+    cell = cell_specs.cell(exp, "paper", "cifar10_cnn", "path3-100", "fedavg")
     assert (cell.paper.value, cell.compare) == (74.08, "ordering")
 
 
@@ -178,12 +179,15 @@ def test_that_bfloat16_may_be_imitated_is_said_of_its_runs_alone(tmp_path: Path)
         text.write("\nemulate_bfloat16: true\n")
     found = experiment.load(tmp_path)
     for protocol, said in ((CIFAR10, None), (f"{CIFAR10}~bfloat16", True)):
-        assert found.run("paper", protocol, "path3-100", "fedavg", 1).description.get("emulate_bfloat16") is said
+        assert (
+            run_specs.run(found, "paper", protocol, "path3-100", "fedavg", 1).description.get("emulate_bfloat16")
+            is said
+        )
 
 
 def test_an_algorithms_variant_changes_what_it_says(exp: experiment.Experiment) -> None:
-    variant = exp.run("paper", CIFAR10, "path3-100", "fedsmoo~rho0.05", 1)
-    plain = exp.run("paper", CIFAR10, "path3-100", "fedsmoo", 1).description
+    variant = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedsmoo~rho0.05", 1)
+    plain = run_specs.run(exp, "paper", CIFAR10, "path3-100", "fedsmoo", 1).description
     changed = {key for key, value in variant.description.items() if plain[key] != value}
     assert changed == {"algorithm", "update"}
     assert variant.description["update"] == {"name": "fedsmoo", "params": {**plain["update"]["params"], "rho": 0.05}}
@@ -198,7 +202,7 @@ def test_default_parameters_are_the_files(exp: experiment.Experiment) -> None:
     ]
     assert len(served) > 15
     for name in served:
-        params = exp.run("preview", CIFAR10, "dir0.6-100", name, 1).description["update"]["params"]
+        params = run_specs.run(exp, "preview", CIFAR10, "dir0.6-100", name, 1).description["update"]["params"]
         assert params.keys() == algorithms.load(name).parameters().keys()
 
 
@@ -207,39 +211,46 @@ def test_data_from_disk_change_the_source_alone(tmp_path: Path, exp: experiment.
     file.touch()
     source = {"source": "npz", "path": str(file)}
     moved = experiment.load(ROOT, {**exp.config, "data": {"cifar10": source}})
-    assert moved.dataset_spec("cifar10") == {**exp.dataset_spec("cifar10"), "source": source}
+    assert run_specs.dataset_spec(moved.catalog, "cifar10") == {
+        **run_specs.dataset_spec(exp.catalog, "cifar10"),
+        "source": source,
+    }
     question = ("paper", CIFAR10, "path3-100", "fedavg", 1)
-    assert moved.run(*question) == exp.run(*question)
+    assert run_specs.run(moved, *question) == run_specs.run(exp, *question)
 
 
 def test_seeds_of_the_configuration_add_runs(exp: experiment.Experiment) -> None:
     more = experiment.load(ROOT, {**exp.config, "seeds": [1, 2, 3]})
-    before = {run.path: run.description for run in exp.table_runs("preview", T1)}
-    after = {run.path: run.description for run in more.table_runs("preview", T1)}
+    before = {run.path: run.description for run in cell_specs.table_runs(exp, "preview", T1)}
+    after = {run.path: run.description for run in cell_specs.table_runs(more, "preview", T1)}
     assert {path: after[path] for path in before} == before
     assert len(after) == len(before) * 3 // 2
 
 
 def test_results_folder_is_the_callers() -> None:
     other = experiment.load(ROOT, places=Places("elsewhere/results"))
-    cell = other.cell("preview", T1, "cifar10-path3-100", "fedavg")
+    cell = cell_specs.cell(other, "preview", T1, "cifar10-path3-100", "fedavg")
     assert cell.inputs[0].startswith("elsewhere/results/preview/partitions/")
-    assert other.figure("preview", "fedsmoo2023_F5").inputs[0].startswith("elsewhere/results/preview/partitions/")
+    assert (
+        figure_specs.figure_spec(other, "preview", "fedsmoo2023_F5")
+        .inputs[0]
+        .startswith("elsewhere/results/preview/partitions/")
+    )
 
 
 def test_figures(exp: experiment.Experiment) -> None:
-    curves = exp.figure("preview", "fedsmoo2023_F7")
+    curves = figure_specs.figure_spec(exp, "preview", "fedsmoo2023_F7")
     assert [panel.title for panel in curves.panels] == [
         *("Dirichlet, u = 0.6", "Dirichlet, u = 0.1"),
         *("Pathological, c = 6", "Pathological, c = 3"),
     ]
     dealt = [path for path in curves.inputs if path.endswith(".npz")]
     of_runs = [path for path in curves.inputs if path not in dealt]
-    runs = {run.path: run for run in exp.table_runs("preview", T1)}
+    runs = {run.path: run for run in cell_specs.table_runs(exp, "preview", T1)}
     assert {str(Path(path).parent) for path in of_runs} <= runs.keys(), "lines and record of each run"
     assert {*dealt} == {runs[path].partition for path in curves.runs} and len(dealt) == 4 * 2, "what they train on"
     assert len(of_runs) == 4 * 8 * 2 * 2
-    heat = exp.figure("preview", "fedsmoo2023_F5")
+    heat = figure_specs.figure_spec(exp, "preview", "fedsmoo2023_F5")
     assert heat.inputs == [panel.marks[0].file for panel in heat.panels]
     assert heat.inputs[1] == exp.places.partition("preview", "fedsmoo-cifar100", "path30-100", 1)
 
@@ -267,11 +278,11 @@ def test_a_new_row_split_and_table_cost_a_line_each(tmp_path: Path) -> None:
     }
     (tmp_path / "config" / "tables" / "mine.yaml").write_text(yaml.safe_dump(table))
     found = experiment.load(tmp_path)
-    printed = {(c.column, c.row): c.paper for c in found.cells("paper", "mine")}
+    printed = {(c.column, c.row): c.paper for c in cell_specs.cells(found, "paper", "mine")}
     assert printed["path3-100", "fedavg"].value == 74.08
     assert printed["path3-100", "fedcm~slow"] is None
     assert printed["iid-50", "fedavg"] is None
-    slow = found.run("paper", CIFAR10, "iid-50", "fedcm~slow", 1).description
+    slow = run_specs.run(found, "paper", CIFAR10, "iid-50", "fedcm~slow", 1).description
     assert slow["learning_rate"] == 0.01
     assert slow["partition"] == {
         **{"dataset": "cifar10", "classes": 10, "scheme": "iid", "clients": 50},
@@ -286,15 +297,15 @@ def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, p
     """All test images over all clients; labelled variants share the partition and so the number."""
     for scale, count in {"paper": paper, "preview": preview}.items():
         for protocol in (f"fedsam-{data}", f"fedsam-{data}~K5"):
-            spec = exp.partition_spec(scale, protocol, "dir0.6-100-p20", 1)
-            images = exp.catalog.datasets[exp.dataset_of(scale, protocol)]["test"]
+            spec = run_specs.partition_spec(exp, scale, protocol, "dir0.6-100-p20", 1)
+            images = exp.catalog.datasets[exp.catalog.values(scale, protocol)["dataset"]]["test"]
             assert spec["client_test"] == count == images // spec["clients"]
-            run = exp.run(scale, protocol, "dir0.6-100-p20", "fedsam", 1)
+            run = run_specs.run(exp, scale, protocol, "dir0.6-100-p20", "fedsam", 1)
             assert run.description["partition"]["client_test"] == count
-    plain = exp.partition_spec("paper", CIFAR10, "dir0.6-100", 1)
+    plain = run_specs.partition_spec(exp, "paper", CIFAR10, "dir0.6-100", 1)
     assert "client_test" not in plain, "of protocols that do not look at clients by themselves"
     table = {"cifar10": "fedsam2022_T2", "cifar100": "fedsam2022_T5", "emnist": "fedsam2022_T4"}[data]
-    notes = exp.table_spec("paper", table).notes
+    notes = table_specs.table_spec(exp, "paper", table).notes
     (said,) = [note for note in notes if note.startswith("Not stated by the paper, deviation over clients")]
     assert f"over {paper} test images of a client" in said
 
@@ -303,16 +314,16 @@ def test_a_client_is_tested_on_as_many_images_as_there_are_for_each(exp, data, p
 def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> None:
     table, column = "dfedsam2023_T1", "cifar100-dir0.3-100-norep"
     own = {"train_accuracy": "node_train_accuracy", "generalization_error": "node_generalization_error"}
-    shown = {(c.column, c.row): c for c in exp.cells(scale, table)}
+    shown = {(c.column, c.row): c for c in cell_specs.cells(exp, scale, table)}
     for metric, other in {**own, "test_accuracy": "test_accuracy"}.items():
         for row in exp.tables[table].entries:
             server = row in ("fedavg", "fedsam")
             assert shown[f"{column}.{metric}", row].metric == (metric if server else other)
     printed = {row: shown[f"{column}.train_accuracy", row].paper.value for row in ("fedavg", "dfedavg")}
     assert printed == {"fedavg": 99.99, "dfedavg": 99.56}
-    for run in exp.table_runs(scale, table):
+    for run in cell_specs.table_runs(exp, scale, table):
         assert run.description["evaluation"]["sets"] == ["test", "train", "nodes"]
-    spec = exp.table_spec(scale, table)
+    spec = table_specs.table_spec(exp, scale, table)
     names = "D-PSGD, DFedAvg, DFedAvgM, DisPFL, DFedSAM, DFedSAM-MGS"
     of_train = (
         f"Train: of rows without a server ({names}), train accuracy of each node's own model on its own images, mean "
@@ -322,14 +333,16 @@ def test_rows_without_a_server_show_their_nodes_train_accuracy(exp, scale) -> No
     assert sum(note.startswith("Generalisation error: of rows without a server") for note in spec.notes) == 1
     assert sum("99.56 % of DFedAvg on CIFAR-100" in note for note in spec.notes) == 1, "why"
     assert sum("has two models in it" in note for note in spec.notes) == 1
-    validation = exp.table_spec(scale, table, [f"{column}.test_accuracy"])
+    validation = table_specs.table_spec(exp, scale, table, [f"{column}.test_accuracy"])
     assert not [note for note in validation.notes if "of rows without a server (" in note]
-    assert not [n for n in exp.table_spec(scale, "dfedsam2023_T2").notes if "of rows without a server (" in n]
+    assert not [
+        n for n in table_specs.table_spec(exp, scale, "dfedsam2023_T2").notes if "of rows without a server (" in n
+    ]
 
 
 def test_models_take_the_images_they_are_given(exp: experiment.Experiment) -> None:
     for protocol in exp.catalog.protocols:
         for scale in experiment.SCALES:
             model = exp.catalog.protocols[protocol].scales[scale]["model"]["name"]
-            shape = exp.catalog.datasets[exp.dataset_of(scale, protocol)]["shape"]
+            shape = exp.catalog.datasets[exp.catalog.values(scale, protocol)["dataset"]]["shape"]
             models.check_shape(model, tuple(shape))

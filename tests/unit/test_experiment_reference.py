@@ -11,6 +11,7 @@ import pytest
 
 from flatfed import experiment
 from flatfed.errors import ConfigError
+from flatfed.experiment import cell_specs
 from flatfed.papers import reference
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +86,7 @@ def own(exp: experiment.Experiment) -> list[str]:
 
 def test_every_printed_number_is_looked_up_by_one_cell(exp) -> None:
     for table in own(exp):
-        used = [id(cell.paper) for cell in exp.cells("paper", table) if cell.paper is not None]
+        used = [id(cell.paper) for cell in cell_specs.cells(exp, "paper", table) if cell.paper is not None]
         printed = {id(number): key for key, number in exp.references[table].numbers.items()}
         assert len(used) == len(set(used)), f"{table}: two cells look up the same number"
         missed = [key for identity, key in printed.items() if identity not in set(used)]
@@ -94,7 +95,8 @@ def test_every_printed_number_is_looked_up_by_one_cell(exp) -> None:
 
 def test_what_a_table_prints_is_its_cells_at_either_scale(exp: experiment.Experiment) -> None:
     for table in own(exp):
-        for paper, preview in zip(exp.cells("paper", table), exp.cells("preview", table), strict=True):
+        cells = (cell_specs.cells(exp, scale, table) for scale in ("paper", "preview"))
+        for paper, preview in zip(*cells, strict=True):
             assert paper.paper == preview.paper
             assert (paper.metric, paper.unit) == (preview.metric, preview.unit)
 
@@ -115,20 +117,20 @@ def test_what_a_table_prints_is_its_cells_at_either_scale(exp: experiment.Experi
     ],
 )
 def test_numbers_read_off_the_papers(exp, table: str, column: str, row: str, value: float) -> None:
-    assert exp.cell("paper", table, column, row).paper.value == value
+    assert cell_specs.cell(exp, "paper", table, column, row).paper.value == value
 
 
 def test_facts_are_the_configurations(exp: experiment.Experiment) -> None:
     """What is printed of data sets and searched values is what the configuration says, number by number."""
     for table in own(exp):
-        for cell in exp.cells("paper", table):
+        for cell in cell_specs.cells(exp, "paper", table):
             paper, given = cell.paper, cell.sources.given
             if paper and given is not None and cell.column != "total_samples":
                 assert given == pytest.approx(paper.value), (table, cell.column, cell.row)
 
 
 def test_decentralised_rows_have_a_topology_and_the_same_deal(exp: experiment.Experiment) -> None:
-    cells = exp.cells("paper", "dfedsam2023_T1", ["cifar10-dir0.6-100-norep.test_accuracy"])
+    cells = cell_specs.cells(exp, "paper", "dfedsam2023_T1", ["cifar10-dir0.6-100-norep.test_accuracy"])
     served = {cell.row: cell.runs[0].description for cell in cells}
     assert {row for row, about in served.items() if "topology" not in about} == {"fedavg", "fedsam"}
     assert served["dfedsam"]["topology"] == {"graph": "clique", "neighbours": 10}
@@ -137,7 +139,7 @@ def test_decentralised_rows_have_a_topology_and_the_same_deal(exp: experiment.Ex
 
 
 def test_base_rows_are_paired_seed_by_seed(exp: experiment.Experiment) -> None:
-    spec = exp.cell("paper", "fedsmoo2023_T3", "path3-100.rounds_to_target_speedup-t2", "fedsmoo")
+    spec = cell_specs.cell(exp, "paper", "fedsmoo2023_T3", "path3-100.rounds_to_target_speedup-t2", "fedsmoo")
     assert (spec.relative, spec.base, spec.unit) == ("speedup", "fedavg", "x")
     ours, bases = ([run.path for run in sources.runs] for sources in (spec.sources, spec.base_sources))
     assert [path.replace("fedsmoo/seed", "fedavg/seed") for path in ours] == bases
@@ -149,7 +151,7 @@ def test_runs_are_shared_across_tables_and_papers(exp: experiment.Experiment) ->
     new = {}
     papers = ("fedsmoo2023", "fedlesam2024", "fedsam2022", "dfedsam2023")
     for table in sorted(own(exp), key=lambda name: (papers.index(name.partition("_")[0]), name)):
-        here = {(run.protocol, run.split, run.algorithm) for run in exp.table_runs("paper", table)}
+        here = {(run.protocol, run.split, run.algorithm) for run in cell_specs.table_runs(exp, "paper", table)}
         new[table] = len(here - seen)
         seen |= here
     assert {table: count for table, count in new.items() if count} == {

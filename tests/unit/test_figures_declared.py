@@ -24,8 +24,8 @@ import made
 from flatfed import experiment, figures
 from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.errors import ConfigError
+from flatfed.experiment import cell_specs, figure_specs, run_specs, scales
 from flatfed.experiment import figures as declared
-from flatfed.experiment import scales
 from flatfed.experiment.panels import DrawnPanel, FigureSpec
 from flatfed.figures import histogram, palette
 from flatfed.figures.style import MARGIN, WIDTH, frame
@@ -59,7 +59,7 @@ def make_inputs(figure: dict, root: Path) -> None:
         probe = {"images_sha256": made.DIGEST, "seconds": 1}
         probes = [{"round": number, **probe, **dict.fromkeys(PROBES, 0.5 + place / 100)} for number in (0, rounds)]
         _, scale, _, *ids, seed = run.split("/")
-        about = EXP.run(scale, *ids, int(seed.removeprefix("seed"))).description
+        about = run_specs.run(EXP, scale, *ids, int(seed.removeprefix("seed"))).description
         columns = {"round": numbers, **dict.fromkeys(COLUMNS, values)}
         made.run(folder, columns, description=about, probes=probes, seconds=5.0)
     for path in map(root.joinpath, figure.inputs):
@@ -83,7 +83,7 @@ def surface(algorithm: str) -> Landscape:
 def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "preview") -> tuple[FigureSpec, Figure]:
     """Return (specification, figure) of a declared figure of made-up inputs."""
     monkeypatch.chdir(root)
-    found = EXP.figure(scale, name)
+    found = figure_specs.figure_spec(EXP, scale, name)
     make_inputs(found, root)
     found = replace(found, runs={path: replace(run, partition=None) for path, run in found.runs.items()})
     with pyplot.rc_context(figures.STYLE):
@@ -261,7 +261,7 @@ def test_the_check_of_overlaps_finds_them() -> None:
 
 def test_the_mesh_of_fedsmoo_is_the_same_in_the_three_panels() -> None:
     """Each model is in a file of its own, by its own filters, FedSMOO's in one for all panels."""
-    panels = EXP.figure("preview", "fedsmoo2023_F3").panels
+    panels = figure_specs.figure_spec(EXP, "preview", "fedsmoo2023_F3").panels
     assert len({panel.marks[1].file for panel in panels}) == 1
     for panel, algorithm in zip(panels, ("fedavg", "scaffold", "mofedsam"), strict=True):
         for entry, row in zip(panel.marks, (algorithm, "fedsmoo"), strict=True):
@@ -287,12 +287,12 @@ def test_models_of_a_line_are_of_their_own_splits_and_of_the_scale(tmp_path: Pat
     (tmp_path / "config" / "figures" / "own.yaml").write_text(OWN_LINE)
     loaded = experiment.load(tmp_path)
     for scale, others in (("preview", ["dfedsam"]), ("paper", ["dfedsam", "dfedavgm"])):
-        found = loaded.figure(scale, "own")
+        found = figure_specs.figure_spec(loaded, scale, "own")
         runs = list(found.runs.values())
         assert {run.split for run in runs} == {"dir0.6-100-norep-ring"}
         assert [run.algorithm for run in runs] == ["dfedavg", *others]
         (panel,) = found.panels
-        assert [way.label for way in panel.marks] == [f"DFedAvg to {loaded.label(other)}" for other in others]
+        assert [way.label for way in panel.marks] == [f"DFedAvg to {loaded.catalog.label(other)}" for other in others]
     path = tmp_path / "config" / "figures" / "own.yaml"
     path.write_text(OWN_LINE.replace("{row: dfedsam}", "{row: dfedsam, preview: false}"))
     with pytest.raises(ConfigError, match=r"own\.yaml: panels\[0\]: a line is between two models"):
@@ -304,10 +304,10 @@ def test_surfaces_that_are_compared_are_of_the_same_images() -> None:
     for name, found in EXP.figures.items():
         for scale in ("preview", "paper") if found.kind == "surface" else ():
             files: dict[str, set[str]] = {}
-            for panel in EXP.figure(scale, name).panels:
+            for panel in figure_specs.figure_spec(EXP, scale, name).panels:
                 for file in [entry.file for entry in panel.marks]:
                     _, _, _, protocol, split, _, seed, surface_ = file.split("/")
-                    deal = EXP.partition_spec(scale, protocol, split, int(seed.removeprefix("seed")))
+                    deal = run_specs.partition_spec(EXP, scale, protocol, split, int(seed.removeprefix("seed")))
                     files.setdefault(protocol, set()).add("test" if ".test." in surface_ else json.dumps(deal))
             assert all(len(images) == 1 for images in files.values()), name
 
@@ -319,31 +319,33 @@ def test_surfaces_of_several_deals_are_refused_when_the_configuration_is_read(tm
     told = r"fedlesam2024_F1\.yaml: surfaces of central-dir0\.6-100 seed 1 and dir0\.06-100 seed 1 are .*test"
     for scale in ("preview", "paper"):
         with pytest.raises(ConfigError, match=told):
-            experiment.load(tmp_path).figure(scale, "fedlesam2024_F1")
+            figure_specs.figure_spec(experiment.load(tmp_path), scale, "fedlesam2024_F1")
     made.edited(tmp_path, "figures/fedlesam2024_F1.yaml", lambda document: document["panels"].pop())
-    assert experiment.load(tmp_path).figure("preview", "fedlesam2024_F1").panels
+    assert figure_specs.figure_spec(experiment.load(tmp_path), "preview", "fedlesam2024_F1").panels
 
 
 def test_the_captions_of_probes_say_what_is_measured() -> None:
     """Radius, images and what stays of the paper's definition; a figure without probes has none of it."""
     for scale, images in (("preview", "500"), ("paper", "4,096")):
-        said = EXP.figure(scale, "fedlesam2024_F2").caption
+        said = figure_specs.figure_spec(EXP, scale, "fedlesam2024_F2").caption
         for words in (
             *("with ρ = 0.1 and g the gradient", "one step of ascent, a lower bound", f"mean loss on {images} of all"),
             *("The virtual model averages all N clients", "counts as 1/2", "the same images in every line"),
         ):
             assert said.count(words) == 1
-    assert "gradient of F" not in EXP.figure("paper", "fedsmoo2023_F7").caption
+    assert "gradient of F" not in figure_specs.figure_spec(EXP, "paper", "fedsmoo2023_F7").caption
 
 
 def test_centralised_lines_are_of_the_federated_deal() -> None:
     """F2's centralised SGD and SAM have the images of the federated lines at one place, so that F is one."""
     for scale in ("preview", "paper"):
-        _, right = EXP.figure(scale, "fedlesam2024_F2").panels
+        _, right = figure_specs.figure_spec(EXP, scale, "fedlesam2024_F2").panels
         deals = {}
         for line in right.marks:
             protocol, split, _, seed = line.runs[0].split("/")[3:]
-            deals[line.algorithm] = EXP.partition_spec(scale, protocol, split, int(seed.removeprefix("seed")))
+            deals[line.algorithm] = run_specs.partition_spec(
+                EXP, scale, protocol, split, int(seed.removeprefix("seed"))
+            )
         federated = deals.pop("fedavg")
         for name, deal in deals.items():
             if name.startswith("centralised"):
@@ -354,14 +356,16 @@ def test_centralised_lines_are_of_the_federated_deal() -> None:
 
 
 def test_figures_that_share_runs_with_tables_train_nothing_more() -> None:
-    tables = {run.path for table, _ in scales.every(EXP, "preview")[0] for run in EXP.table_runs("preview", table)}
+    tables = {
+        run.path for table, _ in scales.every(EXP, "preview")[0] for run in cell_specs.table_runs(EXP, "preview", table)
+    }
     for name in ("fedsmoo2023_F7", "fedsmoo2023_F9", "fedsam2022_F1", "dfedsam2023_F3", "dfedsam2023_F5"):
-        assert set(EXP.figure("preview", name).runs) <= tables
+        assert set(figure_specs.figure_spec(EXP, "preview", name).runs) <= tables
 
 
 def test_a_sweep_has_at_most_three_values_at_preview() -> None:
     for name, found in EXP.figures.items():
         if found.kind == "sweep":
-            for panel in EXP.figure("preview", name).panels:
+            for panel in figure_specs.figure_spec(EXP, "preview", name).panels:
                 values = {point.x for series in panel.marks for point in series.points}
                 assert 2 <= len(values) <= 3, (name, panel.title, values)

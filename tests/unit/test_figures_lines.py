@@ -10,6 +10,7 @@ import yaml
 
 from flatfed import experiment
 from flatfed.errors import ConfigError
+from flatfed.experiment import figure_specs
 from flatfed.experiment.panels import FileMark
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +39,7 @@ def load(root: Path, **changes) -> experiment.Experiment:
 
 
 def test_a_panel_has_a_line_from_its_first_model_to_each_other(tmp_path: Path) -> None:
-    found = load(tmp_path, metric="accuracy").figure("preview", "between")
+    found = figure_specs.figure_spec(load(tmp_path, metric="accuracy"), "preview", "between")
     start = "results/preview/analysis/fedsmoo-cifar10/dir0.6-100/fedavg/seed1"
     first, second = (panel.marks for panel in found.panels)
     assert [line.label for line in first] == ["FedAvg to FedSAM", "FedAvg to FedSMOO"]

@@ -12,6 +12,7 @@ import made
 from flatfed import cli
 from flatfed.commands import configuration
 from flatfed.engine import versions
+from flatfed.experiment import run_specs
 from flatfed.files import read_json
 from flatfed.runs import record as records
 
@@ -28,10 +29,10 @@ def experiment():
 def data(tmp_path_factory, experiment):
     """A folder with the digits and the partition of seed 1, as both machines have them."""
     root = tmp_path_factory.mktemp("data")
-    spec = json.dumps(experiment.dataset_spec("digits"))
+    spec = json.dumps(run_specs.dataset_spec(experiment.catalog, "digits"))
     assert cli.main(["fetch", "--spec", spec, "--out", str(root / "resources/digits")]) == 0
     partition = experiment.places.partition("preview", PROTOCOL, SPLIT, 1)
-    deal = json.dumps(experiment.partition_spec("preview", PROTOCOL, SPLIT, 1))
+    deal = json.dumps(run_specs.partition_spec(experiment, "preview", PROTOCOL, SPLIT, 1))
     place = ["--dataset", str(root / "resources/digits"), "--out", str(root / partition)]
     assert cli.main(["partition", "--spec", deal, *place]) == 0
     return root
@@ -52,7 +53,7 @@ def machines(data, tmp_path, monkeypatch, experiment):
         "partition_digest": partitions.load(Path(experiment.places.partition("preview", PROTOCOL, SPLIT, 1))).digest,
     }
     for row in ("fedavg", "fedsmoo"):
-        run = experiment.run("preview", PROTOCOL, SPLIT, row, 1)
+        run = run_specs.run(experiment, "preview", PROTOCOL, SPLIT, row, 1)
         folder = Path(run.path)
         folder.mkdir(parents=True)
         (folder / "model.safetensors").write_bytes(row.encode() * 100)
@@ -231,9 +232,9 @@ def test_a_run_that_is_named_twice_is_refused(machines, monkeypatch, capsys):
 
 def test_all_that_is_needed_is_named_at_once_with_one_command(machines, monkeypatch, capsys, experiment):
     here, there = machines
-    first = experiment.run("preview", PROTOCOL, SPLIT, "fedavg", 1)
+    first = run_specs.run(experiment, "preview", PROTOCOL, SPLIT, "fedavg", 1)
     for seed in (2, 3):
-        run = experiment.run("preview", PROTOCOL, SPLIT, "fedavg", seed)
+        run = run_specs.run(experiment, "preview", PROTOCOL, SPLIT, "fedavg", seed)
         shutil.copytree(here / first.path, there.parent / "made" / str(seed))
         changed(there.parent / "made" / str(seed), description=run.description)
     shutil.rmtree(there / "resources")

@@ -14,6 +14,7 @@ from flatfed import cli, experiment
 from flatfed.cli import parser
 from flatfed.commands import configuration
 from flatfed.errors import ConfigError
+from flatfed.experiment import run_specs
 from flatfed.workflow import requested
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,7 +99,7 @@ def exp() -> experiment.Experiment:
 )
 def test_an_unknown_split_is_told_the_nearest_of_the_same_parameter(exp, split, near):
     with pytest.raises(ConfigError, match=f"unknown split '{split}'; did you mean '{near}'"):
-        exp.run("paper", PROTOCOL, split, "fedavg", 1)
+        run_specs.run(exp, "paper", PROTOCOL, split, "fedavg", 1)
 
 
 def test_an_unknown_algorithm_is_told_where_ones_own_are_found(exp):
@@ -106,19 +107,19 @@ def test_an_unknown_algorithm_is_told_where_ones_own_are_found(exp):
         ConfigError,
         match=r"unknown algorithm 'fedmedian'.*src/flatfed/algorithms, and folders of your own that `algorithm_f",
     ):
-        exp.run("paper", PROTOCOL, "dir0.6-100", "fedmedian", 1)
+        run_specs.run(exp, "paper", PROTOCOL, "dir0.6-100", "fedmedian", 1)
 
 
 def test_of_many_ids_a_message_names_the_nearest_three_and_their_files(exp):
     with pytest.raises(ConfigError) as problem:
-        exp.run("paper", PROTOCOL, "dir0.6-100", "fedyn", 1)
+        run_specs.run(exp, "paper", PROTOCOL, "dir0.6-100", "fedyn", 1)
     near = rf"mean 'feddyn'\? or \S+, \S+; all {len(exp.catalog.algorithms)}: config/algorithms\*, src/flatfed/alg"
     assert re.search(near, str(problem.value)) and len(str(problem.value)) < 300
     assert str(problem.value).count("feddyn") == 1
     with pytest.raises(ConfigError, match=r"unknown algorithm 'xyz'; nearest: [^ ,]+, [^ ,]+, [^ ,]+; all "):
-        exp.run("paper", PROTOCOL, "dir0.6-100", "xyz", 1)
+        run_specs.run(exp, "paper", PROTOCOL, "dir0.6-100", "xyz", 1)
     with pytest.raises(ConfigError, match=r"unknown dataset 'cifar'; did you mean 'cifar10'\? known: .*cifar100, "):
-        exp.dataset_spec("cifar")
+        run_specs.dataset_spec(exp.catalog, "cifar")
 
 
 @pytest.mark.parametrize("key", ["algorithm_folders", "model_folders", "table_folders"])
@@ -192,7 +193,7 @@ def test_a_path_may_begin_at_home_and_is_not_taken_for_another_kind(tmp_path, mo
     monkeypatch.setenv("HOME", str(tmp_path))
     np.savez(tmp_path / "own.npz", train_images=np.zeros(1))
     mine = experiment.load(ROOT, data("~/own.npz"))
-    assert mine.dataset_spec("cifar10")["source"]["path"] == str(tmp_path / "own.npz")
+    assert run_specs.dataset_spec(mine.catalog, "cifar10")["source"]["path"] == str(tmp_path / "own.npz")
     (tmp_path / "folder").mkdir()
     for path, what in (("~/folder", "is a folder"), ("~/absent.npz", "does not exist")):
         with pytest.raises(ConfigError, match=f"data.cifar10.path: '{path}' {what}; wanted: a file with train_images"):

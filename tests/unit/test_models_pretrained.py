@@ -13,6 +13,7 @@ from flatfed import cli, experiment, models
 from flatfed.engine.layout import Layout
 from flatfed.engine.weights import Weights, drawn
 from flatfed.errors import ConfigError, DataError
+from flatfed.experiment import run_specs
 from flatfed.models import pretrained
 from flatfed.runs.places import Places
 
@@ -151,7 +152,10 @@ def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path, mod
             experiment.load(tmp_path).check()
         return
     found = experiment.load(tmp_path, places=Places(resources="elsewhere"))
-    run = found.run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
+    run = run_specs.run(found, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
     assert run.description["model"]["weights"] == "vit_b32-imagenet"
     assert run.weights == "elsewhere/weights/vit_b32-imagenet.safetensors"
-    assert "weights" not in found.run("paper", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).description["model"]
+    assert (
+        "weights"
+        not in run_specs.run(found, "paper", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).description["model"]
+    )

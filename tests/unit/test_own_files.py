@@ -16,7 +16,7 @@ from own_files import PAGE, ROOT, TEXT, load, photos, put, refusal
 from flatfed import cli, experiment
 from flatfed.data import counting, sources
 from flatfed.errors import ConfigError
-from flatfed.experiment import data_sources, defaults, scales, selection
+from flatfed.experiment import cell_specs, data_sources, defaults, run_specs, scales, selection
 
 
 @pytest.fixture(autouse=True)
@@ -30,17 +30,17 @@ def here(tmp_path, monkeypatch):
 def test_eleven_lines_are_a_table_of_four_algorithms():
     assert len(TEXT.splitlines()) <= 15
     found = load()
-    cells = found.cells("paper", "photos")
+    cells = cell_specs.cells(found, "paper", "photos")
     assert [cell.row for cell in cells] == ["fedavg", "fedsam", "fedsmoo", "fedlesam"]
     assert {(cell.metric, cell.unit, cell.paper) for cell in cells} == {
         ("test_accuracy", "percent", None)
     }
     assert found.catalog.datasets["photos"] == {
-        **{"label": "photos", "classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6},
+        **{"label": "photos", "classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6, "declared": 18},
         **{"mean": [0.5] * 3, "std": [0.25] * 3, "source": {"source": "imagefolder", "path": "photos", "size": 32}},
     }
     assert found.catalog.splits["skewed"]["label"] == ["Dirichlet 0.3"]
-    about = found.run("paper", "photos", "skewed", "fedavg", 1).description
+    about = run_specs.run(found, "paper", "photos", "skewed", "fedavg", 1).description
     assert about["partition"]["clients"] == 10 and about["dataset"]["classes"] == 3 and about["rounds"] == 10
 
 
@@ -66,7 +66,7 @@ def test_the_page_and_the_manual_say_the_defaults():
 
 
 def test_counts_are_those_that_are_read(here):
-    spec = load().dataset_spec("photos")
+    spec = run_specs.dataset_spec(load().catalog, "photos")
     assert (spec["train"], spec["test"]) == (12, 6)
     sources.fetch(spec, here / "read")
     assert np.load(here / "read/labels.npy").tolist() == [0] * 5 + [1] * 4 + [2] * 3 + [0, 0, 1, 1, 2, 2]
@@ -79,7 +79,7 @@ def test_domains_are_counted_as_they_are_read(here):
         source = {"source": "imagefolder", "path": "sites", "size": 32, "domains": True}
         content["datasets"]["photos"] = {"domains": ["train", "test"], "source": source}
 
-    spec = load(change=change).dataset_spec("photos")
+    spec = run_specs.dataset_spec(load(change=change).catalog, "photos")
     assert (spec["train"], spec["test"], spec["classes"]) == (15, 3, 3)  # a fifth of 12 is 2, of 6 is 1
     sources.fetch(spec, here / "read")
 
@@ -92,7 +92,7 @@ def test_an_archive_is_counted(here, shape, wanted):
     )
     change = put("datasets", "photos", value={"source": {"source": "npz", "path": "a.npz"}})
     spec = load(change=lambda content: (change(content), put("splits", "skewed", "clients", value=3)(content)))
-    spec = spec.dataset_spec("photos")
+    spec = run_specs.dataset_spec(spec.catalog, "photos")
     assert (spec["train"], spec["test"], spec["classes"], spec["shape"]) == (7, 2, 4, wanted)
     sources.fetch(spec, here / "read")
 
@@ -100,7 +100,7 @@ def test_an_archive_is_counted(here, shape, wanted):
 def test_what_this_machine_reads_is_counted(here):
     (here / "photos").rename(here / "elsewhere")
     data = {"photos": {"source": "imagefolder", "path": str(here / "elsewhere"), "size": 32}}
-    assert load(data=data).dataset_spec("photos")["train"] == 12
+    assert run_specs.dataset_spec(load(data=data).catalog, "photos")["train"] == 12
 
 
 def test_declared_numbers_need_no_images(here):
@@ -110,7 +110,12 @@ def test_declared_numbers_need_no_images(here):
         assert words in message
     whole = {"classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6}
     source = {"source": "imagefolder", "path": "photos", "size": 32}
-    assert load(change=put("datasets", "photos", value={**whole, "source": source})).dataset_spec("photos")["test"] == 6
+    assert (
+        run_specs.dataset_spec(
+            load(change=put("datasets", "photos", value={**whole, "source": source})).catalog, "photos"
+        )["test"]
+        == 6
+    )
 
 
 @pytest.mark.parametrize(
@@ -218,7 +223,7 @@ def test_ids_of_another_own_file_are_taken_and_known():
     found = load(change=put("splits", value=None))
     assert "photos" in found.tables and "declared" not in found.tables
     other = "{title: Others, rows: [fedavg], columns: [{protocol: photos, splits: [skewed]}]}"
-    assert len(load(other, name="more").cells("paper", "more")) == 1
+    assert len(cell_specs.cells(load(other, name="more"), "paper", "more")) == 1
 
 
 def test_a_split_that_is_there_under_another_id_is_named():
@@ -318,12 +323,12 @@ def test_a_path_begins_in_the_project_of_its_file(here, monkeypatch):
     monkeypatch.chdir(here / "elsewhere")
     asked = {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["../own"]}
     found = experiment.load(ROOT, asked)
-    assert found.dataset_spec("photos")["source"]["path"] == str(here / "photos")
+    assert run_specs.dataset_spec(found.catalog, "photos")["source"]["path"] == str(here / "photos")
     (here / "Snakefile").unlink()
     with pytest.raises(ConfigError, match=f"'{here}/own/photos' does not exist"):
         experiment.load(ROOT, asked).check()
     (here / "photos").rename(here / "own/photos")
-    assert experiment.load(ROOT, asked).dataset_spec("photos")["train"] == 12
+    assert run_specs.dataset_spec(experiment.load(ROOT, asked).catalog, "photos")["train"] == 12
 
 
 @pytest.mark.parametrize(
@@ -349,10 +354,10 @@ def test_a_wrong_file_blocks_only_what_needs_it(here, capsys, file, wrong, words
     load()
     wrong(here / file)
     found = experiment.load(ROOT, {"scale": "paper", "tables": ["photos"], "figures": [], "table_folders": ["own"]})
-    assert found.cells("preview", "fedsmoo2023_T1") and selection.with_columns(found, ["fedsmoo2023_T1"])
+    assert cell_specs.cells(found, "preview", "fedsmoo2023_T1") and selection.with_columns(found, ["fedsmoo2023_T1"])
     blocked = [
-        lambda: found.cells("paper", "photos"),
-        lambda: found.selected(),
+        lambda: cell_specs.cells(found, "paper", "photos"),
+        lambda: scales.there(found, found.scale, found.asked),
         lambda: scales.every(found, "paper"),
         found.check,
     ]
@@ -382,13 +387,13 @@ def test_what_a_wrong_file_would_declare_is_refused_with_its_message(here, wrong
     columns = [("photos", "dir0.6-100", "fedsam"), ("fedsmoo-cifar10", "skewed", "fedsam")]
     for column in (*columns, ("fedsmoo-cifar10", "dir0.6-100", "fedsam~wide")):
         with pytest.raises(ConfigError, match=words):
-            found.run("paper", *column, 1)
+            run_specs.run(found, "paper", *column, 1)
     with pytest.raises(ConfigError, match=words):
-        found.dataset_spec("photos")
+        run_specs.dataset_spec(found.catalog, "photos")
     table = {key: whole[key] for key in ("title", "rows", "columns")}
     (here / "own/photos.yaml").write_text(yaml.safe_dump(table))
     with pytest.raises(ConfigError, match=words):
-        load_asked().cells("paper", "photos")
+        cell_specs.cells(load_asked(), "paper", "photos")
 
 
 @pytest.mark.parametrize("command", ["plan", "status", "verify"])

@@ -11,7 +11,7 @@ from own_files import load, photos, put
 
 import made
 from flatfed.errors import ConfigError
-from flatfed.experiment import SCALES, report_spec, scales
+from flatfed.experiment import SCALES, cell_specs, report_spec, run_specs, scales, table_specs
 from flatfed.tables import blocks, report
 from flatfed.tables.filled_table import FilledTable
 from flatfed.tables.write import FORMATS
@@ -31,27 +31,27 @@ def here(tmp_path, monkeypatch):
 def test_there_is_no_preview_and_whoever_asks_is_told_what_to_ask_for():
     found = load(tables=["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}], figures=[])
     for ask in (
-        lambda: found.cells("preview", "photos"),
-        lambda: found.table_spec("preview", "photos"),
+        lambda: cell_specs.cells(found, "preview", "photos"),
+        lambda: table_specs.table_spec(found, "preview", "photos"),
     ):
         with pytest.raises(ConfigError, match=rf"results/preview/tables/photos\.md: .*own/photos.*ask for {PAPER}"):
             ask()
     run = "runs/photos/skewed/fedavg/seed1/run.json"
     with pytest.raises(ConfigError, match=f"results/preview/{run}: .* ask for results/paper/{run}"):
-        found.run("preview", "photos", "skewed", "fedavg", 1)
+        run_specs.run(found, "preview", "photos", "skewed", "fedavg", 1)
     with pytest.raises(ConfigError, match=r"ask for results/paper/partitions/photos/skewed/seed1\.npz"):
-        found.partition_spec("preview", "photos", "skewed", 1)
-    with pytest.raises(ConfigError, match=r"ask for results/paper/cells/photos/skewed/fedavg\.json"):
-        found.cell("preview", "photos", "skewed", "fedavg")
+        run_specs.partition_spec(found, "preview", "photos", "skewed", 1)
+    with pytest.raises(ConfigError, match=r"ask for results/paper/tables/photos\.md"):
+        cell_specs.cell(found, "preview", "photos", "skewed", "fedavg")
 
 
 def test_selections_and_everything_leave_it_out_and_say_so():
     found = load(tables=["photos", {"table": "fedsmoo2023_T1", "columns": ["cifar10-dir0.6-100"]}], figures=[])
-    assert [name for name, _ in found.selected().tables] == ["fedsmoo2023_T1"]
-    assert [name for name, _ in found.selected("paper").tables] == ["photos", "fedsmoo2023_T1"]
-    (line,) = found.left_out()
+    assert [name for name, _ in scales.there(found, found.scale, found.asked).tables] == ["fedsmoo2023_T1"]
+    assert [name for name, _ in scales.there(found, "paper", found.asked).tables] == ["photos", "fedsmoo2023_T1"]
+    (line,) = scales.left_out(found, found.scale, found.asked)
     assert line.startswith("Left out: results/preview/tables/photos.md") and line.endswith(PAPER)
-    assert found.left_out("paper") == []
+    assert scales.left_out(found, "paper", found.asked) == []
     assert report_spec.specification(found, "preview").left_out == [line]
     only = {scale: {n for n, t in found.tables.items() if t.settings.get("scales") == [scale]} for scale in SCALES}
     assert {name for name, _ in scales.every(found, "paper")[0]} == {*found.tables} - only["preview"]
@@ -65,15 +65,18 @@ def test_a_protocol_with_a_preview_has_one():
     preview = {"dataset": "digits", "clients_times": 1, "participation_times": 1, "rounds": 2}
     preview["model"] = {"name": "cnn_tiny"}
     found = load(change=put("protocols", "photos", "preview", value=preview), tables=["photos"])
-    assert found.left_out() == [] and len(found.cells("preview", "photos")) == 4
-    title = blocks.typeset(made.filled("none", found.table_spec("preview", "photos"))).title
+    assert (
+        scales.left_out(found, found.scale, found.asked) == []
+        and len(cell_specs.cells(found, "preview", "photos")) == 4
+    )
+    title = blocks.typeset(made.filled("none", table_specs.table_spec(found, "preview", "photos"))).title
     assert title == "Preview scale: Four algorithms on my photographs: digits, 10 clients"
 
 
 def test_a_table_without_reference_says_nothing_of_papers(here):
     found = load(change=put("rows", value=["fedavg", "fedcm", "fedlesam"]))
-    layout = found.table_spec("paper", "photos")
-    specs = found.cells("paper", "photos")
+    layout = table_specs.table_spec(found, "paper", "photos")
+    specs = cell_specs.cells(found, "paper", "photos")
     cells = {spec.row: replace(made.cell([0.4, 0.6]), column=spec.column, row=spec.row) for spec in specs}
     table = blocks.typeset(FilledTable(layout, {layout.columns[0].id: cells}))
     assert table.blocks[0].under == (("n = 2",),)
@@ -112,5 +115,5 @@ def test_what_is_not_chosen_of_a_grid_is_said_without_a_paper():
         change(content)
         content["splits"]["skewed"]["clients"] = 3
 
-    notes = load(change=fewer).table_spec("paper", "photos").notes
+    notes = table_specs.table_spec(load(change=fewer), "paper", "photos").notes
     assert len(notes) == 1 and notes[0].startswith("Untuned, FedSAM: rho is ") and "out of 0.01, 0.1" in notes[0]

@@ -12,7 +12,8 @@ from flatfed import algorithms, experiment
 from flatfed.data import keys
 from flatfed.engine import topology, versions
 from flatfed.errors import ConfigError
-from flatfed.experiment.words import followed
+from flatfed.experiment import figure_specs, run_specs, table_specs
+from flatfed.experiment.table_specs import followed
 from flatfed.runs import graphs, identity
 
 ROOT = Path(__file__).parents[2]
@@ -32,11 +33,11 @@ def project(tmp_path: Path, **splits: str) -> Path:
 def test_a_topology_reaches_the_run_and_shrinks_with_the_clients(tmp_path):
     root = project(tmp_path, mine=SPLIT % "clique, neighbours: 10")
     exp = experiment.load(root)
-    wide = exp.run("paper", PROTOCOL, "mine", "dfedsam", 1).description
+    wide = run_specs.run(exp, "paper", PROTOCOL, "mine", "dfedsam", 1).description
     assert wide["topology"] == {"graph": "clique", "neighbours": 10} and wide["partition"]["clients"] == 100
-    small = exp.run("preview", PROTOCOL, "mine", "dfedsam", 1).description
+    small = run_specs.run(exp, "preview", PROTOCOL, "mine", "dfedsam", 1).description
     assert small["topology"] == {"graph": "clique", "neighbours": 3} and small["partition"]["clients"] == 30
-    assert "topology" not in exp.run("paper", PROTOCOL, "dir0.6-100", "fedavg", 1).description
+    assert "topology" not in run_specs.run(exp, "paper", PROTOCOL, "dir0.6-100", "fedavg", 1).description
 
 
 @pytest.mark.parametrize(
@@ -94,20 +95,23 @@ def test_algorithm_and_split_must_fit(tmp_path):
         ("mine", "dfedsam_mgs", ["'dfedsam_mgs'", "4 gossip steps", "cliques of 30", "at most 3 steps"]),
     ):
         with pytest.raises(ConfigError) as caught:
-            exp.run("paper", PROTOCOL, split, name, 1)
+            run_specs.run(exp, "paper", PROTOCOL, split, name, 1)
         for word in (PROTOCOL, *words):
             assert word in str(caught.value)
-    assert exp.run("paper", PROTOCOL, "one", "centralised_sgd", 1).description["update"]["name"] == "centralised_sgd"
+    assert (
+        run_specs.run(exp, "paper", PROTOCOL, "one", "centralised_sgd", 1).description["update"]["name"]
+        == "centralised_sgd"
+    )
 
 
 def test_a_round_of_a_central_split_has_the_steps_of_a_federated_one(tmp_path):
     one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: %s}"
     exp = experiment.load(project(tmp_path, one=one % "dir0.1-100", other=one % "dir0.1-200"))
     # 10 of 100 clients with 500 images in batches of 50, five epochs; 10 of 200 clients with 250 images.
-    assert exp.run("paper", PROTOCOL, "one", "centralised_sgd", 1).description["local_steps"] == 10 * 5 * 10
-    assert exp.run("paper", PROTOCOL, "other", "centralised_sam", 1).description["local_steps"] == 10 * 5 * 5
+    assert run_specs.run(exp, "paper", PROTOCOL, "one", "centralised_sgd", 1).description["local_steps"] == 10 * 5 * 10
+    assert run_specs.run(exp, "paper", PROTOCOL, "other", "centralised_sam", 1).description["local_steps"] == 10 * 5 * 5
     # CIFAR-100, 200 clients: 250 images in batches of 20 are 13, the last one smaller.
-    cifar100 = exp.run("paper", "fedsmoo-cifar100", "other", "centralised_sgd", 1).description
+    cifar100 = run_specs.run(exp, "paper", "fedsmoo-cifar100", "other", "centralised_sgd", 1).description
     assert cifar100["local_steps"] == 10 * 2 * 13
 
 
@@ -125,11 +129,13 @@ def test_a_central_split_can_have_the_images_of_a_federated_one(tmp_path):
     one = "{label: [x], scheme: central, clients: 1, participation: 1, steps_of: dir0.1-100%s}"
     exp = experiment.load(project(tmp_path, one=one % ", images_of: dir0.1-100", other=one % ""))
     for scale in ("paper", "preview"):
-        mine, plain = (exp.partition_spec(scale, PROTOCOL, split, 1) for split in ("one", "other"))
-        theirs = exp.partition_spec(scale, PROTOCOL, "dir0.1-100", 1)
+        mine, plain = (run_specs.partition_spec(exp, scale, PROTOCOL, split, 1) for split in ("one", "other"))
+        theirs = run_specs.partition_spec(exp, scale, PROTOCOL, "dir0.1-100", 1)
         assert plain == {key: value for key, value in mine.items() if key != "images_of"}
         assert keys.pooled(mine) == theirs and (mine["scheme"], mine["clients"]) == ("central", 1)
-        about = [exp.run(scale, PROTOCOL, split, "centralised_sgd", 1).description for split in ("one", "other")]
+        about = [
+            run_specs.run(exp, scale, PROTOCOL, split, "centralised_sgd", 1).description for split in ("one", "other")
+        ]
         about[1] |= {"split": "one"}
         told = identity.deciding_differences(about[1], about[0])
         assert told and all(line.startswith("partition.images_of.") for line in told)
@@ -171,7 +177,7 @@ def folder(tmp_path, monkeypatch):
 def test_an_algorithm_outside_our_tree_is_a_row_like_any_other(tmp_path, folder):
     config = experiment.load(ROOT).config
     exp = experiment.load(ROOT, {**config, "algorithm_folders": [str(folder)]})
-    run = exp.run("preview", PROTOCOL, "dir0.6-100", "fedsign", 1)
+    run = run_specs.run(exp, "preview", PROTOCOL, "dir0.6-100", "fedsign", 1)
     assert run.description["update"] == {"name": "fedsign", "params": {"size": 0.01, "server_learning_rate": 1.0}}
     assert exp.catalog.algorithms["fedsign"]["label"] == "FedSign"
     before = versions.of_run(run.description)
@@ -189,7 +195,7 @@ def test_folders_that_cannot_be_are_refused(folder, tmp_path):
 
 
 def test_tables_say_where_paper_and_official_code_part():
-    notes = experiment.load(ROOT).table_spec("paper", "fedsmoo2023_T1").notes
+    notes = table_specs.table_spec(experiment.load(ROOT), "paper", "fedsmoo2023_T1").notes
     said = [line for line in notes if " is followed in " in line]
     assert [line for line in said if line.startswith("FedSMOO: ")] == [
         "FedSMOO: the official code is followed in s, the global perturbation from mu_i alone, or from mu_i minus the "
@@ -197,7 +203,11 @@ def test_tables_say_where_paper_and_official_code_part():
         "small)."
     ]
     assert any(line.startswith("SCAFFOLD, FedCM, MoFedSAM: the paper is followed in steps, K:") for line in said)
-    assert not [line for line in experiment.load(ROOT).table_spec("preview", "fedsmoo2023_T1").notes if line in said]
+    assert not [
+        line
+        for line in table_specs.table_spec(experiment.load(ROOT), "preview", "fedsmoo2023_T1").notes
+        if line in said
+    ]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +222,7 @@ def test_tables_say_where_paper_and_official_code_part():
     ],
 )
 def test_tables_say_what_the_papers_do_not(table, line):
-    notes = experiment.load(ROOT).table_spec("paper", table).notes
+    notes = table_specs.table_spec(experiment.load(ROOT), "paper", table).notes
     assert any(note.startswith(f"Not stated by the paper, {line}") for note in notes)
 
 
@@ -227,7 +237,7 @@ def test_tables_say_what_the_papers_do_not(table, line):
 )
 def test_what_is_not_true_of_a_table_does_not_stand_under_it(table, lines):
     """One clique a round is no ring, 200 clients are not there, nor is FedAdam."""
-    notes = experiment.load(ROOT).table_spec("paper", table).notes
+    notes = table_specs.table_spec(experiment.load(ROOT), "paper", table).notes
     assert any(note.startswith("Not stated by the paper") for note in notes)
     for line in lines:
         assert not [note for note in notes if note.startswith(f"Not stated by the paper, {line}:")]
@@ -237,31 +247,31 @@ def test_a_part_of_a_table_says_that_it_is_one():
     exp = experiment.load(ROOT)
     four = [name for name in exp.tables["fedsmoo2023_T1"].columns if name.startswith("cifar10-")][:4]
     for scale in ("preview", "paper"):
-        first, *_ = exp.table_spec(scale, "fedsmoo2023_T1", four).notes
+        first, *_ = table_specs.table_spec(exp, scale, "fedsmoo2023_T1", four).notes
         assert first.startswith("Shown: 4 of its 16 columns")
-        assert not any(note.startswith("Shown:") for note in exp.table_spec(scale, "fedsmoo2023_T1").notes)
+        assert not any(note.startswith("Shown:") for note in table_specs.table_spec(exp, scale, "fedsmoo2023_T1").notes)
 
 
 def test_figures_say_what_the_paper_does_not_as_tables_do():
     exp = experiment.load(ROOT)
     for figure, table in (("fedsmoo2023_F7", "fedsmoo2023_T1"), ("fedsam2022_F1", "fedsam2022_T1")):
-        assert exp.figure("preview", figure).unstated == []
-        said = exp.figure("paper", figure).unstated
-        notes = exp.table_spec("paper", table).notes
+        assert figure_specs.figure_spec(exp, "preview", figure).unstated == []
+        said = figure_specs.figure_spec(exp, "paper", figure).unstated
+        notes = table_specs.table_spec(exp, "paper", table).notes
         assert said and {f"Not stated by the paper, {line}." for line in said} <= set(notes)
-    surfaces = exp.figure("paper", "dfedsam2023_F2").unstated
+    surfaces = figure_specs.figure_spec(exp, "paper", "dfedsam2023_F2").unstated
     for line in ("rounds: 500", "augmentation: none"):
         assert any(said.startswith(line) for said in surfaces)
-    graphs = exp.figure("paper", "dfedsam2023_F5").unstated
+    graphs = figure_specs.figure_spec(exp, "paper", "dfedsam2023_F5").unstated
     assert not any("topology" in line or "dfedsam mgs" in line for line in graphs)
     for scale in ("preview", "paper"):
-        tuning = exp.figure(scale, "fedsam2022_F3").tuning
+        tuning = figure_specs.figure_spec(exp, scale, "fedsam2022_F3").tuning
         assert any(line.startswith("Untuned, FedAvg, SCAFFOLD, FedRobust, FedCM, ") for line in tuning)
         assert not any("β = 0.5: alpha" in line for line in tuning), "a value that a point is given is not untuned"
 
 
 def test_tables_say_where_neither_is_followed():
-    notes = experiment.load(ROOT).table_spec("paper", "fedlesam2024_T2").notes
+    notes = table_specs.table_spec(experiment.load(ROOT), "paper", "fedlesam2024_T2").notes
     rows = "FedLESAM, FedLESAM-D, FedLESAM-S: "
     assert [line.removeprefix(rows) for line in notes if line.startswith(rows)] == [
         "the paper is followed in direction, each client's own last model, or the server's last step (section 4.1 "
@@ -308,5 +318,5 @@ def test_a_domain_split_may_have_a_topology(tmp_path):
     dealt = "scheme: domain, domain: art, clients_per_domain: 10"
     split = f"{{label: [x], {dealt}, participation: 1, sampling: all, topology: ring}}"
     exp = experiment.load(project(tmp_path, mine=split))
-    about = exp.run("paper", "fedlesam-officehome", "mine", "dfedavg", 1).description
+    about = run_specs.run(exp, "paper", "fedlesam-officehome", "mine", "dfedavg", 1).description
     assert about["topology"] == {"graph": "ring"} and about["partition"]["clients"] == 30

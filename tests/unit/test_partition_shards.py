@@ -14,7 +14,7 @@ import pytest
 from flatfed import experiment
 from flatfed.data import partition as partitions
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import compatibility
+from flatfed.experiment import compatibility, run_specs
 
 EXP = experiment.load(Path(__file__).parents[2])
 
@@ -170,14 +170,15 @@ def test_what_the_configuration_says_reaches_the_deal():
     for scale in ("preview", "paper"):
         for split in ("shards2-100", "shards2-100-clique"):
             plain, other = (
-                EXP.partition_spec(scale, "dfedsam-cifar10", name, 1) for name in (split, "shards2-100-permutation")
+                run_specs.partition_spec(EXP, scale, "dfedsam-cifar10", name, 1)
+                for name in (split, "shards2-100-permutation")
             )
             assert plain["assignment"] == "different_classes"
             assert other == {**plain, "assignment": "permutation"}
     others = {EXP.catalog.splits[split]["scheme"] for split in EXP.catalog.splits} - {"shards"}
     for split in ("dir0.6-100", "path3-100", "iid-100-norep", "central-dir0.6-100"):
         others.discard(EXP.catalog.splits[split]["scheme"])
-        assert "assignment" not in EXP.partition_spec("preview", "fedsmoo-cifar10", split, 1)
+        assert "assignment" not in run_specs.partition_spec(EXP, "preview", "fedsmoo-cifar10", split, 1)
     assert others == {"domain"}
 
 

@@ -15,7 +15,7 @@ import made
 from flatfed import cli
 from flatfed.commands import configuration, plan_measured, plan_needs
 from flatfed.commands.plan_measured import Measured, Measurements
-from flatfed.experiment import tuning
+from flatfed.experiment import run_specs, tuning
 
 PROTOCOL, SPLIT = "fedsmoo-cifar10", "dir0.6-100"
 COLUMNS = "cifar10-dir0.6-100, cifar10-dir0.6-200"
@@ -63,7 +63,7 @@ def test_the_nearest_measurements_of_a_run(experiment):
     """Of the same protocol only; the algorithm goes before the place, the place before the split."""
 
     def run(row, split=SPLIT, protocol=PROTOCOL):
-        return experiment.run("paper", protocol, split, row, 1)
+        return run_specs.run(experiment, "paper", protocol, split, row, 1)
 
     def seconds(one, *known):
         return Measurements([Measured(past.description, pace, **more) for past, pace, more in known], "cpu").seconds(
@@ -84,7 +84,7 @@ def test_the_nearest_measurements_of_a_run(experiment):
 
 def test_published_runs_count_where_none_is_here(here, experiment, capsys):
     """One that is not finished, too; its seconds a round are those of 800 rounds. Another device's are left out."""
-    run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
+    run = run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", 1)
     place = {"device": "cpu", "host": {"gpu": None, "processor": "a CPU"}}
     about = {**place, "seconds": 40.0, "peak_memory_bytes": 5 * 10**6}
     made.so_far("published/p/runs/s/a/seed1", {"round": [10]}, description=run.description, **about)
@@ -94,8 +94,8 @@ def test_published_runs_count_where_none_is_here(here, experiment, capsys):
     assert total["seconds"] == pytest.approx(32 * 800 * 4.0)
     assert json.loads(Path("plan.json").read_text())["machines"] == ["a CPU (published)"]
     assert (total["memory_bytes"], total["other_algorithm"]) == (5 * 10**6, 28)
-    assert capsys.readouterr().out.endswith("paper scale, on the cpu; measured on a CPU (published)\n")
-    record(experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 2), 1.0)
+    assert capsys.readouterr().out.endswith("paper scale, cpu: by a CPU (published)\n")
+    record(run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", 2), 1.0)
     assert plan()["total"]["seconds"] == pytest.approx(31 * 800 * 1.0), "a run here goes before"
     Path("published/p/runs/s/a/seed1/run.so-far.json").write_text("{}")
     plan()
@@ -105,10 +105,10 @@ def test_published_runs_count_where_none_is_here(here, experiment, capsys):
 def test_a_plan_by_hand(here, experiment, capsys):
     """Sixteen cells, two seeds: 32 runs. FedAvg's two on 100 clients are done at 1 s a round, one run is of old."""
     for seed in (1, 2):
-        record(experiment.run("paper", PROTOCOL, SPLIT, "fedavg", seed), 1.0)
-    old = experiment.run("paper", PROTOCOL, SPLIT, "fedcm", 1)
+        record(run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", seed), 1.0)
+    old = run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedcm", 1)
     record(old, 3.0, description={**old.description, "rounds": 10}, peak_memory_bytes=4_000_000)
-    begun = experiment.run("paper", PROTOCOL, SPLIT, "feddyn", 1)
+    begun = run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "feddyn", 1)
     Path(begun.path).mkdir(parents=True)
     Path(begun.path, "checkpoint.part").touch()
     total = plan("--config", "keep_models=all")["total"]
@@ -131,7 +131,7 @@ def test_a_plan_by_hand(here, experiment, capsys):
 
 
 def test_a_model_that_was_not_kept_is_missing_where_an_analysis_reads_it(here, experiment):
-    run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
+    run = run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", 1)
     record(run, 1.0)
     assert (plan_needs.state(run), plan_needs.state(run, analysed=True)) == ("finished", "missing")
     Path(run.path, "model.safetensors").touch()
@@ -162,7 +162,7 @@ def test_figures_are_planned_too_and_an_unknown_name_is_neither(here, capsys):
 
 
 def test_a_diverged_run_is_there_and_measures_nothing(here, experiment):
-    run = experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1)
+    run = run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", 1)
     record(run, 1.0, diverged_at=7, rounds_done=6)
     total = plan()["total"]
     assert total["finished"] == 1 and total["not_measured"] == 31
@@ -181,7 +181,7 @@ def test_a_diverged_run_is_there_and_measures_nothing(here, experiment):
     ],
 )
 def test_a_damaged_record_is_named_and_the_others_count(here, experiment, capsys, content, state):
-    damaged, whole = (experiment.run("paper", PROTOCOL, SPLIT, "fedavg", seed) for seed in (1, 2))
+    damaged, whole = (run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", seed) for seed in (1, 2))
     file = Path(damaged.path, "run.json")
     record(damaged, 1.0, **(content if isinstance(content, dict) else {}))
     if content is None:
@@ -198,7 +198,7 @@ def test_a_damaged_record_is_named_and_the_others_count(here, experiment, capsys
 
 
 def test_planning_what_was_measured_imports_no_torch(here, experiment):
-    record(experiment.run("paper", PROTOCOL, SPLIT, "fedavg", 1), 1.0)
+    record(run_specs.run(experiment, "paper", PROTOCOL, SPLIT, "fedavg", 1), 1.0)
     script = (
         "import sys; from flatfed import cli; cli.main(['plan', '--config', 'config.yaml']); "
         "print('torch' in sys.modules)"
@@ -216,7 +216,7 @@ def test_tuning_runs_are_counted_each_once(here, capsys):
     each = 4 * 4 + 3 * 4 * 5
     assert sums["fedsam2022_T1"]["runs"] == 3 * each and sums["total"]["missing"] == sums["total"]["runs"] == 3 * each
     assert sums["fedsmoo2023_T1"]["runs"] == 0 and sums["total"]["models"] == 0
-    assert "\npaper scale, tuning, on the cpu; measured on no machine\n" in capsys.readouterr().out
+    assert "\npaper scale, tuning, cpu: by no machine\n" in capsys.readouterr().out
     experiment = configuration.load(["config.yaml"])
     found = tuning.search(experiment, "paper", "fedsam-cifar10", "dir0.6-100-p20", "fedavg")
     record(tuning.run(experiment, found, "learning_rate=0.1"), 2.0)
@@ -231,7 +231,7 @@ def test_requests_are_of_the_longest_and_largest_run_of_a_protocol(here, experim
     for row in experiment.tables["fedsmoo2023_T1"].entries:
         assert requested() == {}
         for seed in (1, 2):
-            run = experiment.run("paper", PROTOCOL, SPLIT, row, seed)
+            run = run_specs.run(experiment, "paper", PROTOCOL, SPLIT, row, seed)
             record(run, 2.0 if row == "fedsam" else 1.0, peak_memory_bytes=seed * 10**9)
     assert requested() == {PROTOCOL: {"minutes": 26.67, "memory_bytes": 2 * 10**9}}
 

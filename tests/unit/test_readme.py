@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flatfed import algorithms, experiment
-from flatfed.experiment import scales
+from flatfed.experiment import cell_specs, figure_specs, run_specs, scales
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "small-cnn.md").read_text(encoding="utf-8")
@@ -53,17 +53,24 @@ def test_the_numbers_of_the_readme_are_those_of_the_configuration():
     configuration = experiment.load(ROOT)
 
     def runs(scale, asked):
-        every = {run.path for table, columns in asked.tables for run in configuration.table_runs(scale, table, columns)}
-        return len(every.union(*(configuration.figure(scale, name).runs for name in asked.figures)))
+        every = {
+            run.path
+            for table, columns in asked.tables
+            for run in cell_specs.table_runs(configuration, scale, table, columns)
+        }
+        return len(every.union(*(figure_specs.figure_spec(configuration, scale, name).runs for name in asked.figures)))
 
     printed = [name for name in configuration.tables if re.fullmatch(r"d?fed[a-z]+20\d\d_T\d", name)]
-    everything, selected = scales.every(configuration, "preview"), configuration.selected()
+    everything, selected = (
+        scales.every(configuration, "preview"),
+        scales.there(configuration, configuration.scale, configuration.asked),
+    )
     table = dict(selected.tables)["fedsmoo2023_T1"]
-    paper = {run.path: run for run in configuration.table_runs("paper", "fedsmoo2023_T1", table)}.values()
+    paper = {run.path: run for run in cell_specs.table_runs(configuration, "paper", "fedsmoo2023_T1", table)}.values()
     of = configuration.tables["fedsmoo2023_T1"]
     rounds, seeds = ({run.description["rounds"] for run in paper}, {run.seed for run in paper})
-    preview = configuration.run("preview", "fedsmoo-cifar10", "dir0.1-100", "fedsmoo", 1).description
-    published = configuration.run("paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1).description
+    preview = run_specs.run(configuration, "preview", "fedsmoo-cifar10", "dir0.1-100", "fedsmoo", 1).description
+    published = run_specs.run(configuration, "paper", "fedsmoo-cifar10", "path3-200", "fedavg", 1).description
     dealt, share = published["partition"], published["sampling"]["fraction"]
     needed = re.search(r'requires-python = ">=3.(\d+),<3.(\d+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     for number in (

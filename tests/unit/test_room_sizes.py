@@ -22,13 +22,13 @@ LIMITS = {
     "commands": 1500,
     "data": 1177,
     "engine": 2870,
-    "experiment": 2710,
+    "experiment": 2711,
     "figures": 940,
     "models": 486,
     "papers": 570,
     "runs": 945,
     "tables": 1557,
-    "workflow": 265,
+    "workflow": 262,
 }
 
 #: Tokens that are no code.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flatfed import experiment
-from flatfed.experiment import report_spec, set_ups
+from flatfed.experiment import figure_specs, report_spec, set_ups, table_specs
 
 EXP = experiment.load(Path(__file__).parents[2])
 
@@ -33,14 +33,14 @@ SAID = {
 
 @pytest.mark.parametrize("name", SAID)
 def test_the_foot_says_what_is_shared_once_and_then_what_differs(name: str) -> None:
-    assert EXP.figure("preview", name).setting == SAID[name]
+    assert figure_specs.figure_spec(EXP, "preview", name).setting == SAID[name]
 
 
 def test_titles_have_the_numbers_of_what_is_shown() -> None:
     """At preview scale there are 30 or 60 clients, and 6 of 20 classes a client where the paper has 30 of 100."""
 
     def titles(scale: str, name: str) -> list[str]:
-        spec = EXP.figure(scale, name)
+        spec = figure_specs.figure_spec(EXP, scale, name)
         return [spec.title, *(panel.title for panel in spec.panels)]
 
     assert titles("paper", "fedsmoo2023_F5")[1:] == ["Dirichlet, u = 0.6", "Pathological, c = 30"]
@@ -60,7 +60,7 @@ def test_titles_name_the_training_data() -> None:
     """At preview scale: digits, clients and rounds in place of the paper's; at paper scale: the paper's title."""
 
     def title(name: str, columns: list[str] | None = None, scale: str = "preview") -> str:
-        return EXP.table_spec(scale, name, columns).title
+        return table_specs.table_spec(EXP, scale, name, columns).title
 
     columns = [name for name in EXP.tables["fedsmoo2023_T1"].columns if name.startswith("cifar10-") and "-100" in name]
     assert title("fedsmoo2023_T1", columns) == "Test accuracy on digits after 20 rounds, 30 clients"
@@ -92,17 +92,23 @@ def test_the_lines_of_tables_name_the_data_sets_that_small_ones_stand_for() -> N
 
 def test_tables_of_curvature_say_of_which_loss_and_images_it_is() -> None:
     for scale, images in (("preview", "500"), ("paper", "4,096")):
-        said = [note for note in EXP.table_spec(scale, "fedsmoo2023_T2").notes if note.startswith("Hessian: ")]
+        said = [
+            note for note in table_specs.table_spec(EXP, scale, "fedsmoo2023_T2").notes if note.startswith("Hessian: ")
+        ]
         assert len(said) == 1 and f"on {images} training images drawn by the run's seed" in said[0]
-        assert any("diag(|w|) H diag(|w|)" in note for note in EXP.table_spec(scale, "fedsmoo2023_T2").notes)
-        assert not any(note.startswith("Hessian") for note in EXP.table_spec(scale, "fedsmoo2023_T1").notes)
+        assert any(
+            "diag(|w|) H diag(|w|)" in note for note in table_specs.table_spec(EXP, scale, "fedsmoo2023_T2").notes
+        )
+        assert not any(
+            note.startswith("Hessian") for note in table_specs.table_spec(EXP, scale, "fedsmoo2023_T1").notes
+        )
 
 
 def test_every_table_with_dispfl_says_which_model_is_shown() -> None:
     having = [name for name, table in EXP.tables.items() if "dispfl" in table.entries]
     assert having == ["dfedsam2023_T1", "dfedsam2023_T3"]
     for name, scale in itertools.product(having, ("preview", "paper")):
-        said = [note for note in EXP.table_spec(scale, name).notes if note.startswith("DisPFL ")]
+        said = [note for note in table_specs.table_spec(EXP, scale, name).notes if note.startswith("DisPFL ")]
         assert len(said) == 1 and "the plain mean of all nodes' models after local training, zeros included" in said[0]
 
 
@@ -122,10 +128,10 @@ def test_every_table_with_dispfl_says_which_model_is_shown() -> None:
     ],
 )
 def test_data_sets_that_are_the_same_at_preview_scale_are_named(name: str, said: str) -> None:
-    assert EXP.figure("preview", name).setting.endswith(f"; {said}")
-    assert "the same" not in EXP.figure("paper", name).setting
+    assert figure_specs.figure_spec(EXP, "preview", name).setting.endswith(f"; {said}")
+    assert "the same" not in figure_specs.figure_spec(EXP, "paper", name).setting
 
 
 def test_figures_of_other_kinds_are_not_beside_each_other() -> None:
     """DFedSAM's curves show no Fashion-MNIST; that a surface does is nothing to them."""
-    assert "Fashion" not in EXP.figure("preview", "dfedsam2023_F3").setting
+    assert "Fashion" not in figure_specs.figure_spec(EXP, "preview", "dfedsam2023_F3").setting

@@ -10,7 +10,7 @@ import pytest
 from flatfed import cli, experiment
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
-from flatfed.experiment import needs, scales
+from flatfed.experiment import cell_specs, figure_specs, needs, run_specs, scales
 
 ROOT = Path(__file__).parents[2]
 EXP = experiment.load(ROOT)
@@ -182,16 +182,16 @@ def test_a_file_for_a_folder_and_a_folder_for_a_file(here, capsys, digits):
 def test_what_the_configuration_asks_for_is_whole():
     """Every dataset and every partition of every protocol and split that fit each other, at both scales."""
     for name in EXP.catalog.datasets:
-        keys.check_dataset(EXP.dataset_spec(name))
+        keys.check_dataset(run_specs.dataset_spec(EXP.catalog, name))
     schemes = set()
     for scale in experiment.SCALES:
         for table, _ in scales.every(EXP, scale)[0]:
-            for run in EXP.table_runs(scale, table):
+            for run in cell_specs.table_runs(EXP, scale, table):
                 keys.check_partition({"seed": run.seed, **run.description["partition"]})
                 schemes.add(run.description["partition"]["scheme"])
     for figure in EXP.figures:
         for scale in experiment.SCALES:
-            for run in EXP.figure(scale, figure).runs.values():
+            for run in figure_specs.figure_spec(EXP, scale, figure).runs.values():
                 keys.check_partition({"seed": run.seed, **run.description["partition"]})
     assert schemes >= {"dirichlet", "pathological", "shards", "domain", "iid"}
 

@@ -12,6 +12,7 @@ import made
 from flatfed import cli, experiment
 from flatfed.commands import status
 from flatfed.engine.job import progress
+from flatfed.experiment import run_specs
 from flatfed.runs import lock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +37,7 @@ def state(exp, run):
 
 
 def run_of(exp, row):
-    return exp.run("paper", PROTOCOL, SPLIT, row, 1)
+    return run_specs.run(exp, "paper", PROTOCOL, SPLIT, row, 1)
 
 
 def logged(run, text, age=0.0):

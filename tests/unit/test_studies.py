@@ -14,6 +14,7 @@ import disputed
 import effects
 from flatfed import experiment
 from flatfed.errors import ConfigError
+from flatfed.experiment import cell_specs
 from made import edited
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -147,7 +148,7 @@ def test_published_tables_are_those_of_the_configuration(table):
 
 
 def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partitions():
-    cells = {(cell.row, cell.column): cell for cell in experiment.load(ROOT).cells("preview", "effects")}
+    cells = {(cell.row, cell.column): cell for cell in cell_specs.cells(experiment.load(ROOT), "preview", "effects")}
     for (row, column), cell in cells.items():
         assert len(cell.runs) == 10
         for run, other in zip(cell.runs, cells[PAIRS["effects"].get(row, row), column].runs, strict=True):

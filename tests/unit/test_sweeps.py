@@ -9,7 +9,7 @@ from test_tuning import CIFAR10, SPLIT, load, record
 
 import made
 from flatfed.errors import ConfigError
-from flatfed.experiment import tuning
+from flatfed.experiment import Asked, figure_specs, selection
 
 ROOT = Path(__file__).parents[2]
 RATES, ALPHA = {"learning_rate": 10**-1.5}, {"learning_rate": 10**-1.5, "alpha": 0.01}
@@ -37,7 +37,7 @@ def points(figure: dict, panel: int) -> dict[str, list[float]]:
 @pytest.mark.parametrize("tune", [False, True])
 def test_points_are_the_same_values_whatever_was_chosen(tmp_path, tune):
     mine = tuned(tmp_path) if tune else load()
-    figure = mine.figure("preview", "fedsam2022_F3")
+    figure = figure_specs.figure_spec(mine, "preview", "fedsam2022_F3")
     assert points(figure, 3) == {row: [0.1, 0.5, 1.0] for row in ("fedcm", "mimelite", "mofedsam")}
     used = figure.runs.values()
     rates = {run.description["learning_rate"] for run in used}
@@ -51,7 +51,7 @@ def test_points_are_the_same_values_whatever_was_chosen(tmp_path, tune):
 def test_a_point_that_trains_what_the_plain_row_does_is_that_run(tmp_path):
     """alpha = 0.1 is the protocol's, so that nothing is trained twice; where 0.01 was chosen, it is another run."""
     for mine, folder in ((load(), "fedcm"), (tuned(tmp_path), "fedcm~beta0.1")):
-        (series, *_) = mine.figure("preview", "fedsam2022_F3").panels[3].marks
+        (series, *_) = figure_specs.figure_spec(mine, "preview", "fedsam2022_F3").panels[3].marks
         assert series.points[0].runs[0][0].split("/")[-2] == folder
 
 
@@ -63,7 +63,7 @@ def test_a_swept_key_that_is_tuned_is_given_by_every_point(tmp_path):
     with pytest.raises(
         ConfigError, match=r"fedcm in fedsam-cifar10: alpha is swept, but alpha is under `tune:` there.*variant"
     ):
-        load(root).figure("preview", "fedsam2022_F3")
+        figure_specs.figure_spec(load(root), "preview", "fedsam2022_F3")
 
 
 def test_two_points_at_one_value_are_refused(tmp_path):
@@ -73,7 +73,7 @@ def test_two_points_at_one_value_are_refused(tmp_path):
     root = edited(tmp_path, "fedsam2022_F3", change)
     words = r"rho of fedsam~rho0\.1 in fedsam-cifar10 \(preview scale\): two points of fedsam have 0\.1"
     with pytest.raises(ConfigError, match=words):
-        load(root).figure("preview", "fedsam2022_F3")
+        figure_specs.figure_spec(load(root), "preview", "fedsam2022_F3")
 
 
 def test_runs_of_different_values_in_one_point_are_refused(tmp_path):
@@ -85,11 +85,11 @@ def test_runs_of_different_values_in_one_point_are_refused(tmp_path):
     with pytest.raises(
         ConfigError, match=r"clients of fedlesam_s .*: the runs of one point have 30, 60; one value is wanted"
     ):
-        load(root).figure("preview", "fedlesam2024_F4")
+        figure_specs.figure_spec(load(root), "preview", "fedlesam2024_F4")
 
 
 def test_what_the_figures_sweep_is_searched_for_once(tmp_path):
     """A level's or point's own choice is the row's: nothing more is tuned for the variants."""
     plain = load()
-    found = tuning.searches_for(plain, "preview", [], ["fedsam2022_F3"])
+    found = selection.searches(plain, "preview", Asked([], ["fedsam2022_F3"]))
     assert sorted(one.row for one in found) == sorted(plain.figures["fedsam2022_F3"].settings["rows"])

@@ -6,6 +6,7 @@ import pytest
 
 from flatfed import experiment
 from flatfed.errors import ConfigError
+from flatfed.experiment import cell_specs
 
 ROOT = Path(__file__).parents[2]
 TABLE = """
@@ -28,7 +29,7 @@ def load(folder):
 def test_a_table_elsewhere_is_one_more(tmp_path):
     (tmp_path / "mine.yaml").write_text(TABLE.format(row="fedsam"))
     found = load(tmp_path)
-    assert [cell.row for cell in found.cells("preview", "mine")] == ["fedavg", "fedsam"]
+    assert [cell.row for cell in cell_specs.cells(found, "preview", "mine")] == ["fedavg", "fedsam"]
     assert set(found.tables) - {"mine"} == set(experiment.load(ROOT).tables)
 
 

@@ -15,6 +15,7 @@ import pytest
 import made
 from flatfed import cli, experiment
 from flatfed.data import manifest
+from flatfed.experiment import run_specs
 from flatfed.runs import record as records
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -193,7 +194,7 @@ LOW = {"protocol": "fedsmoo-cifar10~bfloat16", "precision": "bfloat16"}
 
 def at_paper_setting(algorithm: str, accuracies: list[float], folder: str = "copy", seed: int = 1, **changes) -> Path:
     """Write a run of 800 rounds with ``accuracies``, finished if these are as many; return its folder."""
-    about = {**EXP.run("paper", "fedsmoo-cifar10", SPLIT, algorithm, seed).description, **changes}
+    about = {**run_specs.run(EXP, "paper", "fedsmoo-cifar10", SPLIT, algorithm, seed).description, **changes}
     rounds = list(range(1, len(accuracies) + 1))
     sent = {name: [1000 * number for number in rounds] for name in ("download_bytes", "upload_bytes")}
     write = made.run if len(rounds) == about["rounds"] else made.so_far

@@ -13,6 +13,7 @@ from flatfed.commands import configuration
 from flatfed.engine.job import train as engine
 from flatfed.engine.sampling import active_clients
 from flatfed.errors import DataError
+from flatfed.experiment import run_specs
 from flatfed.files import write_sealed
 from flatfed.papers.metrics import METRICS
 from flatfed.runs import record as records
@@ -49,7 +50,7 @@ def short(monkeypatch):
     return told
 
 
-RUN = configuration.load(None).run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).description
+RUN = run_specs.run(configuration.load(None), "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).description
 RUN = {
     **{**RUN, "rounds": 800, "checkpoint_every": 10},
     "evaluation": {**RUN["evaluation"], "every": 5},

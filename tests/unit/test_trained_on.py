@@ -15,7 +15,7 @@ from flatfed import experiment, figures
 from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import report_spec, set_ups
+from flatfed.experiment import cell_specs, figure_specs, report_spec, run_specs, set_ups
 from flatfed.experiment.panels import DrawnPanel, Line
 from flatfed.figures import KINDS
 from flatfed.runs.places import Places
@@ -45,7 +45,7 @@ def loaded(tmp_path: Path, source: dict, **more) -> experiment.Experiment:
 def fetched(exp: experiment.Experiment, name: str) -> dict:
     """Fetch a data set as Snakemake does; return its dataset.json."""
     folder = Path(exp.places.dataset(name))
-    sources.fetch(exp.dataset_spec(name), folder)
+    sources.fetch(run_specs.dataset_spec(exp.catalog, name), folder)
     return json.loads((folder / "dataset.json").read_text())
 
 
@@ -54,7 +54,7 @@ def fetched(exp: experiment.Experiment, name: str) -> dict:
 )
 def test_embedded_data_are_as_many_as_declared(name: str, tmp_path: Path) -> None:
     declared = EXP.catalog.datasets[name]
-    sources.fetch(EXP.dataset_spec(name), tmp_path)
+    sources.fetch(run_specs.dataset_spec(EXP.catalog, name), tmp_path)
     found = datasets.load(tmp_path)
     assert (found.train, found.test) == (declared["train"], declared["test"])
 
@@ -80,14 +80,16 @@ def test_a_declared_subset_counts_wherever_images_are_counted(tmp_path: Path) ->
     source = images(tmp_path / "part.npz", 600, 20)
     part = loaded(tmp_path, {**source, "images": {"train": 600, "test": 20}})
     ids = ("paper", "fedsmoo-cifar10", "central-dir0.6-100", "centralised_sgd", 1)
-    steps = [exp.run(*ids).description["local_steps"] for exp in (EXP, part)]
+    steps = [run_specs.run(exp, *ids).description["local_steps"] for exp in (EXP, part)]
     assert steps == [10 * 5 * 10, 10 * 5 * 1], "of 10 clients, 5 epochs of 500 or 6 images in batches of 50"
     with pytest.raises(
         ConfigError, match=r"clients: 100 is not allowed, .*; at most 60, the training images of .*cifar10"
     ):
         few = loaded(tmp_path, {**source, "images": {"train": 60, "test": 20}})
-        assert few.run("preview", *IDS) == EXP.run("preview", *IDS), "a part need only do for what is asked for"
-        few.run("paper", *IDS)
+        assert run_specs.run(few, "preview", *IDS) == run_specs.run(EXP, "preview", *IDS), (
+            "a part need only do for what is asked for"
+        )
+        run_specs.run(few, "paper", *IDS)
 
 
 IDS = ("fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
@@ -167,11 +169,11 @@ def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeyp
         for name in ("one", "two")
     ]
     here = loaded(tmp_path, {"source": "torchvision", "dataset": "CIFAR10"})
-    spec = here.cell("paper", "cifar10_cnn", "dir0.6-100", "fedavg")
+    spec = cell_specs.cell(here, "paper", "cifar10_cnn", "dir0.6-100", "fedavg")
     runs = {run: made.requested(run) for run in runs}
     spec = replace(spec, rounds=2, seeds=(1, 2), sources=replace(spec.sources, runs=tuple(runs.values())))
     assert cells.compute(spec).images == {"cifar10": {"train": 500, "test": 100}}
-    drawn = here.figure("paper", "cifar10_cnn")
+    drawn = figure_specs.figure_spec(here, "paper", "cifar10_cnn")
     panel = DrawnPanel(title="p", marks=[Line(algorithm="fedavg", label="x", runs=list(runs))])
     counted = [record.counted for record in made_of.check(replace(drawn, panels=[panel], runs=runs))]
     assert as_read(drawn.setting, drawn.datasets, counted).startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
@@ -208,7 +210,7 @@ def test_tables_figures_and_the_report_say_it(tmp_path: Path, monkeypatch: pytes
         assert all(words in text for words in said) and "{digits" not in text
     drawn = []
     monkeypatch.setitem(KINDS, "curves", lambda spec: drawn.append(spec.setting) or pyplot.figure())
-    figures.make(exp.figure("preview", "fedsmoo2023_F7"), tmp_path)
+    figures.make(figure_specs.figure_spec(exp, "preview", "fedsmoo2023_F7"), tmp_path)
     assert drawn[0].startswith(said[0])
     report.make(spec, tmp_path / "report.html")
     page = Path("report.html").read_text()

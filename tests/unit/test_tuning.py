@@ -11,7 +11,7 @@ import pytest
 import made
 from flatfed import experiment
 from flatfed.errors import ConfigError
-from flatfed.experiment import scales, tuning
+from flatfed.experiment import Asked, run_specs, scales, selection, table_specs, tuning
 from flatfed.files import sealed
 from flatfed.runs import choice
 from flatfed.runs.places import DEFAULT, Places
@@ -38,14 +38,14 @@ def edited(folder: Path, protocol: str, change) -> Path:
 
 def record(exp: experiment.Experiment, ids: tuple, chosen: dict) -> Path:
     """Record a choice as ``flatfed choose`` does, without its runs."""
-    found = tuning.search(exp, *ids)
-    path = Path(tuning.choice_path(exp, found))
-    choice.write(path, replace(tuning.choice_spec(exp, found), chosen=chosen))
+    found = tuning.search(exp.catalog, *ids)
+    path = Path(tuning.choice_path(exp.places, found))
+    choice.write(path, replace(tuning.choice_spec(exp.catalog, exp.places, found), chosen=chosen))
     return path
 
 
 def test_grids_of_several_keys_are_the_product_in_the_order_of_the_file(exp):
-    found = tuning.search(exp, "paper", CIFAR10, SPLIT, "mofedsam")
+    found = tuning.search(exp.catalog, "paper", CIFAR10, SPLIT, "mofedsam")
     points = found.points()
     assert len(points) == 4 * 5
     assert list(points)[:2] == ["learning_rate=0.316228,alpha=0.01", "learning_rate=0.316228,alpha=0.1"]
@@ -54,32 +54,32 @@ def test_grids_of_several_keys_are_the_product_in_the_order_of_the_file(exp):
 
 
 def test_preview_tries_the_first_three_values(exp):
-    found = tuning.search(exp, "preview", CIFAR10, SPLIT, "mofedsam")
+    found = tuning.search(exp.catalog, "preview", CIFAR10, SPLIT, "mofedsam")
     assert found.grid == {"learning_rate": [10**-0.5, 0.1, 10**-1.5], "alpha": [0.01, 0.1, 0.2]}
     assert len(found.points()) == 9
 
 
 def test_fedsam_chooses_for_each_dataset_and_fedlesam_for_each_domain_held_out(exp):
-    assert tuning.search(exp, "paper", CIFAR10, "iid-100-p20", "fedsam").split == SPLIT
+    assert tuning.search(exp.catalog, "paper", CIFAR10, "iid-100-p20", "fedsam").split == SPLIT
     for split in (ART, CLIPART):
-        assert tuning.search(exp, "paper", OFFICE, split, "fedsam").split == split
-    assert tuning.search(exp, "paper", OFFICE, ART, "fedavg") is None
-    assert tuning.search(exp, "paper", "fedsmoo-cifar10", "dir0.6-100", "fedsam") is None
+        assert tuning.search(exp.catalog, "paper", OFFICE, split, "fedsam").split == split
+    assert tuning.search(exp.catalog, "paper", OFFICE, ART, "fedavg") is None
+    assert tuning.search(exp.catalog, "paper", "fedsmoo-cifar10", "dir0.6-100", "fedsam") is None
 
 
 def test_what_everything_needs_is_found_once(exp):
-    found = tuning.searches_for(exp, "paper", *scales.every(exp, "paper"))
+    found = selection.searches(exp, "paper", scales.every(exp, "paper"))
     folders = [one.folder(DEFAULT) for one in found]
     assert len(set(folders)) == len(folders) == 3 * 7 + 20 * 7
     assert sum(len(one.points()) for one in found) == 3 * (4 * 4 + 3 * 20) + 140 * 5
-    assert tuning.searches_for(exp, "paper", [("fedsmoo2023_T1", None)], ["fedsmoo2023_F7"]) == []
+    assert selection.searches(exp, "paper", Asked([("fedsmoo2023_T1", None)], ["fedsmoo2023_F7"])) == []
 
 
 @pytest.mark.parametrize("scale", ["paper", "preview"])
 def test_a_tuning_run_is_the_ordinary_one_but_for_the_point_and_the_images(exp, scale):
-    ordinary = exp.run(scale, CIFAR10, SPLIT, "mofedsam", 1)
-    found = tuning.search(exp, scale, CIFAR10, SPLIT, "mofedsam")
-    run = tuning.run(exp, found, "learning_rate=0.0316228,alpha=0.2")
+    ordinary = run_specs.run(exp, scale, CIFAR10, SPLIT, "mofedsam", 1)
+    found = tuning.search(exp.catalog, scale, CIFAR10, SPLIT, "mofedsam")
+    run = tuning.run(exp.catalog, exp.places, found, "learning_rate=0.0316228,alpha=0.2")
     assert run.path == f"results/{scale}/tuning/{CIFAR10}/{SPLIT}/mofedsam/learning_rate=0.0316228,alpha=0.2"
     assert (run.partition, run.dataset) == (ordinary.partition, ordinary.dataset)
     changed = {key for key in run.description if run.description[key] != ordinary.description.get(key)}
@@ -89,7 +89,7 @@ def test_a_tuning_run_is_the_ordinary_one_but_for_the_point_and_the_images(exp, 
     assert run.description["evaluation"] == {**ordinary.description["evaluation"], "sets": ["validation", "clients"]}
     assert run.description["validation"] == 0.1 and "validation" not in ordinary.description
     with pytest.raises(ConfigError, match=r"unknown point 'learning_rate=0\.3'.*known: learning_rate="):
-        tuning.run(exp, found, "learning_rate=0.3")
+        tuning.run(exp.catalog, exp.places, found, "learning_rate=0.3")
 
 
 def test_runs_take_the_recorded_choice(exp, tmp_path):
@@ -97,8 +97,8 @@ def test_runs_take_the_recorded_choice(exp, tmp_path):
     mine = load(results=tmp_path, tune=True)
     record(mine, ids, {"learning_rate": 10**-1.5, "alpha": 0.01})
     for split in (SPLIT, "iid-100-p20"):
-        run = mine.run("preview", CIFAR10, split, "mofedsam", 2)
-        plain = exp.run("preview", CIFAR10, split, "mofedsam", 2).description
+        run = run_specs.run(mine, "preview", CIFAR10, split, "mofedsam", 2)
+        plain = run_specs.run(exp, "preview", CIFAR10, split, "mofedsam", 2).description
         assert (run.description["learning_rate"], run.description["update"]["params"]["alpha"]) == (10**-1.5, 0.01)
         params = {**plain["update"]["params"], "alpha": 0.01}
         expected = {**plain, "learning_rate": 10**-1.5, "update": {**plain["update"], "params": params}}
@@ -109,7 +109,7 @@ def test_a_choice_of_what_was_there_leaves_the_run_as_it_was(exp, tmp_path):
     mine = load(results=tmp_path, tune=True)
     record(mine, ("preview", CIFAR10, SPLIT, "fedsam"), {"learning_rate": 0.1})
     ids = ("preview", CIFAR10, SPLIT, "fedsam", 1)
-    assert mine.run(*ids).description == exp.run(*ids).description
+    assert run_specs.run(mine, *ids).description == run_specs.run(exp, *ids).description
 
 
 def test_variants_take_what_they_do_not_set_themselves(tmp_path):
@@ -126,7 +126,7 @@ def test_variants_take_what_they_do_not_set_themselves(tmp_path):
     record(mine, ("preview", CIFAR10, SPLIT, "mofedsam"), {"learning_rate": 10**-1.5, "alpha": 0.01})
     taken = {}
     for protocol, row in ((f"{CIFAR10}~K1", "mofedsam"), (CIFAR10, "mofedsam~mine"), (f"{CIFAR10}~slow", "mofedsam")):
-        about = mine.run("preview", protocol, SPLIT, row, 1).description
+        about = run_specs.run(mine, "preview", protocol, SPLIT, row, 1).description
         taken[protocol, row] = about["learning_rate"], about["update"]["params"]["alpha"]
     assert list(taken.values()) == [(10**-1.5, 0.01), (10**-1.5, 0.7), (0.03, 0.01)]
 
@@ -134,11 +134,11 @@ def test_variants_take_what_they_do_not_set_themselves(tmp_path):
 def test_a_run_without_its_choice_is_refused(tmp_path):
     mine = load(results=tmp_path, tune=True)
     with pytest.raises(ConfigError, match=r"fedsam/choice\.json, which is not made yet.*snakemake --cores all tuning"):
-        mine.run("preview", CIFAR10, SPLIT, "fedsam", 1)
+        run_specs.run(mine, "preview", CIFAR10, SPLIT, "fedsam", 1)
     with pytest.raises(ConfigError, match=r"snakemake --cores all tuning --config scale=paper makes"):
-        mine.run("paper", CIFAR10, SPLIT, "fedsam", 1)
-    assert mine.run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedsam", 1), "nothing of this one is tuned"
-    needed = tuning.searches_for(mine, "preview", [("fedsam2022_T1", None)], [])
+        run_specs.run(mine, "paper", CIFAR10, SPLIT, "fedsam", 1)
+    assert run_specs.run(mine, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedsam", 1), "nothing of this one is tuned"
+    needed = selection.searches(mine, "preview", Asked([("fedsam2022_T1", None)], []))
     assert needed, "what to choose is known without choices"
 
 
@@ -147,10 +147,10 @@ def test_a_choice_reads_the_accuracy_that_the_protocol_names(exp):
         (CIFAR10, SPLIT, "fedsam", ["validation", "clients"], "client_validation_accuracy"),
         (OFFICE, ART, "fedsam", ["validation"], "validation_accuracy"),
     ):
-        found = tuning.search(exp, "preview", protocol, split, row)
-        assert tuning.choice_spec(exp, found).accuracy == accuracy
+        found = tuning.search(exp.catalog, "preview", protocol, split, row)
+        assert tuning.choice_spec(exp.catalog, exp.places, found).accuracy == accuracy
         point = next(iter(found.points()))
-        assert tuning.run(exp, found, point).description["evaluation"]["sets"] == sets
+        assert tuning.run(exp.catalog, exp.places, found, point).description["evaluation"]["sets"] == sets
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_stale_choice_is_refused(tmp_path, change, words):
     record(load(results=tmp_path / "results"), ids, {"learning_rate": 0.1})
     mine = load(edited(tmp_path, CIFAR10, change), tmp_path / "results", tune=True)
     with pytest.raises(ConfigError, match=f"fedsam/choice.json: was chosen .*{words}.*make it again: snakemake"):
-        mine.run(*ids, 1)
+        run_specs.run(mine, *ids, 1)
 
 
 def test_a_choice_that_is_none_is_refused(tmp_path):
@@ -191,7 +191,7 @@ def test_a_choice_that_is_none_is_refused(tmp_path):
     ):
         path.write_text(content)
         with pytest.raises(ConfigError, match=words):
-            mine.run(*ids, 1)
+            run_specs.run(mine, *ids, 1)
 
 
 #: What is changed under ``tune``, and the words of the message.
@@ -224,7 +224,7 @@ def test_a_share_too_small_for_a_split_of_its_own_is_refused_before_the_first_jo
     root = edited(tmp_path, OFFICE, lambda protocol: protocol["tune"].update(validation=0.001))
     exp = load(root)
     with pytest.raises(ConfigError, match=r"tune\.validation: 0\.001 of the \d+ images .* 'domain-art-10'"):
-        tuning.searches_for(exp, "preview", [("fedlesam2024_T3", ["officehome-domain-art-10"])], [])
+        selection.searches(exp, "preview", Asked([("fedlesam2024_T3", ["officehome-domain-art-10"])], []))
 
 
 def test_what_is_not_tuned_has_no_choice(exp):
@@ -238,19 +238,19 @@ def test_what_is_not_tuned_has_no_choice(exp):
         (("fedsam-cifar1", SPLIT, "fedsam"), "unknown protocol 'fedsam-cifar1'"),
     ):
         with pytest.raises(ConfigError, match=words):
-            tuning.search_at(exp, "preview", *ids)
+            tuning.search_at(exp.catalog, exp.places, "preview", *ids)
 
 
 def test_tables_say_what_was_tuned_and_what_was_not(exp, tmp_path):
     columns = [column for column in exp.tables["fedsam2022_T1"].columns if column.startswith("cifar10-")]
-    before = exp.table_spec("preview", "fedsam2022_T1", columns).notes
+    before = table_specs.table_spec(exp, "preview", "fedsam2022_T1", columns).notes
     assert len([line for line in before if line.startswith("Untuned, FedAvg, SCAFFOLD")]) == 1
     mine = load(results=tmp_path, tune=True)
     rates = dict.fromkeys(["fedavg", "scaffold", "fedrobust", "fedsam"], 0.1) | {"scaffold": 10**-0.5}
     for row in ("fedavg", "scaffold", "fedrobust", "fedcm", "mimelite", "fedsam", "mofedsam"):
         momentum = {"alpha": 0.2} if row in ("fedcm", "mimelite", "mofedsam") else {}
         record(mine, ("preview", CIFAR10, SPLIT, row), {"learning_rate": rates.get(row, 0.1), **momentum})
-    after = mine.table_spec("preview", "fedsam2022_T1", columns).notes
+    after = table_specs.table_spec(mine, "preview", "fedsam2022_T1", columns).notes
     assert [line for line in after if "uned" in line] == [
         "Tuned on a validation part (10 % of every client's training images, seed 1; FedSAM's set-up on CIFAR-10, "
         f"{SPLIT}), learning rate out of 0.3162, 0.1, 0.03162: FedAvg 0.1; SCAFFOLD 0.3162; FedRobust 0.1; FedCM 0.1; "
@@ -263,9 +263,13 @@ def test_tables_say_what_was_tuned_and_what_was_not(exp, tmp_path):
 def test_choices_of_several_splits_are_told_apart(tmp_path):
     mine = load(results=tmp_path, tune=True)
     columns = ["officehome-domain-art-1", "officehome-domain-clipart-1"]
-    for row in tuning.searches_for(mine, "preview", [("fedlesam2024_T3", columns)], []):
+    for row in selection.searches(mine, "preview", Asked([("fedlesam2024_T3", columns)], [])):
         record(mine, ("preview", OFFICE, row.split, row.row), {"rho": 0.05 if row.split == ART else 0.01})
-    (line,) = [one for one in mine.table_spec("preview", "fedlesam2024_T3", columns).notes if one.startswith("Tuned")]
+    (line,) = [
+        one
+        for one in table_specs.table_spec(mine, "preview", "fedlesam2024_T3", columns).notes
+        if one.startswith("Tuned")
+    ]
     assert "rho out of 0.05, 0.01, 0.005: FedSAM 0.05 (domain-art-1), 0.01 (domain-clipart-1); MoFedSAM" in line
 
 
@@ -273,10 +277,10 @@ def test_what_was_chosen_is_not_also_said_to_be_ours(exp, tmp_path):
     """FedLESAM's rho is left open by the paper; where it was tuned here, the protocol's value does not hold."""
     ids = ("paper", "fedlesam2024_T3", ["officehome-domain-art-1"])
     ours = "Not stated by the paper, rho: 0.01 for every row"
-    assert [line for line in exp.table_spec(*ids).notes if line.startswith(ours)]
+    assert [line for line in table_specs.table_spec(exp, *ids).notes if line.startswith(ours)]
     mine = load(results=tmp_path, tune=True, scale="paper")
-    for found in tuning.searches_for(mine, "paper", [ids[1:]], []):
+    for found in selection.searches(mine, "paper", Asked([ids[1:]], [])):
         record(mine, ("paper", OFFICE, ART, found.row), {"rho": 0.05})
-    after = mine.table_spec(*ids).notes
+    after = table_specs.table_spec(mine, *ids).notes
     assert not [line for line in after if line.startswith(ours)]
     assert [line for line in after if line.startswith("Not stated by the paper, penalty: 0.1")]

@@ -14,6 +14,7 @@ from flatfed.commands import describe
 from flatfed.engine import versions
 from flatfed.engine.weights import drawn
 from flatfed.errors import ConfigError
+from flatfed.experiment import run_specs
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,7 +65,7 @@ def load(folder, model="{name: perceptron, options: {width: 32}}"):
 
 
 def run(folder, *model):
-    return load(folder, *model).run("paper", "mine", "dir0.6-100", "fedavg", 1)
+    return run_specs.run(load(folder, *model), "paper", "mine", "dir0.6-100", "fedavg", 1)
 
 
 def test_a_users_model_is_trained_from_the_weights_that_its_seed_draws(folder):
@@ -93,7 +94,7 @@ def test_the_digest_of_a_models_file_and_building_blocks_is_its_version(folder):
 
 def test_a_model_folder_makes_no_other_run_stale(folder):
     ids = ("preview", "fedsmoo-cifar10", "dir0.6-100", "fedsmoo", 1)
-    plain, more = experiment.load(ROOT).run(*ids), load(folder).run(*ids)
+    plain, more = run_specs.run(experiment.load(ROOT), *ids), run_specs.run(load(folder), *ids)
     assert versions.of_run(more.description) == dict.fromkeys(("engine", "algorithm", "model", "partition"), 1)
     assert more == plain
 

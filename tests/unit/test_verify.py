@@ -13,6 +13,7 @@ import made
 from flatfed import cli
 from flatfed.commands import configuration
 from flatfed.commands.verify import lines
+from flatfed.experiment import cell_specs, table_specs
 from flatfed.tables.cell import Cell
 from flatfed.tables.filled_table import fill
 from flatfed.tables.verification import table
@@ -35,7 +36,7 @@ def write(tmp_path, monkeypatch, experiment):
 
     def write_column(column: str, scale: str, values: dict[str, list[float]]) -> None:
         for row, each in values.items():
-            cell = experiment.cell(scale, "fedsmoo2023_T1", column, row)
+            cell = cell_specs.cell(experiment, scale, "fedsmoo2023_T1", column, row)
             value, paper = sum(each) / len(each), cell.paper
             content = {
                 **{key: getattr(cell, key) for key in ("table", "column", "row", "scale", "metric", "target")},
@@ -124,7 +125,7 @@ def test_preview_verifies_nothing_and_says_why(write, capsys):
 def test_a_table_of_which_nothing_is_printed_says_so(write, experiment):
     write(UPPER[0], "paper", CLOSE)
     args = ("paper", "fedsmoo2023_T1", UPPER)
-    result = table(fill(experiment.table_spec(*args), experiment.cells(*args)), set())
+    result = table(fill(table_specs.table_spec(experiment, *args), cell_specs.cells(experiment, *args)), set())
     assert list(lines(result)) == ["fedsmoo2023_T1, paper scale: nothing printed to compare with"]
     assert result.stands
 

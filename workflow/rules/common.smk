@@ -22,7 +22,18 @@ from flatfed.analysis import hessian, landscape
 from flatfed.commands import configuration
 from flatfed.data import schemes
 from flatfed.engine import versions
-from flatfed.experiment import analyses, data_sources, report_spec, scales, selection, tuning
+from flatfed.experiment import (
+    analyses,
+    cell_specs,
+    data_sources,
+    figure_specs,
+    report_spec,
+    run_specs,
+    scales,
+    selection,
+    tuning,
+    table_specs,
+)
 from flatfed.experiment.model import digest
 from flatfed.models import pretrained
 from flatfed.runs import source, timing
@@ -207,7 +218,7 @@ def outputs(scale, asked):
 def selected_outputs(wildcards):
     say_left_out(every=False)
     scale = EXPERIMENT.scale
-    made = outputs(scale, EXPERIMENT.selected())
+    made = outputs(scale, scales.there(EXPERIMENT, scale, EXPERIMENT.asked))
     return [*made, PLACES.report(scale), PLACES.errata]
 
 

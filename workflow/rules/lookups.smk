@@ -1,48 +1,47 @@
 # What rules ask of the experiment: inputs and parameters of one job, from its wildcards.
 @told
 def dataset_spec(wildcards):
-    return as_json(EXPERIMENT.dataset_spec(wildcards.dataset))
+    return as_json(run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset))
 
 
 @told
 def source_file(wildcards):
     """The files a data set is read from, so that new ones are read again; none for other sources."""
-    source = EXPERIMENT.dataset_spec(wildcards.dataset)["source"]
+    source = run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset)["source"]
     return [source[key] for key in data_sources.files(source)]
 
 
 @told
 def source_images(wildcards):
     """A digest of the files or images of a source: Snakemake misses a new file that is older than the old one."""
-    return data_sources.listing(EXPERIMENT.dataset_spec(wildcards.dataset)["source"])
+    return data_sources.listing(run_specs.dataset_spec(EXPERIMENT.catalog, wildcards.dataset)["source"])
 
 
 @told
 def weights_name(wildcards):
-    return EXPERIMENT.weights_name(wildcards.weights)
+    return run_specs.weights_name(PLACES, wildcards.weights)
 
 
 @told
+def partition_of(wildcards):
+    ids = wildcards.scale, wildcards.protocol, wildcards.split, int(wildcards.seed)
+    return run_specs.partition_spec(EXPERIMENT, *ids)
+
+
 def partition_spec(wildcards):
-    return as_json(
-        EXPERIMENT.partition_spec(wildcards.scale, wildcards.protocol, wildcards.split, int(wildcards.seed))
-    )
+    return as_json(partition_of(wildcards))
 
 
-@told
 def partition_version(wildcards):
-    deal = EXPERIMENT.deal(wildcards.scale, wildcards.protocol, wildcards.split)
-    return schemes.VERSIONS[deal.partition["scheme"]]
+    return schemes.VERSIONS[partition_of(wildcards)["scheme"]]
 
 
-@told
 def partition_manifest(wildcards):
-    return PLACES.manifest(EXPERIMENT.dataset_of(wildcards.scale, wildcards.protocol))
+    return PLACES.manifest(partition_of(wildcards)["dataset"])
 
 
-@told
 def partition_labels(wildcards):
-    return PLACES.arrays(EXPERIMENT.dataset_of(wildcards.scale, wildcards.protocol))[1]
+    return PLACES.arrays(partition_of(wildcards)["dataset"])[1]
 
 
 def row_of(wildcards):
@@ -50,23 +49,23 @@ def row_of(wildcards):
 
 
 def search_of(wildcards):
-    return tuning.search_at(EXPERIMENT, *row_of(wildcards))
+    return tuning.search_at(EXPERIMENT.catalog, PLACES, *row_of(wildcards))
 
 
 @told
 def run_of(wildcards):
     if "point" in wildcards.keys():
-        return tuning.run(EXPERIMENT, search_of(wildcards), wildcards.point)
-    seed = wildcards.get("seed") or EXPERIMENT.seeds(wildcards.scale, wildcards.protocol)[0]
-    return EXPERIMENT.run(*row_of(wildcards), int(seed))
+        return tuning.run(EXPERIMENT.catalog, PLACES, search_of(wildcards), wildcards.point)
+    seed = wildcards.get("seed") or run_specs.seeds(EXPERIMENT, wildcards.scale, wildcards.protocol)[0]
+    return run_specs.run(EXPERIMENT, *row_of(wildcards), int(seed))
 
 
 @told
 def runs_of(wildcards):
     """The runs of all seeds, where they train together."""
     return [
-        EXPERIMENT.run(*row_of(wildcards), seed)
-        for seed in EXPERIMENT.seeds(wildcards.scale, wildcards.protocol)
+        run_specs.run(EXPERIMENT, *row_of(wildcards), seed)
+        for seed in run_specs.seeds(EXPERIMENT, wildcards.scale, wildcards.protocol)
     ]
 
 
@@ -138,23 +137,24 @@ def run_versions(wildcards):
 
 @told
 def choice_digest(wildcards):
-    return digest(tuning.choice_spec(EXPERIMENT, search_of(wildcards)))
+    return digest(tuning.choice_spec(EXPERIMENT.catalog, PLACES, search_of(wildcards)))
 
 
 @told
 def choice_inputs(wildcards):
     found = search_of(wildcards)
-    return [file for point in found.points() for file in tuning.run(EXPERIMENT, found, point).files]
+    runs = [tuning.run(EXPERIMENT.catalog, PLACES, found, point) for point in found.points()]
+    return [file for run in runs for file in run.files]
 
 
 def choice_files(asked):
-    found = tuning.searches_for(EXPERIMENT, EXPERIMENT.scale, *asked)
-    return [tuning.choice_path(EXPERIMENT, search) for search in found]
+    searches = selection.searches(EXPERIMENT, EXPERIMENT.scale, asked)
+    return [tuning.choice_path(PLACES, search) for search in searches]
 
 
 @told
 def tuning_choices(wildcards):
-    return choice_files(EXPERIMENT.selected())
+    return choice_files(scales.there(EXPERIMENT, EXPERIMENT.scale, EXPERIMENT.asked))
 
 
 @told
@@ -164,7 +164,7 @@ def every_tuning_choice(wildcards):
 
 @told
 def cell_of(wildcards):
-    return EXPERIMENT.cell(wildcards.scale, wildcards.table, wildcards.column, wildcards.row)
+    return cell_specs.cell(EXPERIMENT, wildcards.scale, wildcards.table, wildcards.column, wildcards.row)
 
 
 def cell_inputs(wildcards):
@@ -180,7 +180,8 @@ def cell_digest(wildcards):
 def table_at(scale, table):
     """The layout and the cells of a table."""
     columns = columns_of(table)
-    return EXPERIMENT.table_spec(scale, table, columns), EXPERIMENT.cells(scale, table, columns)
+    layout = table_specs.table_spec(EXPERIMENT, scale, table, columns)
+    return layout, cell_specs.cells(EXPERIMENT, scale, table, columns)
 
 
 def table_inputs(wildcards):
@@ -221,7 +222,7 @@ def table_code(wildcards):
 @functools.cache
 @told
 def figure_at(scale, figure):
-    return EXPERIMENT.figure(scale, figure)
+    return figure_specs.figure_spec(EXPERIMENT, scale, figure)
 
 
 def figure_inputs(wildcards):
@@ -240,7 +241,7 @@ def figure_caption(wildcards):
 
 @told
 def report_inputs(wildcards):
-    return outputs(wildcards.scale, EXPERIMENT.selected(wildcards.scale))
+    return outputs(wildcards.scale, scales.there(EXPERIMENT, wildcards.scale, EXPERIMENT.asked))
 
 
 @told
@@ -261,17 +262,17 @@ def all_cores(wildcards):
 @told
 def surface_settings(wildcards):
     own = {"set": wildcards.on.removeprefix(".")} if wildcards.on else {}
-    return analyses.options(EXPERIMENT, "surface", wildcards.scale, wildcards.protocol, **own)
+    return analyses.options(EXPERIMENT.catalog, "surface", wildcards.scale, wildcards.protocol, **own)
 
 
 @told
 def line_settings(wildcards):
-    return analyses.options(EXPERIMENT, "line", wildcards.scale, wildcards.protocol)
+    return analyses.options(EXPERIMENT.catalog, "line", wildcards.scale, wildcards.protocol)
 
 
 @told
 def hessian_settings(wildcards):
-    return analyses.options(EXPERIMENT, "hessian", wildcards.scale, wildcards.protocol)
+    return analyses.options(EXPERIMENT.catalog, "hessian", wildcards.scale, wildcards.protocol)
 
 
 def other_folder(wildcards):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import arguments, configuration
+from flatfed.experiment import cell_specs, scales
 
 ARGUMENTS = [arguments.CONFIG]
 
@@ -28,12 +29,12 @@ def run(options: argparse.Namespace) -> None:
     print(f"{len(experiment.errata.entries)} errata")
     print("declared: " + ", ".join(f"{len(getattr(experiment.catalog, kind))} {kind}" for kind in declared))
     runs: set[str] = set()
-    for table, columns in experiment.selected().tables:
-        needed = {run.path for run in experiment.table_runs(scale, table, columns)}
-        cells = experiment.cells(scale, table, columns)
+    for table, columns in scales.there(experiment, scale, experiment.asked).tables:
+        needed = {run.path for run in cell_specs.table_runs(experiment, scale, table, columns)}
+        cells = cell_specs.cells(experiment, scale, table, columns)
         print(f"{table}: {len(cells)} cells from {len(needed)} runs at {scale} scale")
         runs |= needed
-    for line in experiment.left_out():
+    for line in scales.left_out(experiment, scale, experiment.asked):
         print(line)
     print(f"all of these: {len(runs)} runs, each trained once")
     print(f"report: {experiment.places.report(scale)}")

@@ -25,6 +25,7 @@ def run(options: argparse.Namespace) -> None:
     """
     experiment = configuration.load(options.config)
     ids = (options.scale or experiment.scale, options.protocol, options.split, options.algorithm)
-    choice = tuning.choice_spec(experiment, tuning.search_at(experiment, *ids))
+    catalog, places = experiment.catalog, experiment.places
+    choice = tuning.choice_spec(catalog, places, tuning.search_at(catalog, places, *ids))
     configuration.check_digest(digest(choice), options)
     search.make(choice, options.out)

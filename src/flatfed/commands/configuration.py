@@ -13,7 +13,7 @@ import yaml
 from flatfed import experiment, strict_yaml
 from flatfed.commands.kinds import is_value
 from flatfed.errors import ConfigError, described
-from flatfed.experiment import AskedTable, selection
+from flatfed.experiment import AskedTable, scales, selection
 from flatfed.files import digest_json, read_json, write_json
 from flatfed.runs.places import Places
 
@@ -68,7 +68,7 @@ def check_digest(here: str, options: argparse.Namespace) -> None:
 def asked_tables(loaded: experiment.Experiment, options: argparse.Namespace) -> tuple[str, list[AskedTable]]:
     """Return the scale and the tables, with columns, that the command line asks for, else those of config.yaml."""
     scale = options.scale or selection.scale_of(loaded, options.tables)
-    return scale, selection.with_columns(loaded, options.tables) or loaded.selected(scale).tables
+    return scale, selection.with_columns(loaded, options.tables) or scales.there(loaded, scale, loaded.asked).tables
 
 
 def split(parts: Parts) -> tuple[list[str], list[str]]:

@@ -21,7 +21,7 @@ from flatfed import algorithms, models
 from flatfed.commands import arguments, configuration
 from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError, unknown
-from flatfed.experiment import SCALES, Experiment, Run, tuning
+from flatfed.experiment import SCALES, Experiment, Run, run_specs, tuning
 from flatfed.runs import places
 
 FOLDER = "results/SCALE/runs/PROTOCOL/SPLIT/ALGORITHM/seedK"
@@ -61,8 +61,9 @@ def run_of(experiment: Experiment, folder: str) -> Run:
         raise DataError(unknown("scale", ids["scale"], SCALES, folder))
     row = ids.group("scale", "protocol", "split", "algorithm")
     if ids.re is places.POINT_FOLDER:
-        return tuning.run(experiment, tuning.search_at(experiment, *row), ids["point"])
-    return experiment.run(*row, int(ids["seed"]))
+        parts = experiment.catalog, experiment.places
+        return tuning.run(*parts, tuning.search_at(*parts, *row), ids["point"])
+    return run_specs.run(experiment, *row, int(ids["seed"]))
 
 
 def script(experiment: Experiment, runs: list[Run]) -> list[str]:
@@ -78,8 +79,8 @@ def script(experiment: Experiment, runs: list[Run]) -> list[str]:
     steps: dict[str, str] = {}
     for run in runs:
         folder = run.places.dataset(run.dataset)
-        dataset = quoted(experiment.dataset_spec(run.dataset))
-        partition = quoted(experiment.partition_spec(run.scale, run.protocol, run.split, run.seed))
+        dataset = quoted(run_specs.dataset_spec(experiment.catalog, run.dataset))
+        partition = quoted(run_specs.partition_spec(experiment, run.scale, run.protocol, run.split, run.seed))
         steps[run.manifest] = f"fetch --spec {dataset} --out {folder}"
         steps[run.partition] = f"partition --spec {partition} --dataset {folder} --out {run.partition}"
         if run.weights:

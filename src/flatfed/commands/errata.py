@@ -20,8 +20,7 @@ from flatfed.files import write_whole
 from flatfed.papers.errata import Errata
 from flatfed.tables import errata_page
 
-PAGE = kinds.ending(".md", ".html")
-ARGUMENTS = [argument("--out", PAGE, "write a .md or .html file instead of printing text", metavar="FILE")]
+ARGUMENTS = [argument("--out", kinds.ending(".md", ".html"), "write a page instead of text", metavar="FILE")]
 
 
 def run(options: argparse.Namespace) -> None:

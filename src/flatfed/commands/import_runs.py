@@ -26,7 +26,7 @@ from flatfed.commands import arguments, configuration, kinds, run_folders
 from flatfed.commands.arguments import argument, flag
 from flatfed.engine import versions
 from flatfed.errors import DataError, FlatFedError
-from flatfed.experiment import Experiment, Run, tuning
+from flatfed.experiment import Experiment, Run, run_specs, tuning
 from flatfed.runs import identity
 from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
 
@@ -75,8 +75,7 @@ def run(options: argparse.Namespace) -> None:
         forget([f"{arrival.place}/{name}" for arrival in taken for name in FILES])
     print(f"{len(taken)} runs accepted; {len(of_state['the same'])} were there already")
     if kept := [f"{run.place} exists already ({run.folder})" for run in of_state["another"] if run not in taken]:
-        hint = f"{len(kept)} runs were not taken; --replace puts them in place of those that exist"
-        raise DataError("\n".join([*kept, hint]))
+        raise DataError("\n".join([*kept, f"{len(kept)} runs were not taken; --replace puts them in these places"]))
 
 
 def _passed(folders: list[Path], options: argparse.Namespace) -> list[Arrival]:
@@ -145,9 +144,10 @@ def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
     """Return the run that a description is meant to be; of tuning runs, the one of the point that is nearest to it."""
     ids = [theirs[key] for key in ("scale", "protocol", "split", "algorithm")]
     if "validation" not in theirs:
-        return experiment.run(*ids, theirs["seed"])
-    search = tuning.search_at(experiment, *ids)
-    runs = [tuning.run(experiment, search, point) for point in search.points()]
+        return run_specs.run(experiment, *ids, theirs["seed"])
+    parts = experiment.catalog, experiment.places
+    search = tuning.search_at(*parts, *ids)
+    runs = [tuning.run(*parts, search, point) for point in search.points()]
     return min(runs, key=lambda run: len(list(identity.differences(theirs, run.description))))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import arguments, configuration
+from flatfed.experiment import cell_specs
 from flatfed.experiment.model import digest
 from flatfed.tables import cell, cells
 
@@ -25,6 +26,6 @@ def run(options: argparse.Namespace) -> None:
     :raises DataError: runs are refused; the message has a line for each.
     """
     experiment = configuration.load(options.config)
-    spec = experiment.cell(options.scale or experiment.scale, options.table, options.column, options.row)
+    spec = cell_specs.cell(experiment, options.scale or experiment.scale, options.table, options.column, options.row)
     configuration.check_digest(digest(spec), options)
     cell.write(options.out, cells.compute(spec))

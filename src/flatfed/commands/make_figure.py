@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 
 from flatfed.commands import arguments, configuration
+from flatfed.experiment import figure_specs
 from flatfed.experiment.model import digest
 
 ARGUMENTS = [*arguments.ids("figure"), arguments.OUT_FOLDER, *arguments.JOB]
@@ -23,7 +24,7 @@ def run(options: argparse.Namespace) -> None:
     :raises DataError: runs are refused; the message has a line for each.
     """
     experiment = configuration.load(options.config)
-    spec = experiment.figure(options.scale or experiment.scale, options.figure)
+    spec = figure_specs.figure_spec(experiment, options.scale or experiment.scale, options.figure)
     configuration.check_digest(digest(spec), options)
     from flatfed import figures  # with matplotlib, which no refusal needs
 

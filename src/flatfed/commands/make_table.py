@@ -21,7 +21,7 @@ import argparse
 from flatfed.commands import arguments, configuration, kinds
 from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError
-from flatfed.experiment import selection
+from flatfed.experiment import cell_specs, selection, table_specs
 from flatfed.experiment.model import digest
 from flatfed.tables import blocks, filled_table, write
 from flatfed.tables.formats import markdown
@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> None:
     experiment = configuration.load(options.config)
     scale = options.scale or selection.scale_of(experiment, [options.table])
     columns = None if options.all else selection.with_columns(experiment, [options.table])[0][1]
-    layout = experiment.table_spec(scale, options.table, columns)
-    specs = experiment.cells(scale, options.table, columns)
+    layout = table_specs.table_spec(experiment, scale, options.table, columns)
+    specs = cell_specs.cells(experiment, scale, options.table, columns)
     configuration.check_digest(digest(layout, specs), options)
     table = blocks.typeset(filled_table.fill(layout, specs))
     if options.out:

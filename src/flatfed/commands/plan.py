@@ -67,7 +67,8 @@ def run(options: argparse.Namespace) -> None:
     needs = needs_of(experiment, scale, asked_for(experiment, scale, options.tables, options.all), options.tuning)
     total = functools.reduce(operator.or_, needs.values(), Need())
     measurements, left_out = plan_measured.measured(experiment, scale)
-    for line in [*left_out, *([] if options.tables or options.all else experiment.left_out(scale))]:
+    absent = [] if options.tables or options.all else scales.left_out(experiment, scale, experiment.asked)
+    for line in [*left_out, *absent]:
         print(line, file=sys.stderr)
     states = {path: state(run, path in total.analysed) for path, run in total.runs.items()}
     keep_all = experiment.config.get("keep_models") == "all" and not options.tuning
@@ -82,9 +83,8 @@ def run(options: argparse.Namespace) -> None:
         texts_of_width = (text.rjust(width) for text, width in zip(columns, widths[1:], strict=True))
         print(name.ljust(widths[0]), *texts_of_width, sep="  ")
     every = (*total.runs.values(), *total.timings.values())
-    machines = sorted({past.where for run in every for past in measurements.nearest(run)})
-    measured_on = f"on the {measurements.device}; measured on {', '.join(machines) or 'no machine'}"
-    print(f"{scale} scale{', tuning' * options.tuning}, {measured_on}")
+    machines = sorted({past.machine for run in every for past in measurements.nearest(run)})
+    print(f"{scale} scale{', tuning' * options.tuning}, {measurements.device}: by {', '.join(machines) or 'no machine'}")
     if options.json is not None:
         about = {"scale": scale, "device": measurements.device, "machines": machines, "plan": plan}
         write_json(options.json, {**about, "requests": requests(total.runs.values(), measurements)})
@@ -167,6 +167,6 @@ def asked_for(experiment: Experiment, scale: str, names: list[str], every: bool)
     for name in names:
         known.check("table or figure", name, Entries({**tables, **figures}, tables.refused | figures.refused), "plan")
     if not names:
-        return scales.every(experiment, scale) if every else experiment.selected(scale)
+        return scales.every(experiment, scale) if every else scales.there(experiment, scale, experiment.asked)
     asked = selection.with_columns(experiment, [name for name in dict.fromkeys(names) if name in tables])
     return Asked(asked, [name for name in dict.fromkeys(names) if name in figures])

@@ -32,11 +32,6 @@ class Measured:
     memory: tuple[int, int] = (0, 0)
     published: bool = False
 
-    @property
-    def where(self) -> str:
-        """The machine, and whether the run was published."""
-        return f"{self.machine} (published)" if self.published else self.machine
-
     def is_of_algorithm(self, run: Run) -> bool:
         """Return whether it measured the algorithm of ``run``."""
         return self.description["update"]["name"] == run.description["update"]["name"]
@@ -105,5 +100,6 @@ def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str
             # Seeds that trained together took all their time together.
             pace = record.seconds / (record.together or 1) / record.rounds_done
             memory = record.peak_memory_bytes or 0, record.peak_device_memory_bytes or 0
-            runs.append(Measured(record.description, pace, name or "a machine without a name", memory, published))
+            machine = (name or "a machine without a name") + " (published)" * published
+            runs.append(Measured(record.description, pace, machine, memory, published))
     return Measurements(runs, device), left_out

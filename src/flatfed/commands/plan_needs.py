@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.experiment import Asked, Experiment, Run, tuning
+from flatfed.experiment import Asked, Experiment, Run, cell_specs, figure_specs, selection, tuning
 from flatfed.runs import record as records
 
 
@@ -33,12 +33,12 @@ def needs_of(experiment: Experiment, scale: str, asked: Asked, tuned: bool) -> d
         tables = [(name, columns[name])] if name in columns else []
         part = Asked(tables, [name] if name in asked.figures else [])
         if tuned:
-            searches = tuning.searches_for(experiment, scale, *part)
-            runs = [tuning.run(experiment, search, point) for search in searches for point in search.points()]
+            searches, parts = selection.searches(experiment, scale, part), (experiment.catalog, experiment.places)
+            runs = [tuning.run(*parts, search, point) for search in searches for point in search.points()]
             needs[name] = Need(runs={run.path: run for run in runs})
             continue
-        cells = [cell for table, shown in tables for cell in experiment.cells(scale, table, shown)]
-        figures = [experiment.figure(scale, figure) for figure in part.figures]
+        cells = [cell for table, shown in tables for cell in cell_specs.cells(experiment, scale, table, shown)]
+        figures = [figure_specs.figure_spec(experiment, scale, figure) for figure in part.figures]
         sources = [(cell.analysed, cell.runs) for cell in cells]
         sources += [(figure.analysed, figure.runs.values()) for figure in figures]
         needs[name] = Need(

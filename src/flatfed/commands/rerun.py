@@ -59,8 +59,8 @@ def run(options: argparse.Namespace) -> int:
     record = run_folders.read(file, *NEEDED)
     description = record.description
     dataset = options.dataset or Path(DEFAULT.dataset(description["dataset"]["name"]))
-    named = description["model"].get("weights")
-    weights = options.weights or (Path(DEFAULT.weights(named)) if named else None)
+    weights = description["model"].get("weights")
+    weights = options.weights or (Path(DEFAULT.weights(weights)) if weights else None)
     algorithms.load(description["update"]["name"])
     models.card(description["model"]["name"])
     device = gpus.demanded(options.device or record.device)

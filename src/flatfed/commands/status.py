@@ -29,7 +29,7 @@ from flatfed.commands import arguments, configuration, plan_measured, plan_needs
 from flatfed.commands.plan_measured import Measured, Measurements
 from flatfed.engine.job import progress
 from flatfed.errors import DataError
-from flatfed.experiment import CellSpec, Experiment, Run
+from flatfed.experiment import CellSpec, Experiment, Run, cell_specs, scales
 from flatfed.runs import lock, record
 from flatfed.workflow.closing import last_line
 
@@ -70,9 +70,9 @@ def run(options: argparse.Namespace) -> None:
     """
     experiment = configuration.load(options.config)
     scale, asked = configuration.asked_tables(experiment, options)
-    for line in [] if options.tables else experiment.left_out(scale):
+    for line in [] if options.tables else scales.left_out(experiment, scale, experiment.asked):
         print(line, file=sys.stderr)
-    tables = {name: experiment.cells(scale, name, columns) for name, columns in asked}
+    tables = {name: cell_specs.cells(experiment, scale, name, columns) for name, columns in asked}
     runs = {run.path: run for cells in tables.values() for cell in cells for run in cell.runs}
     failed = failures(experiment.places.logs, scale)
     states = {path: state(run, failed) for path, run in runs.items()}

@@ -27,7 +27,6 @@ from flatfed.commands.arguments import argument, required
 RANGES = {"surface": 1.0, "line": 0.25}
 
 
-WAYS = ("auto", "sequential", "stacked")
 ARGUMENTS = [
     *analysed_run.ARGUMENTS,
     arguments.partition("RUN_FOLDER's own"),
@@ -38,7 +37,7 @@ ARGUMENTS = [
     argument("--set", ("train", "test"), "which images", default="train"),
     argument("--images", kinds.images, "how many of them, drawn by the seed, or all", default=4096),
     argument("--seed", kinds.seed, "draws directions and images", default=0),
-    argument("--way", WAYS, "one model after another or many in one pass; auto: on a GPU, tries both", default="auto"),
+    argument("--way", ("auto", "sequential", "stacked"), "one by one, many in a pass, or a trial", default="auto"),
     *arguments.DEVICE,
 ]
 

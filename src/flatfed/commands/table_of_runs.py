@@ -15,7 +15,7 @@ from typing import Any
 from flatfed import experiment
 from flatfed.commands import configuration, run_folders
 from flatfed.errors import DataError, FlatFedError
-from flatfed.experiment import known, scales
+from flatfed.experiment import cell_specs, known, scales, table_specs
 from flatfed.experiment.model import CellSpec
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import many
@@ -74,7 +74,7 @@ def make(options: argparse.Namespace) -> None:
     table = known.look_up("table", options.table, described.tables, "config/tables")
     protocols = {("paper", name.removesuffix(BFLOAT16)) for name in scales.of_table(table)}
     scale = "paper" if any((run.ids.scale, run.ids.protocol) in protocols for run in runs) else "preview"
-    specs = described.cells(scale, table.id)
+    specs = cell_specs.cells(described, scale, table.id)
     # Seconds are measured apart: no timing is read from a folder of runs.
     untimed = [spec for spec in specs if not spec.timed]
     requested = {plain_ids(run.description): run for spec in untimed for run in spec.runs}
@@ -87,7 +87,7 @@ def make(options: argparse.Namespace) -> None:
         reasons = [f"{folder}: {reason}" for folder, reason in refused.items()]
         raise DataError("\n".join([f"{options.runs}: no run of table {table.id} among {len(runs)}{hint}", *reasons]))
     summary = _summary(chosen.values())
-    layout = described.table_spec(scale, table.id, columns)
+    layout = table_specs.table_spec(described, scale, table.id, columns)
     # The records count the images, whatever data are on this machine.
     datasets = {name: replace(dataset, manifest=None) for name, dataset in layout.datasets.items()}
     layout = replace(layout, datasets=datasets)

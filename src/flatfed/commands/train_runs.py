@@ -46,8 +46,7 @@ def run(options: argparse.Namespace) -> None:
         description.check_given(each, f"--run{f'[{place}]' if len(runs) > 1 else ''}")
     algorithms.load(runs[0]["update"]["name"])
     models.card(runs[0]["model"]["name"])
-    common = {"threads": options.threads, "weights": options.weights}
-    common["device"] = gpus.demanded(options.device)
+    common = {"threads": options.threads, "weights": options.weights, "device": gpus.demanded(options.device)}
     with contextlib.ExitStack() as held:
         for out in outs:
             held.enter_context(lock.held(out))

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from flatfed.commands import arguments, configuration, kinds
 from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError
+from flatfed.experiment import cell_specs, table_specs
 from flatfed.files import write_json
 from flatfed.papers.units import many
 from flatfed.tables import claims, filled_table, verification
@@ -45,10 +46,10 @@ def run(options: argparse.Namespace) -> int:
     scale, asked = configuration.asked_tables(experiment, options)
     results, refused = [], []
     for name, columns in asked:
-        specs = experiment.cells(scale, name, columns)
+        specs = cell_specs.cells(experiment, scale, name, columns)
         printed = {(spec.column, spec.row) for spec in specs if spec.paper}
         try:
-            filled = filled_table.fill(experiment.table_spec(scale, name, columns), specs)
+            filled = filled_table.fill(table_specs.table_spec(experiment, scale, name, columns), specs)
         except DataError as error:
             refused.append(f"{name}:\n{error}")
             continue
@@ -56,8 +57,7 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(lines(results[-1])))
     compared = [result for result in results if result.printed and scale == "paper"]
     if len(compared) > 1:
-        stand = sum(result.stands for result in compared)
-        print(f"\n{stand} of {len(compared)} tables stand: nothing differs or is missing")
+        print(f"\n{sum(one.stands for one in compared)} of {len(compared)} tables stand: nothing differs or is missing")
     if options.json is not None:
         write_json(options.json, [result.plain() for result in results])
     if refused:

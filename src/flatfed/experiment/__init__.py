@@ -1,11 +1,15 @@
 """The configuration under config/, resolved into runs, cells, tables and figures. Pure data; imports no torch."""
 
-from flatfed.experiment.experiment import Experiment, load
-from flatfed.experiment.model import Asked, AskedTable, CellSpec, Column, Figure, Run, Table, TableSpec
+from flatfed.experiment.cell_specs import cell, cells, table_runs
+from flatfed.experiment.figure_specs import figure_spec
+from flatfed.experiment.loading import load
+from flatfed.experiment.model import Asked, AskedTable, CellSpec, Experiment, Run, TableSpec
 from flatfed.experiment.panels import FigureSpec
+from flatfed.experiment.run_specs import dataset_spec, partition_spec, run
+from flatfed.experiment.table_specs import table_spec
 from flatfed.runs.places import SCALES
 
 __all__ = [
-    "SCALES", "Asked", "AskedTable", "CellSpec", "Column", "Experiment", "Figure", "FigureSpec", "Run", "Table",
-    "TableSpec", "load",
+    "SCALES", "Asked", "AskedTable", "CellSpec", "Experiment", "FigureSpec", "Run", "TableSpec", "cell", "cells",
+    "dataset_spec", "figure_spec", "load", "partition_spec", "run", "table_runs", "table_spec",
 ]  # fmt: skip

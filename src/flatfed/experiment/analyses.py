@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flatfed.data import keys
 from flatfed.errors import ConfigError
-
-if TYPE_CHECKING:
-    from flatfed.experiment.experiment import Experiment
-    from flatfed.experiment.model import Run
+from flatfed.experiment.catalog import Catalog
+from flatfed.runs.run import Run
 
 #: Kind of analysis -> its settings where a protocol's ``analysis:`` says nothing, by scale.
 DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
@@ -25,24 +23,24 @@ DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-def settings(experiment: Experiment, kind: str, scale: str, protocol: str) -> dict[str, Any]:
+def settings(catalog: Catalog, kind: str, scale: str, protocol: str) -> dict[str, Any]:
     """Return the settings of analysis ``kind`` in ``protocol`` at ``scale``.
 
     A "line" has those of the surface but for its range, which is in filter norms.
     """
     if kind == "line":
-        return {k: v for k, v in settings(experiment, "surface", scale, protocol).items() if k != "range"}
-    values = experiment.values(scale, protocol)
+        return {k: v for k, v in settings(catalog, "surface", scale, protocol).items() if k != "range"}
+    values = catalog.values(scale, protocol)
     return {**DEFAULTS[kind][scale], **values.get("analysis", {}).get(kind, {})}
 
 
-def options(experiment: Experiment, kind: str, scale: str, protocol: str, **own: Any) -> list[str]:
+def options(catalog: Catalog, kind: str, scale: str, protocol: str, **own: Any) -> list[str]:
     """Return these settings, and the ``own`` in their place, as options of the command, words of a shell each."""
-    found = {**settings(experiment, kind, scale, protocol), **own}
+    found = {**settings(catalog, kind, scale, protocol), **own}
     return [word for name, value in found.items() for word in (f"--{name}", str(value))]
 
 
-def hold_images(experiment: Experiment, compared: Iterable[tuple[str, Run]], chosen: str | None, where: str) -> None:
+def hold_images(catalog: Catalog, compared: Iterable[tuple[str, Run]], chosen: str | None, where: str) -> None:
     """Refuse surfaces that are to be compared and would be of different images.
 
     ``compared``: the title of its panel with each run. Those of one panel, or of one protocol, are compared; ``chosen``
@@ -52,8 +50,8 @@ def hold_images(experiment: Experiment, compared: Iterable[tuple[str, Run]], cho
     """
     firsts: dict[str, tuple[Run, Any]] = {}
     for panel, run in compared:
-        asked = settings(experiment, "surface", run.scale, run.protocol)
-        dealt = experiment.deal(run.scale, run.protocol, run.split)
+        asked = settings(catalog, "surface", run.scale, run.protocol)
+        dealt = catalog.deal(run.scale, run.protocol, run.split)
         if (chosen or asked["set"]) != "train" or asked["images"] >= dealt.images:
             continue
         spec = {"seed": run.seed, **dealt.partition}

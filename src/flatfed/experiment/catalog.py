@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed import schemas
 from flatfed.errors import ConfigError
-from flatfed.experiment import checks, data_sources, defaults, known, needs, own, settings
+from flatfed.experiment import checks, data_sources, deals, defaults, known, needs, own, settings
 from flatfed.experiment.checks import LABELLED, PLAIN, check_id
 from flatfed.experiment.known import Entries
 from flatfed.experiment.own import SECTIONS, Document
@@ -31,7 +32,7 @@ class Declared:
         return f"{self.file}: {self.key}" if self.key else self.file
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Catalog:
     """All that is declared, by id, validated; protocols include their labelled variants, by scale.
 
@@ -47,6 +48,28 @@ class Catalog:
     figures: Entries[Declared]
     sources: dict[str, dict[str, Any]]
     places: dict[str, dict[str, str]]
+
+    def values(self, scale: str, protocol: str) -> dict[str, Any]:
+        """Return all settings of ``protocol`` at ``scale``."""
+        return self.protocols[protocol].scales[scale]
+
+    def dataset(self, scale: str, protocol: str) -> dict[str, Any]:
+        """Return the dataset that ``protocol`` uses at ``scale``."""
+        return self.datasets[self.values(scale, protocol)["dataset"]]
+
+    def label(self, row: str) -> str:
+        """Return the name of an algorithm or variant in tables and figures."""
+        return self.algorithms[row]["label"]
+
+    def deal(self, scale: str, protocol: str, split: str) -> deals.Deal:
+        """Return how ``split`` deals the data, and who takes part."""
+        return deals.of_split(split, self.protocols[protocol], scale, self)
+
+    def hyperparameters(
+        self, scale: str, protocol: str, row: str, chosen: Mapping[str, float] = MappingProxyType({})
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return (training settings, parameters) of an algorithm or variant, with values ``chosen`` by tuning."""
+        return settings.of_algorithm(self.values(scale, protocol), row, self.algorithms[row], chosen)
 
 
 def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, Any]], where: str) -> Catalog:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError
-from flatfed.experiment import deals, known, settings
+from flatfed.experiment import known, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.runs import graphs
 
@@ -17,45 +17,47 @@ def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
     return known.look_up("protocol", name, catalog.protocols, f"{where}: protocol")
 
 
-def check(protocol: settings.Protocol, split: str, catalog: Catalog, where: str) -> None:
-    """Refuse a split that the protocol's dataset cannot be dealt by, at any scale it has; ``where`` asked for it."""
-    declared = catalog.splits[split]
+def check(name: str, split: str, catalog: Catalog, where: str) -> None:
+    """Refuse a split that does not fit the dataset of protocol ``name`` at a scale of it; ``where`` asked for it."""
+    protocol, declared = catalog.protocols[name], catalog.splits[split]
     if "images_of" in declared:
-        check(protocol, declared["images_of"], catalog, where)
+        check(name, declared["images_of"], catalog, where)
     place = catalog.places["splits"][split]
+    domains = catalog.dataset("paper", name).get("domains", [])
     if declared["scheme"] == "domain":
-        name = protocol.scales["paper"]["dataset"]
-        domains = catalog.datasets[name].get("domains", [])
-        there = f"{place}.domain (dataset {name!r}, {protocol.id}; asked for in {where})"
-        known.check("domain", declared["domain"], domains, there)
+        data = catalog.values("paper", name)["dataset"]
+        at = f"{place}.domain (dataset {data!r}, {name}; asked for in {where})"
+        known.check("domain", declared["domain"], domains, at)
     for scale in protocol.scales:
-        dataset = catalog.datasets[protocol.scales[scale]["dataset"]]
-        there = f"of dataset {protocol.scales[scale]['dataset']!r} ({protocol.id}, {scale} scale; asked for in {where})"
-        if declared["scheme"] == "domain":
-            wanted = len(catalog.datasets[protocol.scales["paper"]["dataset"]]["domains"])
-            if len(dataset.get("domains", [])) != wanted:
-                found = len(dataset.get("domains", []))
-                raise ConfigError(f"{place}: {wanted} domains are wanted {there}, which has {found}")
-        dealt = deals.of_split(split, protocol, scale, catalog)
-        deal, clients = dealt.partition, dealt.partition["clients"]
-        if dealt.sampling["scheme"] == "bernoulli" and clients * dealt.sampling["fraction"] < FEWEST:
-            wrong = f"{place}.participation: {declared['participation']} of {clients} clients"
-            raise ConfigError(f"{wrong} is not allowed; at least {FEWEST} clients a round are wanted {there}")
-        if deal.get("classes_per_client", 0) > dataset["classes"]:
-            wrong = f"{place}.classes_per_client: {declared['classes_per_client']}"
-            raise ConfigError(f"{wrong} is not allowed; at most {dataset['classes']}, the classes {there}")
-        if deal.get("assignment") == "different_classes" and deal["shards_per_client"] > dataset["classes"]:
-            wrong = f"{place}.shards_per_client: {declared['shards_per_client']}"
-            most = f"at most {dataset['classes']}, the classes {there}"
-            raise ConfigError(f"{wrong} is not allowed; {most}, or any number with assignment: permutation")
-        if dealt.topology is not None:
-            graphs.check(dealt.topology, clients, f"{place}.topology")
-        parts = clients * deal.get("shards_per_client", 1)
-        if parts > dataset["train"]:
-            kind = "shards" if "shards_per_client" in deal else "clients"
-            wrong = f"{place}.clients: {declared.get('clients', declared.get('clients_per_domain'))}"
-            most = f"at most {dataset['train']}, the training images {there}"
-            raise ConfigError(f"{wrong} is not allowed, they make {parts} {kind}; {most}")
+        dataset, deal = catalog.dataset(scale, name), catalog.deal(scale, name, split)
+        data = catalog.values(scale, name)["dataset"]
+        of = f"of dataset {data!r} ({name}, {scale} scale; asked for in {where})"
+        if declared["scheme"] == "domain" and len(dataset.get("domains", [])) != len(domains):
+            has = len(dataset.get("domains", []))
+            raise ConfigError(f"{place}: {len(domains)} domains are wanted {of}, which has {has}")
+        spec, clients = deal.partition, deal.partition["clients"]
+        parts, per = clients * spec.get("shards_per_client", 1), spec.get("assignment") == "different_classes"
+        kind = "shards" if "shards_per_client" in spec else "clients"
+        active = clients if deal.sampling["scheme"] == "all" else clients * deal.sampling["fraction"]
+        classes = f"at most {dataset['classes']}, the classes {of}"
+        for key, wrong, allowed in (
+            ("participation", active < FEWEST, f"at least {FEWEST} of the {clients} clients a round are wanted {of}"),
+            ("classes_per_client", spec.get("classes_per_client", 0) > dataset["classes"], classes),
+            (
+                "shards_per_client",
+                per and spec["shards_per_client"] > dataset["classes"],
+                f"{classes}, or any number with assignment: permutation",
+            ),
+            (
+                "clients" if "clients" in declared else "clients_per_domain",
+                parts > dataset["train"],
+                f"they make {parts} {kind}; at most {dataset['train']}, the training images {of}",
+            ),
+        ):
+            if wrong:
+                raise ConfigError(f"{place}.{key}: {declared[key]} is not allowed; {allowed}")
+        if deal.topology is not None:
+            graphs.check(deal.topology, clients, f"{place}.topology")
 
 
 def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, where: str) -> None:
@@ -65,10 +67,10 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
         one on several clients, or more gossip steps than the topology has.
     """
     content = catalog.splits[split]
-    for scale, values in catalog.protocols[protocol].scales.items():
-        _, parameters = settings.of_algorithm(values, algorithm, catalog.algorithms[algorithm])
+    for scale in catalog.protocols[protocol].scales:
+        _, parameters = catalog.hyperparameters(scale, protocol, algorithm)
         kind = registry.load(algorithm.partition("~")[0])(**parameters)
-        deal = deals.of_split(split, catalog.protocols[protocol], scale, catalog)
+        deal = catalog.deal(scale, protocol, split)
         topology = deal.topology
         at = f"{where}: {protocol} ({scale} scale): algorithm {algorithm!r} cannot train on split {split!r}"
         if kind.decentralised and topology is None:

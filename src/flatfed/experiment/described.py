@@ -6,7 +6,7 @@ Their columns, and the numbers in them, which are taken from the configuration.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError
@@ -15,9 +15,6 @@ from flatfed.experiment.catalog import Catalog
 from flatfed.experiment.model import Column, Row
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.metrics.facts import FACTS
-
-if TYPE_CHECKING:
-    from flatfed.experiment.experiment import Experiment
 
 #: Fact -> function of a dataset's entry.
 OF_DATASET: dict[str, Callable[[dict[str, Any]], int | None]] = {
@@ -69,28 +66,28 @@ def search(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, wh
     return columns
 
 
-def given(experiment: Experiment, scale: str, column: Column, row: Row) -> float | None:
+def given(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
     """Return the number of a cell of a descriptive table, None where it means nothing for the row."""
-    return (_of_dataset if column.metric else _searched)(experiment, scale, column, row)
+    return (_of_dataset if column.metric else _searched)(catalog, scale, column, row)
 
 
-def _of_dataset(experiment: Experiment, scale: str, column: Column, row: Row) -> float | None:
+def _of_dataset(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
     protocol = row.settings["protocol"]
     if column.metric == "clients":
         split = column.settings.get("split")
-        return None if split is None else experiment.deal(scale, protocol, split).partition["clients"]
-    return OF_DATASET[column.metric](experiment.catalog.datasets[experiment.dataset_of(scale, protocol)])
+        return None if split is None else catalog.deal(scale, protocol, split).partition["clients"]
+    return OF_DATASET[column.metric](catalog.dataset(scale, protocol))
 
 
-def _searched(experiment: Experiment, scale: str, column: Column, row: Row) -> float | None:
+def _searched(catalog: Catalog, scale: str, column: Column, row: Row) -> float | None:
     """Return the hyper-parameter of a row that a column's algorithm has, or a value of the grid it was chosen from."""
     algorithm, key, place = column.settings["algorithm"], row.settings["key"], column.settings["place"]
     if key not in registry.load(algorithm).parameters() and key not in settings.OWN_TRAINING:
         return None
     if place:
-        grid = experiment.values(scale, column.protocol)["searched"][algorithm].get(key, [])
+        grid = catalog.values(scale, column.protocol)["searched"][algorithm].get(key, [])
         number = grid[place - 1] if place <= len(grid) else None
     else:
-        training, parameters = experiment.hyperparameters(scale, column.protocol, algorithm)
+        training, parameters = catalog.hyperparameters(scale, column.protocol, algorithm)
         number = parameters[key] if key in parameters else training[key]
     return 1 / number if number and row.settings.get("reciprocal") else number

@@ -5,47 +5,46 @@ from __future__ import annotations
 import string
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import analyses, measures, set_ups, tuning, words
+from flatfed.experiment import analyses, measures, run_specs, scales, set_ups, table_specs, tuning
 from flatfed.experiment import panels as specs
 from flatfed.experiment.figures import PARAMETERS
-from flatfed.experiment.model import Entry, Figure, Panel, Run, TrainedRow
+from flatfed.experiment.model import Experiment, Figure, Panel, PanelEntry, Run, TrainedRow
 from flatfed.experiment.panels import FigureSpec
 from flatfed.papers.figure_kinds import KINDS
-
-if TYPE_CHECKING:
-    from flatfed.experiment.experiment import Experiment
+from flatfed.runs.places import RunIds
 
 
-def specification(experiment: Experiment, scale: str, found: Figure) -> FigureSpec:
-    """Return the contents of a figure at a scale."""
+def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
+    """Return the contents of a figure at a scale; ConfigError if there is none."""
+    found, catalog = scales.figure(experiment, scale, figure), experiment.catalog
     document, kind = found.settings, KINDS[found.kind]
     drawn, inputs, compared = [], [], []
     runs: dict[str, Run] = {}
     for panel in found.panels:
         pairs = list(dict.fromkeys(pair for entry in panel.every(scale) for pair in entry.pairs))
-        title = set_ups.on_data(experiment, scale, panel.title, pairs)
+        title = set_ups.on_data(catalog, scale, panel.title, pairs)
         content, files, panel_runs = PANELS[found.kind](experiment, scale, found, panel)
         drawn.append(specs.DrawnPanel(title=title, **content))
         inputs += files
         compared += [(title, run) for run in panel_runs]
         runs |= {run.path: run for run in panel_runs}
     if found.kind == "surface":
-        analyses.hold_images(experiment, compared, document.get("set"), found.file)
+        analyses.hold_images(catalog, compared, document.get("set"), found.file)
     entries = [entry for panel in found.panels for entry in panel.every(scale)]
     pairs = found.pairs(scale)
     here = [
-        set_ups.in_brief(experiment, scale, pairs, trained=kind.reads != "partitions"),
+        set_ups.in_brief(catalog, scale, pairs, trained=kind.reads != "partitions"),
         set_ups.same_data(experiment, scale, found),
     ]
-    measured = measures.defined(experiment, scale, found)
+    measured = measures.defined(catalog, scale, found)
     if found.kind == "eigenvalues":
-        measured += words.of_hessians(experiment, scale, [run.protocol for run in runs.values()])
+        measured += table_specs.of_hessians(catalog, scale, [run.protocol for run in runs.values()])
     rows = dict.fromkeys(run.algorithm for run in runs.values())
     trained = [
-        TrainedRow(entry.protocol, split, row, experiment.label(row))
+        TrainedRow(entry.protocol, split, row, catalog.label(row))
         for entry in entries
         for row, splits in entry.rows.items()
         for split in splits
@@ -58,14 +57,14 @@ def specification(experiment: Experiment, scale: str, found: Figure) -> FigureSp
         figure=found.id,
         kind=found.kind,
         scale=scale,
-        title=set_ups.retitled(experiment, scale, document["title"], pairs),
+        title=set_ups.retitled(catalog, scale, document["title"], pairs),
         panels=drawn,
         paper=document["paper"],
         setting="; ".join(filter(None, here)),
-        caption=" ".join([*filter(None, [document.get("caption")]), *measured, *words.of_rows(experiment, rows)]),
+        caption=" ".join([*filter(None, [document.get("caption")]), *measured, *table_specs.of_rows(catalog, rows)]),
         datasets=set_ups.datasets(experiment, scale, pairs),
-        tuning=words.of_tuning(experiment, scale, trained),
-        unstated=words.left_open(experiment, scale, trained, _not_shown(found)) if scale == "paper" else [],
+        tuning=table_specs.of_tuning(experiment, scale, trained),
+        unstated=table_specs.left_open(experiment, scale, trained, _not_shown(found)) if scale == "paper" else [],
         metric=document.get("metric"),
         **of_curves,
         runs=runs,
@@ -94,16 +93,17 @@ class Shown:
         return [run.path for run in self.runs]
 
 
-def _shown(experiment: Experiment, scale: str, found: Figure, entries: Iterable[Entry]) -> list[Shown]:
+def _shown(experiment: Experiment, scale: str, found: Figure, entries: Iterable[PanelEntry]) -> list[Shown]:
     """Return the rows of ``entries`` with their runs, of the figure's seeds or of its one."""
     rows = []
     for entry in entries:
-        seeds = experiment.seeds(scale, entry.protocol, found.settings.get("seeds"))
+        seeds = run_specs.seeds(experiment, scale, entry.protocol, found.settings.get("seeds"))
         if KINDS[found.kind].one_seed:
             seeds = [found.settings.get("seed", seeds[0])]
         for row, splits in entry.rows.items():
-            runs = [experiment.run(scale, entry.protocol, split, row, seed) for seed in seeds for split in splits]
-            label = _label(entry.label, runs[0]) if entry.label else experiment.label(row)
+            ids = [RunIds(scale, entry.protocol, split, row, seed) for seed in seeds for split in splits]
+            runs = [run_specs.resolved(experiment, each) for each in ids]
+            label = _label(entry.label, runs[0]) if entry.label else experiment.catalog.label(row)
             rows.append(Shown(row, label, runs))
     return rows
 
@@ -123,14 +123,14 @@ def _curves(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> 
     for one in rows:
         communications = found.settings.get("across") == "communications"
         steps = one.runs[0].description["update"]["params"].get("gossip_steps", 1) if communications else 1
-        series.append(specs.Line(algorithm=one.row, label=one.label, runs=one.folders, steps=steps))
+        series.append(specs.CurveLine(algorithm=one.row, label=one.label, runs=one.folders, steps=steps))
     return {"metric": panel.metric, "marks": series}, [], _all_runs(rows)
 
 
 def _sweep(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:
     """Return a panel of marks: a line a row, a point a value, a level line a row of ``levels``."""
     parameter = panel.parameter
-    points: dict[str, dict[float, specs.Point]] = {row: {} for row in panel.rows}
+    points: dict[str, dict[float, specs.SweepPoint]] = {row: {} for row in panel.rows}
     used: list[Run] = []
     for entry in panel.shown(scale):
         for row, variant in zip(panel.rows, _shown(experiment, scale, found, [entry]), strict=True):
@@ -143,9 +143,11 @@ def _sweep(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> C
                 raise ConfigError(f"{where}: the runs of one point have {said}; one value is wanted, set by a variant")
             if values[0] in points[row]:
                 raise ConfigError(f"{where}: two points of {row} have {values[0]:g}; each value is wanted once")
-            points[row][values[0]] = specs.Point(x=values[0], **_final(runs, len(entry.splits)))
+            points[row][values[0]] = specs.SweepPoint(x=values[0], **_final(runs, len(entry.splits)))
     series = [
-        specs.Series(algorithm=row, label=experiment.label(row), points=[of_row[x] for x in sorted(of_row)])
+        specs.Series(
+            algorithm=row, label=experiment.catalog.label(row), points=[of_row[x] for x in sorted(of_row)]
+        )
         for row, of_row in points.items()
     ]
     levels = _shown(experiment, scale, found, [panel.levels]) if panel.levels else []
@@ -166,8 +168,8 @@ def _own(experiment: Experiment, run: Run, parameter: str) -> Run:
     :raises ConfigError: what is swept would be a choice of tuning, whatever value the point is meant to stand for.
     """
     ids = (run.scale, run.protocol, run.split)
-    search = tuning.search(experiment, *ids, run.algorithm)
-    keys = tuning.open_keys(experiment, search, run.protocol, run.algorithm)
+    search = tuning.search(experiment.catalog, *ids, run.algorithm)
+    keys = tuning.open_keys(experiment.catalog, search, run.protocol, run.algorithm)
     for key in PARAMETERS[parameter].keys:
         if key in keys:
             raise ConfigError(
@@ -175,7 +177,7 @@ def _own(experiment: Experiment, run: Run, parameter: str) -> Run:
                 f"there, so that a point without a value of its own stands for whatever is chosen; give each point a "
                 f"variant that sets {key}"
             )
-    plain = experiment.run(*ids, run.algorithm.partition("~")[0], run.seed)
+    plain = run_specs.resolved(experiment, RunIds(*ids, run.algorithm.partition("~")[0], run.seed))
     return plain if {**run.description, "algorithm": plain.algorithm} == plain.description else run
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from flatfed.errors import ConfigError
 from flatfed.experiment import compatibility, known
 from flatfed.experiment.catalog import Catalog, Declared
-from flatfed.experiment.model import Entry, Figure, Panel
+from flatfed.experiment.model import Figure, Panel, PanelEntry
 from flatfed.papers.figure_kinds import KINDS, PROBES, Kind
 from flatfed.runs.places import SCALES
 
@@ -111,7 +111,7 @@ def _panel(panel: dict[str, Any], kind_id: str, catalog: Catalog, where: str) ->
     return found
 
 
-def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> Entry:
+def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> PanelEntry:
     """Return a series, point or partition; ``entry`` has all that its panel says for it, too.
 
     :raises ConfigError: it lacks what it is of, or names what is not there.
@@ -134,13 +134,13 @@ def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> E
     trained_on: dict[str, tuple[str, ...]] = {}
     for split in splits:
         known.check("split", split, catalog.splits, f"{where}: split")
-        compatibility.check(protocol, split, catalog, where)
+        compatibility.check(protocol.id, split, catalog, where)
         for row in rows if trained else ():
             known.check_algorithm(row, catalog.algorithms, f"{where}: rows")
             own = compatibility.own_split(split, row, entry.get("decentralised", "*"), catalog, where)
             compatibility.check_pair(protocol.id, own, row, catalog, where)
             trained_on[row] = (*trained_on.get(row, ()), own)
-    return Entry(protocol.id, tuple(splits), trained_on, entry.get("label"), entry.get("preview", True))
+    return PanelEntry(protocol.id, tuple(splits), trained_on, entry.get("label"), entry.get("preview", True))
 
 
 def _check_label(label: str, where: str) -> None:

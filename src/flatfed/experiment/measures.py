@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from flatfed.experiment.experiment import Experiment
-    from flatfed.experiment.model import Figure
+from flatfed.experiment.catalog import Catalog
+from flatfed.experiment.model import Figure
 
 #: Measure -> what it is; braces hold keys of a protocol's ``probe:``.
 DEFINITIONS = {
@@ -31,10 +28,10 @@ F = (
 )
 
 
-def defined(experiment: Experiment, scale: str, found: Figure) -> list[str]:
+def defined(catalog: Catalog, scale: str, found: Figure) -> list[str]:
     """Return a sentence for every measure of the probes that a figure shows, and for the loss they are of."""
     probes = [
-        (panel.metric, experiment.values(scale, entry.protocol)["probe"])
+        (panel.metric, catalog.values(scale, entry.protocol)["probe"])
         for panel in found.panels
         for entry in panel.entries
         if panel.metric in DEFINITIONS

@@ -11,7 +11,7 @@ from flatfed.runs.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class CurveLine:
     """A line of a row over the rounds: the folders of its ``runs``, a seed each.
 
     ``steps``: exchanges of a round, by which rounds are multiplied where the axis counts communications.
@@ -34,7 +34,7 @@ class Final:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class SweepPoint:
     """A mark over the value ``x`` of what is swept: as :class:`Final`."""
 
     x: float
@@ -48,7 +48,7 @@ class Series:
 
     algorithm: str
     label: str
-    points: list[Point]
+    points: list[SweepPoint]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class FileMark:
 class DrawnPanel:
     """A panel and the ``marks`` of its kind of figure, in their order.
 
-    They are :class:`Line` of curves, :class:`Series` of a sweep, :class:`Final` of bars, :class:`HessianBar` of
+    They are :class:`CurveLine` of curves, :class:`Series` of a sweep, :class:`Final` of bars, :class:`HessianBar` of
     eigenvalues, else :class:`FileMark`. ``metric`` is that of curves, None for the figure's; of a sweep, ``axis`` is
     the parameter in words and ``levels`` are numbers that do not depend on it.
     """

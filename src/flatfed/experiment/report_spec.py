@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flatfed.experiment.model import CellSpec, TableSpec
+from flatfed.experiment import cell_specs, figure_specs, scales, table_specs
+from flatfed.experiment.model import CellSpec, Experiment, TableSpec
 from flatfed.experiment.panels import FigureSpec
 from flatfed.runs.run import Run
-
-if TYPE_CHECKING:
-    from flatfed.experiment.experiment import Experiment
 
 
 @dataclass(frozen=True)
@@ -50,14 +48,18 @@ class ReportSpec:
 
 def specification(experiment: Experiment, scale: str) -> ReportSpec:
     """Return the report on the tables and figures that config.yaml asks for at ``scale``."""
-    selected, places = experiment.selected(scale), experiment.places
+    shown, places = scales.there(experiment, scale, experiment.asked), experiment.places
     tables = [
         ReportTable(
-            experiment.table_spec(scale, name, columns),
-            experiment.cells(scale, name, columns),
+            table_specs.table_spec(experiment, scale, name, columns),
+            cell_specs.cells(experiment, scale, name, columns),
             places.table(scale, name),
         )
-        for name, columns in selected.tables
+        for name, columns in shown.tables
     ]
-    figures = [ReportFigure(experiment.figure(scale, name), places.figure(scale, name)[0]) for name in selected.figures]
-    return ReportSpec(scale, tables, figures, experiment.config, experiment.left_out(scale))
+    figures = [
+        ReportFigure(figure_specs.figure_spec(experiment, scale, name), places.figure(scale, name)[0])
+        for name in shown.figures
+    ]
+    left_out = scales.left_out(experiment, scale, experiment.asked)
+    return ReportSpec(scale, tables, figures, experiment.config, left_out)

@@ -6,14 +6,40 @@ A protocol without ``preview:`` has the paper scale alone, and so has all that s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from flatfed.errors import ConfigError
-from flatfed.experiment.model import Asked, Table
+from flatfed.experiment import known
+from flatfed.experiment.model import Asked, Column, Experiment, Figure, Table
 from flatfed.runs.places import SCALES
 
-if TYPE_CHECKING:
-    from flatfed.experiment.experiment import Experiment
+
+def values(experiment: Experiment, scale: str, protocol: str, target: str = "") -> dict[str, Any]:
+    """Return all settings of ``protocol`` at ``scale``.
+
+    :raises ConfigError: either does not exist, for the ``target`` of that scale's folder.
+    """
+    declared = known.look_up("protocol", protocol, experiment.catalog.protocols, "config/protocols")
+    _refuse(scale, _lacking(experiment, scale, [protocol], target or f"runs/{protocol}"))
+    return known.look_up("scale", scale, declared.scales, "results")
+
+
+def table(experiment: Experiment, scale: str, name: str, columns: list[str] | None) -> tuple[Table, list[Column]]:
+    """Return table ``name`` and those of its columns with the ids ``columns``, None for all.
+
+    :raises ConfigError: there is no such table or column, or not at this scale.
+    """
+    found = known.look_up("table", name, experiment.tables, "config/tables")
+    chosen = [known.look_up("column", column, found.columns, f"table {name}") for column in columns or found.columns]
+    _refuse(scale, _table_lacking(experiment, scale, name, columns))
+    return found, chosen
+
+
+def figure(experiment: Experiment, scale: str, name: str) -> Figure:
+    """Return figure ``name``; ConfigError if there is none, or not at this scale."""
+    found = known.look_up("figure", name, experiment.figures, "config/figures")
+    _refuse(scale, _figure_lacking(experiment, scale, name))
+    return found
 
 
 def of_table(table: Table, columns: Iterable[str] | None = None) -> list[str]:
@@ -42,21 +68,10 @@ def left_out(experiment: Experiment, scale: str, asked: Asked) -> list[str]:
     return [f"Left out: {line}" for line in said if line]
 
 
-def has_table(experiment: Experiment, scale: str, table: str) -> bool:
-    """Return whether there is a ``table`` at ``scale``."""
-    return not _table_lacking(experiment, scale, table, None)
-
-
-def refuse_table(experiment: Experiment, scale: str, table: str, columns: list[str] | None) -> None:
-    """Raise a ConfigError where there is no ``table`` at ``scale``, or not these of its columns."""
-    if scale in SCALES and (said := _table_lacking(experiment, scale, table, columns)):
-        raise ConfigError(said)
-
-
-def refuse(experiment: Experiment, scale: str, protocols: Iterable[str], target: str) -> None:
-    """Raise a ConfigError where one of ``protocols`` has no ``scale``; ``target`` is the path under it asked for."""
-    if scale in SCALES and (said := _lacking(experiment, scale, protocols, target)):
-        raise ConfigError(said)
+def _refuse(scale: str, lacking: str) -> None:
+    """Raise a ConfigError where something is ``lacking`` at a scale that exists."""
+    if scale in SCALES and lacking:
+        raise ConfigError(lacking)
 
 
 def _table_lacking(experiment: Experiment, scale: str, name: str, columns: list[str] | None) -> str:

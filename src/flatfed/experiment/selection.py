@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flatfed import schemas, strict_yaml
 from flatfed.errors import ConfigError, unknown
-from flatfed.experiment import known, scales, settings
-from flatfed.experiment.catalog import Catalog
+from flatfed.experiment import cell_specs, figure_specs, known, scales, settings, tuning
 from flatfed.experiment.known import Entries
-from flatfed.experiment.model import AskedTable, Figure, Table
-
-if TYPE_CHECKING:
-    from flatfed.experiment.experiment import Experiment
+from flatfed.experiment.model import Asked, AskedTable, Experiment, Figure, Table
+from flatfed.experiment.tuning import Search
 
 #: The configuration can come from the file, the command line or both; messages say so.
 FILE = "config/config.yaml"
@@ -68,8 +65,9 @@ def with_columns(experiment: Experiment, names: Iterable[str]) -> list[tuple[str
 
 def scale_of(experiment: Experiment, names: Iterable[str]) -> str:
     """Return the configuration's scale, or "paper" where none of the tables ``names`` has that one."""
-    there = [scales.has_table(experiment, experiment.scale, name) for name in names if name in experiment.tables]
-    return experiment.scale if any(there) or not there else "paper"
+    asked = Asked([(name, None) for name in names if name in experiment.tables], [])
+    there = scales.there(experiment, experiment.scale, asked)
+    return experiment.scale if there.tables or not asked.tables else "paper"
 
 
 def figures(config: dict[str, Any], there: Entries[Figure]) -> list[str]:
@@ -79,7 +77,22 @@ def figures(config: dict[str, Any], there: Entries[Figure]) -> list[str]:
     return list(config["figures"])
 
 
-def counted(config: dict[str, Any], catalog: Catalog) -> Catalog:
-    """Return ``catalog`` with the numbers of images that sources of ``data:`` declare in place of the entries' own."""
+def counted(config: dict[str, Any], datasets: Entries[dict[str, Any]]) -> Entries[dict[str, Any]]:
+    """Return ``datasets`` with the numbers of images that sources of ``data:`` declare in place of the entries' own.
+
+    ``declared`` is the number of images that the entry itself declares.
+    """
     own = {name: source.get("images", {}) for name, source in config.get("data", {}).items()}
-    return replace(catalog, datasets=catalog.datasets.resolved(lambda name, entry: {**entry, **own.get(name, {})}))
+    return datasets.resolved(
+        lambda name, entry: {**entry, "declared": entry["train"] + entry["test"], **own.get(name, {})}
+    )
+
+
+def searches(experiment: Experiment, scale: str, asked: Asked) -> list[Search]:
+    """Return the searches whose choices the runs of tables and figures ``asked`` for take, each once."""
+    untuned = replace(experiment, config={**experiment.config, "tune": False})
+    cells = [cell for table in asked.tables for cell in cell_specs.cells(untuned, scale, *table)]
+    figures = [figure_specs.figure_spec(untuned, scale, name) for name in asked.figures]
+    runs = [run for cell in cells for run in (*cell.runs, *cell.timed)]
+    runs += [run for figure in figures for run in figure.runs.values()]
+    return tuning.searches_of(experiment.catalog, experiment.places, runs)

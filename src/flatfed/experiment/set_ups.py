@@ -9,14 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flatfed.experiment.model import DatasetSpec
+from flatfed.experiment.catalog import Catalog
+from flatfed.experiment.model import DatasetSpec, Experiment, Figure
 from flatfed.runs import graphs
-
-if TYPE_CHECKING:
-    from flatfed.experiment.experiment import Experiment
-    from flatfed.experiment.model import Figure
 
 #: Keys of a protocol at a scale that do not change what is trained.
 REMARKS = ("label", "unstated", "targets", "accuracy", "client_test_images")
@@ -30,20 +27,20 @@ NUMBERS = {
 }
 
 
-def setting(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -> str:
+def setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> str:
     """Return one line on data, clients, model and rounds of (protocol, split)s.
 
     At preview scale, the paper's data sets that each set-up stands for are named first where there are several.
     """
     stands_for: dict[str, dict[str, None]] = {}
     for protocol, split in pairs:
-        parts = _set_up(experiment, scale, protocol, split, trained=True)
-        stands_for.setdefault(_joined(parts), {})[_dataset(experiment, "paper", protocol)] = None
+        parts = _set_up(catalog, scale, protocol, split, trained=True)
+        stands_for.setdefault(_joined(parts), {})[_dataset(catalog, "paper", protocol)] = None
     several = scale != "paper" and len({name for names in stands_for.values() for name in names}) > 1
     return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in stands_for.items())
 
 
-def title(experiment: Experiment, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
+def title(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
     """Return a paper's title of (protocol, split)s with ``scale``'s own numbers in place of the paper's.
 
     Those of clients, of the share that is active and of classes a client; what is not the same in all pairs stays.
@@ -52,7 +49,7 @@ def title(experiment: Experiment, scale: str, text: str, pairs: list[tuple[str, 
         return text
     here: dict[tuple[str, str], set[str]] = {}
     for protocol, split in pairs:
-        paper, own = (_numbers(experiment, each, protocol, split) for each in ("paper", scale))
+        paper, own = (_numbers(catalog, each, protocol, split) for each in ("paper", scale))
         for key, number in paper.items():
             here.setdefault((key, number), set()).add(own[key])
     for key, place in NUMBERS.items():
@@ -61,36 +58,36 @@ def title(experiment: Experiment, scale: str, text: str, pairs: list[tuple[str, 
     return text
 
 
-def retitled(experiment: Experiment, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
+def retitled(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
     """Return :func:`on_data`, with the training data and the number of clients where the title names neither.
 
     "Test accuracy on CIFAR-10 after 800 rounds" becomes "Test accuracy on digits after 20 rounds, 30 clients".
     """
     if scale == "paper" or not pairs:
         return text
-    replaced = on_data(experiment, scale, text, pairs)
-    data = _data(experiment, scale, pairs)
+    replaced = on_data(catalog, scale, text, pairs)
+    data = _data(catalog, scale, pairs)
     named = " / ".join(data) in replaced
-    clients = _from_to(experiment.deal(scale, *pair).partition["clients"] for pair in pairs)
+    clients = _from_to(catalog.deal(scale, *pair).partition["clients"] for pair in pairs)
     # The panels of a figure name each of three and more.
     unnamed = [" / ".join(data)] * (not named and len(data) < 3) + [f"{clients} clients"] * ("clients" not in replaced)
     return (", " if named else ": ").join(filter(None, [replaced, ", ".join(unnamed)]))
 
 
-def on_data(experiment: Experiment, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
+def on_data(catalog: Catalog, scale: str, text: str, pairs: list[tuple[str, str]]) -> str:
     """Return :func:`title` with the data, rounds and target of ``scale`` in place of the paper's."""
     if scale == "paper" or not pairs:
         return text
-    labels = (re.escape(entry["label"]) for entry in experiment.catalog.datasets.values())
+    labels = (re.escape(entry["label"]) for entry in catalog.datasets.values())
     dataset = "|".join(sorted(labels, key=len, reverse=True))
-    rounds = _from_to(experiment.values(scale, protocol)["rounds"] for protocol, _ in pairs)
-    text = re.sub(r"\d+(?= rounds)", rounds, title(experiment, scale, text, pairs))
+    rounds = _from_to(catalog.values(scale, protocol)["rounds"] for protocol, _ in pairs)
+    text = re.sub(r"\d+(?= rounds)", rounds, title(catalog, scale, text, pairs))
     text = re.sub(r"a test accuracy of \d+%", "the target test accuracy", text)
-    return re.sub(f"({dataset})((, | and )({dataset}))*", " / ".join(_data(experiment, scale, pairs)), text)
+    return re.sub(f"({dataset})((, | and )({dataset}))*", " / ".join(_data(catalog, scale, pairs)), text)
 
 
-def _data(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -> list[str]:
-    return list(dict.fromkeys(_dataset(experiment, scale, protocol) for protocol, _ in pairs))
+def _data(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> list[str]:
+    return list(dict.fromkeys(_dataset(catalog, scale, protocol) for protocol, _ in pairs))
 
 
 def _from_to(numbers: Iterable[int]) -> str:
@@ -99,14 +96,14 @@ def _from_to(numbers: Iterable[int]) -> str:
     return " to ".join(map(str, sorted({min(found), max(found)})))
 
 
-def _numbers(experiment: Experiment, scale: str, protocol: str, split: str) -> dict[str, str]:
+def _numbers(catalog: Catalog, scale: str, protocol: str, split: str) -> dict[str, str]:
     """Return what :data:`NUMBERS` names of a deal at a scale."""
-    deal = experiment.deal(scale, protocol, split)
+    deal = catalog.deal(scale, protocol, split)
     active = f"{100 * deal.sampling['fraction']:g}"
     return {"active": active, **{key: str(deal.partition[key]) for key in NUMBERS if key in deal.partition}}
 
 
-def in_brief(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], trained: bool) -> str:
+def in_brief(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained: bool) -> str:
     """Return :func:`setting` for a figure's foot: what all set-ups share once, then the values of what differs.
 
     Parts of which one determines the other vary together ("30 clients, 20% active / 3 clients, 100% active"), others by
@@ -114,7 +111,7 @@ def in_brief(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], t
     """
     found: list[dict[str, str]] = []
     for protocol, split in pairs:
-        parts = _set_up(experiment, scale, protocol, split, trained)
+        parts = _set_up(catalog, scale, protocol, split, trained)
         found += [parts] if parts not in found else []
     keys = list(dict.fromkeys(key for parts in found for key in parts))
     values = {key: [parts.get(key, "") for parts in found] for key in keys}
@@ -132,13 +129,13 @@ def in_brief(experiment: Experiment, scale: str, pairs: list[tuple[str, str]], t
 
 def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -> dict[str, DatasetSpec]:
     """Return by name where the datasets of (protocol, split)s are counted, and what is declared of them."""
-    names = dict.fromkeys(experiment.dataset_of(scale, protocol) for protocol, _ in pairs)
+    names = dict.fromkeys(experiment.catalog.values(scale, protocol)["dataset"] for protocol, _ in pairs)
     declared = {name: experiment.catalog.datasets[name] for name in names}
     return {
         name: DatasetSpec(
             manifest=experiment.places.manifest(name),
             images=entry["train"] + entry["test"],
-            of=experiment.declared_images[name],
+            of=entry["declared"],
             shape=list(entry["shape"]),
         )
         for name, entry in declared.items()
@@ -150,12 +147,13 @@ def same_data(experiment: Experiment, scale: str, found: Figure) -> str:
 
     Those of the figure itself, and of others of its kind, beside which it lies in the paper.
     """
+    catalog = experiment.catalog
     beside = {one for other in experiment.figures.values() if other.kind == found.kind for one in other.protocols}
     said = []
     for protocol in found.protocols:
-        settled = _settled(experiment, scale, protocol)
-        twins = [one for one in sorted(beside) if _settled(experiment, scale, one) == settled]
-        names = dict.fromkeys(_dataset(experiment, "paper", one) for one in twins)
+        settled = _settled(catalog, scale, protocol)
+        twins = [one for one in sorted(beside) if _settled(catalog, scale, one) == settled]
+        names = dict.fromkeys(_dataset(catalog, "paper", one) for one in twins)
         if len(names) < 2:
             continue
         same: dict[str, list[str]] = {}
@@ -168,24 +166,24 @@ def same_data(experiment: Experiment, scale: str, found: Figure) -> str:
     return "; ".join(dict.fromkeys(said))
 
 
-def _settled(experiment: Experiment, scale: str, protocol: str) -> dict[str, Any]:
+def _settled(catalog: Catalog, scale: str, protocol: str) -> dict[str, Any]:
     """Return what a protocol settles at a scale of data and training; what is measured of them is nothing to them."""
-    values = experiment.values(scale, protocol)
+    values = catalog.values(scale, protocol)
     settled = {key: value for key, value in values.items() if key not in REMARKS}
     return {**settled, "evaluation": {key: value for key, value in values["evaluation"].items() if key != "sets"}}
 
 
-def _dataset(experiment: Experiment, scale: str, protocol: str) -> str:
-    return experiment.catalog.datasets[experiment.values(scale, protocol)["dataset"]]["label"]
+def _dataset(catalog: Catalog, scale: str, protocol: str) -> str:
+    return catalog.dataset(scale, protocol)["label"]
 
 
-def _set_up(experiment: Experiment, scale: str, protocol: str, split: str, trained: bool) -> dict[str, str]:
+def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bool) -> dict[str, str]:
     """Return what there is to say of a set-up, by what it is about; of its deal alone where nothing is ``trained``."""
-    values = experiment.values(scale, protocol)
-    deal = experiment.deal(scale, protocol, split)
+    values = catalog.values(scale, protocol)
+    deal = catalog.deal(scale, protocol, split)
     clients, central = deal.partition["clients"], deal.partition["scheme"] == "central"
     parts = {
-        "data": f"{_dataset(experiment, scale, protocol)} {{{values['dataset']}}}",
+        "data": f"{_dataset(catalog, scale, protocol)} {{{values['dataset']}}}",
         "clients": "all at one place" if central else f"{clients} clients",
     }
     if not trained:

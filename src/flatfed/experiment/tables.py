@@ -81,7 +81,7 @@ def _results(document: dict[str, Any], group: dict[str, Any], catalog: Catalog, 
     splits = group.get("splits", [])
     for split in splits:
         known.check("split", split, catalog.splits, f"{where}: splits")
-        compatibility.check(protocol, split, catalog, where)
+        compatibility.check(protocol.id, split, catalog, where)
     if group.get("mean"):
         if "id" not in group:
             raise ConfigError(f"{where}: key 'id' is missing; a mean over splits names its column")

@@ -8,23 +8,21 @@ config.yaml, runs take the choices recorded; without it, what the protocol says.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flatfed.errors import ConfigError, DataError
-from flatfed.experiment import compatibility, deals, known, settings
+from flatfed.experiment import compatibility, descriptions, known, settings
 from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.model import Run
 from flatfed.files import digest_json
 from flatfed.runs import choice as choices
 from flatfed.runs.choice import Choice, Point
-from flatfed.runs.places import Places
-
-if TYPE_CHECKING:
-    from flatfed.experiment.experiment import Experiment
+from flatfed.runs.places import Places, RunIds
+from flatfed.runs.run import Run
 
 #: Values of a key that are tried at preview scale: the first ones of its grid.
 PREVIEW_VALUES = 3
@@ -73,7 +71,7 @@ def check(protocol: settings.Protocol, catalog: Catalog) -> None:
         return
     where = f"{protocol.file}: {protocol.under}tune.split"
     known.check("split", tune["split"], catalog.splits, where)
-    compatibility.check(protocol, tune["split"], catalog, where)
+    compatibility.check(protocol.id, tune["split"], catalog, where)
     for row in filter(catalog.algorithms.get, tune["grids"]):
         compatibility.check_pair(protocol.id, tune["split"], row, catalog, where)
     for scale in protocol.scales:
@@ -83,7 +81,7 @@ def check(protocol: settings.Protocol, catalog: Catalog) -> None:
 def _check_share(protocol: settings.Protocol, split: str, scale: str, catalog: Catalog) -> None:
     """Refuse a validation share that is less than one image of a client's."""
     values = protocol.scales[scale]
-    deal = deals.of_split(split, protocol, scale, catalog)
+    deal = catalog.deal(scale, protocol.id, split)
     images = deal.images // deal.partition["clients"]
     share = values["tune"]["validation"]
     if share * images < 1:
@@ -93,7 +91,7 @@ def _check_share(protocol: settings.Protocol, split: str, scale: str, catalog: C
         )
 
 
-def search(experiment: Experiment, scale: str, protocol: str, split: str, row: str) -> Search | None:
+def search(catalog: Catalog, scale: str, protocol: str, split: str, row: str) -> Search | None:
     """Return the search whose choice the run of these ids takes, None where the paper tuned nothing of it.
 
     Labelled variants take the choice of the protocol and of the row that they are variants of. Where ``tune:`` names a
@@ -101,13 +99,13 @@ def search(experiment: Experiment, scale: str, protocol: str, split: str, row: s
 
     :raises ConfigError: the clients of the split have too few images to hold a part of them out.
     """
-    plain = experiment.catalog.protocols[protocol.partition("~")[0]]
+    plain = catalog.protocols[protocol.partition("~")[0]]
     tune = plain.scales[scale].get("tune", {"grids": {}})
     owner = next((name for name in (row, row.partition("~")[0]) if name in tune["grids"]), None)
     if owner is None:
         return None
     place = tune.get("split", split)
-    _check_share(plain, place, scale, experiment.catalog)
+    _check_share(plain, place, scale, catalog)
     most = PREVIEW_VALUES if scale == "preview" else None
     grid = {key: tried[:most] for key, tried in tune["grids"][owner].items()}
     return Search(scale, plain.id, place, owner, tune["seed"], tune["validation"], grid)
@@ -118,77 +116,68 @@ def keys(values: dict[str, Any]) -> set[str]:
     return {key for grid in values.get("tune", {"grids": {}})["grids"].values() for key in grid}
 
 
-def open_keys(experiment: Experiment, found: Search | None, protocol: str, row: str) -> list[str]:
+def open_keys(catalog: Catalog, found: Search | None, protocol: str, row: str) -> list[str]:
     """Return the keys of a search that a run of ``protocol`` and ``row`` takes its choice of: those it does not set."""
     if found is None:
         return []
     own = {}
     if row != found.row:
-        of_protocol = experiment.values(found.scale, protocol)["algorithms"].get(row, {})
-        own = {**experiment.catalog.algorithms[row].get("set", {}), **of_protocol}
-    both = (experiment.hyperparameters(found.scale, name, found.row) for name in (found.protocol, protocol))
+        of_protocol = catalog.values(found.scale, protocol)["algorithms"].get(row, {})
+        own = {**catalog.algorithms[row].get("set", {}), **of_protocol}
+    both = (catalog.hyperparameters(found.scale, name, found.row) for name in (found.protocol, protocol))
     before, after = ({**training, **parameters} for training, parameters in both)
     return [key for key in found.grid if key not in own and before[key] == after[key]]
 
 
-def searches_for(
-    experiment: Experiment, scale: str, tables: Iterable[tuple[str, list[str] | None]], figures: Iterable[str]
-) -> list[Search]:
-    """Return the searches whose choices the runs of ``tables`` (with their columns) and ``figures`` take, each once."""
-    plain = experiment.untuned()
-    timed = []
-    for name, columns in tables:
-        for cell in plain.cells(scale, name, columns):
-            timed += [(run.protocol, run.split, run.algorithm) for run in cell.timed]
-    for name in figures:
-        plain.figure(scale, name)
+def searches_of(catalog: Catalog, places: Places, runs: Iterable[Run]) -> list[Search]:
+    """Return the searches whose choices ``runs`` take, each once."""
     found = {}
-    for protocol, split, row in dict.fromkeys([*timed, *(ids[1:4] for ids in plain.runs_asked_for())]):
-        one = search(plain, scale, protocol, split, row)
-        if open_keys(plain, one, protocol, row):
-            found[one.folder(plain.places)] = one
+    for ids in dict.fromkeys((run.scale, run.protocol, run.split, run.algorithm) for run in runs):
+        one = search(catalog, *ids)
+        if open_keys(catalog, one, ids[1], ids[3]):
+            found[one.folder(places)] = one
     return list(found.values())
 
 
-def search_at(experiment: Experiment, scale: str, protocol: str, split: str, row: str) -> Search:
+def search_at(catalog: Catalog, places: Places, scale: str, protocol: str, split: str, row: str) -> Search:
     """Return the search in ``results/<scale>/tuning/<protocol>/<split>/<row>``.
 
     :raises ConfigError: nothing is tuned there.
     """
     for name, there, kind in (
-        (protocol, experiment.catalog.protocols, "protocol"),
-        (split, experiment.catalog.splits, "split"),
-        (row, experiment.catalog.algorithms, "algorithm"),
+        (protocol, catalog.protocols, "protocol"),
+        (split, catalog.splits, "split"),
+        (row, catalog.algorithms, "algorithm"),
     ):
-        known.check(kind, name, there, f"{experiment.places.results}/{scale}/tuning")
-    found = search(experiment, scale, protocol, split, row)
+        known.check(kind, name, there, f"{places.results}/{scale}/tuning")
+    found = search(catalog, scale, protocol, split, row)
     if found is None or (found.protocol, found.split, found.row) != (protocol, split, row):
-        elsewhere = "nothing of it" if found is None else f"that in {found.folder(experiment.places)}"
-        asked = experiment.places.search(scale, protocol, split, row)
-        raise ConfigError(f"{asked}: the paper tuned {elsewhere}")
+        elsewhere = "nothing of it" if found is None else f"that in {found.folder(places)}"
+        raise ConfigError(f"{places.search(scale, protocol, split, row)}: the paper tuned {elsewhere}")
     return found
 
 
-def run(experiment: Experiment, found: Search, point: str) -> Run:
+def run(catalog: Catalog, places: Places, found: Search, point: str) -> Run:
     """Return the run that tries ``point``: the ordinary one with the point's values, on a validation part.
 
     :raises ConfigError: the grid has no such point.
     """
     points = found.points()
-    known.check("point", point, points, found.folder(experiment.places))
-    plain = experiment.resolved(found.scale, found.protocol, found.split, found.row, found.seed, points[point])
+    known.check("point", point, points, found.folder(places))
+    ids = RunIds(found.scale, found.protocol, found.split, found.row, found.seed)
+    plain = descriptions.resolve(catalog, places, ids, points[point])
     description = {key: value for key, value in plain.description.items() if key != "probe"}
-    accuracy = experiment.values(found.scale, found.protocol)["accuracy"]
+    accuracy = catalog.values(found.scale, found.protocol)["accuracy"]
     own = ["clients"] if accuracy == "client_test_accuracy" else []
     description["evaluation"] = {**description["evaluation"], "sets": ["validation", *own]}
     description["validation"] = found.validation
-    return replace(plain, path=f"{found.folder(experiment.places)}/{point}", description=description)
+    return replace(plain, path=f"{found.folder(places)}/{point}", description=description)
 
 
-def choice_spec(experiment: Experiment, found: Search) -> Choice:
+def choice_spec(catalog: Catalog, places: Places, found: Search) -> Choice:
     """Return what ``flatfed choose`` takes: what is searched, and for every point its run and that run's digest."""
-    runs = {point: run(experiment, found, point) for point in found.points()}
-    values = experiment.values(found.scale, found.protocol)
+    values = catalog.values(found.scale, found.protocol)
+    runs = {point: run(catalog, places, found, point) for point in found.points()}
     points = [
         Point(values=found.points()[point], run=one.path, description_digest=digest_json(one.description))
         for point, one in runs.items()
@@ -197,46 +186,48 @@ def choice_spec(experiment: Experiment, found: Search) -> Choice:
     return Choice(**vars(found), window=values["evaluation"]["window"], accuracy=accuracy, points=points)
 
 
-def choice_path(experiment: Experiment, found: Search) -> str:
+def choice_path(places: Places, found: Search) -> str:
     """Return the path of a choice."""
-    return f"{found.folder(experiment.places)}/choice.json"
+    return f"{found.folder(places)}/choice.json"
 
 
-def choice(experiment: Experiment, found: Search) -> dict[str, float]:
-    """Return the values chosen by a search, as recorded.
+def chosen(catalog: Catalog, places: Places, ids: RunIds) -> dict[str, float]:
+    """Return the values that the run of ``ids`` takes from the choices made; none where nothing of it is tuned.
+
+    :raises ConfigError: a choice that it takes is not there, or not the one that the configuration asks for.
+    """
+    found = search(catalog, ids.scale, ids.protocol, ids.split, ids.algorithm)
+    keys = open_keys(catalog, found, ids.protocol, ids.algorithm)
+    return {key: _recorded(catalog, places, found.scale, found.protocol, found.split, found.row)[key] for key in keys}
+
+
+@functools.cache
+def _recorded(catalog: Catalog, places: Places, *ids: str) -> dict[str, float]:
+    """Return the values chosen by the search of ``ids``: scale, protocol, split and row.
 
     :raises ConfigError: nothing is recorded yet, or a choice for another grid, seed, share or set-up.
     """
-    path = choice_path(experiment, found)
+    found = search_at(catalog, places, *ids)
+    path = choice_path(places, found)
+    again = f"snakemake --cores all --config scale={found.scale} -- {path}"
     try:
         recorded = choices.read(path)
     except FileNotFoundError:
-        scale = "" if found.scale == experiment.scale else f" --config scale={found.scale}"
         raise ConfigError(
-            f"tune: true wants the choice in {path}, which is not made yet. First: snakemake --cores all tuning{scale} "
-            f"makes those of config.yaml's tables and figures, snakemake --cores all {path} this one; either with this "
-            "call's --config, where it has one"
+            f"tune: true wants the choice in {path}, which is not made yet; make it: {again} (the rule `tuning` makes "
+            "those of all tables and figures of config.yaml)"
         ) from None
     except DataError as error:
         raise ConfigError(str(error)) from error
-    wanted = choice_spec(experiment, found)
-    again = f"make it again: snakemake --cores all {path}"
+    wanted = choice_spec(catalog, places, found)
     for key in ("grid", "seed", "validation", "window", "accuracy"):
         had, now = getattr(recorded, key), getattr(wanted, key)
         if had != now:
             said = f"was chosen with {key} {json.dumps(had)}, but the configuration has {json.dumps(now)}"
-            raise ConfigError(f"{path}: {said}; {again}")
+            raise ConfigError(f"{path}: {said}; make it again: {again}")
     if [point.description_digest for point in recorded.points] != [each.description_digest for each in wanted.points]:
-        raise ConfigError(f"{path}: was chosen in another set-up than {found.protocol} now has; {again}")
+        raise ConfigError(f"{path}: was chosen in another set-up than {found.protocol} now has; make it again: {again}")
     if recorded.chosen not in found.points().values():
-        raise ConfigError(f"{path}: chosen is {json.dumps(recorded.chosen)}, no point of the grid; {again}")
+        wrong = f"chosen is {json.dumps(recorded.chosen)}, no point of the grid"
+        raise ConfigError(f"{path}: {wrong}; make it again: {again}")
     return recorded.chosen
-
-
-def chosen(experiment: Experiment, scale: str, protocol: str, split: str, row: str) -> dict[str, float]:
-    """Return the values that the run of these ids takes from the choices made; none where nothing of it is tuned.
-
-    :raises ConfigError: a choice that it takes is not there, or not the one that the configuration asks for.
-    """
-    found = search(experiment, scale, protocol, split, row)
-    return {key: experiment.choice(found)[key] for key in open_keys(experiment, found, protocol, row)}

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flatfed.errors import ConfigError, nearest
-from flatfed.experiment import scales
+from flatfed.experiment import Experiment, scales
 from flatfed.runs.places import SCALES
-
-if TYPE_CHECKING:
-    from flatfed.experiment.experiment import Experiment
 
 
 def files(experiment: Experiment) -> list[str]:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from flatfed import algorithms as registry
-from flatfed.experiment import analyses, cell_specs, set_ups, settings, tables, tuning
-from flatfed.experiment.model import Column, Table, TableSpec, TrainedRow
+from flatfed.experiment import analyses, cell_specs, scales, set_ups, settings, tables, tuning
+from flatfed.experiment.catalog import Catalog
+from flatfed.experiment.model import Column, Experiment, Table, TableSpec, TrainedRow
 from flatfed.papers.metrics import METRICS
 from flatfed.runs import curvature
-
-if TYPE_CHECKING:
-    from flatfed.experiment.experiment import Experiment
+from flatfed.runs.places import RunIds
 
 Key, Value = TypeVar("Key"), TypeVar("Value")
 
 
-def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]) -> TableSpec:
-    """Return the layout of a table: rows, columns, titles and notes."""
+def table_spec(experiment: Experiment, scale: str, table: str, columns: list[str] | None = None) -> TableSpec:
+    """Return the layout of a table, or of some of its columns: rows, columns, titles and notes.
+
+    :raises ConfigError: no such scale, table or column.
+    """
+    catalog = experiment.catalog
+    found, chosen = scales.table(experiment, scale, table, columns)
     document = found.settings
     metrics = {column.metric or row.settings["metric"]: None for column in chosen for row in found.entries.values()}
     first = next(iter(metrics))
@@ -27,17 +31,17 @@ def table(experiment: Experiment, scale: str, found: Table, chosen: list[Column]
     return TableSpec(
         table=found.id,
         scale=scale,
-        title=set_ups.retitled(experiment, scale, document["title"], pairs),
+        title=set_ups.retitled(catalog, scale, document["title"], pairs),
         paper=document.get("paper", ""),
         printed=found.reference is not None,
         unit=document.get("unit", chosen[0].unit),
-        setting=set_ups.setting(experiment, scale, pairs),
+        setting=set_ups.setting(catalog, scale, pairs),
         datasets=set_ups.datasets(experiment, scale, pairs),
         metric=document.get("quantity", METRICS[first].words),
         row_header=document.get("row_header", "Algorithm"),
         rows=list(found.entries.values()),
         columns=chosen,
-        paper_targets={column.id: cell_specs.target(experiment, "paper", column) for column in chosen},
+        paper_targets={column.id: cell_specs.target(catalog, "paper", column) for column in chosen},
         notes=notes(experiment, scale, found, chosen),
         flags=experiment.errata.flags(found.reference) if found.reference else {},
     )
@@ -56,7 +60,7 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
 
     Under a table that no printed numbers stand beside, nothing is said of papers.
     """
-    lines = [*of_rows(experiment, table.entries), *table.settings.get("notes", [])]
+    lines = [*of_rows(experiment.catalog, table.entries), *table.settings.get("notes", [])]
     if len(columns) < len(table.columns):
         lines.insert(
             0, f"Shown: {len(columns)} of its {len(table.columns)} columns, those that the configuration names."
@@ -66,13 +70,13 @@ def notes(experiment: Experiment, scale: str, table: Table, columns: list[Column
     elif "reason" in table.settings:
         lines.append(f"Nothing printed to compare with: {table.settings['reason']}.")
     lines += peers(table, columns)
-    lines += flatness(experiment, scale, columns, table.reference is not None)
+    lines += flatness(experiment.catalog, scale, columns, table.reference is not None)
     runs = rows_trained(table, columns)
     lines += of_tuning(experiment, scale, runs, table.reference is not None)
     if scale == "paper" and table.reference is not None:
         lines += [f"Not stated by the paper, {line}." for line in left_open(experiment, scale, runs)]
         algorithms = [row.algorithm for row in table.entries.values() if row.algorithm]
-        lines += choices(experiment, scale, algorithms, dict.fromkeys(one.protocol for one in runs))
+        lines += choices(experiment.catalog, scale, algorithms, dict.fromkeys(one.protocol for one in runs))
     return lines
 
 
@@ -94,7 +98,7 @@ def left_open(experiment: Experiment, scale: str, runs: Iterable[TrainedRow], wi
     """
     said: dict[str, None] = {}
     for protocol in dict.fromkeys(one.protocol for one in runs):
-        values = experiment.values(scale, protocol)
+        values = experiment.catalog.values(scale, protocol)
         settled = tuning.keys(values) if experiment.tune else set()
         for key, entry in values["unstated"].items():
             of = entry if isinstance(entry, dict) else {"says": entry}
@@ -110,9 +114,9 @@ def left_open(experiment: Experiment, scale: str, runs: Iterable[TrainedRow], wi
     return list(said)
 
 
-def of_rows(experiment: Experiment, rows: Iterable[str]) -> list[str]:
+def of_rows(catalog: Catalog, rows: Iterable[str]) -> list[str]:
     """Return what config/algorithms.yaml notes of ``rows``, each once; a variant has its algorithm's note, too."""
-    entries = experiment.catalog.algorithms
+    entries = catalog.algorithms
     names = (name for row in rows for name in (row.partition("~")[0], row))
     return list(dict.fromkeys(entries[name]["note"] for name in names if "note" in entries.get(name, {})))
 
@@ -134,24 +138,24 @@ def _lowered(words: str) -> str:
     return words[0].lower() + words[1:]
 
 
-def flatness(experiment: Experiment, scale: str, columns: list[Column], printed: bool) -> list[str]:
+def flatness(catalog: Catalog, scale: str, columns: list[Column], printed: bool) -> list[str]:
     """Return a line for every choice of loss and images that Hessians of a table's columns are of, and what they show.
 
     The second is said where the table has the scaled Hessian, too; whose choice it is, where numbers are ``printed``.
     """
     read = [column for column in columns if column.metric and METRICS[column.metric].source == "analysis"]
-    said = of_hessians(experiment, scale, [column.protocol for column in read], printed)
+    said = of_hessians(catalog, scale, [column.protocol for column in read], printed)
     if any(curvature.METRICS[column.metric].scaled for column in read):
         said.append(SCALED)
     return said
 
 
-def of_hessians(experiment: Experiment, scale: str, protocols: Iterable[str], printed: bool = True) -> list[str]:
+def of_hessians(catalog: Catalog, scale: str, protocols: Iterable[str], printed: bool = True) -> list[str]:
     """Return a line for every choice of loss and images that Hessians in ``protocols`` are of.
 
     It says that papers name none of them where numbers of theirs are ``printed`` beside ours.
     """
-    images = {analyses.settings(experiment, "hessian", scale, protocol)["images"]: None for protocol in protocols}
+    images = {analyses.settings(catalog, "hessian", scale, protocol)["images"]: None for protocol in protocols}
     what = "Hessian: of the mean cross-entropy at the final model, in eval mode, without weight decay and augmentation"
     where = "training images drawn by the run's seed, or on all if fewer" + "; the papers name none of these" * printed
     return [f"{what}, on {each:,} {where}." for each in images]
@@ -159,19 +163,21 @@ def of_hessians(experiment: Experiment, scale: str, protocols: Iterable[str], pr
 
 def of_tuning(experiment: Experiment, scale: str, runs: list[TrainedRow], printed: bool = True) -> list[str]:
     """Return the lines on what was to be tuned: what was chosen here, or that nothing was."""
-    return choices_of_tuning(experiment, scale, runs) if experiment.tune else untuned(experiment, scale, runs, printed)
+    if experiment.tune:
+        return choices_of_tuning(experiment, scale, runs)
+    return untuned(experiment.catalog, scale, runs, printed)
 
 
 def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[TrainedRow]) -> list[str]:
     """Return a line for every set-up and key whose values were chosen on a validation part: what, and out of what."""
-    found = []
+    catalog, found = experiment.catalog, []
     for protocol, split, row, label in dict.fromkeys(runs):
-        ids = scale, protocol, split, row
-        search = tuning.search(experiment, *ids)
-        for key, value in tuning.chosen(experiment, *ids).items():
+        search = tuning.search(catalog, scale, protocol, split, row)
+        ids = RunIds(scale, protocol, split, row, search.seed) if search else None
+        for key, value in tuning.chosen(catalog, experiment.places, ids).items() if ids else ():
             tried = ", ".join(f"{each:.4g}" for each in search.grid[key])
             part = f"{100 * search.validation:g} % of every client's training images, seed {search.seed}"
-            part += f"; {experiment.catalog.protocols[protocol].label}"
+            part += f"; {catalog.protocols[protocol].label}"
             found.append(((part, f"{key.replace('_', ' ')} out of {tried}"), (label, (f"{value:.4g}", search.split))))
     lines = []
     for (part, what), chosen in _grouped(found).items():
@@ -186,19 +192,19 @@ def choices_of_tuning(experiment: Experiment, scale: str, runs: Iterable[Trained
     return lines
 
 
-def untuned(experiment: Experiment, scale: str, runs: Iterable[TrainedRow], printed: bool) -> list[str]:
+def untuned(catalog: Catalog, scale: str, runs: Iterable[TrainedRow], printed: bool) -> list[str]:
     """Return a line for what a paper tuned without saying what it chose, and for which one value is taken here.
 
     Where no numbers of a paper's are ``printed``, it says of what values none was chosen.
     """
     said = []
     for protocol, split, row, label in dict.fromkeys(runs):
-        search = tuning.search(experiment, scale, protocol, split, row)
-        training, parameters = experiment.hyperparameters(scale, protocol, row)
-        name = experiment.label(row.partition("~")[0]) if "~" in row else label
-        for key in tuning.open_keys(experiment, search, protocol, row):
+        search = tuning.search(catalog, scale, protocol, split, row)
+        training, parameters = catalog.hyperparameters(scale, protocol, row)
+        name = catalog.label(row.partition("~")[0]) if "~" in row else label
+        for key in tuning.open_keys(catalog, search, protocol, row):
             used = {**training, **parameters}[key]
-            grid = experiment.values(scale, search.protocol)["tune"]["grids"][search.row][key]
+            grid = catalog.values(scale, search.protocol)["tune"]["grids"][search.row][key]
             tried = ", ".join(f"{value:.4g}" for value in grid)
             line = f"{key.replace('_', ' ')} is {used:g}"
             line += f"; the paper tried {tried} and does not say what it chose" if printed else f", out of {tried}"
@@ -206,16 +212,16 @@ def untuned(experiment: Experiment, scale: str, runs: Iterable[TrainedRow], prin
     return [f"Untuned, {', '.join(names)}: {line}." for line, names in _grouped(said).items()]
 
 
-def choices(experiment: Experiment, scale: str, rows: Iterable[str], protocols: Iterable[str]) -> list[str]:
+def choices(catalog: Catalog, scale: str, rows: Iterable[str], protocols: Iterable[str]) -> list[str]:
     """Return a line for every choice for or against a paper or its code that the ``rows`` make in ``protocols``."""
     made = []
     for protocol, row in itertools.product(dict.fromkeys(protocols), rows):
-        _, parameters = experiment.hyperparameters(scale, protocol, row)
+        _, parameters = catalog.hyperparameters(scale, protocol, row)
         for name, declared in registry.load(row.partition("~")[0]).parameters().items():
             if isinstance(declared, registry.Choice) and is_said(declared, parameters[name]):
                 reason = f" ({declared.reason})" if declared.reason and parameters[name] == declared.default else ""
                 line = f"{followed(name, parameters[name], declared)} {declared.doc}{reason}."
-                made.append(((name, line), experiment.label(row)))
+                made.append(((name, line), catalog.label(row)))
     return [f"{', '.join(labels)}: {line}" for (_, line), labels in _grouped(made).items()]
 
 

@@ -1,0 +1,52 @@
+"""The run of some ids: its folder, its files and the whole description that the trainer takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flatfed import models
+from flatfed.experiment.catalog import Catalog
+from flatfed.runs.places import Places, RunIds
+from flatfed.runs.run import Run
+
+
+def resolve(catalog: Catalog, places: Places, ids: RunIds, chosen: Mapping[str, float]) -> Run:
+    """Return the run of ``ids``, which exists, with the values ``chosen`` by tuning in place of the protocol's."""
+    scale, protocol, split = ids.scale, ids.protocol, ids.split
+    values, dataset = catalog.values(scale, protocol), catalog.dataset(scale, protocol)
+    deal, model = catalog.deal(scale, protocol, split), values["model"]
+    training, parameters = catalog.hyperparameters(scale, protocol, ids.algorithm, chosen)
+    length = {}
+    if "steps_of" in catalog.splits[split]:  # a round is as long as one of the split that it is measured by
+        federated = catalog.deal(scale, protocol, catalog.splits[split]["steps_of"])
+        length = {"local_steps": federated.steps(training["batch_size"], training["local_epochs"])}
+    emulated = training["precision"] == "bfloat16" and values.get("emulate_bfloat16")
+    description = {
+        "format": 1,
+        **vars(ids),
+        "dataset": {"name": values["dataset"], **{key: dataset[key] for key in ("classes", "shape", "mean", "std")}},
+        "partition": deal.partition,
+        "sampling": deal.sampling,
+        **({"topology": deal.topology} if deal.topology else {}),
+        **length,
+        "model": {
+            "name": model["name"],
+            "options": models.check_options(model["name"], model.get("options", {}), protocol),
+            **({"weights": model["weights"]} if "weights" in model else {}),
+        },
+        **training,
+        "update": {"name": ids.algorithm.partition("~")[0], "params": parameters},
+        "evaluation": {key: values["evaluation"][key] for key in ("every", "sets", "batch_size")},
+        **({"probe": values["probe"]} if "probe" in values else {}),
+        "executor": values["executor"],
+        **({"emulate_bfloat16": True} if emulated else {}),
+    }
+    return Run(
+        **vars(ids),
+        path=places.run(ids),
+        dataset=values["dataset"],
+        partition=places.partition(scale, protocol, split, ids.seed),
+        description=description,
+        weights=places.weights(model["weights"]) if "weights" in model else None,
+        places=places,
+    )

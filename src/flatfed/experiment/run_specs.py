@@ -1,0 +1,74 @@
+"""Runs by their ids, and the data sets, weights and partitions that they train on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flatfed.errors import ConfigError
+from flatfed.experiment import compatibility, descriptions, known, scales, tuning
+from flatfed.experiment.catalog import Catalog
+from flatfed.experiment.model import Experiment, Run
+from flatfed.models import pretrained
+from flatfed.runs.places import Places, RunIds
+
+#: The largest seed, here and in the schemas.
+LARGEST_SEED = 2**32 - 1
+
+
+def dataset_spec(catalog: Catalog, name: str) -> dict[str, Any]:
+    """Return what makes resources/<name>: name, classes, shape, numbers of images, source and any domains.
+
+    :raises ConfigError: there is no such dataset.
+    """
+    dataset = known.look_up("dataset", name, catalog.datasets, "resources")
+    kept = {key: dataset[key] for key in ("classes", "shape", "train", "test", "domains") if key in dataset}
+    return {"name": name, **kept, "source": catalog.sources[name]}
+
+
+def weights_name(places: Places, name: str) -> str:
+    """Return ``name``, that of pre-trained weights; ConfigError if there are none of that name."""
+    known.check("weights", name, pretrained.PUBLISHED, str(Path(places.weights(name)).parent))
+    return name
+
+
+def partition_spec(experiment: Experiment, scale: str, protocol: str, split: str, seed: int) -> dict[str, Any]:
+    """Return what makes a partition; labelled variants of a protocol share the partitions of the plain one.
+
+    :raises ConfigError: no such scale, protocol, split or seed, or a split that does not fit the protocol.
+    """
+    if not 1 <= seed <= LARGEST_SEED:
+        raise ConfigError(f"results: seed {seed} is not allowed; 1 to {LARGEST_SEED} is wanted")
+    scales.values(experiment, scale, protocol, f"partitions/{protocol}/{split}/seed{seed}.npz")
+    known.check("split", split, experiment.catalog.splits, "config/splits.yaml")
+    compatibility.check(protocol, split, experiment.catalog, f"{protocol}/{split}")
+    return {"seed": seed, **experiment.catalog.deal(scale, protocol, split).partition}
+
+
+def run(experiment: Experiment, scale: str, protocol: str, split: str, algorithm: str, seed: int) -> Run:
+    """Return the run of these ids.
+
+    :raises ConfigError: an id does not exist, or protocol, split and algorithm do not fit each other.
+    """
+    ids = RunIds(scale, protocol, split, algorithm, seed)
+    if ids not in experiment.runs:
+        scales.values(experiment, scale, protocol, f"runs/{ids.name}/run.json")
+        known.check_algorithm(algorithm, experiment.catalog.algorithms, "config/algorithms.yaml")
+        partition_spec(experiment, scale, protocol, split, seed)
+        compatibility.check_pair(protocol, split, algorithm, experiment.catalog, ids.row)
+    return resolved(experiment, ids)
+
+
+def resolved(experiment: Experiment, ids: RunIds) -> Run:
+    """Return the run of ``ids`` that a table or figure names, and that were checked with it."""
+    if ids not in experiment.runs:
+        catalog, places = experiment.catalog, experiment.places
+        chosen = tuning.chosen(catalog, places, ids) if experiment.tune else {}
+        experiment.runs[ids] = descriptions.resolve(catalog, places, ids, chosen)
+    return experiment.runs[ids]
+
+
+def seeds(experiment: Experiment, scale: str, protocol: str, own: Any = None) -> list[int]:
+    """Return the seeds of a table or figure: config.yaml's, else its ``own`` (by scale), else the protocol's."""
+    values = scales.values(experiment, scale, protocol)
+    return experiment.config.get("seeds") or (own.get(scale) if isinstance(own, dict) else own) or values["seeds"]
