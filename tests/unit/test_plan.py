@@ -216,10 +216,10 @@ def test_tuning_runs_are_counted_each_once(here, capsys):
     each = 4 * 4 + 3 * 4 * 5
     assert sums["fedsam2022_T1"]["runs"] == 3 * each and sums["total"]["missing"] == sums["total"]["runs"] == 3 * each
     assert sums["fedsmoo2023_T1"]["runs"] == 0 and sums["total"]["models"] == 0
-    assert "\npaper scale, tuning, cpu: by no machine\n" in capsys.readouterr().out
+    assert "\npaper scale, tuning, cpu: by nothing\n" in capsys.readouterr().out
     experiment = configuration.load(["config.yaml"])
-    found = tuning.search(experiment, "paper", "fedsam-cifar10", "dir0.6-100-p20", "fedavg")
-    record(tuning.run(experiment, found, "learning_rate=0.1"), 2.0)
+    found = tuning.search(experiment.catalog, "paper", "fedsam-cifar10", "dir0.6-100-p20", "fedavg")
+    record(tuning.run(experiment.catalog, experiment.places, found, "learning_rate=0.1"), 2.0)
     sums = plan("--tuning", "fedsam2022_T1")
     measured = each - 1 - sums["fedsam2022_T1"]["other_algorithm"]
     assert (sums["fedsam2022_T1"]["finished"], measured) == (1, 3), "FedAvg's other three rates"

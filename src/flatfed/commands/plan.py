@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
         print(name.ljust(widths[0]), *texts_of_width, sep="  ")
     every = (*total.runs.values(), *total.timings.values())
     machines = sorted({past.machine for run in every for past in measurements.nearest(run)})
-    print(f"{scale} scale{', tuning' * options.tuning}, {measurements.device}: by {', '.join(machines) or 'no machine'}")
+    print(f"{scale} scale{', tuning' * options.tuning}, {measurements.device}: by {', '.join(machines) or 'nothing'}")
     if options.json is not None:
         about = {"scale": scale, "device": measurements.device, "machines": machines, "plan": plan}
         write_json(options.json, {**about, "requests": requests(total.runs.values(), measurements)})
