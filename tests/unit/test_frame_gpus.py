@@ -12,6 +12,7 @@ import pytest
 import made
 from flatfed import experiment, gpus
 from flatfed.errors import FlatFedError
+from flatfed.experiment import run_specs
 
 
 @pytest.mark.parametrize(
@@ -150,11 +151,8 @@ RUN = ("--run", "description.json", *DATA, "--out", "out")
 )
 def test_cuda_that_is_absent_is_refused_before_torch_is_imported(command, tmp_path):
     """In the first second: importing torch takes longer."""
-    described = (
-        experiment.load(Path(__file__).parents[2])
-        .run("preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1)
-        .description
-    )
+    loaded = experiment.load(Path(__file__).parents[2])
+    described = run_specs.run(loaded, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).description
     about = {"executor": "stacked", "device": "cuda", "threads": 1, "versions": {}, "libraries": {}}
     host = {"processor": None, "gpu": None}
     made.run(tmp_path / "run", {"round": [described["rounds"]]}, description=described, host=host, **about)
