@@ -64,9 +64,10 @@ def parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
         sub = subs.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter)
         if name in commands:
             command = _file(name)
-            sub.description = f"{purpose[0].upper()}{purpose[1:]}.\n\n{command.DETAIL}"
-            sub.epilog = f"example:\n  {command.EXAMPLE}"
-            command.add(sub)
+            detail = command.__doc__.partition("\n\n")[2]
+            sub.description = f"{purpose[0].upper()}{purpose[1:]}.\n\n{detail}"
+            for argument, keywords in command.ARGUMENTS:
+                sub.add_argument(argument, **keywords)
     return top
 
 

@@ -3,6 +3,11 @@
 #: (kind, retired name) -> the remedy. Kinds: command, option, key, value, attribute of an algorithm.
 RETIRED: dict[tuple[str, str], str] = {
     ("command", "results"): "run python studies/results.py",
+    ("option", "--out-dir"): "write `--out DIR`",
+    ("option", "--cells"): "the csv of a table has the ids of its columns and rows",
+    ("option", "--keep-models"): "write `--config keep_models=all`",
+    ("option", "--point"): "leave it out, a percentage point is allowed",
+    ("option", "--claims"): "`flatfed verify --json FILE` writes every claim",
     ("option", "--calibrate"): "`flatfed plan` reads finished runs; make one, and it knows their hours and memory",
     ("option", "--power"): "docs/running.md has a table of the seeds that a difference takes",
     ("option", "--spread"): "docs/running.md has a table of the seeds that a difference takes",

@@ -45,7 +45,7 @@ def lines(folder, name="metrics.csv"):
 
 
 def rerun(*options, out="again"):
-    return cli.main(["rerun", "run/run.json", "--out", out, "--dataset", "data", *options])
+    return cli.main(["rerun", "run", "--out", out, "--dataset", "data", *options])
 
 
 @pytest.mark.parametrize(
@@ -102,16 +102,16 @@ def test_the_folder_of_the_run_is_not_written_to(place, capsys, way):
         **{"same": "run", "dots": "elsewhere/../run", "link": "link", "link above": "elsewhere/up/run"},
         **{"absolute": str(place / "run"), "linked record": "run"},
     }[way]
-    record = "run/run.json"
+    run = "run"
     if way == "linked record":
         (place / "published").mkdir()
         for name in ("run.json", "metrics.csv"):
             (place / "published" / name).symlink_to(f"../run/{name}")
-        record = "published/run.json"
+        run = "published"
     before = {path: path.read_bytes() for path in (place / "run").iterdir()}
-    assert cli.main(["rerun", record, "--out", out, "--dataset", "data", "--rounds", "2"]) == 2
+    assert cli.main(["rerun", run, "--out", out, "--dataset", "data", "--rounds", "2"]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith(f"flatfed rerun: --out {out}: there lies the run that is to be compared with")
+    assert said.startswith(f"flatfed rerun: --out {out}: a run lies there; give another folder")
     assert {path: path.read_bytes() for path in (place / "run").iterdir()} == before
 
 
@@ -120,7 +120,7 @@ def test_another_finished_run_is_not_replaced(place, capsys):
     trained()
     before = {path: path.read_bytes() for path in (place / "other").iterdir()}
     assert rerun(out="other") == 2
-    assert "--out other: a finished run lies there; give another folder, or remove it" in capsys.readouterr().err
+    assert "--out other: a run lies there; give another folder, or remove it" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in (place / "other").iterdir()} == before
 
 
@@ -130,8 +130,8 @@ def test_another_finished_run_is_not_replaced(place, capsys):
         ("0", "a whole number above 0 is wanted"),
         ("-2", "a whole number above 0 is wanted"),
         ("two", "a whole number above 0 is wanted"),
-        ("7", "--rounds 7: the run has 6"),
-        ("1", "--rounds 1: the first round that was evaluated is 2; as many at least"),
+        ("7", "run/metrics.csv: ends with round 6 of 6: nothing to hold more against"),
+        ("1", "none of the first 1 rounds was evaluated"),
     ],
 )
 def test_rounds_that_cannot_be_compared_are_refused(place, capsys, rounds, words):
@@ -171,7 +171,7 @@ def test_a_run_so_far_is_held_against_its_lines_so_far(place, capsys):
     whole = trained()
     assert rerun("--rounds", "4", out="stopped") == 0
     capsys.readouterr()
-    words = ["rerun", "stopped/run.so-far.json", "--out", "again", "--dataset", "data"]
+    words = ["rerun", "stopped", "--out", "again", "--dataset", "data"]
     assert cli.main(words) == 2
     assert "stopped/metrics.so-far.csv: ends with round 4 of 6" in capsys.readouterr().err
     assert cli.main([*words, "--rounds", "3"]) == 0

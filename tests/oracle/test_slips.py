@@ -122,7 +122,7 @@ def hessian(**place: str) -> None:
 
 
 def again(dataset: str = "data") -> None:
-    command("rerun", RUN / "run.json", "--out", "again", dataset=dataset, dealt="")
+    command("rerun", RUN, "--out", "again", dataset=dataset, dealt="")
 
 
 def train(**place: str) -> None:

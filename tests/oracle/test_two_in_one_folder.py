@@ -46,7 +46,7 @@ def test_the_second_is_refused(problem, capsys, seeds):
 
 def test_a_run_is_not_made_again_where_another_trains(problem, capsys):
     assert train(3) == 0
-    words = ["rerun", "out3/run.json", "--out", "again", "--dataset", "data"]
+    words = ["rerun", "out3", "--out", "again", "--dataset", "data"]
     capsys.readouterr()
     with lock.held("again"):
         assert cli.main(words) == 2

@@ -13,8 +13,7 @@ from harness import dealt_to, description, evaluated, write_problem
 from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 
-from flatfed import models
-from flatfed.commands import time_run
+from flatfed import cli, models
 from flatfed.data import partition as partitions
 from flatfed.engine.job import train as job
 from flatfed.files import digest_arrays
@@ -115,7 +114,9 @@ def test_its_seconds_can_be_measured(tmp_path):
     """On what is held out, since the test images are put away."""
     data, path = write_problem(tmp_path)
     spec = description("fedavg", validation=0.2, evaluation=EVALUATION, precision="float32")
-    time_run.write(spec, data, path, tmp_path / "timing.json", rounds=2, warm_up=1, device="cpu")
+    (tmp_path / "run.d.json").write_text(json.dumps(spec))
+    words = ["time", "--run", tmp_path / "run.d.json", "--dataset", data, "--partition", path, "--rounds", 2]
+    assert cli.main([*map(str, words), "--out", str(tmp_path / "timing.json"), "--device", "cpu"]) == 0
     measured = json.loads((tmp_path / "timing.json").read_text())
     assert measured["seconds_per_round"] > 0 and measured["evaluated"]["sets"] == ["validation", "train"]
 

@@ -34,8 +34,8 @@ CALLS = {
     "hessian": "run --dataset data --partition dealt.npz --out new.json",
     "surface": "run --line-to run --dataset data --partition dealt.npz --out new.npz",
     "cell": f"{TABLE} cifar10-dir0.6-100 fedavg --config config.yaml --out new.json",
-    "table": f"{TABLE} --config config.yaml --out-dir new",
-    "figure": f"{FIGURE} --config config.yaml --out-dir new",
+    "table": f"{TABLE} --config config.yaml --out new",
+    "figure": f"{FIGURE} --config config.yaml --out new",
     "report": "--config config.yaml --out new.html",
     "describe": "--config config.yaml results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedavg/seed1",
     "import": "--config config.yaml run",
@@ -44,7 +44,7 @@ CALLS = {
     "verify": "--config config.yaml --json new.json",
     "time": "--run run.d.json --dataset data --partition dealt.npz --out new.json --rounds 1",
     "plan": "--config config.yaml --json new.json",
-    "rerun": "run/run.json --dataset data --out new",
+    "rerun": "run --dataset data --out new",
     "status": "--config config.yaml",
     "clean": "",
 }
@@ -239,7 +239,7 @@ def test_a_description_with_anything_wrong_in_it_is_answered(place, capsys):
 
 @pytest.mark.parametrize("command", ["hessian", "surface", "rerun"])
 @pytest.mark.parametrize(
-    "key", ["description", "dataset_digest", "description.model", "description.rounds", "libraries"]
+    "key", ["description", "dataset_digest", "description.model", "description.rounds", "partition_digest"]
 )
 def test_a_record_that_is_not_whole_is_refused(place, capsys, command, key):
     record = json.loads((place / "run/run.json").read_text())

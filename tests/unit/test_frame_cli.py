@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_shows_an_example_that_parses(command, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("run", "cell", "table", "figure", "report"):
+    for name in ("run", "dataset", "partition"):
         (tmp_path / f"{name}.json").write_text("{}")
     with pytest.raises(SystemExit) as end:
         cli.main([command, "--help"])
@@ -78,8 +78,8 @@ def test_an_interruption_is_said(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("argument", "words"),
     [
-        ("nowhere.json", "neither a JSON object nor a readable file"),
-        ('{"a": }', "not JSON"),
+        ("nowhere.json", "neither JSON nor a readable file of it: [Errno 2]"),
+        ('{"a": }', "neither JSON nor a readable file of it: Expecting value"),
     ],
 )
 def test_what_is_not_json_is_said(argument, words, capsys):
@@ -120,7 +120,7 @@ def called(script, *command, **more):
 
 
 @pytest.mark.parametrize("reader", ["true", "head -n 1"])
-@pytest.mark.parametrize("command", ["--help", "plan --help", "status --scale paper", "plan --all --cells 2>&1"])
+@pytest.mark.parametrize("command", ["--help", "plan --help", "status --scale paper", "plan --all 2>&1"])
 def test_a_reader_that_has_seen_enough_ends_a_command_quietly(command, reader):
     done = called(f"$F {command} | {reader}; echo ${{PIPESTATUS[@]}} >&2")
     said = done.stderr.splitlines()
@@ -174,4 +174,4 @@ def test_a_configuration_that_is_a_list_is_none(given, tmp_path, capsys):
 def test_what_is_nested_too_deeply_is_not_json(capsys):
     with pytest.raises(SystemExit):
         cli.main(["fetch", "--spec", '{"a": ' * 100_000, "--out", "x"])
-    assert "the argument: not JSON" in capsys.readouterr().err
+    assert "neither JSON nor a readable file of it" in capsys.readouterr().err

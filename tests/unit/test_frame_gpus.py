@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flatfed import experiment, files, gpus
+import made
+from flatfed import experiment, gpus
 from flatfed.errors import FlatFedError
 from flatfed.experiment import run_specs
 
@@ -144,22 +145,17 @@ RUN = ("--run", "description.json", *DATA, "--out", "out")
         ("time", *RUN),
         ("hessian", "run", *DATA, "--out", "hessian.json"),
         ("surface", "run", *DATA, "--out", "surface.npz"),
-        ("rerun", "run.json", "--out", "again", "--dataset", "data"),
+        ("rerun", "run", "--out", "again", "--dataset", "data"),
     ],
     ids=lambda command: command[0],
 )
 def test_cuda_that_is_absent_is_refused_before_torch_is_imported(command, tmp_path):
     """In the first second: importing torch takes longer."""
-    described = run_specs.run(
-        experiment.load(Path(__file__).parents[2]), "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1
-    ).description
-    digests = dict.fromkeys(("description_digest", "dataset_digest", "partition_digest"), "0" * 64)
-    also = {"executor": "stacked", "rounds_done": 1, "diverged_at": None, "versions": {}, "libraries": {}}
+    loaded = experiment.load(Path(__file__).parents[2])
+    described = run_specs.run(loaded, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedavg", 1).description
+    about = {"executor": "stacked", "device": "cuda", "threads": 1, "versions": {}, "libraries": {}}
     host = {"processor": None, "gpu": None}
-    record = {**digests, **also, "description": described, "device": "cuda", "threads": 1, "host": host}
-    (tmp_path / "run.json").write_text(
-        json.dumps(files.sealed({**record, "files": {"metrics.csv": "0" * 64}}, "record_sha256"))
-    )
+    made.run(tmp_path / "run", {"round": [described["rounds"]]}, description=described, host=host, **about)
     (tmp_path / "description.json").write_text(json.dumps(described))
     source = str(Path(gpus.__file__).resolve().parents[1])
     environment = {**os.environ, "PYTHONPATH": source, "CUDA_VISIBLE_DEVICES": ""}

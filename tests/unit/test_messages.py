@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import made
 from flatfed import cli, experiment
 from flatfed.cli import parser
 from flatfed.commands import configuration
@@ -35,9 +34,10 @@ def said(capsys, *words: str) -> str:
     [
         (("trian",), "argument COMMAND: unknown command 'trian'; did you mean 'train'? known: cell, check, "),
         (("verify", "--scale", "papr"), "argument --scale: unknown value 'papr'; did you mean 'paper'?"),
-        (("verify", "--point", "-5"), "argument --point: '-5': a number of percentage points from 0 to 100 is wanted"),
-        (("verify", "--point", "nan"), "'nan': a number of percentage points"),
-        (("rerun", ".", "--out", "again"), "argument RUN: '.' is a folder without a run.json"),
+        (
+            ("hessian", "r", "--residual", "nan"),
+            "argument --residual: 'nan': a number from 0 to 1 is wanted",
+        ),
         (("plan", "--config", "fedsmoo2023_T1"), "argument --config: 'fedsmoo2023_T1' is neither KEY=VALUE nor a YAML"),
     ],
 )
@@ -59,12 +59,6 @@ def test_a_slip_on_the_command_line(tmp_path, monkeypatch, capsys, words, messag
 def test_a_retired_name_is_one_line_with_its_replacement(capsys, words, line):
     text = said(capsys, *words)
     assert text.startswith(line) and text.count("\n") == 1
-
-
-def test_a_runs_folder_stands_for_its_record(tmp_path):
-    folder = made.run(made.place(tmp_path), {"round": [1]})
-    asked = parser().parse_args(["rerun", folder, "--out", str(tmp_path / "again")])
-    assert asked.record == Path(folder, "run.json")
 
 
 def test_values_of_the_configuration_are_given_as_to_snakemake(tmp_path, monkeypatch, capsys):
@@ -139,21 +133,10 @@ def test_a_folder_that_does_not_exist_is_named_with_its_key_and_the_remedy(key):
 RULES = ("all", "everything", "report")
 
 
-def test_targets_are_found_among_the_words_of_a_command_line():
-    words = ["--cores", "all", "results/preview/report.htm", "-n", "everythin", "--config", "scale=paper", "results/x"]
-    assert requested.written(words, "results", RULES) == ["results/preview/report.htm", "everythin"]
-    assert requested.written([*words, "--", "results/y"], "results", RULES)[2:] == ["results/y"]
-    names = {"fedsmoo2023_T1"}
-    asked = ["-n", "--", "fedsmoo2023_T1", "tables/fedsmoo2023_T1.md", "other"]
-    assert requested.written(asked, "results", RULES, names) == asked[2:4]
-    for quiet in (
-        ["--cores", "all", "-n", "everything"],
-        ["--report", "results/preview/snake.html"],
-        ["--cores", "1", "--archive", "results/a.tar.gz"],
-        ["--cleanup-metadata", "results/a", "results/b"],
-        ["-R", "results/a", "results/b"],
-    ):
-        assert requested.written(quiet, "results", RULES) == [], "a value of an option, for all that is known"
+def test_a_target_that_is_like_none_may_be_of_a_rule_of_the_users(exp):
+    requested.refuse(exp, "my/own.txt", RULES)
+    with pytest.raises(ConfigError, match="target 'results/qqq': no rule makes it; "):
+        requested.refuse(exp, "results/qqq", RULES)
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 769,
+    "": 775,
     "algorithms": 1013,
     "analysis": 978,
-    "commands": 1907,
+    "commands": 1501,
     "data": 1062,
     "engine": 2870,
     "experiment": 2481,
@@ -28,7 +28,7 @@ LIMITS = {
     "papers": 522,
     "runs": 894,
     "tables": 1499,
-    "workflow": 299,
+    "workflow": 262,
 }
 
 #: Tokens that are no code.

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from flatfed import cli, experiment
-from flatfed.commands import fetch_dataset
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
 from flatfed.experiment import cell_specs, figure_specs, needs, run_specs, scales
 
 ROOT = Path(__file__).parents[2]
 EXP = experiment.load(ROOT)
-DIGITS = json.loads(fetch_dataset.DIGITS)
+DIGITS = {"name": "digits", "classes": 10, "shape": [1, 8, 8], "source": {"source": "sklearn", "test": 500}}
 
 #: Scheme -> a specification of it with nothing but what is needed.
 DEALS = {

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
+from snakemake.cli import get_argument_parser
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 
@@ -135,10 +136,14 @@ def restore_records():
                     workflow.persistence._write_record(workflow.persistence._get_key(file), record)
 
 
+def failed_logs():
+    return {file for job in workflow.scheduler.failed for file in job.log}
+
+
 # The last thing on the screen, after what Snakemake says of its end.
 onerror:
     restore_records()
-    atexit.register(closing.say, "Why jobs failed:", closing.failed(log))
+    atexit.register(closing.say, "Why jobs failed:", closing.failed(sorted(failed_logs())))
     atexit.register(closing.say, "Diverged:", closing.diverged(RECORDS))
 
 
@@ -185,15 +190,14 @@ def columns_of(table):
 def check_targets(*asked_for):
     """Refuse a target of the command line that no rule makes. As a module, targets are the other workflow's.
 
-    Snakemake tells its targets only after the rules are read, and then names no nearest: the words themselves are looked at.
+    Snakemake tells its targets only after the rules are read, and then names no nearest: its words are parsed again.
     """
-    if workflow.is_main_process and Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
-        names = {*EXPERIMENT.tables, *EXPERIMENT.figures, "report"}
-        for target in requested.written(sys.argv[1:], PLACES.results, asked_for, names):
-            if (target in names or not Path(target).exists()) and not any(
-                each.is_producer(target) for each in workflow.rules
-            ):
-                requested.refuse(EXPERIMENT, target, asked_for)
+    if not workflow.is_main_process or not Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
+        return
+    for target in get_argument_parser().parse_args(sys.argv[1:]).targets if "snakemake" in sys.argv[0] else ():
+        made = target in asked_for or any(each.is_producer(target) for each in workflow.rules)
+        if not made and not Path(target).exists():
+            requested.refuse(EXPERIMENT, target, asked_for)
 
 
 # What was left out is said once, where it would have been made.

@@ -24,5 +24,5 @@ rule figure:
     message:
         "Figure {wildcards.figure} at {wildcards.scale} scale"
     shell:
-        "python -m flatfed figure {wildcards.figure:q} --scale {wildcards.scale:q} --out-dir {params.folder:q}"
+        "python -m flatfed figure {wildcards.figure:q} --scale {wildcards.scale:q} --out {params.folder:q}"
         " --digest {params.digest:q} > {log:q} 2>&1"

@@ -29,7 +29,7 @@ rule table:
         "Table {wildcards.table} at {wildcards.scale} scale"
     shell:
         "python -m flatfed table {wildcards.table:q} --scale {wildcards.scale:q} {params.columns:q}"
-        " --out-dir {params.folder:q} --digest {params.digest:q} > {log:q} 2>&1"
+        " --out {params.folder:q} --digest {params.digest:q} > {log:q} 2>&1"
 
 
 # One cell by name, by the code of tables. A refused run leaves the old file as it was (update).

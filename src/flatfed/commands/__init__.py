@@ -1,4 +1,4 @@
-"""The sub-commands, a file each: ``DETAIL`` and ``EXAMPLE`` for its help, ``add`` for its arguments, and ``run``.
+"""The sub-commands, a file each: its docstring is its help, ``ARGUMENTS`` are what it takes, ``run`` does it.
 
 Only the file of the sub-command that is called is imported.
 """

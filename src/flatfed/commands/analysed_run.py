@@ -8,15 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flatfed import gpus
-from flatfed.commands import arguments, kinds, run_record
+from flatfed.commands import arguments, kinds, run_folders
+from flatfed.commands.arguments import argument
 from flatfed.runs import record as records
 
-
-def add(sub: argparse.ArgumentParser, whose: str = "the run's own") -> None:
-    """Add the run, its data set and its partition; ``whose`` the partition is, in words."""
-    sub.add_argument("run", type=kinds.folder, metavar="RUN_FOLDER", help="a finished run")
-    arguments.add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
-    arguments.add_path(sub, "--partition", "NPZ", f"file that `partition` made, {whose}")
+#: The run and its data set.
+ARGUMENTS = [argument("run", kinds.folder, "a finished run", metavar="RUN_FOLDER"), arguments.DATASET]
 
 
 @contextlib.contextmanager
@@ -30,6 +27,6 @@ def analysing(options: argparse.Namespace, *folders: Path) -> Iterator[str]:
     """
     device = gpus.demanded(options.device)
     for folder in folders:
-        run_record.read(folder / records.RECORD)
+        run_folders.read_record(folder / records.RECORD)
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
         yield device

@@ -1,74 +1,81 @@
-"""Arguments that several sub-commands have, and the paths in their examples."""
+"""Arguments of sub-commands, as argparse takes them, and those that several sub-commands have."""
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Callable
+from typing import Any
 
-from flatfed.commands.kinds import CONFIG, count, file, folder, json_or_file, setting
+from flatfed.commands import kinds
 from flatfed.runs.places import SCALES
 
-RUN = "results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1"
-PARTITION = "results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz"
+#: The name of an argument, and the keywords of ``add_argument``.
+Argument = tuple[str, dict[str, Any]]
+
+#: Reader of a value -> what help calls the value.
+METAVARS = {
+    **dict.fromkeys((kinds.count, kinds.several, kinds.images, kinds.seed), "N"),
+    **{kinds.share: "R", kinds.file: "FILE", kinds.folder: "DIR", kinds.json_or_file: "JSON"},
+    **{kinds.setting: "FILE|KEY=VALUE"},
+}
 
 
-def add_path(sub: argparse.ArgumentParser, option: str, metavar: str, meaning: str) -> None:
-    """Add a path that is required: that of a folder if ``metavar`` is DIR, else that of a file."""
-    sub.add_argument(option, type=folder if metavar == "DIR" else file, required=True, metavar=metavar, help=meaning)
+def argument(name: str, kind: Callable[[str], Any] | tuple[str, ...], meaning: str, /, **more: Any) -> Argument:
+    """Return an argument with a value: ``kind`` reads it, or has its choices. Help ends with its ``default``."""
+    of_kind = {"choices": kind} if isinstance(kind, tuple) else {"type": kind, "metavar": METAVARS.get(kind)}
+    default = f" (default: {more['default']})" if more.get("default") is not None else ""
+    return name, {**of_kind, "help": f"{meaning}{default}", **more}
 
 
-def add_folders(sub: argparse.ArgumentParser, meaning: str) -> None:
-    """Add the folders that runs lie in."""
-    sub.add_argument("folders", nargs="+", type=folder, metavar="FOLDER", help=meaning)
+def required(name: str, kind: Callable[[str], Any], meaning: str, /, **more: Any) -> Argument:
+    """Return an option that has to be given."""
+    return argument(name, kind, meaning, required=True, **more)
 
 
-def add_tables(sub: argparse.ArgumentParser) -> None:
-    """Add tables by their ids, and ``--scale``: see :func:`flatfed.commands.configuration.asked_tables`."""
-    meaning = "tables, of the columns that config.yaml names if any (default: its tables)"
-    sub.add_argument("tables", nargs="*", metavar="TABLE", help=meaning)
-    add_scale(sub)
+def flag(name: str, meaning: str, **more: Any) -> Argument:
+    """Return an option without a value."""
+    return name, {"action": "store_true", "help": meaning, **more}
 
 
-def add_ids(sub: argparse.ArgumentParser, *kinds: str) -> None:
-    """Add an id of each of ``kinds``: table, column, row, figure, protocol and so on."""
-    for kind in kinds:
-        sub.add_argument(kind, metavar=kind.upper(), help=f"id of the {kind}")
+def ids(*kinds_of_ids: str) -> list[Argument]:
+    """Return an id of each of these kinds: table, column, row, figure, protocol and so on."""
+    return [(kind, {"metavar": kind.upper(), "help": f"id of the {kind}"}) for kind in kinds_of_ids]
 
 
-def add_scale(sub: argparse.ArgumentParser) -> None:
-    """Add ``--scale``."""
-    sub.add_argument("--scale", choices=SCALES, help="the scale (default: the configuration's)")
+DESCRIPTION = "the run description, as `describe` prints it: JSON, or a file of it"
+DATASET = required("--dataset", kinds.folder, "folder that `fetch` made")
+OUT = required("--out", kinds.file, "file to write")
+OUT_FOLDER = required("--out", kinds.folder, "folder to write")
+SCALE = argument("--scale", SCALES, "the scale (default: the configuration's)")
+CONFIG = argument(
+    kinds.CONFIG,
+    kinds.setting,
+    "the configuration (default: config/config.yaml), or values in place of its own, as Snakemake takes them",
+    action="append",
+)
+#: The options of jobs that read the configuration.
+JOB = [SCALE, CONFIG, argument("--digest", str, "digest of the content that Snakemake requested", metavar="HEX")]
+#: Tables by their ids, see :func:`flatfed.commands.configuration.asked_tables`.
+TABLES = [
+    argument(
+        "tables",
+        str,
+        "tables, of the columns that config.yaml names if any (default: its tables)",
+        nargs="*",
+        metavar="TABLE",
+    ),
+    SCALE,
+    CONFIG,
+]
+#: The workflow writes it without a file where a run has no pre-trained weights.
+WEIGHTS = argument(
+    "--weights", kinds.file, "file of the run's pre-trained weights (`flatfed weights` makes it)", nargs="?"
+)
+DEVICE = [
+    argument("--device", ("auto", "cpu", "cuda"), "auto: a GPU if there is one", default="auto"),
+    argument("--threads", kinds.count, "CPU threads of torch", default=1),
+]
 
 
-def add_job(sub: argparse.ArgumentParser) -> None:
-    """Add ``--scale``, ``--config`` and ``--digest``: the options of jobs that read the configuration."""
-    add_scale(sub)
-    add_config(sub)
-    sub.add_argument("--digest", metavar="HEX", help="digest of the content that Snakemake requested")
-
-
-def add_spec(sub: argparse.ArgumentParser, option: str, meaning: str) -> None:
-    """Add a specification, given as JSON or as a JSON file."""
-    sub.add_argument(option, type=json_or_file, required=True, metavar="JSON", help=f"{meaning}: JSON, or a file of it")
-
-
-def add_weights(sub: argparse.ArgumentParser) -> None:
-    """Add ``--weights``. The workflow writes it without a file where a run has no pre-trained weights."""
-    meaning = "file of the pre-trained weights that the run names (`flatfed weights` makes it)"
-    sub.add_argument("--weights", type=file, nargs="?", metavar="FILE", help=meaning)
-
-
-def add_config(sub: argparse.ArgumentParser) -> None:
-    """Add ``--config``."""
-    sub.add_argument(
-        CONFIG,
-        action="append",
-        type=setting,
-        metavar="FILE|KEY=VALUE",
-        help="the configuration (default: config/config.yaml), or values in place of its own, as Snakemake takes them",
-    )
-
-
-def add_device(sub: argparse.ArgumentParser) -> None:
-    """Add ``--device`` and ``--threads``."""
-    sub.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU if there is one")
-    sub.add_argument("--threads", type=count, default=1, metavar="N", help="CPU threads of torch (default: 1)")
+def partition(whose: str = "the run's own") -> Argument:
+    """Return the partition; ``whose`` it is, in words."""
+    return required("--partition", kinds.file, f"file that `partition` made, {whose}", metavar="NPZ")

@@ -1,20 +1,23 @@
-"""``flatfed weights``: pre-trained weights as plain tensors."""
+"""``flatfed weights``: pre-trained weights as plain tensors.
+
+Writes a safetensors file of float32 tensors named as torchvision's. Known: vit_b32-imagenet.
+
+example:
+  python -m flatfed weights --name vit_b32-imagenet --out resources/weights/vit_b32-imagenet.safetensors
+"""
 
 from __future__ import annotations
 
 import argparse
 
 from flatfed.commands import arguments, kinds
+from flatfed.commands.arguments import argument
 
-DETAIL = "Writes a safetensors file of float32 tensors named as torchvision's. Known: vit_b32-imagenet."
-EXAMPLE = "python -m flatfed weights --name vit_b32-imagenet --out resources/weights/vit_b32-imagenet.safetensors"
-
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    sub.add_argument("--name", required=True, help="which weights")
-    sub.add_argument("--checkpoint", type=kinds.file, metavar="FILE", help="torchvision's file (default: downloaded)")
-    arguments.add_path(sub, "--out", "FILE", "file to write")
+ARGUMENTS = [
+    argument("--name", str, "which weights", required=True),
+    argument("--checkpoint", kinds.file, "torchvision's file (default: downloaded)"),
+    arguments.OUT,
+]
 
 
 def run(options: argparse.Namespace) -> None:

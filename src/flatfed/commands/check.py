@@ -1,4 +1,11 @@
-"""``flatfed check``: the configuration, validated and counted."""
+"""``flatfed check``: the configuration, validated and counted.
+
+Reads every file under config/ and of `table_folders`, and reports all mistakes with file, key and value, or
+counts what would be made.
+
+example:
+  python -m flatfed check --config config/config.yaml
+"""
 
 from __future__ import annotations
 
@@ -7,15 +14,7 @@ import argparse
 from flatfed.commands import arguments, configuration
 from flatfed.experiment import cell_specs, scales
 
-DETAIL = """\
-Reads every file under config/ and of `table_folders`, and reports all mistakes with file, key and value, or
-counts what would be made."""
-EXAMPLE = "python -m flatfed check --config config/config.yaml"
-
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    arguments.add_config(sub)
+ARGUMENTS = [arguments.CONFIG]
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,4 +1,10 @@
-"""``flatfed choose``: of the runs that try a grid, the one with the best accuracy on the validation parts."""
+"""``flatfed choose``: of the runs that try a grid, the one with the best accuracy on the validation parts.
+
+Reads the runs that tried them and records grid, accuracies and choice; the test images have no part in it.
+
+example:
+  python -m flatfed choose fedsam-cifar10 dir0.6-100-p20 fedsam --out choice.json
+"""
 
 from __future__ import annotations
 
@@ -9,16 +15,7 @@ from flatfed.experiment import tuning
 from flatfed.experiment.model import digest
 from flatfed.tables import search
 
-DETAIL = """\
-Reads the runs that tried them and records grid, accuracies and choice; the test images have no part in it."""
-EXAMPLE = "python -m flatfed choose fedsam-cifar10 dir0.6-100-p20 fedsam --out choice.json"
-
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add the arguments of the sub-command."""
-    arguments.add_ids(sub, "protocol", "split", "algorithm")
-    arguments.add_path(sub, "--out", "FILE", "file to write")
-    arguments.add_job(sub)
+ARGUMENTS = [*arguments.ids("protocol", "split", "algorithm"), arguments.OUT, *arguments.JOB]
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,4 +1,12 @@
-"""``flatfed clean``: start again without results and data."""
+"""``flatfed clean``: start again without results and data.
+
+Lists what FlatFed wrote below the current folder: results, datasets, logs and
+benchmarks. Without --yes nothing is deleted. results/published, config and your
+own files always stay. While a training runs, the command is refused.
+
+example:
+  python -m flatfed clean
+"""
 
 from __future__ import annotations
 
@@ -6,6 +14,7 @@ import argparse
 import shutil
 from pathlib import Path
 
+from flatfed.commands.arguments import flag
 from flatfed.data import manifest
 from flatfed.errors import FlatFedError
 from flatfed.runs import lock
@@ -14,16 +23,7 @@ from flatfed.runs.places import DEFAULT, SCALES
 #: Files and folders of one scale.
 RESULTS = ("analysis", "cells", "figures", "partitions", "runs", "tables", "tuning", "report.html", "report.json")
 
-DETAIL = """\
-Lists what FlatFed wrote below the current folder: results, datasets, logs and
-benchmarks. Without --yes nothing is deleted. results/published, config and your
-own files always stay. While a training runs, the command is refused."""
-EXAMPLE = "python -m flatfed clean"
-
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    sub.add_argument("--yes", action="store_true", help="delete what is listed")
+ARGUMENTS = [flag("--yes", "delete what is listed")]
 
 
 def run(options: argparse.Namespace) -> None:

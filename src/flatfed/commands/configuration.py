@@ -89,12 +89,9 @@ def read(parts: Parts) -> dict[str, Any]:
         raise ConfigError(f"--config: {', '.join(files)}: one file is wanted, and KEY=VALUE for what differs from it")
     path = Path(files[0]) if files else DEFAULT if DEFAULT.exists() else HOME / DEFAULT
     content = strict_yaml.read(path, str(path))
-    if content is None:  # which would mean FlatFed's own
-        raise ConfigError(f"{path}: holds nothing; a configuration has `scale`, `tables` and `figures` at least")
-    if not isinstance(content, dict):
-        raise ConfigError(
-            f"{path}: keys with values are wanted, such as `scale: preview`, not a {type(content).__name__}"
-        )
+    if not isinstance(content, dict):  # None would mean FlatFed's own
+        kind = "nothing" if content is None else f"a {type(content).__name__}"
+        raise ConfigError(f"{path}: keys with values are wanted, such as `scale: preview`, not {kind}")
     for key, _, text in (part.partition("=") for part in given):
         try:
             value = strict_yaml.as_in_a_file(yaml.safe_load(text))

@@ -1,27 +1,27 @@
-"""``flatfed partition``: a data set dealt to clients."""
+"""``flatfed partition``: a data set dealt to clients.
+
+Writes each client's training indices, the test indices and the class counts.
+Schemes: iid, dirichlet, pathological, shards, domain, central. An example of --spec:
+
+  {"seed": 1, "dataset": "digits", "classes": 10, "scheme": "dirichlet", "alpha": 0.6,
+   "replacement": true, "clients": 30}
+
+example:
+  python -m flatfed partition --dataset resources/digits --out clients.npz --spec partition.json
+"""
 
 from __future__ import annotations
 
 import argparse
 
-from flatfed.commands import arguments
+from flatfed.commands import arguments, kinds
+from flatfed.commands.arguments import required
 
-DEAL = (
-    '{"seed": 1, "dataset": "digits", "classes": 10, "scheme": "dirichlet", "alpha": 0.6,'
-    ' "replacement": true, "clients": 30}'
-)
-
-DETAIL = """\
-Writes each client's training indices, the test indices and the class counts.
-Schemes: iid, dirichlet, pathological, shards, domain, central."""
-EXAMPLE = f"python -m flatfed partition --dataset resources/digits --out clients.npz --spec '{DEAL}'"
-
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    arguments.add_spec(sub, "--spec", "how to deal")
-    arguments.add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
-    arguments.add_path(sub, "--out", "NPZ", "file to write")
+ARGUMENTS = [
+    required("--spec", kinds.json_or_file, "how to deal: JSON, or a file of it"),
+    arguments.DATASET,
+    required("--out", kinds.file, "file to write", metavar="NPZ"),
+]
 
 
 def run(options: argparse.Namespace) -> None:

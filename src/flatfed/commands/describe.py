@@ -1,4 +1,12 @@
-"""``flatfed describe``: what a training takes, for a machine without Snakemake."""
+"""``flatfed describe``: what a training takes, for a machine without Snakemake.
+
+One line of JSON for each run folder. The folder need not exist: its path says which run is meant.
+With --script, prints a shell script instead, which makes data, partitions and runs in a copy of FlatFed
+on a machine that has torch but no Snakemake; `import` takes the runs back.
+
+example:
+  python -m flatfed describe --script results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 > runs.sh
+"""
 
 from __future__ import annotations
 
@@ -11,24 +19,18 @@ from typing import Any
 
 from flatfed import algorithms, models
 from flatfed.commands import arguments, configuration
+from flatfed.commands.arguments import argument, flag
 from flatfed.errors import DataError, unknown
 from flatfed.experiment import SCALES, Experiment, Run, run_specs, tuning
 from flatfed.runs import places
 
-DETAIL = """\
-One line of JSON for each run folder. The folder need not exist: its path says which run is meant.
-With --script, prints a shell script instead, which makes data, partitions and runs in a copy of FlatFed
-on a machine that has torch but no Snakemake; `import` takes the runs back."""
-EXAMPLE = f"python -m flatfed describe --script {arguments.RUN} > runs.sh"
-
 FOLDER = "results/SCALE/runs/PROTOCOL/SPLIT/ALGORITHM/seedK"
 
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    sub.add_argument("folders", nargs="+", metavar="RUN_FOLDER", help=FOLDER)
-    sub.add_argument("--script", action="store_true", help="print a shell script that makes the runs")
-    arguments.add_config(sub)
+ARGUMENTS = [
+    argument("folders", str, FOLDER, nargs="+", metavar="RUN_FOLDER"),
+    flag("--script", "print a shell script that makes the runs"),
+    arguments.CONFIG,
+]
 
 
 def run(options: argparse.Namespace) -> None:
@@ -39,11 +41,8 @@ def run(options: argparse.Namespace) -> None:
     """
     experiment = configuration.load(options.config)
     runs = [run_of(experiment, folder) for folder in options.folders]
-    if options.script:
-        lines = script(experiment, runs)
-    else:
-        lines = [json.dumps(run.description, sort_keys=True) for run in runs]
-    print("\n".join(lines))
+    descriptions = [json.dumps(run.description, sort_keys=True) for run in runs]
+    print("\n".join(script(experiment, runs) if options.script else descriptions))
 
 
 def run_of(experiment: Experiment, folder: str) -> Run:
@@ -77,27 +76,21 @@ def script(experiment: Experiment, runs: list[Run]) -> list[str]:
     ]
     own = {files.variable: experiment.config.get(files.setting) for files in (algorithms.FILES, models.FILES)}
     lines += [f"export {name}={shlex.quote(os.pathsep.join(own[name]))} # copy these, too" for name in own if own[name]]
-    for run in {run.dataset: run for run in sorted(runs, key=lambda run: run.dataset)}.values():
-        spec, folder = quoted(run_specs.dataset_spec(experiment.catalog, run.dataset)), run.places.dataset(run.dataset)
-        lines.append(step(run.manifest, f"fetch --spec {spec} --out {folder}"))
-    for run in {run.partition: run for run in runs}.values():
-        spec = quoted(run_specs.partition_spec(experiment, run.scale, run.protocol, run.split, run.seed))
-        deal = f"partition --spec {spec} --dataset {run.places.dataset(run.dataset)} --out {run.partition}"
-        lines.append(step(run.partition, deal))
-    for name, path in sorted({(run.description["model"]["weights"], run.weights) for run in runs if run.weights}):
-        lines.append(step(path, f"weights --name {name} --out {path}"))
+    steps: dict[str, str] = {}
     for run in runs:
+        folder = run.places.dataset(run.dataset)
+        dataset = quoted(run_specs.dataset_spec(experiment.catalog, run.dataset))
+        partition = quoted(run_specs.partition_spec(experiment, run.scale, run.protocol, run.split, run.seed))
+        steps[run.manifest] = f"fetch --spec {dataset} --out {folder}"
+        steps[run.partition] = f"partition --spec {partition} --dataset {folder} --out {run.partition}"
+        if run.weights:
+            steps[run.weights] = f"weights --name {run.description['model']['weights']} --out {run.weights}"
         weights = f"--weights {run.weights} " if run.weights else ""
-        place = f"--dataset {run.places.dataset(run.dataset)} --partition {run.partition} {weights}--out {run.path}"
-        lines.append(step(run.record, f"train --run {quoted(run.description)} {place}"))
-    return lines
+        place = f"--dataset {folder} --partition {run.partition} {weights}--out {run.path}"
+        steps[run.record] = f"train --run {quoted(run.description)} {place}"
+    return lines + [f"[ -e {made} ] || python -m flatfed {command}" for made, command in steps.items()]
 
 
 def quoted(value: Any) -> str:
     """Return ``value`` as JSON in shell quotes."""
     return shlex.quote(json.dumps(value, sort_keys=True))
-
-
-def step(made: str, command: str) -> str:
-    """Return the line that makes the file ``made`` unless it is there."""
-    return f"[ -e {made} ] || python -m flatfed {command}"

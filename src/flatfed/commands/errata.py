@@ -1,4 +1,11 @@
-"""``flatfed errata``: the papers' own contradictions."""
+"""``flatfed errata``: the papers' own contradictions.
+
+Every entry of config/errata.yaml, with the printed numbers of config/reference that contradict each other:
+tables that disagree, errors that are not train minus test, means that are not those of their cells.
+
+example:
+  python -m flatfed errata --out results/errata.html
+"""
 
 from __future__ import annotations
 
@@ -7,21 +14,13 @@ import contextlib
 import sys
 
 from flatfed.commands import kinds
+from flatfed.commands.arguments import argument
 from flatfed.commands.configuration import HOME
 from flatfed.files import write_whole
 from flatfed.papers.errata import Errata
 from flatfed.tables import errata_page
 
-DETAIL = """\
-Every entry of config/errata.yaml, with the printed numbers of config/reference that contradict each other:
-tables that disagree, errors that are not train minus test, means that are not those of their cells."""
-EXAMPLE = "python -m flatfed errata --out results/errata.html"
-
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    meaning = "write a .md or .html file instead of printing text"
-    sub.add_argument("--out", type=kinds.ending(".md", ".html"), metavar="FILE", help=meaning)
+ARGUMENTS = [argument("--out", kinds.ending(".md", ".html"), "write a page instead of text", metavar="FILE")]
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,13 +1,5 @@
-"""``flatfed hessian``: how flat the minimum is that a finished run ended in."""
+r"""``flatfed hessian``: how flat the minimum is that a finished run ended in.
 
-from __future__ import annotations
-
-import argparse
-from dataclasses import fields
-
-from flatfed.commands import analysed_run, arguments, kinds
-
-DETAIL = """\
 Writes JSON (fields: flatfed.runs.curvature): of the Hessian H of the run's training loss, at its final model,
   eigenvalues   the largest, by block Lanczos, each with its residual ||H v - lambda v||; the search ends when every
                 residual is below 1 % of its eigenvalue
@@ -24,45 +16,40 @@ Hessian on all training images. One product H v costs two to three gradients on 
 bounded by --micro-batch, and by 2 top + 4 block vectors of the model's size while eigenvalues are sought; where it runs
 out, fewer images and then fewer vectors share a graph.
 A call that was stopped goes on when it is made again, from the last estimate that was finished; the same call gives
-the same numbers on the same machine."""
-EXAMPLE = f"""\
-python -m flatfed hessian {arguments.RUN} \\
-    --dataset resources/digits --partition {arguments.PARTITION} --out hessian.json"""
+the same numbers on the same machine.
 
+example:
+  python -m flatfed hessian results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \
+    --dataset resources/digits --partition results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz \
+    --out hessian.json
+"""
 
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    analysed_run.add(sub)
-    sub.add_argument("--out", type=kinds.ending(".json"), required=True, metavar="JSON", help="file to write")
-    sub.add_argument(
-        "--images",
-        type=kinds.images,
-        default=4096,
-        metavar="N",
-        help="training images, drawn by the seed, or all (4096)",
-    )
-    for option, kind, default, meaning in (
-        ("--top", kinds.count, 5, "eigenvalues"),
-        ("--products", kinds.count, 600, "most products spent on eigenvalues"),
-        ("--vectors", kinds.several, 256, "most random vectors spent on the trace, and as many on PyHessian's"),
-        ("--parts", kinds.several, 8, "parts of the images, for the error of their choice"),
-        ("--block", kinds.count, 4, "vectors that share the graph of a micro-batch"),
-        ("--micro-batch", kinds.count, 128, "images of one graph: less takes less memory"),
-    ):
-        sub.add_argument(option, type=kind, default=default, metavar="N", help=f"{meaning} (default: {default})")
-    sub.add_argument("--residual", type=kinds.share, default=0.01, help="of an eigenvalue, that ends the search (0.01)")
-    sub.add_argument(
-        "--trace-error", type=kinds.share, default=0.05, help="standard error / trace that is enough (0.05)"
-    )
-    sub.add_argument("--precision", choices=("float32", "float64"), default="float32", help="(default: float32)")
-    sub.add_argument("--seed", type=kinds.seed, default=0, metavar="N", help="draws images and vectors (default: 0)")
-    sub.add_argument(
-        "--without-pyhessian",
-        dest="pyhessian",
-        action="store_false",
-        help="our own estimate only, in about half the time",
-    )
-    arguments.add_device(sub)
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+
+from flatfed.commands import analysed_run, arguments, kinds
+from flatfed.commands.arguments import argument, flag, required
+
+ARGUMENTS = [
+    *analysed_run.ARGUMENTS,
+    arguments.partition(),
+    required("--out", kinds.ending(".json"), "file to write", metavar="JSON"),
+    argument("--images", kinds.images, "training images, drawn by the seed, or all", default=4096),
+    argument("--top", kinds.count, "eigenvalues", default=5),
+    argument("--products", kinds.count, "most products spent on eigenvalues", default=600),
+    argument("--vectors", kinds.several, "most random vectors for the trace, and for PyHessian's", default=256),
+    argument("--parts", kinds.several, "parts of the images, for the error of their choice", default=8),
+    argument("--block", kinds.count, "vectors that share the graph of a micro-batch", default=4),
+    argument("--micro-batch", kinds.count, "images of one graph: less takes less memory", default=128),
+    argument("--residual", kinds.share, "of an eigenvalue, that ends the search", default=0.01),
+    argument("--trace-error", kinds.share, "standard error / trace that is enough", default=0.05),
+    argument("--precision", ("float32", "float64"), "of all products", default="float32"),
+    argument("--seed", kinds.seed, "draws images and vectors", default=0),
+    flag("--without-pyhessian", "our own estimate only, in half the time", dest="pyhessian", action="store_false"),
+    *arguments.DEVICE,
+]
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,9 +1,19 @@
-"""``flatfed import``: runs made where Snakemake is not, checked and put where Snakemake finds them done."""
+"""``flatfed import``: runs made where Snakemake is not, checked and put where Snakemake finds them done.
+
+Checks that each run is finished and was made from the description, data, partition and code that the
+configuration asks for here. If all are, copies them into results/, where Snakemake finds them done. Lists those in
+whose place another run stands, leaves these alone, and exits with 2. A run without its model, as runs are published,
+is trained again for an analysis; `table --runs` reads such runs in place.
+
+example:
+  python -m flatfed import from-gpu-host/results/preview/runs
+"""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import shlex
 import shutil
 import subprocess
@@ -12,28 +22,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flatfed.commands import arguments, configuration, run_folders
-from flatfed.data import manifest as manifests
+from flatfed.commands import arguments, configuration, kinds, run_folders
+from flatfed.commands.arguments import argument, flag
 from flatfed.engine import versions
 from flatfed.errors import DataError, FlatFedError
 from flatfed.experiment import Experiment, Run, run_specs, tuning
 from flatfed.runs import identity
 from flatfed.runs.record import FILES, MODEL, RECORD, RunRecord
 
-DETAIL = """\
-Checks that each run is finished and was made from the description, data, partition and code that the
-configuration asks for here. If all are, moves them into results/, where Snakemake finds them done. Lists those in
-whose place another run stands, leaves them where they are, and exits with 2. A run without its model, as runs are
-published, is copied, and trained again for an analysis; `table --runs` reads such runs in place."""
-EXAMPLE = "python -m flatfed import from-gpu-host/results/preview/runs"
-
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    arguments.add_folders(sub, "a run folder, or one that holds some")
-    sub.add_argument("--replace", action="store_true", help="put them in place of runs that are already there")
-    sub.add_argument("--other-code", action="store_true", help="accept runs that other source code trained")
-    arguments.add_config(sub)
+ARGUMENTS = [
+    argument("folders", kinds.folder, "a run folder, or one that holds some", nargs="+", metavar="FOLDER"),
+    flag("--replace", "put them in place of runs that are already there"),
+    flag("--other-code", "accept runs that other source code trained"),
+    arguments.CONFIG,
+]
 
 
 @dataclass(frozen=True)
@@ -51,63 +53,57 @@ class Arrival:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Check every finished run under the folders against the configuration, then move all of them into results/.
+    """Check every finished run under the folders against the configuration, then copy all of them into results/.
 
-    Nothing is moved unless every run passes. Then a run that is there already is left alone, and so is one in whose
-    place another stands, unless it is to be replaced. A run without its model, as runs are published, is copied.
+    Nothing is copied unless every run passes. Then a run that is there already is left alone, and so is one in whose
+    place another stands, unless it is to be replaced.
 
     :raises DataError: none is found, a file is not the one of its record, a run is unfinished, or was made from another
         description, data, partition or code; or, once the others are in place, another stood in a run's place.
     """
-    experiment = configuration.load(options.config)
     folders = [file.parent for file in run_folders.record_files(options.folders, RECORD, tuning=True)]
     if not folders:
         raise DataError(f"{', '.join(map(str, options.folders))}: no {RECORD} in there, so no finished run")
-    in_place = [(arrival, what_is_in_place(arrival)) for arrival in _passed(experiment, folders, options)]
-    wanted = {"nothing", "its model lacks", *(["another"] if options.replace else [])}
-    taken = [arrival for arrival, there in in_place if there in wanted]
+    of_state: dict[str, list[Arrival]] = {"nothing": [], "the same": [], "another": []}
+    for arrival in _passed(folders, options):
+        of_state[what_is_in_place(arrival)].append(arrival)
+    taken = of_state["nothing"] + (of_state["another"] if options.replace else [])
     for arrival in taken:
-        move(arrival)
+        bring(arrival)
         print(f"{arrival.place}: accepted")
     if taken:
         forget([f"{arrival.place}/{name}" for arrival in taken for name in FILES])
-    same = sum(there == "the same" for _, there in in_place)
-    print(f"{len(taken)} runs accepted" + (f"; {same} were there already" if same else ""))
-    if bare := sum(not Path(arrival.run.model).exists() for arrival in taken):
-        print(f"{bare} of them without their models: tables and curves can be made, an analysis has them trained again")
-    others = [arrival for arrival, there in in_place if there == "another" and arrival not in taken]
-    kept = [f"{arrival.place} exists already ({arrival.folder})" for arrival in others]
-    if kept:
-        hint = f"{len(kept)} runs stay where they are; --replace puts them in place of those that exist"
-        raise DataError("\n".join([*kept, hint]))
+    print(f"{len(taken)} runs accepted; {len(of_state['the same'])} were there already")
+    if kept := [f"{run.place} exists already ({run.folder})" for run in of_state["another"] if run not in taken]:
+        raise DataError("\n".join([*kept, f"{len(kept)} runs were not taken; --replace puts them in these places"]))
 
 
-def _passed(experiment: Experiment, folders: list[Path], options: argparse.Namespace) -> list[Arrival]:
+def _passed(folders: list[Path], options: argparse.Namespace) -> list[Arrival]:
     """Return the finished runs in ``folders``, each held against the configuration.
 
-    :raises DataError: some are none of its runs; the message names them, and all data and partitions that are not here.
+    :raises DataError: some are none of its runs; the message names them, and all partitions that are not here.
     """
+    experiment = configuration.load(options.config)
     arrivals: dict[Path, Arrival] = {}
-    problems = []
+    problems, lacking = [], []
     for folder in folders:
         try:
             arrival = checked(experiment, folder)
             twin = arrivals.setdefault(arrival.place, arrival)
             if twin is not arrival:
                 raise DataError(f"{folder}: is {arrival.place}, and so is {twin.folder}; name one of them")
+            if Path(arrival.run.partition).exists():
+                check_made_from(arrival, options.other_code)
+            else:
+                lacking.append(arrival.run.partition)
         except FlatFedError as problem:
             problems.append(str(problem))
-    needed: dict[str, None] = {}
-    for arrival in arrivals.values():
-        data = arrival.run.manifest, arrival.run.partition
-        needed |= (lacking := dict.fromkeys(path for path in data if not Path(path).exists()))
-        problems += [] if lacking else differing_digests(arrival, *data, other_code=options.other_code)
-    if needed:
+    if lacking:
         files, values = configuration.split(options.config)
         given = [*(["--configfile", *files] if files else []), *(["--config", *values] if values else [])]
-        command = shlex.join(["snakemake", "--cores", "1", *given, "--", *needed])
+        command = shlex.join(["snakemake", "--cores", "1", *given, "--", *lacking])
         others = " (`python -m flatfed table TABLE --runs FOLDER` reads published runs without)"
-        problems.append(f"{len(needed)} files are needed to check the runs{others}; make them first: {command}")
+        problems.append(f"{len(lacking)} files are needed to check the runs{others}; make them first: {command}")
     if problems:
         raise DataError("\n".join(problems))
     return list(arrivals.values())
@@ -132,16 +128,16 @@ def checked(experiment: Experiment, folder: Path) -> Arrival:
     return Arrival(folder, record, run)
 
 
-def differing_digests(arrival: Arrival, manifest: str, partition: str, *, other_code: bool) -> list[str]:
-    """Return a line for each of data, partition and, unless ``other_code``, source code that is not the one here."""
-    from flatfed.data import partition as partitions
-
-    about = manifests.read(manifest)
-    partitions.check_size(partition, about.train + about.test, about.classes, str(Path(manifest).parent))
-    here: dict[str, Any] = {"dataset_digest": about.digest, "partition_digest": partitions.load(partition).digest}
-    if not other_code:
-        here["versions"] = versions.of_run(arrival.run.description)
-    return [f"{arrival.folder / RECORD}: {line}" for line in run_folders.differing_digests(arrival.record, **here)]
+def check_made_from(arrival: Arrival, other_code: bool) -> None:
+    """Raise DataError where data, partition or, unless ``other_code``, versions of the code are not those here."""
+    file, record, here = arrival.folder / RECORD, arrival.record, versions.of_run(arrival.run.description)
+    try:
+        identity.check_data(str(file), record, arrival.run.partition)
+    except DataError as error:
+        raise DataError(f"{error}, or make the data again {run_folders.IN_ORDER}") from None
+    if record.versions != here and not other_code:
+        was, now = json.dumps(record.versions), json.dumps(here)
+        raise DataError(f"{file}: versions is {was}, but here it is {now}; --other-code accepts it")
 
 
 def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
@@ -156,9 +152,9 @@ def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
 
 
 def what_is_in_place(arrival: Arrival) -> str:
-    """Return what is in the place of a run that arrives.
+    """Return what is in the place of a run that arrives: "nothing", "the same" run, or "another", damaged ones too.
 
-    It is "nothing"; "the same" run; that, but "its model lacks", which is here; or "another", damaged ones included.
+    The same run without the model that arrives counts as nothing.
     """
     place, models = arrival.place, [(folder / MODEL).is_file() for folder in (arrival.folder, arrival.place)]
     if not place.exists():
@@ -167,36 +163,27 @@ def what_is_in_place(arrival: Arrival) -> str:
         record = run_folders.read(place / RECORD)
         record.check_files(place, *([MODEL] if models[1] else []))
         if record == arrival.record:
-            return "its model lacks" if models == [True, False] else "the same"
+            return "nothing" if models == [True, False] else "the same"
     return "another"
 
 
-def move(arrival: Arrival) -> None:
-    """Put the files of a run into its place, all or none, newer than anything they were made from.
+def bring(arrival: Arrival) -> None:
+    """Copy the files of a run into its place, all or none, newer than anything they were made from.
 
-    They are then gone from where they were, except those of a run without its model, which is likely published there.
-    Other files stay there. Of a link to a folder the link goes.
-    Files are copied beside the place first and removed last, so that a kill in between loses neither them nor what they
-    replace.
+    They are copied beside the place first, so that a kill in between does not lose what they replace.
     """
     place = arrival.place
     staged, replaced = (place.with_name(f".{place.name}.{state}") for state in ("importing", "replaced"))
     for folder in (staged, replaced):
         shutil.rmtree(folder, ignore_errors=True)
     staged.mkdir(parents=True)
-    files = [arrival.folder / name for name in FILES if (arrival.folder / name).is_file()]
-    for file in files:
-        shutil.copyfile(file, staged / file.name)
+    for file in (arrival.folder / name for name in FILES):
+        if file.is_file():
+            shutil.copyfile(file, staged / file.name)
     if place.exists():
         place.rename(replaced)
     staged.rename(place)
     shutil.rmtree(replaced, ignore_errors=True)
-    if not (place / MODEL).exists():
-        return
-    for link_or_file in [arrival.folder] if arrival.folder.is_symlink() else files:
-        link_or_file.unlink()
-    with contextlib.suppress(OSError):  # it was a link, or other files are in it
-        arrival.folder.rmdir()
 
 
 def forget(files: list[str]) -> None:

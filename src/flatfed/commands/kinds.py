@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from flatfed.errors import instead
 from flatfed.retired import replacement
-from flatfed.runs.record import RECORD, RECORD_SO_FAR
 
 CONFIG = "--config"
 
@@ -45,32 +45,35 @@ class Parser(argparse.ArgumentParser):
 
 def json_or_file(text: str) -> dict[str, Any]:
     """Read a JSON object, or the file of that name that holds one; argparse reports what is neither."""
-    inline = text.lstrip().startswith("{")
     try:
-        value = json.loads(text if inline else Path(text).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a JSON object nor a readable file: {error}") from None
-    except (ValueError, RecursionError) as error:
-        raise argparse.ArgumentTypeError(f"{'the argument' if inline else text}: not JSON: {error}") from None
+        value = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"{text[:80]!r}: neither JSON nor a readable file of it: {error}") from None
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError(f"{text}: a JSON object is wanted, not {type(value).__name__}")
     return value
 
 
-def count(text: str) -> int:
-    """Read a whole number above 0."""
-    return _above(0, text)
+def _number(kind: type, low: float, high: float, what: str) -> Callable[[str], Any]:
+    """Return the reader of a number of a ``kind`` from ``low`` to ``high``."""
+
+    def read(text: str) -> Any:
+        try:
+            number = kind(text)
+        except ValueError:
+            number = math.nan
+        if not low <= number <= high:
+            span = f"from {low} to {high}" if high < math.inf else f"above {low - 1}"
+            raise argparse.ArgumentTypeError(f"{text!r}: {what} {span} is wanted")
+        return number
+
+    return read
 
 
-def several(text: str) -> int:
-    """Read a whole number above 1."""
-    return _above(1, text)
-
-
-def _above(least: int, text: str) -> int:
-    if not text.isdigit() or int(text) <= least:
-        raise argparse.ArgumentTypeError(f"{text!r}: a whole number above {least} is wanted")
-    return int(text)
+count = _number(int, 1, math.inf, "a whole number")
+several = _number(int, 2, math.inf, "a whole number")
+seed = _number(int, 0, (1 << 32) - 1, "a whole number")
+share = _number(float, 0, 1, "a number")
 
 
 def images(text: str) -> int | None:
@@ -78,18 +81,16 @@ def images(text: str) -> int | None:
     return None if text == "all" else count(text)
 
 
-def seed(text: str) -> int:
-    """Read a seed of the random streams, a whole number in [0, 2^32)."""
-    if not text.isdigit() or int(text) >= 1 << 32:
-        raise argparse.ArgumentTypeError(f"{text!r}: a whole number from 0 to {(1 << 32) - 1} is wanted")
-    return int(text)
+def file(text: str, suffixes: Sequence[str] = ()) -> Path:
+    """Read the path of a file to be read or written, whether it exists or not; a folder is refused.
 
-
-def file(text: str) -> Path:
-    """Read the path of a file to be read or written, whether it exists or not; a folder is refused."""
+    With ``suffixes`` it has to end in one of them.
+    """
     path = _possible(text)
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"{text!r} is a folder; a file is wanted")
+    if suffixes and path.suffix not in suffixes:
+        raise argparse.ArgumentTypeError(f"{text!r}: a file that ends in {' or '.join(suffixes)} is wanted")
     return path
 
 
@@ -114,51 +115,9 @@ def _possible(text: str) -> Path:
     return path
 
 
-def record(text: str) -> Path:
-    """Read the path of a run's record: the file, or the folder that it lies in."""
-    path = _possible(text)
-    if not path.is_dir():
-        return path
-    there = [path / name for name in (RECORD, RECORD_SO_FAR) if (path / name).is_file()]
-    if not there:
-        raise argparse.ArgumentTypeError(f"{text!r} is a folder without a {RECORD}; a run's folder or record is wanted")
-    return there[0]
-
-
-def points(text: str) -> float:
-    """Read a number of percentage points, 0 or more."""
-    number = _number(text)
-    if not 0 <= number <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r}: a number of percentage points from 0 to 100 is wanted")
-    return number
-
-
-def share(text: str) -> float:
-    """Read a number above 0 and below 1."""
-    number = _number(text)
-    if not 0 < number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: a number between 0 and 1 is wanted")
-    return number
-
-
-def _number(text: str) -> float:
-    """Return the number that ``text`` is, NaN where it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
 def ending(*suffixes: str) -> Callable[[str], Path]:
-    """Return the reader of the path of a file to be written that ends in one of ``suffixes``."""
-
-    def read(text: str) -> Path:
-        path = file(text)
-        if path.suffix not in suffixes:
-            raise argparse.ArgumentTypeError(f"{text!r}: a file that ends in {' or '.join(suffixes)} is wanted")
-        return path
-
-    return read
+    """Return the reader of the path of a :func:`file` that ends in one of ``suffixes``."""
+    return functools.partial(file, suffixes=suffixes)
 
 
 def setting(text: str) -> str:

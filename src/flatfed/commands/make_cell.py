@@ -1,4 +1,11 @@
-"""``flatfed cell``: one number of a table, from its runs."""
+"""``flatfed cell``: one number of a table, from its runs.
+
+Computes the number from the runs in results/, by the code that makes tables, and writes every field of it as
+JSON: value, deviation, seeds, runs and the printed number.
+
+example:
+  python -m flatfed cell fedsmoo2023_T1 cifar10-dir0.1-100 fedsmoo --out fedsmoo.json
+"""
 
 from __future__ import annotations
 
@@ -11,17 +18,7 @@ from flatfed.experiment.model import digest
 from flatfed.files import write_json
 from flatfed.tables import cells
 
-DETAIL = """\
-Computes the number from the runs in results/, by the code that makes tables, and writes every field of it as
-JSON: value, deviation, seeds, runs and the printed number."""
-EXAMPLE = "python -m flatfed cell fedsmoo2023_T1 cifar10-dir0.1-100 fedsmoo --out fedsmoo.json"
-
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add the arguments of the sub-command."""
-    arguments.add_ids(sub, "table", "column", "row")
-    arguments.add_path(sub, "--out", "FILE", "file to write")
-    arguments.add_job(sub)
+ARGUMENTS = [*arguments.ids("table", "column", "row"), arguments.OUT, *arguments.JOB]
 
 
 def run(options: argparse.Namespace) -> None:

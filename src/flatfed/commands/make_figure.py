@@ -1,4 +1,10 @@
-"""``flatfed figure``: a figure as PNG and PDF."""
+"""``flatfed figure``: a figure as PNG and PDF.
+
+Draws the figure from the runs, partitions and analyses in results/. Absent ones are counted in its foot.
+
+example:
+  python -m flatfed figure fedsmoo2023_F7 --out out
+"""
 
 from __future__ import annotations
 
@@ -8,15 +14,7 @@ from flatfed.commands import arguments, configuration
 from flatfed.experiment import figure_specs
 from flatfed.experiment.model import digest
 
-DETAIL = "Draws the figure from the runs, partitions and analyses in results/. Absent ones are counted in its foot."
-EXAMPLE = "python -m flatfed figure fedsmoo2023_F7 --out-dir out"
-
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add the arguments of the sub-command."""
-    arguments.add_ids(sub, "figure")
-    arguments.add_path(sub, "--out-dir", "DIR", "folder to write into")
-    arguments.add_job(sub)
+ARGUMENTS = [*arguments.ids("figure"), arguments.OUT_FOLDER, *arguments.JOB]
 
 
 def run(options: argparse.Namespace) -> None:
@@ -30,4 +28,4 @@ def run(options: argparse.Namespace) -> None:
     configuration.check_digest(digest(spec), options)
     from flatfed import figures  # with matplotlib, which no refusal needs
 
-    figures.make(spec, options.out_dir)
+    figures.make(spec, options.out)

@@ -1,4 +1,10 @@
-"""``flatfed report``: tables and figures of one scale on one page."""
+"""``flatfed report``: tables and figures of one scale on one page.
+
+Shows the tables and figures that the configuration names, with their runs, settings and machines.
+
+example:
+  python -m flatfed report --scale preview --out report.html
+"""
 
 from __future__ import annotations
 
@@ -8,14 +14,7 @@ from flatfed.commands import arguments, configuration
 from flatfed.experiment import report_spec
 from flatfed.experiment.model import digest
 
-DETAIL = "Shows the tables and figures that the configuration names, with their runs, settings and machines."
-EXAMPLE = "python -m flatfed report --scale preview --out report.html"
-
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add the arguments of the sub-command."""
-    arguments.add_path(sub, "--out", "FILE", "file to write")
-    arguments.add_job(sub)
+ARGUMENTS = [arguments.OUT, *arguments.JOB]
 
 
 def run(options: argparse.Namespace) -> None:

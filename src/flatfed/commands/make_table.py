@@ -1,17 +1,5 @@
-"""``flatfed table``: a table from its runs, printed as Markdown or written in four formats."""
+"""``flatfed table``: a table from its runs, printed as Markdown or written in four formats.
 
-from __future__ import annotations
-
-import argparse
-
-from flatfed.commands import arguments, configuration, kinds
-from flatfed.errors import DataError
-from flatfed.experiment import cell_specs, selection, table_specs
-from flatfed.experiment.model import digest
-from flatfed.tables import blocks, filled_table, write
-from flatfed.tables.formats import markdown
-
-DETAIL = """\
 Without --runs: makes the table from the runs in results/, with the columns that the configuration names.
 With --runs: reads a folder of runs, metrics.csv and run.json of each, wherever they lie in it. Nothing else
 is needed: no data, no partitions, no models, no Snakemake, no torch. The table has all columns of which a run
@@ -20,19 +8,32 @@ longer one; all seeds of a cell are of one precision. A run that is not what the
 damaged or was trained on other data than the rest is left out; the command lists all of these with the reason.
 --so-far reads unfinished runs, too (run.so-far.json), and runs in another precision than the table's, each
 cell with the seeds that are there. A target that was reached counts; ">130" stands for one that was not yet
-reached in 130 rounds, "round 130" for a number of the last round of a run that has completed 130."""
-EXAMPLE = "python -m flatfed table fedsmoo2023_T6 --runs results/published --so-far"
+reached in 130 rounds, "round 130" for a number of the last round of a run that has completed 130.
 
+example:
+  python -m flatfed table fedsmoo2023_T6 --runs results/published --so-far
+"""
 
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add the arguments of the sub-command."""
-    arguments.add_ids(sub, "table")
-    sub.add_argument("--runs", type=kinds.folder, metavar="FOLDER", help="folder of runs (default: results/)")
-    sub.add_argument("--so-far", action="store_true", help="with --runs: also unfinished runs and other precisions")
-    sub.add_argument("--all", action="store_true", help="all columns, whatever the configuration names")
-    out = "folder to write into (default: the table is printed only)"
-    sub.add_argument("--out", "--out-dir", dest="out_dir", type=kinds.folder, metavar="DIR", help=out)
-    arguments.add_job(sub)
+from __future__ import annotations
+
+import argparse
+
+from flatfed.commands import arguments, configuration, kinds
+from flatfed.commands.arguments import argument, flag
+from flatfed.errors import DataError
+from flatfed.experiment import cell_specs, selection, table_specs
+from flatfed.experiment.model import digest
+from flatfed.tables import blocks, filled_table, write
+from flatfed.tables.formats import markdown
+
+ARGUMENTS = [
+    *arguments.ids("table"),
+    argument("--runs", kinds.folder, "folder of runs (default: results/)"),
+    flag("--so-far", "with --runs: also unfinished runs and other precisions"),
+    flag("--all", "all columns, whatever the configuration names"),
+    argument("--out", kinds.folder, "folder to write into (default: the table is printed only)"),
+    *arguments.JOB,
+]
 
 
 def run(options: argparse.Namespace) -> None:
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
     specs = cell_specs.cells(experiment, scale, options.table, columns)
     configuration.check_digest(digest(layout, specs), options)
     table = blocks.typeset(filled_table.fill(layout, specs))
-    if options.out_dir:
-        write.make(table, options.out_dir)
+    if options.out:
+        write.make(table, options.out)
     else:
         print(markdown.render(table), end="")

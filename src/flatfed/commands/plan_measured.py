@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flatfed import gpus
-from flatfed.commands import configuration, run_record
+from flatfed.commands import configuration, run_folders
 from flatfed.errors import DataError
 from flatfed.experiment import Experiment, Run
 from flatfed.runs import record as records
@@ -21,19 +21,16 @@ PUBLISHED = configuration.HOME / "results/published"
 
 @dataclass(frozen=True)
 class Measured:
-    """Measurements of one run: seconds of a round, peak memory in bytes (0 where its record has none), the machine."""
+    """Measurements of one run: seconds of a round, the machine, peak memory in bytes on host and device.
+
+    A memory is 0 where the record has none.
+    """
 
     description: dict[str, Any]
     seconds_per_round: float
     machine: str = ""
-    memory: int = 0
-    device_memory: int = 0
+    memory: tuple[int, int] = (0, 0)
     published: bool = False
-
-    @property
-    def where(self) -> str:
-        """The machine, and whether the run was published."""
-        return f"{self.machine} (published)" if self.published else self.machine
 
     def is_of_algorithm(self, run: Run) -> bool:
         """Return whether it measured the algorithm of ``run``."""
@@ -72,8 +69,8 @@ class Measurements:
 
         Other algorithms, which may take a fraction of it, are left out.
         """
-        own = [past for past in self.nearest(run) if past.is_of_algorithm(run)]
-        return max((past.memory for past in own), default=0), max((past.device_memory for past in own), default=0)
+        memories = [past.memory for past in self.nearest(run) if past.is_of_algorithm(run)]
+        return tuple(map(max, zip((0, 0), *memories, strict=True)))
 
 
 def _kind(description: dict[str, Any]) -> str:
@@ -86,33 +83,23 @@ def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str
     """Return the measurements on the configuration's device, and a line for each damaged record."""
     device = gpus.resolve(experiment.config.get("device", "auto"))
     runs, left_out = [], []
-    here = [(path, False) for path in experiment.places.measurements(scale)]
-    names = (records.RECORD, records.RECORD_SO_FAR)
-    for path, published in [*here, *((path, True) for name in names for path in sorted(PUBLISHED.rglob(name)))]:
+    shipped = [path for name in (records.RECORD, records.RECORD_SO_FAR) for path in sorted(PUBLISHED.rglob(name))]
+    for path in [*experiment.places.measurements(scale), *shipped]:
+        published = PUBLISHED in path.parents
         try:
-            record = records.read(path)
-            record.require(("seconds", "device", "host"), path)
-            run_record.check_description(record, path)
-        except FileNotFoundError:
-            continue  # it is being made again
+            record = run_folders.read_record(path, "seconds", "device", "host")
         except DataError as problem:
             left_out.append(f"{problem}; left out" + ("" if published else ". Delete it, and it is made again"))
             continue
+        name = record.host.get("gpu" if device == "cuda" else "processor")
+        if published and name in (None, "x86_64"):  # Python's name of any CPU
+            continue
         # A run that diverged computed with numbers that may be slow.
         timed = record.diverged_at is None and record.rounds_done and record.seconds
-        name = record.host.get("gpu" if device == "cuda" else "processor")
-        if published and (not name or name == "x86_64"):  # Python's name of any CPU
-            continue
         if timed and record.device == device and record.description["scale"] == scale:
-            runs.append(
-                Measured(
-                    record.description,
-                    # Seeds that trained together took all their time together.
-                    record.seconds / (record.together or 1) / record.rounds_done,
-                    name or "a machine without a name",
-                    record.peak_memory_bytes or 0,
-                    record.peak_device_memory_bytes or 0,
-                    published,
-                )
-            )
+            # Seeds that trained together took all their time together.
+            pace = record.seconds / (record.together or 1) / record.rounds_done
+            memory = record.peak_memory_bytes or 0, record.peak_device_memory_bytes or 0
+            machine = (name or "a machine without a name") + " (published)" * published
+            runs.append(Measured(record.description, pace, machine, memory, published))
     return Measurements(runs, device), left_out

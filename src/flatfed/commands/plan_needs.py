@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from flatfed.errors import DataError
-from flatfed.experiment import (
-    Asked,
-    AskedTable,
-    CellSpec,
-    Experiment,
-    FigureSpec,
-    Run,
-    cell_specs,
-    figure_specs,
-    selection,
-    tuning,
-)
+from flatfed.experiment import Asked, Experiment, Run, cell_specs, figure_specs, selection, tuning
 from flatfed.runs import record as records
 
 
@@ -31,44 +19,35 @@ class Need:
     analysed: set[str] = field(default_factory=set)
     timings: dict[str, Run] = field(default_factory=dict)
 
-
-def joined(needs: Iterable[Need]) -> Need:
-    """Return what all ``needs`` come to; what several share counts once."""
-    total = Need()
-    for need in needs:
-        runs, timings = total.runs | need.runs, total.timings | need.timings
-        total = Need(total.cells + need.cells, runs, total.analysed | need.analysed, timings)
-    return total
+    def __or__(self, other: Need) -> Need:
+        """Return what both need; what they share counts once."""
+        runs, timings = self.runs | other.runs, self.timings | other.timings
+        return Need(self.cells + other.cells, runs, self.analysed | other.analysed, timings)
 
 
-def needs_of(
-    experiment: Experiment, scale: str, tables: list[AskedTable], figures: list[str], tuned: bool
-) -> dict[str, Need]:
-    """Return what each of ``tables`` and ``figures`` needs: its runs or, if ``tuned``, those that choose for it."""
-    if tuned:
-        asked = {name: ([(name, columns)], []) for name, columns in tables} | {name: ([], [name]) for name in figures}
-        return {name: _of_searches(experiment, scale, *each) for name, each in asked.items()}
-    needs = {name: _of_cells(cell_specs.cells(experiment, scale, name, columns)) for name, columns in tables}
-    return needs | {name: _of_figure(figure_specs.figure_spec(experiment, scale, name)) for name in figures}
-
-
-def _of_cells(cells: list[CellSpec]) -> Need:
-    return Need(
-        cells=len(cells),
-        runs={run.path: run for cell in cells for run in cell.runs},
-        analysed={run.path for cell in cells if cell.analysed for run in cell.runs},
-        timings={run.timing: run for cell in cells for run in cell.timed},
-    )
-
-
-def _of_figure(figure: FigureSpec) -> Need:
-    return Need(runs=dict(figure.runs), analysed=set(figure.runs) if figure.analysed else set())
-
-
-def _of_searches(experiment: Experiment, scale: str, tables: list[AskedTable], figures: list[str]) -> Need:
-    searches = selection.searches(experiment, scale, Asked(tables, figures))
-    runs = [tuning.run(experiment.catalog, experiment.places, one, point) for one in searches for point in one.points()]
-    return Need(runs={run.path: run for run in runs})
+def needs_of(experiment: Experiment, scale: str, asked: Asked, tuned: bool) -> dict[str, Need]:
+    """Return what each table and figure ``asked`` for needs: its runs or, if ``tuned``, those that choose for it."""
+    needs = {}
+    columns = dict(asked.tables)
+    for name in dict.fromkeys([*columns, *asked.figures]):  # a table and a figure may have one name
+        tables = [(name, columns[name])] if name in columns else []
+        part = Asked(tables, [name] if name in asked.figures else [])
+        if tuned:
+            searches, parts = selection.searches(experiment, scale, part), (experiment.catalog, experiment.places)
+            runs = [tuning.run(*parts, search, point) for search in searches for point in search.points()]
+            needs[name] = Need(runs={run.path: run for run in runs})
+            continue
+        cells = [cell for table, shown in tables for cell in cell_specs.cells(experiment, scale, table, shown)]
+        figures = [figure_specs.figure_spec(experiment, scale, figure) for figure in part.figures]
+        sources = [(cell.analysed, cell.runs) for cell in cells]
+        sources += [(figure.analysed, figure.runs.values()) for figure in figures]
+        needs[name] = Need(
+            cells=len(cells),
+            runs={run.path: run for _, runs in sources for run in runs},
+            analysed={run.path for analysed, runs in sources if analysed for run in runs},
+            timings={run.timing: run for cell in cells for run in cell.timed},
+        )
+    return needs
 
 
 def state(run: Run, analysed: bool = False) -> str:

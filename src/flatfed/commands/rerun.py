@@ -1,46 +1,51 @@
-"""``flatfed rerun``: a run made again from its run.json, and its metrics held against those beside it."""
+"""``flatfed rerun``: a run made again from its run.json, and its metrics held against those beside it.
+
+Trains with the record's partition, executor, device and number of threads, and compares metrics.csv with the
+one beside the record, clocks aside. Names first what differs: code, versions, machine. Data set, partition
+and pre-trained weights must be those of the record. --rounds N makes and compares the first N rounds of the
+run (its schedules remain those of all rounds); a later call on the same folder goes on from there.
+Exit status: 0 if all lines are the same digit for digit, else 1.
+
+example:
+  python -m flatfed rerun results/published/cifar10-cnn/runs/dir0.6-100/fedavg/seed1 --out again
+"""
 
 from __future__ import annotations
 
 import argparse
 import csv
 import sys
+from itertools import zip_longest
 from pathlib import Path
 
 from flatfed import algorithms, gpus, models
-from flatfed.commands import kinds, run_folders, run_record
+from flatfed.commands import kinds, run_folders
+from flatfed.commands.arguments import argument, required
 from flatfed.data import manifest as manifests
 from flatfed.engine import versions
 from flatfed.errors import DataError
-from flatfed.runs import lock
+from flatfed.runs import identity, lock
 from flatfed.runs.places import DEFAULT
 from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RunRecord
 
 #: The column of metrics.csv that comes from a clock.
 CLOCK = "seconds"
 
+#: Fields that the command needs and that a record may lack.
+NEEDED = ("executor", "device", "threads", "libraries", "host")
+
 #: A line of metrics.csv: column -> text.
 Line = dict[str, str]
 
-DETAIL = """\
-Trains with the record's partition, executor, device and number of threads, and compares metrics.csv with the
-one beside the record, clocks aside. Names first what differs: code, versions, machine. Data set, partition
-and pre-trained weights must be those of the record. --rounds N makes and compares the first N rounds of the
-run (its schedules remain those of all rounds); a later call on the same folder goes on from there.
-Exit status: 0 if all lines are the same digit for digit, else 1."""
-EXAMPLE = "python -m flatfed rerun results/published/cifar10-cnn/runs/dir0.6-100/fedavg/seed1/run.json --out again"
-
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    record = "folder or run.json of a finished run, or with --rounds folder or run.so-far.json of one that is not"
-    sub.add_argument("record", type=kinds.record, metavar="RUN", help=record)
-    sub.add_argument("--out", type=kinds.folder, required=True, metavar="DIR", help="folder for the run made again")
-    sub.add_argument("--rounds", type=kinds.count, metavar="N", help="make and compare the first N rounds only")
-    sub.add_argument("--dataset", type=kinds.folder, metavar="DIR", help="its data set (default: resources/<name>)")
-    sub.add_argument("--weights", type=kinds.file, metavar="FILE", help="pre-trained weights (default: in resources)")
-    sub.add_argument("--device", choices=("cpu", "cuda"), help="the device (default: the record's)")
-    sub.add_argument("--threads", type=kinds.count, metavar="N", help="CPU threads (default: the record's)")
+ARGUMENTS = [
+    argument("run", kinds.folder, "a finished run, or with --rounds an unfinished one", metavar="RUN_FOLDER"),
+    required("--out", kinds.folder, "folder for the run made again"),
+    argument("--rounds", kinds.count, "make and compare the first N rounds only"),
+    argument("--dataset", kinds.folder, "its data set (default: resources/<name>)"),
+    argument("--weights", kinds.file, "pre-trained weights (default: in resources)"),
+    argument("--device", ("cpu", "cuda"), "the device (default: the record's)"),
+    argument("--threads", kinds.count, "CPU threads (default: the record's)"),
+]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -50,33 +55,26 @@ def run(options: argparse.Namespace) -> int:
         with, or data, partition or weights are not those of the run.
     :raises FlatFedError: the device is not there.
     """
-    record = run_record.read(options.record)
+    file = run_folders.record_file(options.run)
+    record = run_folders.read(file, *NEEDED)
     description = record.description
     dataset = options.dataset or Path(DEFAULT.dataset(description["dataset"]["name"]))
-    named = description["model"].get("weights")
-    weights = options.weights or (Path(DEFAULT.weights(named)) if named else None)
+    weights = description["model"].get("weights")
+    weights = options.weights or (Path(DEFAULT.weights(weights)) if weights else None)
     algorithms.load(description["update"]["name"])
     models.card(description["model"]["name"])
     device = gpus.demanded(options.device or record.device)
-    refuse_place(options.record, options.out)
-    before = comparable(options.record, record, options.rounds)
+    same = options.out.resolve() in (options.run.resolve(), file.resolve().parent)
+    if same or (options.out / RECORD).exists():
+        raise DataError(f"--out {options.out}: a run lies there; give another folder, or remove it")
+    metrics = run_folders.lines_of(file)
+    before = comparable(metrics, record, options.rounds)
     check(record, dataset, weights)
     for change in changes(record, device):
         print(change, file=sys.stderr)
     with lock.held(options.out):
         made = _train(options, record, dataset, weights, device)
-    return compare(before, first_rounds(made, options.rounds), run_folders.lines_of(options.record), made)
-
-
-def refuse_place(record: Path, out: Path) -> None:
-    """Raise DataError where ``out`` is the folder of the ``record``, by whatever path, or of another finished run.
-
-    What was published would be replaced by what is to be held against it, and be the same to the last digit.
-    """
-    if out.resolve() in (record.parent.resolve(), record.resolve().parent):
-        raise DataError(f"--out {out}: there lies the run that is to be compared with; a folder of its own is wanted")
-    if (out / RECORD).exists():
-        raise DataError(f"--out {out}: a finished run lies there; give another folder, or remove it")
+    return compare(before, first_rounds(made, options.rounds), metrics, made)
 
 
 def first_rounds(metrics: Path, rounds: int | None) -> list[Line]:
@@ -85,24 +83,20 @@ def first_rounds(metrics: Path, rounds: int | None) -> list[Line]:
         return [line for line in csv.DictReader(file) if rounds is None or int(line["round"]) <= rounds]
 
 
-def comparable(file: Path, record: RunRecord, rounds: int | None) -> list[Line]:
-    """Return the lines next to the ``record`` in ``file``, those of the first ``rounds`` where that is given.
+def comparable(metrics: Path, record: RunRecord, rounds: int | None) -> list[Line]:
+    """Return the lines in ``metrics``, those of the first ``rounds`` where that is given.
 
-    :raises DataError: they are not there, damaged, or of fewer rounds than are to be made.
+    :raises DataError: they are of fewer rounds than are to be made, or none of these was evaluated.
     """
-    run_folders.check_lines(file, record)
-    metrics, done, total = run_folders.lines_of(file), record.rounds_done, record.description["rounds"]
-    if rounds is not None and rounds > total:
-        raise DataError(f"--rounds {rounds}: the run has {total}")
-    if done < (rounds or total) and (rounds is not None or record.diverged_at is None):
-        end = "" if record.diverged_at is None else f" (it diverged in round {record.diverged_at})"
+    done, total, diverged_at = record.rounds_done, record.description["rounds"], record.diverged_at
+    if (rounds or (total if diverged_at is None else done)) > done:
+        end = "" if diverged_at is None else f" (it diverged in round {diverged_at})"
         hint = f"; --rounds {done} makes and compares those" if done else ""
         raise DataError(f"{metrics}: ends with round {done} of {total}{end}: nothing to hold more against{hint}")
-    kept = first_rounds(metrics, rounds)
-    if not kept and record.diverged_at is None:
-        first = first_rounds(metrics, None)[0]["round"]
-        raise DataError(f"--rounds {rounds}: the first round that was evaluated is {first}; as many at least")
-    return kept
+    lines = first_rounds(metrics, rounds)
+    if not lines and diverged_at is None:
+        raise DataError(f"{metrics}: none of the first {rounds} rounds was evaluated; give more --rounds")
+    return lines
 
 
 def _train(options: argparse.Namespace, record: RunRecord, dataset: Path, weights: Path | None, device: str) -> Path:
@@ -113,7 +107,7 @@ def _train(options: argparse.Namespace, record: RunRecord, dataset: Path, weight
     description, dealt = record.description, options.out / "partition.npz"
     partition.make({**description["partition"], "seed": description["seed"]}, dataset, dealt)
     if partition.load(dealt).digest != record.partition_digest:
-        raise DataError(f"{dealt}: not the partition of {options.record}: other code deals otherwise")
+        raise DataError(f"{dealt}: not the partition of {options.run}: other code deals otherwise")
     about = {**description, "executor": {**description["executor"], device: record.executor}}
     how = {"weights": weights, "stop_after": options.rounds, "threads": options.threads or record.threads}
     finished = train(about, dataset, dealt, options.out, device=device, **how)
@@ -124,15 +118,16 @@ def check(record: RunRecord, dataset: Path, weights: Path | None) -> None:
     """Raise DataError where the data set or the weights are not there, or not those of the ``record``."""
     manifest = dataset / manifests.NAME
     if not manifest.exists():
-        made = f"snakemake --cores 1 resources/{dataset.name}/{manifests.NAME}, {run_record.IN_ORDER}"
+        made = f"snakemake --cores 1 resources/{dataset.name}/{manifests.NAME}, {run_folders.IN_ORDER}"
         raise DataError(f"{manifest} is not there; make it: {made}")
-    if lines := run_folders.differing_digests(record, dataset_digest=manifests.read(manifest).digest):
-        raise DataError(f"{dataset}: not the data set that the run was trained on: {lines[0]}")
+    if manifests.read(manifest).digest != record.dataset_digest:
+        again = f"make it again {run_folders.IN_ORDER}"
+        raise DataError(f"{dataset}: not the data set that the run was trained on, by its digest; {again}")
     if weights is not None:
         from flatfed.models import pretrained
 
-        if lines := run_folders.differing_digests(record, weights_digest=pretrained.digest(weights)):
-            raise DataError(f"{weights}: not the weights that the run began with: {lines[0]}")
+        if pretrained.digest(weights) != record.weights_digest:
+            raise DataError(f"{weights}: not the weights that the run began with, by their digest")
 
 
 def changes(record: RunRecord, device: str) -> list[str]:
@@ -140,13 +135,11 @@ def changes(record: RunRecord, device: str) -> list[str]:
     from flatfed.engine.job import machine
 
     now = machine.machine(machine.pick_device(device), 1)
-    now_versions = versions.of_run(record.description)
-    then = record.versions or dict.fromkeys(now_versions, "none")
-    pairs = [(f"the version of the {name}", now_versions[name], was, "with") for name, was in then.items()]
-    pairs += [(name, now["libraries"].get(name), was, "with") for name, was in record.libraries.items()]
-    pairs += [(name, now["host"][name], record.host.get(name), "on") for name in ("processor", "gpu")]
-    pairs.append(("device", device, record.device, "on"))
-    return [f"{name} is {here}, the run was made {how} {then}" for name, here, then, how in pairs if here != then]
+    here = {"versions": versions.of_run(record.description), "libraries": now["libraries"], "device": device}
+    then = {key: getattr(record, key) for key in here}
+    for pair, host in ((here, now["host"]), (then, record.host)):
+        pair |= {name: host.get(name) for name in ("processor", "gpu")}
+    return [f"{key} is {new}, the run was made with {was}" for key, was, new in identity.differences(then, here)]
 
 
 def compare(before: list[Line], after: list[Line], metrics: Path, made: Path) -> int:
@@ -156,27 +149,17 @@ def compare(before: list[Line], after: list[Line], metrics: Path, made: Path) ->
     """
     columns = [name for name in (before or [{}])[0] if name != CLOCK]
     new = [name for name in (after or [{}])[0] if name not in (*columns, CLOCK)]
-    pairs = list(zip(before, after, strict=False))
-    differing = [[name for name in columns if was[name] != line.get(name)] for was, line in pairs]
-    first = next((place for place, names in enumerate(differing) if names), len(pairs))
-    left_out = f"; not compared: {', '.join([CLOCK, *new])}"
-    if first == len(before) == len(after):
-        print(f"{made}: all {len(after)} lines are those of {metrics}, digit for digit")
-        print(f"compared: {', '.join(columns)}{left_out}")
-        return 0
-    round_ = max(before, after, key=len)[first]["round"]
-    print(f"{made}: differs from {metrics} from round {round_} on{_accuracies_at_the_end(before, after)}")
-    if first == len(pairs):
-        print(f"the {first} lines before are the same; {len(before)} were there, {len(after)} were made")
-    else:
-        print(f"in that round differ: {', '.join(differing[first])}; compared: {', '.join(columns)}{left_out}")
-    return 1
+    compared = f"compared: {', '.join(columns)}; not compared: {', '.join([CLOCK, *new])}"
+    for was, line in zip_longest(before, after, fillvalue={}):
+        if different := [name for name in columns if was.get(name) != line.get(name)]:
+            accuracies = f"accuracy {_last_accuracy(after)} at the end, it was {_last_accuracy(before)}"
+            print(f"{made}: differs from {metrics} from round {(was or line)['round']} on; {accuracies}")
+            print(f"in that round differ: {', '.join(different)}; {compared}")
+            return 1
+    print(f"{made}: all {len(after)} lines are those of {metrics}, digit for digit\n{compared}")
+    return 0
 
 
-def _accuracies_at_the_end(before: list[Line], after: list[Line]) -> str:
-    """Return what the accuracy on unseen images is at the end, then and now; "" where it is not known."""
-    was, now = ((lines or [{}])[-1] for lines in (before, after))
-    for name in ("test_accuracy", "validation_accuracy"):
-        if name in was and name in now:
-            return f"; {name.replace('_', ' ')} {float(now[name]):.4f} at the end, it was {float(was[name]):.4f}"
-    return ""
+def _last_accuracy(lines: list[Line]) -> str:
+    last = lines[-1] if lines else {}
+    return last.get("test_accuracy") or last.get("validation_accuracy") or "not known"

@@ -1,19 +1,19 @@
-"""Folders of runs: their records, each checked against the lines next to it and against the data here."""
+"""Folders of runs that a command is given: their records, and the lines next to them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from flatfed.commands import run_record
+from flatfed.errors import DataError
+from flatfed.files import misread
+from flatfed.runs import description
 from flatfed.runs import record as records
-from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD_SO_FAR, RunRecord
+from flatfed.runs.record import LINES_SO_FAR, METRICS, RECORD, RECORD_SO_FAR, RunRecord
 from flatfed.tables.readings import history_of
 
-#: Digest of a record -> what helps where it is not the one here.
-HINTS = {"versions": "; --other-code accepts it", "dataset_digest": f"; make it again {run_record.IN_ORDER}"}
+#: What a user does whose images lie in another order than those of a run.
+IN_ORDER = "with the key `order` if its source has the images in another order than the run (docs/running.md)"
 
 
 def record_files(folders: Iterable[Path], *names: str, tuning: bool = False) -> list[Path]:
@@ -30,36 +30,39 @@ def record_files(folders: Iterable[Path], *names: str, tuning: bool = False) -> 
     return list(dict.fromkeys(files))
 
 
+def record_file(folder: Path) -> Path:
+    """Return the file of the record in ``folder``: run.json, or run.so-far.json where there is only that."""
+    finished, so_far = folder / RECORD, folder / RECORD_SO_FAR
+    return so_far if so_far.exists() and not finished.exists() else finished
+
+
 def lines_of(file: Path) -> Path:
     """Return the file of the lines next to a record, run.json or run.so-far.json."""
     return file.with_name(LINES_SO_FAR if file.name == RECORD_SO_FAR else METRICS)
 
 
-def read(file: Path) -> RunRecord:
-    """Return the record in ``file``, run.json or run.so-far.json, checked against the lines next to it.
+def read_record(file: Path, *fields: str) -> RunRecord:
+    """Return the record in ``file``, with these ``fields``, which a record may lack.
 
-    :raises DataError: it is damaged, or the lines are not those that it was written with.
+    :raises DataError: there is none, it is damaged, or its description is none of a run.
     """
-    record = records.read(file)
-    run_record.check_description(record, file)
-    check_lines(file, record)
+    try:
+        record = records.read(file)
+    except FileNotFoundError:
+        raise DataError(f"{file} is not there: no finished run lies in {file.parent}") from None
+    record.require(fields, file)
+    try:
+        description.check(record.description, f"{file}: description")
+    except DataError as error:
+        raise misread(file, records.WHAT, error, records.AGAIN) from None
     return record
 
 
-def check_lines(file: Path, record: RunRecord) -> None:
-    """Refuse lines next to the ``record`` in ``file`` that are damaged or not those that it was written with."""
+def read(file: Path, *fields: str) -> RunRecord:
+    """Return :func:`read_record`, checked against the lines next to it.
+
+    :raises DataError: as there, or the lines are damaged or not those that it was written with.
+    """
+    record = read_record(file, *fields)
     history_of(file.parent, record, ("round",), lines_of(file).name, every=True)
-
-
-def differing_digests(record: RunRecord, **here: Any) -> list[str]:
-    """Return a line for each of the digests and versions ``here`` that is not the record's."""
-    pairs = [(key, getattr(record, key), value) for key, value in here.items()]
-    return [
-        f"{key} is {_short(was)}, but here it is {_short(now)}{HINTS.get(key, '')}"
-        for key, was, now in pairs
-        if was != now
-    ]
-
-
-def _short(value: Any) -> str:
-    return value[:12] if isinstance(value, str) else json.dumps(value)
+    return record

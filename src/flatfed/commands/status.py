@@ -1,18 +1,28 @@
-"""``flatfed status``: which cells of which tables are done, which runs are under way or failed, and the hours left."""
+"""``flatfed status``: which cells of which tables are done, which runs are under way or failed, and the hours left.
+
+Reads results and logs; may be called at any time, beside a running Snakemake, on any host that sees the
+folder. Each table is drawn as a map of its rows and columns:
+failed !, running >, stopped =, waiting ., diverged x, done #.
+Stopped: begun, and no process is at it; the next call of Snakemake goes on with it. Below the tables are
+all jobs that failed, by the last lines of their logs, and how long the trainings will take.
+`watch python -m flatfed status` looks every two seconds.
+
+example:
+  python -m flatfed status fedsmoo2023_T1 --scale paper
+"""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import re
 import socket
 import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from flatfed.commands import arguments, configuration, plan_measured, plan_needs
@@ -20,7 +30,7 @@ from flatfed.commands.plan_measured import Measured, Measurements
 from flatfed.engine.job import progress
 from flatfed.errors import DataError
 from flatfed.experiment import CellSpec, Experiment, Run, cell_specs, scales
-from flatfed.runs import lock, places, record
+from flatfed.runs import lock, record
 from flatfed.workflow.closing import last_line
 
 #: States of runs and cells, and how a cell of each is drawn; a cell is in the first state that any of its runs is in.
@@ -40,7 +50,7 @@ STOPPED = re.compile(r"stopped by|flatfed \w+: interrupted")
 
 @dataclass(frozen=True)
 class State:
-    """The state of a run or cell: ``name`` is one of ``SIGNS``, ``words`` explain it.
+    """The state of a run: ``name`` is one of ``SIGNS``, ``words`` explain it.
 
     ``rounds``: how many are done. ``pace``: seconds of one of its rounds, where it runs and has made one.
     """
@@ -50,20 +60,7 @@ class State:
     rounds: int = 0
     pace: float | None = None
 
-
-DETAIL = f"""\
-Reads results and logs; may be called at any time, beside a running Snakemake, on any host that sees the
-folder. Each table is drawn as a map of its rows and columns: {", ".join(map(" ".join, SIGNS.items()))}.
-Stopped: begun, and no process is at it; the next call of Snakemake goes on with it. Failed are also runs
-whose data failed, cells whose Hessians or times failed, and tables that refused runs.
-`watch python -m flatfed status` looks every two seconds."""
-EXAMPLE = "python -m flatfed status fedsmoo2023_T1 --scale paper"
-
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    arguments.add_tables(sub)
-    arguments.add_config(sub)
+ARGUMENTS = arguments.TABLES
 
 
 def run(options: argparse.Namespace) -> None:
@@ -77,23 +74,25 @@ def run(options: argparse.Namespace) -> None:
         print(line, file=sys.stderr)
     tables = {name: cell_specs.cells(experiment, scale, name, columns) for name, columns in asked}
     runs = {run.path: run for cells in tables.values() for cell in cells for run in cell.runs}
-    states = {path: state(run) for path, run in runs.items()}
-    cell_states = {name: [cell_state(cell, states) for cell in cells] for name, cells in tables.items()}
+    failed = failures(experiment.places.logs, scale)
+    states = {path: state(run, failed) for path, run in runs.items()}
     for name, cells in tables.items():
-        count = Counter(state.name for state in cell_states[name])
+        of_cells = [cell_state(cell, states) for cell in cells]
+        count = Counter(of_cells)
         parts = [f"{count[kind]} {kind} ({sign})" for kind, sign in reversed(SIGNS.items()) if count[kind]]
         print(f"{name}, {scale} scale: {len(cells)} cells: {', '.join(parts)}")
-        print("\n".join(drawn(experiment, name, cells, cell_states[name])))
-    unfinished = [run for path, run in runs.items() if states[path].name not in MADE]
+        print("\n".join(drawn(experiment, name, cells, of_cells)))
+    jobs = [(job.name, job.words) for job in states.values() if job.words]
+    jobs += [("failed", words) for log, words in failed.items() if "/train/" not in log]
+    for name, words in sorted(set(jobs), key=lambda job: ([*SIGNS].index(job[0]), job[1])):
+        print(f"{name:8} {words}")
     known, _ = plan_measured.measured(experiment, scale)
-    hours = left(unfinished, states, known) if runs else "they need no runs"
-    refused = [failure([experiment.places.log("table", scale, name)]) for name in tables]
-    jobs = itertools.chain(states.values(), *cell_states.values(), filter(None, refused))
-    print("\n".join([*listed(jobs), hours]))
+    unfinished = [run for path, run in runs.items() if states[path].name not in MADE]
+    print(left(unfinished, states, known) if runs else "they need no runs")
 
 
-def state(run: Run) -> State:
-    """Return the state of ``run``, from its folder and its log; one that waits for data whose job failed has failed."""
+def state(run: Run, failed: Mapping[str, str]) -> State:
+    """Return the state of ``run``, from its folder and the logs of ``failed`` jobs."""
     folder = Path(run.path)
     held = lock.is_held(folder)
     there = "" if held else plan_needs.state(run)
@@ -109,11 +108,10 @@ def state(run: Run) -> State:
     with contextlib.suppress(OSError, DataError):
         rounds = record.read(folder / record.RECORD_SO_FAR).rounds_done
         words = f"{run.path}: after round {rounds}"
-    if failed := failure([run.log("train"), run.places.log("train", run.scale, f"{run.row}/seeds")]):
-        return replace(failed, rounds=rounds)
-    if at or rounds:
-        return State("stopped", words, rounds)
-    return failure(_logs_before(run)) or State("waiting")
+    for log in (run.log("train"), run.places.log("train", run.scale, f"{run.row}/seeds")):
+        if log in failed:
+            return State("failed", failed[log], rounds)
+    return State("stopped", words, rounds) if at or rounds else State("waiting")
 
 
 def _writes_elsewhere(folder: Path, at: progress.Progress) -> bool:
@@ -124,41 +122,30 @@ def _writes_elsewhere(folder: Path, at: progress.Progress) -> bool:
     return False
 
 
-def failure(logs: Iterable[str]) -> State | None:
-    """Return the state of a job one of whose ``logs`` ends in an error, None where none does."""
-    for log in logs:
+def failures(logs: str, scale: str) -> dict[str, str]:
+    """Return {log: its last line} of the jobs whose logs, in the folder ``logs``, end in an error."""
+    found = {}
+    for log in (file for part in (scale, "fetch", "weights") for file in sorted(Path(logs, part).rglob("*.log"))):
         with contextlib.suppress(OSError):
-            line = last_line(Path(log).read_text(encoding="utf-8", errors="replace"))
+            line = last_line(log.read_text(encoding="utf-8", errors="replace"))
             if ERROR.match(line) and not STOPPED.search(line):
-                return State("failed", f"{line}  ({log})")
-    return None
+                found[str(log)] = f"{line}  ({log})"
+    return found
 
 
-def _logs_before(run: Run) -> Iterator[str]:
-    """Yield the logs of what ``run`` waits for: its data, its partition, its pre-trained weights."""
-    if not Path(run.manifest).exists():
-        yield run.places.log("fetch", run.dataset)
-    if not Path(run.partition).exists():
-        plain = places.without_label(run.protocol)
-        yield run.places.log("partition", run.scale, f"{plain}/{run.split}/seed{run.seed}")
-    if run.weights and not Path(run.weights).exists():
-        yield run.places.log("weights", run.description["model"]["weights"])
-
-
-def cell_state(cell: CellSpec, states: dict[str, State]) -> State:
+def cell_state(cell: CellSpec, states: Mapping[str, State]) -> str:
     """Return the state of ``cell``: the first of ``SIGNS`` that one of its runs is in, if analyses and times exist."""
     first = min((states[run.path].name for run in cell.runs), key=[*SIGNS].index, default="done")
-    logs = [run.log("hessian") for run in cell.runs if cell.analysed and not Path(run.hessian).exists()]
-    logs += [run.places.log("timing", run.scale, run.row) for run in cell.timed if not Path(run.timing).exists()]
-    return State(first) if first not in MADE or not logs else failure(logs) or State("waiting")
+    files = [run.hessian for run in cell.runs if cell.analysed] + [run.timing for run in cell.timed]
+    return "waiting" if first in MADE and not all(Path(file).exists() for file in files) else first
 
 
-def drawn(experiment: Experiment, table: str, cells: list[CellSpec], states: list[State]) -> Iterator[str]:
+def drawn(experiment: Experiment, table: str, cells: list[CellSpec], states: list[str]) -> Iterator[str]:
     """Yield the map of a table: a line for each row with a sign for each column, in tens; then the columns' names."""
     entries = experiment.tables[table].entries
     rows: dict[str, str] = {}
     for cell, state in zip(cells, states, strict=True):
-        rows[cell.row] = rows.get(cell.row, "") + SIGNS[state.name]
+        rows[cell.row] = rows.get(cell.row, "") + SIGNS[state]
     width = max(len(entries[row].label) for row in rows)
     for row, signs in rows.items():
         yield f"  {entries[row].label:{width}}  {' '.join(textwrap.wrap(signs, 10))}"
@@ -167,14 +154,7 @@ def drawn(experiment: Experiment, table: str, cells: list[CellSpec], states: lis
         yield "  columns: " + ", ".join(f"{number}={column}" for number, column in enumerate(columns, start=1))
 
 
-def listed(states: Iterable[State]) -> Iterator[str]:
-    """Yield a line for each failed, running, stopped and diverged job."""
-    jobs = Counter((job.name, job.words) for job in states if job.words)
-    for (name, words), count in sorted(jobs.items(), key=lambda job: [*SIGNS].index(job[0][0])):
-        yield f"{name:8} {words}" + (f"  ({count} wait for it)" if count > 1 else "")
-
-
-def left(unfinished: list[Run], states: dict[str, State], known: Measurements) -> str:
+def left(unfinished: list[Run], states: Mapping[str, State], known: Measurements) -> str:
     """Return how long the ``unfinished`` runs will take, by runs that are finished or under way here."""
     under_way = [Measured(run.description, pace) for run in unfinished if (pace := states[run.path].pace)]
     here = Measurements([*(past for past in known.runs if not past.published), *under_way], known.device)

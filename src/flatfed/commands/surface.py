@@ -1,15 +1,5 @@
-"""``flatfed surface``: the loss around the model of a finished run, or between two."""
+r"""``flatfed surface``: the loss around the model of a finished run, or between two.
 
-from __future__ import annotations
-
-import argparse
-
-from flatfed.commands import analysed_run, arguments, kinds
-
-#: How far a surface goes, in filter norms, and a line beyond either model, in lengths of the way between them.
-RANGES = {"surface": 1.0, "line": 0.25}
-
-DETAIL = """\
 Writes an .npz: loss (nats) and accuracy at w + x d1 + y d2 on a grid of (x, y), w the run's model. d1 and d2 are
 Gaussian, made orthogonal within every filter, then each filter is scaled to the norm of the model's own (Li et al.
 2018), so that x = 1 moves every filter by its own length; biases and normalisation layers stay as they are. Models to
@@ -18,43 +8,37 @@ be compared take the same --seed: the draw is the same, each scaled to its own f
 --line-to evaluates the line from the model of RUN_FOLDER (x = 0) to another (x = 1) instead.
 
 At (0, 0), with --images all, stands the run's own evaluated loss. A call that was stopped goes on when it is made
-again: finished points wait in a hidden file beside the output. Where memory is short, less is evaluated at a time."""
-EXAMPLE = f"""\
-python -m flatfed surface {arguments.RUN} \\
-    --dataset resources/digits --partition {arguments.PARTITION} --out surface.npz"""
+again: finished points wait in a hidden file beside the output. Where memory is short, less is evaluated at a time.
+
+example:
+  python -m flatfed surface results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1 \
+    --dataset resources/digits --partition results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz \
+    --out surface.npz
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from flatfed.commands import analysed_run, arguments, kinds
+from flatfed.commands.arguments import argument, required
+
+#: How far a surface goes, in filter norms, and a line beyond either model, in lengths of the way between them.
+RANGES = {"surface": 1.0, "line": 0.25}
 
 
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    analysed_run.add(sub, "RUN_FOLDER's own")
-    sub.add_argument(
-        "--line-to", type=kinds.folder, metavar="OTHER_RUN", help="the line to the model of this run instead"
-    )
-    sub.add_argument("--out", type=kinds.ending(".npz"), required=True, metavar="NPZ", help="file to write")
-    sub.add_argument(
-        "--grid",
-        type=kinds.count,
-        default=51,
-        metavar="N",
-        help="points along a direction, odd (default: 51); of a line, points from model to model",
-    )
-    sub.add_argument(
-        "--range",
-        type=float,
-        metavar="R",
-        help="how far to go on both sides, in filter norms (default: 1.0); of a line, how far beyond both models, in "
-        "lengths of the way between them (default: 0.25)",
-    )
-    sub.add_argument("--set", choices=("train", "test"), default="train", help="which images (default: train)")
-    sub.add_argument(
-        "--images",
-        type=kinds.images,
-        default=4096,
-        metavar="N",
-        help="how many of them, drawn by the seed (default: 4096)",
-    )
-    sub.add_argument("--seed", type=kinds.seed, default=0, metavar="N", help="draws directions and images (default: 0)")
-    arguments.add_device(sub)
+ARGUMENTS = [
+    *analysed_run.ARGUMENTS,
+    arguments.partition("RUN_FOLDER's own"),
+    argument("--line-to", kinds.folder, "the line to the model of this run instead", metavar="OTHER_RUN"),
+    required("--out", kinds.ending(".npz"), "file to write", metavar="NPZ"),
+    argument("--grid", kinds.count, "points along a direction, odd; of a line, from model to model", default=51),
+    argument("--range", float, "how far to go, in filter norms (1.0); of a line, in its lengths (0.25)", metavar="R"),
+    argument("--set", ("train", "test"), "which images", default="train"),
+    argument("--images", kinds.images, "how many of them, drawn by the seed, or all", default=4096),
+    argument("--seed", kinds.seed, "draws directions and images", default=0),
+    *arguments.DEVICE,
+]
 
 
 def run(options: argparse.Namespace) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import re
+import contextlib
 import sys
-import time
+import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,21 +15,16 @@ from typing import Any
 from flatfed import experiment
 from flatfed.commands import configuration, run_folders
 from flatfed.errors import DataError, FlatFedError
-from flatfed.experiment import Experiment, cell_specs, known, scales, table_specs
-from flatfed.experiment.model import CellSpec, Sources, TableSpec
+from flatfed.experiment import cell_specs, known, scales, table_specs
+from flatfed.experiment.model import CellSpec
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import many
 from flatfed.runs import identity
 from flatfed.runs.places import DEFAULT, RunIds, without_label
 from flatfed.runs.record import RECORD, RECORD_SO_FAR, RunRecord
 from flatfed.runs.run import Run
-from flatfed.tables import blocks, cells, write
-from flatfed.tables.cell import Cell
-from flatfed.tables.filled_table import FilledTable
+from flatfed.tables import blocks, filled_table, write
 from flatfed.tables.formats import markdown
-
-#: Prefix of the folders of absent runs: no such folder exists.
-ABSENT = "absent:/"
 
 #: Label of the variant of a protocol that differs from it in precision alone.
 BFLOAT16 = "~bfloat16"
@@ -82,28 +77,31 @@ def make(options: argparse.Namespace) -> None:
     specs = cell_specs.cells(described, scale, table.id)
     # Seconds are measured apart: no timing is read from a folder of runs.
     untimed = [spec for spec in specs if not spec.timed]
-    requested = {ids: run for spec in untimed for ids, run in _requested(spec.runs).items()}
+    requested = {plain_ids(run.description): run for spec in untimed for run in spec.runs}
     chosen, left_out = _select([run for run in runs if run.ids in requested], requested, options.so_far)
     refused |= left_out
-    with_runs = {spec.column for spec in untimed if _requested(spec.sources.runs).keys() & chosen}
-    columns = [column for column in table.columns if column in with_runs]
+    own = {spec.column: [plain_ids(run.description) for run in spec.sources.runs] for spec in untimed}
+    columns = [column for column in table.columns if not chosen.keys().isdisjoint(own.get(column, ()))]
     if not columns:
         hint = "" if options.so_far else " finished ones; --so-far reads others, too"
         reasons = [f"{folder}: {reason}" for folder, reason in refused.items()]
         raise DataError("\n".join([f"{options.runs}: no run of table {table.id} among {len(runs)}{hint}", *reasons]))
     summary = _summary(chosen.values())
-    layout = _layout(described, scale, table.id, columns)
+    layout = table_specs.table_spec(described, scale, table.id, columns)
+    # The records count the images, whatever data are on this machine.
+    datasets = {name: replace(dataset, manifest=None) for name, dataset in layout.datasets.items()}
+    layout = replace(layout, datasets=datasets)
+    if len(columns) < len(table.columns):  # the first note says that the configuration names them
+        note = f"Shown: {len(columns)} of its {len(table.columns)} columns, those with runs."
+        layout = replace(layout, notes=[note, *layout.notes[1:]])
     if options.so_far:
-        notes = [*_completed_rounds(described, chosen), *layout.notes]
-        layout = replace(layout, title=f"{layout.title} ({summary})", notes=notes)
-    by_column: dict[str, dict[str, Cell]] = {column: {} for column in columns}
-    for spec in specs:
-        if spec.column in columns:
-            by_column[spec.column][spec.row] = _cell(spec, chosen, options.so_far)
-    typeset = blocks.typeset(FilledTable(layout, by_column))
+        layout = replace(layout, title=f"{layout.title} ({summary})")
+    shown = [_spec(spec, chosen, options.so_far) for spec in specs if spec.column in columns]
+    with _as_results(chosen, requested):
+        typeset = blocks.typeset(filled_table.fill(layout, shown, so_far=options.so_far))
     print(markdown.render(typeset), end="")
-    if options.out_dir:
-        write.make(typeset, options.out_dir)
+    if options.out:
+        write.make(typeset, options.out)
     others = sum(run.ids not in requested for run in runs)
     counts = f"{many(len(chosen), 'run')}; {others} others are not of this table"
     print(f"{table.id}, {scale} scale: {summary} ({counts})", file=sys.stderr)
@@ -116,31 +114,15 @@ def _read(folder: Path, so_far: bool) -> tuple[list[FolderRun], dict[Path, str]]
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder")
     runs, refused = [], {}
-    for file in run_folders.record_files([folder], RECORD, *([RECORD_SO_FAR] if so_far else [])):
-        if file.name == RECORD_SO_FAR and file.with_name(RECORD).exists():
-            continue
+    files = run_folders.record_files([folder], RECORD, *([RECORD_SO_FAR] if so_far else []))
+    for file in dict.fromkeys(run_folders.record_file(file.parent) for file in files):
         try:
-            record = _record(file)
+            record = run_folders.read(file)
             identity.check_folder(file.parent, record)
             runs.append(FolderRun(file.parent, record))
-        except (FlatFedError, FileNotFoundError) as problem:
+        except FlatFedError as problem:
             refused[file.parent] = str(problem)
     return runs, refused
-
-
-def _record(file: Path) -> RunRecord:
-    try:
-        return run_folders.read(file)
-    except DataError:
-        if file.name == RECORD:
-            raise
-        time.sleep(1)  # a training replaces its lines before its record
-        return run_folders.read(file)
-
-
-def _requested(runs: Iterable[Run]) -> dict[RunIds, Run]:
-    """Return the ``runs`` of a cell by their ids, the same ids for every precision."""
-    return {plain_ids(run.description): run for run in runs}
 
 
 def _select(
@@ -188,58 +170,48 @@ def _with_other_data(runs: Iterable[FolderRun]) -> Iterator[tuple[FolderRun, str
                 yield run, f"trained on other data: {key} is {digest[:12]}, that of most runs here {most[:12]}"
 
 
-def _cell(spec: CellSpec, chosen: Mapping[RunIds, FolderRun], so_far: bool) -> Cell:
-    """Return a cell, computed from the ``chosen`` runs.
+def _spec(spec: CellSpec, chosen: Mapping[RunIds, FolderRun], so_far: bool) -> CellSpec:
+    """Return the specification of a cell of the ``chosen`` runs, all in the precision of the first of them.
 
     Its seeds are those of all chosen runs; with ``so_far`` those that have all runs of the cell in one precision, and
     of these the finished ones if the number is of the final round.
     """
-    metric, requested = METRICS[spec.metric], _requested(spec.runs)
-    runs = {ids: chosen[ids] for ids in requested if ids in chosen}
-    precision = next((run.precision for run in runs.values()), None)
-    runs = {ids: run for ids, run in runs.items() if run.precision == precision}
+    requested = [plain_ids(run.description) for run in spec.runs]
+    precision = next((chosen[ids].precision for ids in requested if ids in chosen), None)
+    runs = {ids: chosen[ids] for ids in requested if ids in chosen and chosen[ids].precision == precision}
     seeds = [seed for seed in spec.seeds if any(ids.seed == seed for ids in chosen)]
     if so_far:
-        seeds = _with_all(seeds, requested, runs) or seeds
-        if not metric.needs_target:
-            seeds = _with_all(seeds, requested, [ids for ids in runs if runs[ids].record.ended]) or seeds
-    placed = {}
-    for ids, run in requested.items():
+        ended = {ids for ids, run in runs.items() if run.record.ended}
+        for there in (runs, *(() if METRICS[spec.metric].needs_target else (ended,))):
+            lacking = {ids.seed for ids in requested if ids not in there}
+            seeds = [seed for seed in seeds if seed not in lacking] or seeds
+
+    def placed(run: Run) -> Run:
+        ids = plain_ids(run.description)
         place = DEFAULT.run(replace(ids, protocol=ids.protocol + BFLOAT16 * (precision == "bfloat16")))
-        found = runs.get(ids)
-        place, about = (str(found.folder), found.record.description) if found else (ABSENT + place, run.description)
-        placed[ids] = replace(run, path=place, description=about, partition=None)
-    parts = {key: _placed(getattr(spec, key), placed, seeds) for key in ("sources", "base_sources")}
-    number = cells.compute(replace(spec, **parts, **({"seeds": tuple(seeds)} if requested else {})), so_far=so_far)
-    # Runs are named as under results/, so that the table is the same wherever the folder is.
-    names = {str(run.folder): DEFAULT.run(RunIds.of(run.record.description)) for run in runs.values()} | {ABSENT: ""}
-    folders = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
-    texts = {key: getattr(number, key) for key in ("runs", "base_runs", "problems")}
-    texts = {key: [folders.sub(lambda match: names[match[0]], text) for text in texts[key]] for key in texts}
-    return replace(number, **texts)
+        description = runs[ids].record.description if ids in runs else run.description
+        return replace(run, path=place, description=description, partition=None)
+
+    parts = {
+        key: replace(part, runs=tuple(placed(run) for run in part.runs if run.seed in seeds))
+        for key, part in (("sources", spec.sources), ("base_sources", spec.base_sources))
+    }
+    return replace(spec, **parts, seeds=tuple(seeds) if requested else spec.seeds)
 
 
-def _placed(part: Sources, placed: Mapping[RunIds, Run], seeds: list[int]) -> Sources:
-    """Return a part of the sources of a cell with the ``placed`` runs of ``seeds``."""
-    runs = tuple(placed[plain_ids(run.description)] for run in part.runs if run.seed in seeds)
-    return replace(part, runs=runs, timed=part.timed and replace(part.timed, path=f"{ABSENT}{part.timed.path}"))
-
-
-def _with_all(seeds: list[int], requested: Iterable[RunIds], runs: Collection[RunIds]) -> list[int]:
-    """Return those of ``seeds`` of which all ``requested`` runs are among ``runs``."""
-    lacking = {ids.seed for ids in requested if ids not in runs}
-    return [seed for seed in seeds if seed not in lacking]
-
-
-def _layout(described: Experiment, scale: str, name: str, columns: list[str]) -> TableSpec:
-    """Return the layout of table ``name`` with these ``columns``."""
-    layout = table_specs.table_spec(described, scale, name, columns)
-    notes, total = layout.notes, len(described.tables[name].columns)
-    if len(columns) < total:  # the first note says that the configuration names them
-        notes = [f"Shown: {len(columns)} of its {total} columns, those with runs.", *notes[1:]]
-    # The records count the images, whatever data are on this machine.
-    datasets = {key: replace(dataset, manifest=None) for key, dataset in layout.datasets.items()}
-    return replace(layout, datasets=datasets, notes=notes)
+@contextlib.contextmanager
+def _as_results(chosen: Mapping[RunIds, FolderRun], requested: Mapping[RunIds, Run]) -> Iterator[None]:
+    """Work in a folder in which the ``chosen`` runs and their analyses are under results/, and nothing else is."""
+    with tempfile.TemporaryDirectory() as results:
+        for ids, run in chosen.items():
+            there = replace(requested[ids], path=str(run.folder))
+            here = replace(there, path=DEFAULT.run(RunIds.of(run.record.description)))
+            for path, folder in ((here.path, there.path), (here.analyses, there.analyses)):
+                link = Path(results, path)
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(Path(folder).absolute())
+        with contextlib.chdir(results):
+            yield
 
 
 def _summary(runs: Collection[FolderRun]) -> str:
@@ -255,17 +227,3 @@ def _summary(runs: Collection[FolderRun]) -> str:
 def _range(numbers: Collection[int]) -> str:
     low, high = min(numbers), max(numbers)
     return str(low) if low == high else f"{low} to {high}"
-
-
-def _completed_rounds(described: Experiment, chosen: Mapping[RunIds, FolderRun]) -> list[str]:
-    """Return a note on the completed rounds of each row, for each split and precision."""
-    groups: dict[tuple[str, str, str, int], dict[str, list[str]]] = {}
-    for ids, run in chosen.items():
-        label, total = described.catalog.protocols[ids.protocol].label, run.record.description["rounds"]
-        rows = groups.setdefault((label, ids.split, run.precision, total), {})
-        rows.setdefault(described.catalog.label(ids.algorithm), []).append(str(run.record.rounds_done))
-    lines = []
-    for (label, split, precision, total), rows in groups.items():
-        listed = ", ".join(f"{row} {' and '.join(rounds)}" for row, rounds in rows.items())
-        lines.append(f"Rounds completed of {total} ({label}, {split}, {precision}): {listed}.")
-    return lines

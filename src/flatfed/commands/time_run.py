@@ -1,8 +1,11 @@
 """``flatfed time``: the seconds of a round, measured by a separate run whose model is thrown away.
 
-Seconds of trainings that ran beside others, or were stacked with them, say nothing about an algorithm. This trains a
-few rounds alone, leaves the first ones out (allocations, compilation, cold caches), and writes ``timing.json``
-(:mod:`flatfed.runs.timing`).
+Trains a few rounds of a run, throws the model away and writes timing.json: seconds of a round, of its
+training and of its evaluation. Tables of wall-clock times read it and nothing else: seconds of trainings
+that ran beside others say nothing about an algorithm. Leave the machine alone meanwhile.
+
+example:
+  python -m flatfed time --run run.json --dataset resources/digits --partition seed1.npz --out timing.json
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ import sys
 import tempfile
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from flatfed import gpus
 from flatfed.commands import arguments, kinds
+from flatfed.commands.arguments import argument, required
 from flatfed.errors import FlatFedError
 from flatfed.runs import description as descriptions
 from flatfed.runs import record as records
@@ -34,58 +37,20 @@ KEPT = (
     *("peak_memory_bytes", "peak_device_memory_bytes"),
 )
 
-DETAIL = """\
-Trains a few rounds of a run, throws the model away and writes timing.json: seconds of a round, of its
-training and of its evaluation. Tables of wall-clock times read it and nothing else: seconds of trainings
-that ran beside others say nothing about an algorithm. Leave the machine alone meanwhile."""
-EXAMPLE = "python -m flatfed time --run run.json --dataset resources/digits --partition seed1.npz --out timing.json"
-
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    arguments.add_spec(sub, "--run", "the run description, as `describe` prints it")
-    arguments.add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
-    arguments.add_path(sub, "--partition", "NPZ", "file that `partition` made")
-    arguments.add_weights(sub)
-    arguments.add_path(sub, "--out", "FILE", "file to write")
-    sub.add_argument(
-        "--rounds", type=kinds.count, default=ROUNDS, metavar="N", help=f"rounds measured (default: {ROUNDS})"
-    )
-    sub.add_argument(
-        "--warm-up", type=kinds.count, default=WARM_UP, metavar="N", help=f"rounds before them (default: {WARM_UP})"
-    )
-    arguments.add_device(sub)
+ARGUMENTS = [
+    required("--run", kinds.json_or_file, arguments.DESCRIPTION),
+    arguments.DATASET,
+    arguments.partition(),
+    arguments.WEIGHTS,
+    arguments.OUT,
+    argument("--rounds", kinds.count, "rounds measured", default=ROUNDS),
+    argument("--warm-up", kinds.count, "rounds before them", default=WARM_UP),
+    *arguments.DEVICE,
+]
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure what the command line asks for."""
-    descriptions.check_given(options.run, "--run")
-    write(
-        options.run,
-        options.dataset,
-        options.partition,
-        options.out,
-        rounds=options.rounds,
-        warm_up=options.warm_up,
-        device=options.device,
-        threads=options.threads,
-        weights=options.weights,
-    )
-
-
-def write(
-    description: dict[str, Any],
-    dataset: Path,
-    partition: Path,
-    out: Path,
-    *,
-    rounds: int = ROUNDS,
-    warm_up: int = WARM_UP,
-    device: str = "auto",
-    threads: int = 1,
-    weights: Path | None = None,
-) -> None:
-    """Train ``warm_up`` + ``rounds`` rounds of ``description`` and write the seconds of a round to ``out``.
+    """Train ``--warm-up`` + ``--rounds`` rounds of the run and write the seconds of a round.
 
     All training and all test images (those held out, in a run that holds some out to choose by) are evaluated after
     every round, as inside the official code's clock. Clients that join by independent draws are here as many in every
@@ -96,16 +61,16 @@ def write(
     :raises DataError: data or partition do not fit the description.
     :raises FlatFedError: the run diverged, or the device is not there.
     """
-    place = {"device": gpus.demanded(device), "threads": threads}
+    description, total = options.run, options.warm_up + options.rounds
+    descriptions.check_given(description, "--run")
+    place = {"device": gpus.demanded(options.device), "threads": options.threads, "weights": options.weights}
     from flatfed.engine.job import train as engine
 
     load, cores = os.getloadavg()[0], os.cpu_count()
     busy = f"the machine was busy (load {load:.1f} on {cores} cores)" if load > cores * 0.75 else None
     if busy:
         print(f"{busy}: these seconds will be long", file=sys.stderr)
-    total = warm_up + rounds
-    unseen = "validation" if "validation" in description else "test"
-    evaluated = {"every": 1, "sets": [unseen, "train"]}
+    evaluated = {"every": 1, "sets": ["validation" if "validation" in description else "test", "train"]}
     short = {
         **{key: value for key, value in description.items() if key != "probe"},
         **{"rounds": total, "checkpoint_every": total + 1},
@@ -114,27 +79,25 @@ def write(
     if description["sampling"]["scheme"] == "bernoulli":
         short["sampling"] = {**description["sampling"], "scheme": "fixed"}
     with tempfile.TemporaryDirectory(prefix="flatfed-time-") as folder:
-        engine.train(short, dataset, partition, folder, **place, weights=weights, full_model=True)
+        engine.train(short, options.dataset, options.partition, folder, **place, full_model=True)
         record = records.read_finished(folder)
         lines = history_of(Path(folder), record, ("round", "seconds", "clients"))
     if record.diverged_at is not None:
         raise FlatFedError(f"the run diverged in round {record.diverged_at}; seconds of a broken run say nothing")
-    clock = [0.0, *lines["seconds"]]
-    each = [after - before for before, after in pairwise(clock[warm_up:])]
-    training = statistics.fmean(each)
-    evaluation = record.seconds_evaluation / total
+    seconds = [after - before for before, after in pairwise([0.0, *lines["seconds"]])][options.warm_up :]
+    training, evaluation = statistics.fmean(seconds), record.seconds_evaluation / total
     timing = Timing(
         description=description,
-        rounds=len(each),
-        warm_up=warm_up,
+        rounds=options.rounds,
+        warm_up=options.warm_up,
         clients=int(lines["clients"][-1]),
         evaluated=evaluated,
         seconds_per_round=round(training + evaluation, 6),
         training_seconds_per_round=round(training, 6),
         evaluation_seconds_per_round=round(evaluation, 6),
-        training_seconds=[round(seconds, 6) for seconds in each],
+        training_seconds=[round(each, 6) for each in seconds],
         load_before=round(load, 2),
         warning=busy,
         **{key: getattr(record, key) for key in KEPT},
     )
-    timings.write(out, timing)
+    timings.write(options.out, timing)

@@ -1,4 +1,15 @@
-"""``flatfed train``: one training, or several seeds of one in a process."""
+r"""``flatfed train``: one training, or several seeds of one in a process.
+
+Writes metrics.csv, model.safetensors and, last, run.json. A training that was stopped goes on from its
+checkpoint in the output folder when it is called again. Needs torch, numpy and safetensors; no Snakemake,
+no configuration.
+
+example:
+  RUN=results/preview/runs/fedsmoo-cifar10/dir0.6-100/fedsmoo/seed1
+  python -m flatfed describe $RUN > run.json
+  python -m flatfed train --run run.json --dataset resources/digits \
+    --partition results/preview/partitions/fedsmoo-cifar10/dir0.6-100/seed1.npz --out $RUN
+"""
 
 from __future__ import annotations
 
@@ -7,33 +18,19 @@ import contextlib
 
 from flatfed import algorithms, gpus, models
 from flatfed.commands import arguments, kinds
+from flatfed.commands.arguments import required
 from flatfed.errors import DataError
 from flatfed.runs import description, lock
 
-DETAIL = """\
-Writes metrics.csv, model.safetensors and, last, run.json. A training that was stopped goes on from its
-checkpoint in the output folder when it is called again. Needs torch, numpy and safetensors; no Snakemake,
-no configuration."""
-EXAMPLE = f"""\
-RUN={arguments.RUN}
-  python -m flatfed describe $RUN > run.json
-  python -m flatfed train --run run.json --dataset resources/digits \\
-    --partition {arguments.PARTITION} --out $RUN"""
-
-
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    several = {"nargs": "+", "required": True}
-    run = "the run description, as `describe` prints it: JSON, or a file of it"
-    together = f"{run}; several that differ in their seed alone train together"
-    sub.add_argument("--run", type=kinds.json_or_file, metavar="JSON", help=together, **several)
-    arguments.add_path(sub, "--dataset", "DIR", "folder that `fetch` made")
-    sub.add_argument(
-        "--partition", type=kinds.file, metavar="NPZ", help="file that `partition` made, one a run", **several
-    )
-    arguments.add_weights(sub)
-    sub.add_argument("--out", type=kinds.folder, metavar="DIR", help="run folder to write, one a run", **several)
-    arguments.add_device(sub)
+TOGETHER = f"{arguments.DESCRIPTION}; several that differ in their seed alone train together"
+ARGUMENTS = [
+    required("--run", kinds.json_or_file, TOGETHER, nargs="+"),
+    arguments.DATASET,
+    required("--partition", kinds.file, "file that `partition` made, one a run", nargs="+", metavar="NPZ"),
+    arguments.WEIGHTS,
+    required("--out", kinds.folder, "run folder to write, one a run", nargs="+"),
+    *arguments.DEVICE,
+]
 
 
 def run(options: argparse.Namespace) -> None:
@@ -49,8 +46,7 @@ def run(options: argparse.Namespace) -> None:
         description.check_given(each, f"--run{f'[{place}]' if len(runs) > 1 else ''}")
     algorithms.load(runs[0]["update"]["name"])
     models.card(runs[0]["model"]["name"])
-    common = {"threads": options.threads, "weights": options.weights}
-    common["device"] = gpus.demanded(options.device)
+    common = {"threads": options.threads, "weights": options.weights, "device": gpus.demanded(options.device)}
     with contextlib.ExitStack() as held:
         for out in outs:
             held.enter_context(lock.held(out))

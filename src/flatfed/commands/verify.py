@@ -1,22 +1,5 @@
-"""``flatfed verify``: our tables compared with the papers'."""
+"""``flatfed verify``: our tables compared with the papers'.
 
-from __future__ import annotations
-
-import argparse
-from collections.abc import Iterator
-
-from flatfed.commands import arguments, configuration, kinds
-from flatfed.errors import DataError
-from flatfed.experiment import cell_specs, table_specs
-from flatfed.files import write_json
-from flatfed.papers.units import many
-from flatfed.tables import claims, filled_table, verification
-from flatfed.tables.verification import ColumnResult, TableResult
-
-#: Exit status where --strict finds a table that does not stand.
-FELL = 1
-
-DETAIL = """\
 Computes the cells from the runs in results/ and reports, column by column:
   agrees    |ours - paper's| <= max(1 point, 2 s / sqrt(n)): s our deviation over n seeds (rounds, costs,
             times: a tenth of the printed number in place of the point; declared costs and facts: exactly)
@@ -26,24 +9,31 @@ Computes the cells from the runs in results/ and reports, column by column:
             print it; clearly: significant by the exact sign-flip test over seeds, corrected for all claims
             of the table (Holm; a single claim needs six seeds, two hundred need thirteen)
   order     Spearman's rank correlation of the rows, ours against the paper's
-Where a table's set-up is not the paper's, only the order is compared. At preview scale nothing is verified."""
-EXAMPLE = "python -m flatfed verify fedsmoo2023_T1 --scale paper --strict"
+Where a table's set-up is not the paper's, only the order is compared. At preview scale nothing is verified.
 
+example:
+  python -m flatfed verify fedsmoo2023_T1 --scale paper --strict
+"""
 
-def add(sub: argparse.ArgumentParser) -> None:
-    """Add what the sub-command takes."""
-    arguments.add_tables(sub)
-    sub.add_argument(
-        "--point", type=kinds.points, default=1.0, metavar="P", help="percentage points allowed (default: 1.0)"
-    )
-    sub.add_argument("--claims", action="store_true", help="list every claim, held ones too")
-    sub.add_argument(
-        "--strict",
-        action="store_true",
-        help="exit with status 1 unless every printed number is there and\nagrees and no claim is clearly reversed",
-    )
-    sub.add_argument("--json", type=kinds.file, metavar="FILE", help="write everything as JSON, too")
-    arguments.add_config(sub)
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from flatfed.commands import arguments, configuration, kinds
+from flatfed.commands.arguments import argument, flag
+from flatfed.errors import DataError
+from flatfed.experiment import cell_specs, table_specs
+from flatfed.files import write_json
+from flatfed.papers.units import many
+from flatfed.tables import claims, filled_table, verification
+from flatfed.tables.verification import TableResult
+
+ARGUMENTS = [
+    *arguments.TABLES,
+    flag("--strict", "exit with status 1 unless every printed number agrees and no claim is clearly reversed"),
+    argument("--json", kinds.file, "write everything as JSON, too"),
+]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -63,44 +53,40 @@ def run(options: argparse.Namespace) -> int:
         except DataError as error:
             refused.append(f"{name}:\n{error}")
             continue
-        results.append(verification.table(filled, printed, options.point / 100))
-        print("\n".join(lines(results[-1], options.claims)))
-    if scale == "preview":
-        print("\nNothing is verified at preview scale: small models on small embedded data give")
-        print("numbers that cannot be compared with a paper's. `--scale paper` verifies runs.")
-    elif len(results) > 1:
-        printed = [result for result in results if result.printed]
-        print(
-            f"\n{sum(table.stands for table in printed)} of {len(printed)} tables stand: nothing differs or is missing"
-        )
+        results.append(verification.table(filled, printed))
+        print("\n".join(lines(results[-1])))
+    compared = [result for result in results if result.printed and scale == "paper"]
+    if len(compared) > 1:
+        print(f"\n{sum(one.stands for one in compared)} of {len(compared)} tables stand: nothing differs or is missing")
     if options.json is not None:
         write_json(options.json, [result.plain() for result in results])
     if refused:
         raise DataError("\n".join(refused))
-    return FELL if options.strict and not all(result.stands for result in results if result.printed) else 0
+    return int(options.strict and not all(result.stands for result in results if result.printed))
 
 
-def lines(result: TableResult, all_claims: bool) -> Iterator[str]:
-    """Yield how a table compares with the paper's, line by line; of its claims all, or those that do not hold."""
-    name = f"{result.table}, {result.scale} scale"
+def lines(result: TableResult) -> Iterator[str]:
+    """Yield how a table compares with the paper's, line by line; of its claims those that do not hold."""
+    name, missing = f"{result.table}, {result.scale} scale", result.count("missing")
     if not result.printed:
         yield f"{name}: nothing printed to compare with"
         return
     if result.scale == "preview":
-        yield f"{name}: {result.printed - result.count('missing')} of {result.printed} cells made, none verified"
+        yield f"{name}: {result.printed - missing} of {result.printed} cells made; at this scale none is verified"
         return
-    counts = {state: result.count(state) for state in ("agrees", "differs", "missing")}
-    compared = counts["agrees"] + counts["differs"]
-    values = f"{counts['agrees']} of {compared} cells agree, {counts['differs']} differ"
-    if not compared and counts["missing"] < result.printed:
+    agree, differ = result.count("agrees"), result.count("differs")
+    values = f"{agree} of {agree + differ} cells agree, {differ} differ"
+    if not agree + differ and missing < result.printed:
         values = "values are not compared (not the paper's set-up)"
-    yield f"{name}: {values}, {counts['missing']} missing"
+    yield f"{name}: {values}, {missing} missing"
     for column in result.columns:
-        yield f"  {column.column}: {_column(column)}"
-        missing = [cell for cell in column.cells if cell.state == "missing"]
-        if missing:
-            more = ", and so on" if len({cell.why for cell in missing}) > 1 else ""
-            yield f"    missing  {', '.join(cell.row for cell in missing)}: {missing[0].why}{more}"
+        agree, differ = column.count("agrees"), column.count("differs")
+        correlation = "" if column.correlation is None else f"; rank correlation {column.correlation:.2f}"
+        yield f"  {column.column}: {agree} of {agree + differ} agree{correlation}"
+        absent = [cell for cell in column.cells if cell.state == "missing"]
+        if absent:
+            more = ", and so on" if len({cell.why for cell in absent}) > 1 else ""
+            yield f"    missing  {', '.join(cell.row for cell in absent)}: {absent[0].why}{more}"
         for cell in column.cells:
             if cell.state == "differs":
                 yield f"    differs  {cell.row}: ours {cell.ours}, paper {cell.paper}: {cell.why}"
@@ -110,19 +96,6 @@ def lines(result: TableResult, all_claims: bool) -> Iterator[str]:
     mean = "no rank correlation" if correlation is None else f"mean rank correlation {correlation:.2f}"
     yield f"  order: {mean}; {claims.counted(result.claims)}"
     for claim in result.claims:
-        if all_claims or claim.outcome in ("not held", "reversed clearly"):
-            yield f"    {claim.outcome:16} {claim.better} > {claim.worse}{_details(claim)}"
-
-
-def _column(column: ColumnResult) -> str:
-    compared = column.count("agrees") + column.count("differs")
-    parts = [f"{column.count('agrees')} of {compared} agree"] if compared else []
-    if column.correlation is not None:
-        parts.append(f"rank correlation {column.correlation:.2f}")
-    return "; ".join(parts) or "nothing to compare"
-
-
-def _details(claim: claims.Answer) -> str:
-    """Return in how many columns a claim is printed, and its p, where there is one."""
-    of = many(claim.columns, "column")
-    return f" ({of}{'' if claim.p is None else f', p = {claim.p:.2g}'})"
+        if claim.outcome in ("not held", "reversed clearly"):
+            p = "" if claim.p is None else f", p = {claim.p:.2g}"
+            yield f"    {claim.outcome:16} {claim.better} > {claim.worse} ({many(claim.columns, 'column')}{p})"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from flatfed.papers.metrics import METRICS
 from flatfed.tables.cell import Cell
 
-#: Tolerances of ``agreement``: by default a percentage point for fractions; a tenth of the printed number for the rest.
+#: Tolerances of ``agreement``: a percentage point for fractions; a tenth of the printed number for the rest.
 POINT, PART = 0.01, 0.1
 
 
@@ -34,15 +34,15 @@ def timed(cell: Cell) -> bool:
     return METRICS[cell.metric].source == "timing"
 
 
-def tolerance(cell: Cell, point: float) -> float:
-    """Return how far ours may be from the paper's: max(``point``, 2 s / sqrt(n)), s our deviation, stored units.
+def tolerance(cell: Cell) -> float:
+    """Return how far ours may be from the paper's: max(a point, 2 s / sqrt(n)), s our deviation, stored units.
 
     A number that is no accuracy has a tenth of the printed one in place of the point; one that no seed has a part in is
     exact. The printed spread does not count: it is not the deviation of two repeats (erratum B15).
     """
     if cell.n is None:
         return 1e-9
-    floor = point if cell.unit == "fraction" else PART * abs(cell.paper_value)
+    floor = POINT if cell.unit == "fraction" else PART * abs(cell.paper_value)
     return max(floor, 2 * (cell.spread or 0.0) / math.sqrt(max(1, cell.n)))
 
 
@@ -56,7 +56,7 @@ def not_reached(cell: Cell) -> bool:
     return cell.paper_value is None and "not reached" in cell.paper_note
 
 
-def agreement(cell: Cell, point: float = POINT) -> str:
+def agreement(cell: Cell) -> str:
     """Return "agrees", "differs", "missing", or "" where the paper prints nothing or values are not compared."""
     if cell.status in ("missing", "unfinished"):
         return "missing"
@@ -68,7 +68,7 @@ def agreement(cell: Cell, point: float = POINT) -> str:
         return ""
     if cell.status != "ok" or cell.difference is None:
         return "differs"
-    return "agrees" if abs(cell.difference) <= tolerance(cell, point) + 1e-12 else "differs"
+    return "agrees" if abs(cell.difference) <= tolerance(cell) + 1e-12 else "differs"
 
 
 def rank_correlation(cells: Mapping[str, Cell]) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from flatfed.experiment.model import CellSpec, Column, Row, TableSpec
 from flatfed.tables import cells
@@ -54,12 +54,12 @@ class FilledTable:
         return any(cell.difference is not None for cell in self.made)
 
 
-def fill(layout: TableSpec, specs: Iterable[CellSpec]) -> FilledTable:
-    """Return a table with the cells of ``specs``, computed from their runs.
+def fill(layout: TableSpec, specs: Iterable[CellSpec], *, so_far: bool = False) -> FilledTable:
+    """Return a table with the cells of ``specs``, computed from their runs; ``so_far``: from unfinished ones, too.
 
     :raises DataError: runs are refused; the message has a line for each.
     """
     by_column: dict[str, dict[str, Cell]] = {column.id: {} for column in layout.columns}
-    for cell in read_all(cells.compute, specs):
+    for cell in read_all(partial(cells.compute, so_far=so_far), specs):
         by_column[cell.column][cell.row] = cell
     return FilledTable(layout, by_column)

@@ -76,33 +76,32 @@ class TableResult:
         return {**asdict(self), "stands": self.stands}
 
 
-def table(cells: FilledTable, printed: set[tuple[str, str]], point: float = compare.POINT) -> TableResult:
+def table(cells: FilledTable, printed: set[tuple[str, str]]) -> TableResult:
     """Compare the cells of a table with the printed numbers.
 
-    ``printed`` are the (column, row) of which the paper prints something, "-" included. ``point``: the tolerance of
-    accuracies, a fraction (``compare.tolerance``).
+    ``printed`` are the (column, row) of which the paper prints something, "-" included.
     """
     columns = tuple(
-        _column(name, of_column, {row for row in of_column if (name, row) in printed}, point)
+        _column(name, of_column, {row for row in of_column if (name, row) in printed})
         for name, of_column in cells.by_column.items()
     )
     return TableResult(cells.spec.table, cells.spec.scale, len(printed), columns, tuple(answers(cells.columns)))
 
 
-def _column(name: str, cells: dict[str, Cell], printed: set[str], point: float) -> ColumnResult:
+def _column(name: str, cells: dict[str, Cell], printed: set[str]) -> ColumnResult:
     """Compare the cells of a column by row; ``printed`` are the rows of which the paper prints something."""
-    states = {row: compare.agreement(cell, point) for row, cell in cells.items() if row in printed}
+    states = {row: compare.agreement(cell) for row, cell in cells.items() if row in printed}
     return ColumnResult(
         name,
         agree=list(states.values()).count("agrees"),
         cells=tuple(
-            _cell(row, cells[row], state, point) for row, state in states.items() if state in ("differs", "missing")
+            _cell(row, cells[row], state) for row, state in states.items() if state in ("differs", "missing")
         ),
         correlation=compare.rank_correlation(cells),
     )
 
 
-def _cell(row: str, cell: Cell, state: str, point: float) -> CellResult:
+def _cell(row: str, cell: Cell, state: str) -> CellResult:
     """Put a cell that does not agree into words."""
     unit, decimals = cell.printed_unit, cell.paper_decimals
     ours = written(cell.value, cell.spread, unit, decimals) or cell.status.replace("_", " ")
@@ -111,6 +110,6 @@ def _cell(row: str, cell: Cell, state: str, point: float) -> CellResult:
         return CellResult(row, state, "", paper, cell.problems[0] if cell.problems else "no run")
     if cell.difference is None:
         return CellResult(row, state, ours, paper, "one has a number and the other none")
-    allowed = written(compare.tolerance(cell, point), None, unit)
+    allowed = written(compare.tolerance(cell), None, unit)
     seeds = "" if cell.n is None else f" (n = {cell.n})"
     return CellResult(row, state, ours + seeds, paper, f"{signed(cell.difference, unit, decimals)}, allowed {allowed}")

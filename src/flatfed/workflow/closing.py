@@ -20,13 +20,6 @@ from flatfed.runs.places import Places
 MOST = 10  # jobs that are named; of the others, the number
 SILENT = "it left no message: killed, or out of memory?"
 
-#: A failed job and its logs, as Snakemake's own log names them, and one that finished, perhaps at another attempt.
-FAILED = re.compile(
-    r"^ +jobid: (?P<job>\d+)$(?:\n +.*$)*?\n +log: (?P<logs>.+?) \(check log file\(s\) for error details\)$",
-    re.MULTILINE,
-)
-FINISHED = re.compile(r"^Finished jobid: (?P<job>\d+)\b", re.MULTILINE)
-
 
 def brief(formatter: logging.Formatter) -> None:
     """Have Snakemake's ``formatter`` show of a failed job its message and logs, not its command, a page of JSON."""
@@ -48,27 +41,21 @@ def brief(formatter: logging.Formatter) -> None:
 
 
 def failed(logs: Iterable[str]) -> list[str]:
-    """Return "log file: reason" of every job that failed and did not finish later, by ``logs``, files of Snakemake's.
+    """Return "log file: reason" of failed jobs, by their ``logs``.
 
-    The reason is the last line of the job's own log: a job that refuses its work ends with it.
+    The reason is the last line of a log: a job that refuses its work ends with it.
     """
-    text = "\n".join(map(_content, map(Path, logs)))
-    finished = {match["job"] for match in FINISHED.finditer(text)}
-    lost = [match["logs"] for match in FAILED.finditer(text) if match["job"] not in finished]
-    names = dict.fromkeys(name for logs_of_job in lost for name in logs_of_job.split(", "))
-    return [f"{name}: {last_line(_content(Path(name))) or SILENT}" for name in names]
+    texts = {log: Path(log).read_text(encoding="utf-8", errors="replace") for log in logs if Path(log).is_file()}
+    return [f"{log}: {last_line(texts.get(log, '')) or SILENT}" for log in logs]
 
 
 def diverged(made: Iterable[Path]) -> list[str]:
     """Return "folder: diverged in round r" of the runs that ended so; ``made``: each run.json of the jobs."""
     lines = []
     for path in made:
-        try:
-            ended = records.read(path).diverged_at
-        except (OSError, DataError):
-            continue  # it was not made, and `failed` says why
-        if ended is not None:
-            lines.append(f"{path.parent}: diverged in round {ended}; it is recorded, and tables say so")
+        with contextlib.suppress(OSError, DataError):  # it was not made, and `failed` says why
+            if (ended := records.read(path).diverged_at) is not None:
+                lines.append(f"{path.parent}: diverged in round {ended}; it is recorded, and tables say so")
     return lines
 
 
@@ -84,25 +71,18 @@ def last_line(log: str) -> str:
     return re.split(r"[\r\n]+", log.strip())[-1].strip()
 
 
-def _content(log: Path) -> str:
-    """Return the text of ``log``, "" where there is no such file."""
-    return log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-
-
 def cells_before(targets: Iterable[str], places: Places) -> dict[str, str]:
-    """Return the number of each cell file among ``targets``: as its table shows it, else as the file has it."""
+    """Return the number of each cell file among ``targets``: as its table shows it, else "none"."""
     ids = re.escape(places.cell("@", "@", "@", "@")).replace("@", "([^/]+)")
     matches = {target: match.groups() for target in targets if (match := re.fullmatch(ids, target))}
-    return {target: _shown(Path(target), *match, places) for target, match in matches.items()}
+    return {target: _shown(*match, places) for target, match in matches.items()}
 
 
-def _shown(file: Path, scale: str, table: str, column: str, row: str, places: Places) -> str:
+def _shown(scale: str, table: str, column: str, row: str, places: Places) -> str:
     with contextlib.suppress(OSError, KeyError, ValueError):  # no such table, or a damaged one
         for line in csv.DictReader(Path(places.table(scale, table)[0]).read_text(encoding="utf-8").splitlines()):
             if (line["column"], line["row"]) == (column, row):
                 return _number(line)
-    with contextlib.suppress(OSError, KeyError, ValueError):
-        return _number(read_json(file))
     return "none"
 
 

@@ -25,7 +25,7 @@ Requests = Mapping[tuple[str, str], tuple[int, int]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class ProtocolCost:
     """The minutes of a protocol's longest run, and the bytes of memory that its largest takes on the host."""
 
     minutes: float
@@ -37,7 +37,7 @@ class Plan:
     """What ``flatfed plan --json`` writes, as far as it is read here: what was measured of protocols at a ``scale``."""
 
     scale: str
-    requests: dict[str, Measured]
+    requests: dict[str, ProtocolCost]
 
 
 def read(path: str | None) -> Requests:
@@ -49,10 +49,9 @@ def read(path: str | None) -> Requests:
         return {}
     try:
         plan = read_as(reader(Plan), path, "a plan", "`python -m flatfed plan --all --json FILE` writes one")
-    except FileNotFoundError as error:
-        raise ConfigError(f"plan (config/config.yaml, or --config): {described(error)}") from None
-    except DataError as error:
-        raise ConfigError(f"plan (config/config.yaml, or --config): {error}") from None
+    except (FileNotFoundError, DataError) as error:
+        text = described(error) if isinstance(error, OSError) else error
+        raise ConfigError(f"plan (config/config.yaml, or --config): {text}") from None
     return {
         (plan.scale, protocol): (
             max(LEAST[0], math.ceil(MARGIN * of.minutes)),
