@@ -242,7 +242,7 @@ def test_damaged_runs_are_named(tmp_path):
 
 
 def test_flattening():
-    assert runs.flatten({"a": 1, "b": {"c": "x", "d": {"e": None}}}) == [("a", "1"), ("b.c", "x"), ("b.d.e", "null")]
+    assert [*runs.flatten({"a": 1, "b": {"c": "x", "d": {"e": None}}})] == [("a", "1"), ("b.c", "x"), ("b.d.e", "null")]
 
 
 class Snakemake:
