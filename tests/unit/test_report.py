@@ -18,7 +18,7 @@ import made
 from flatfed import __version__
 from flatfed.engine.job.machine import machine
 from flatfed.errors import DataError
-from flatfed.experiment.panels import FigureSpec
+from flatfed.experiment.panels import DrawnPanel, FigureSpec, Mark
 from flatfed.experiment.report_spec import ReportFigure, ReportSpec, ReportTable
 from flatfed.figures import interactive
 from flatfed.runs import record as records
@@ -63,8 +63,9 @@ def specify(tmp_path: Path, folders: list[str], scale: str = "preview", seeds: i
         paper={"value": 79.52, "decimals": 2},
     )
     (tmp_path / "f.png").write_bytes(b"\x89PNG picture")
-    said = {"kind": "curves", "scale": scale, "panels": [], "paper": "Sun et al., Figure 7"}
-    said |= {"setting": "digits, 30 clients", "runs": {folder: made.requested(folder) for folder in folders}}
+    mark = Mark(label="FedAvg", by_seed=[[made.requested(folder)] for folder in folders])
+    said = {"kind": "curves", "scale": scale, "panels": [DrawnPanel(title="P", marks=[mark])]}
+    said |= {"setting": "digits, 30 clients", "paper": "Sun et al., Figure 7"}
     curves = FigureSpec(figure="fedsmoo2023_F7", title="Curves", caption="Rise & fall.", **said)
     figures = [
         ReportFigure(curves, str(tmp_path / "f.png")),
