@@ -8,9 +8,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import re
-import resource
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from types import ModuleType
@@ -24,12 +21,6 @@ from flatfed.errors import REMEDIES, WITHOUT_A_NAME, FlatFedError, described
 #: Exit status of a command that is refused for a reason the user can mend, of one that the user interrupted, and of one
 #: whose output nobody reads any more (``| head``): the last two as a shell gives them.
 REFUSED, INTERRUPTED, UNREAD = 2, 130, 141
-
-#: Messages of libraries that get no more memory.
-SHORTAGE = re.compile("failed to map segment|allocate|bad_alloc|could not create a primitive")
-
-#: What a job does with torch at least, with 256 MB to spare: under a limit, torch's C++ code may end the process.
-TRIAL = "import mmap; _ = mmap.mmap(-1, 1 << 28); import torch; torch.nn.Conv2d(1, 1, 3)(torch.ones(1, 1, 8, 8))"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,10 +77,6 @@ def _run(words: list[str]) -> int:
     try:
         options = parser([] if command is None else [command]).parse_args(words)
         _look_in_own_folders()
-        if "device" in options and _limit():
-            trial = subprocess.run([sys.executable, "-Pc", TRIAL], capture_output=True, check=False)
-            if trial.returncode:
-                raise MemoryError("torch does not start")
         return _file(options.command).run(options) or 0
     except FlatFedError as error:
         print(f"{prefix}: {error}", file=sys.stderr)
@@ -109,16 +96,10 @@ def _run(words: list[str]) -> int:
 
 def _remedy(error: Exception) -> str | None:
     """Return what is wrong with the disk, a file or the memory, and what the user can do; None for other errors."""
-    if isinstance(error, MemoryError) or (_limit() and SHORTAGE.search(str(error))):
-        return f"not enough memory{_limit()} ({str(error) or type(error).__name__})"
+    if isinstance(error, MemoryError):
+        return f"not enough memory ({str(error) or type(error).__name__})"
     named = isinstance(error, OSError) and (error.filename is not None or error.errno in WITHOUT_A_NAME)
     return described(error) if named and error.errno in REMEDIES else None
-
-
-def _limit() -> str:
-    """Return the limit on the process's virtual memory in words, "" without."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return "" if limit == resource.RLIM_INFINITY else f" within `ulimit -v {limit >> 10}`: raise this limit"
 
 
 def _look_in_own_folders() -> None:

@@ -12,7 +12,6 @@ from jsonschema.exceptions import ValidationError, relevance
 from jsonschema.validators import extend
 
 from flatfed.errors import ConfigError, shown, unknown
-from flatfed.retired import replacement
 from flatfed.strict_yaml import read
 
 #: The folder of the schemas: they belong to this copy of FlatFed, whatever configuration is checked with them.
@@ -119,11 +118,11 @@ def _words(error: ValidationError, where: str) -> str:
         case "additionalProperties":
             known = list(error.schema.get("properties", ()))
             extra = sorted(str(key) for key in value if key not in known)
-            return _unless_retired("key", extra[0], known, place)
+            return unknown("key", extra[0], known, place)
         case "required":
             return _lacking([error], where)
         case "enum":
-            return _unless_retired("value", value, wanted, place)
+            return unknown("value", value, wanted, place)
         case "type":
             types = [wanted] if isinstance(wanted, str) else wanted
             names = " or ".join(WORDS[name] for name in types)
@@ -135,12 +134,6 @@ def _words(error: ValidationError, where: str) -> str:
             return f"{place}: {shown(value)} is not allowed; {BOUNDS[bound]} {wanted} is wanted{allowed}"
         case _:
             return f"{place}: {shown(value)} is not allowed{allowed}"
-
-
-def _unless_retired(kind: str, value: object, known: Iterable[object], place: str) -> str:
-    """Return the message for an unknown key or value: its replacement, or the nearest known one."""
-    retired = replacement(kind, value)
-    return f"{place}: {retired}" if retired else unknown(kind, value, known, place)
 
 
 def _place(where: str, parts: Iterable[str | int]) -> str:

@@ -292,7 +292,6 @@ def test_without_pyhessian_installed(trained, tmp_path, monkeypatch):
         (["--out", "h.json", "--top", "0"], "'0': a whole number above 0 is wanted"),
         (["--out", "h.json", "--vectors", "1"], "'1': a whole number above 1 is wanted"),
         (["--out", "h.json", "--parts", "1"], "'1': a whole number above 1 is wanted"),
-        (["--out", "h.json", "--density-vectors", "1"], "option '--density-vectors' is retired: leave it out"),
         (["--out", "h.json", "--seed", "-1"], "'-1': a whole number from 0 to"),
         (["--out", "h.json", "--residual", "0"], "'0': a number between 0 and 1 is wanted"),
         (["--out", "h.json", "--residual", "1"], "'1': a number between 0 and 1 is wanted"),

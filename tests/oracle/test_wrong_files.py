@@ -1,13 +1,9 @@
 """Every command with something wrong in every place it reads or writes: one message that names it, and no trace."""
 
-import errno
 import json
 import os
 import re
-import resource
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +12,7 @@ from harness import description, write_problem
 
 import made
 from flatfed import cli
-from flatfed.data import partition, sources
+from flatfed.data import partition
 
 ROOT = Path(__file__).resolve().parents[2]
 DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "balanced": True, "seed": 3}
@@ -95,42 +91,6 @@ def test_a_partition_that_claims_too_much_is_refused_before_it_is_read(place, ca
     status, lines = called([command, *CALLS[command].split()], capsys)
     assert (status, len(lines)) == (2, 1)
     assert f"dealt.npz: {array} takes 8000128 bytes, more than the " in lines[0]
-
-
-@pytest.mark.parametrize("command", ["train", "hessian"])
-def test_a_limit_on_memory_that_is_too_small_is_one_line(place, command):
-    def limited():
-        resource.setrlimit(resource.RLIMIT_AS, (500 << 20, 500 << 20))
-
-    words = [sys.executable, "-m", "flatfed", command, *CALLS[command].split()]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(words, env=environment, preexec_fn=limited, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    expected = "not enough memory within `ulimit -v 512000`: raise this limit (torch does not start)"
-    assert done.stderr == f"flatfed {command}: {expected}\n"
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError(),
-        ImportError("libgomp.so.1: failed to map segment from shared object"),
-        RuntimeError("could not create a primitive"),
-        RuntimeError("std::bad_alloc"),
-        OSError(errno.ENOMEM, "Cannot allocate memory"),
-    ],
-    ids=str,
-)
-def test_memory_that_runs_out_within_a_limit_is_one_line(place, capsys, monkeypatch, error):
-    def fails(*_):
-        raise error
-
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 30, 1 << 30))
-    monkeypatch.setattr(sources, "fetch", fails)
-    status, lines = called(["fetch", *CALLS["fetch"].split()], capsys)
-    reason = str(error) or "MemoryError"
-    expected = f"flatfed fetch: not enough memory within `ulimit -v 1048576`: raise this limit ({reason})"
-    assert (status, lines) == (2, [expected])
 
 
 #: Checked where those commands are: tests of fetch and partition.

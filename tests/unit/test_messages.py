@@ -46,21 +46,6 @@ def test_a_slip_on_the_command_line(tmp_path, monkeypatch, capsys, words, messag
     assert message in said(capsys, *words)
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (("results",), "flatfed: command 'results' is retired: run python studies/results.py\n"),
-        (
-            ("plan", "--spread"),
-            "flatfed: option '--spread' is retired: docs/running.md has a table of the seeds that a",
-        ),
-    ],
-)
-def test_a_retired_name_is_one_line_with_its_replacement(capsys, words, line):
-    text = said(capsys, *words)
-    assert text.startswith(line) and text.count("\n") == 1
-
-
 def test_values_of_the_configuration_are_given_as_to_snakemake(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     own = tmp_path / "own.yaml"

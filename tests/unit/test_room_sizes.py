@@ -16,10 +16,10 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 775,
-    "algorithms": 1013,
+    "": 722,
+    "algorithms": 1008,
     "analysis": 978,
-    "commands": 1501,
+    "commands": 1493,
     "data": 1062,
     "engine": 2870,
     "experiment": 2481,

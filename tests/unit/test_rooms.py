@@ -14,7 +14,6 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 
 #: From the ground up; a room is a file or a folder of flatfed, and rooms on one line do not import each other.
 ORDER = (
-    ("retired",),
     ("errors",),
     ("files", "forms", "strict_yaml", "gpus", "user_files"),
     ("schemas", "algorithms"),

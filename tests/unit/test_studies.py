@@ -13,9 +13,7 @@ import yaml
 import disputed
 import effects
 from flatfed import experiment
-from flatfed.errors import ConfigError
 from flatfed.experiment import cell_specs
-from made import edited
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = yaml.safe_load((ROOT / "studies/effects.yaml").read_text())
@@ -157,16 +155,3 @@ def test_a_pair_of_effects_differs_in_one_parameter_and_shares_seeds_and_partiti
             one, base = one["update"]["params"], base["update"]["params"]
             differing = [key for key in one.keys() | base.keys() if one.get(key) != base.get(key)]
             assert len(differing) == (row in PAIRS["effects"])
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"kind": "effects"}, "kind: value 'effects' is retired"),
-        ({"rows": [{"row": "fedavg", "against": "fedsam"}]}, "key 'against' is retired"),
-    ],
-)
-def test_the_retired_kind_of_table_is_refused(tmp_path, change, message):
-    root = edited(tmp_path, "tables/effects.yaml", lambda document: document.update(change))
-    with pytest.raises(ConfigError, match=message):
-        experiment.load(root).check()

@@ -15,7 +15,6 @@ from typing import Any
 
 from flatfed.algorithms._base import Algorithm
 from flatfed.errors import ConfigError
-from flatfed.retired import replacement
 
 NEAR = 2  # letters that a name may be away from a hook's to be taken for a slip
 
@@ -34,8 +33,6 @@ def check(kind: type[Algorithm]) -> None:
     for place, owner in enumerate(kind.__mro__):
         for name, value in vars(owner).items() if owner not in (Algorithm, object) else ():
             where = f"{file_of(owner)}: {owner.__name__}.{name}"
-            if retired := replacement("attribute", name):
-                raise ConfigError(f"{where}: {retired}")
             if name in DECLARED and place > after:
                 raise ConfigError(
                     f"{where} is never called: in {kind.__name__} that of Algorithm comes first; wanted: "

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from flatfed.errors import ConfigError, unknown
-from flatfed.retired import replacement
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,7 @@ class Choice:
     def check(self, value: Any, where: str) -> str | int:
         """Return the option that ``value`` is; ConfigError if it is none."""
         if isinstance(value, bool) or value not in self.options:
-            retired = replacement("value", f"{where.rpartition(': ')[2]}: {value}")
-            raise ConfigError(f"{where}: {retired}" if retired else unknown("value", value, self.options, where))
+            raise ConfigError(unknown("value", value, self.options, where))
         return self.options[self.options.index(value)]
 
 

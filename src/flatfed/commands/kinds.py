@@ -9,10 +9,9 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from flatfed.errors import instead
-from flatfed.retired import replacement
 
 CONFIG = "--config"
 
@@ -31,16 +30,7 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             kind = "command" if isinstance(action, argparse._SubParsersAction) else "value"
-            if line := replacement(kind, value):
-                self.exit(2, f"{self.prog}: {line}\n")
             raise argparse.ArgumentError(action, f"unknown {kind} {value!r}; {instead(value, action.choices)}")
-
-    def error(self, message: str) -> NoReturn:
-        """Name the replacement of a retired option in one line; end with any other mistake as argparse does."""
-        for word in message.removeprefix("unrecognized arguments: ").split():
-            if line := replacement("option", word.partition("=")[0]):
-                self.exit(2, f"{self.prog}: {line}\n")
-        super().error(message)
 
 
 def json_or_file(text: str) -> dict[str, Any]:
