@@ -12,7 +12,7 @@ from test_disk import at_round
 from test_training_job import job, lines
 
 from flatfed import algorithms, cli
-from flatfed.engine import evaluate, executors
+from flatfed.engine import executors
 from flatfed.engine.job import checkpoint
 from flatfed.engine.memory import shortage
 from flatfed.engine.simulation import Simulation
@@ -203,31 +203,6 @@ def test_before_the_first_round(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().err.strip().splitlines()
     assert said[-1].startswith("flatfed train: before the first round: not enough memory on cpu (")
     assert "What helps: " in said[-1]
-
-
-@pytest.mark.parametrize("name", ["fedavg", "dfedsam"])
-def test_evaluation_takes_fewer_images_and_says_the_same(tmp_path, monkeypatch, capsys, name):
-    spec = description(name, **EVALUATED, **needs(name))
-    whole = simulation(tmp_path, spec).advance()
-    call = evaluate.functional_call
-
-    def limited(model, views, arguments):
-        if len(arguments[0]) > 4:
-            raise ERRORS["on a GPU"]
-        return call(model, views, arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(evaluate, "functional_call", limited)
-        run = simulation(tmp_path, spec)
-        found = shortage.advance(run)
-        out = job(tmp_path, name, "out", **EVALUATED)
-    del found["seconds"], whole["seconds"]
-    assert run.evaluate.batch_size == 4 and found == pytest.approx(whole, rel=1e-12)
-    assert "evaluation: not enough memory on cpu" in capsys.readouterr().err
-    assert json.loads((out / "run.json").read_text())["evaluated_together"] == 4
-    monkeypatch.setattr(evaluate, "functional_call", lambda *_: limited(None, None, [range(5)]))
-    with pytest.raises(Shortage, match=r"not enough memory on cpu .* for one image"):
-        simulation(tmp_path, spec).advance()
 
 
 EVALUATED = {"evaluation": {"every": 1, "sets": ["test", "train", "clients", "nodes"], "batch_size": 16}, "rounds": 2}

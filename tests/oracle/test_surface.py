@@ -250,42 +250,6 @@ def test_a_killed_process_leaves_its_points_to_the_next(problem, tmp_path, capfd
     assert [path.name for path in out.parent.iterdir()] == ["s.npz"]
 
 
-class Lacking:
-    """Evaluations that run out of memory beyond ``most`` images at a time."""
-
-    def __init__(self, monkeypatch, most: int, error: Exception):
-        self.taken, call = [], Points.__call__
-
-        def limited(points, row):
-            if points.size > most:
-                raise error
-            self.taken.append(points.size)
-            return call(points, row)
-
-        monkeypatch.setattr(Points, "__call__", limited)
-
-
-@pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
-def test_where_memory_is_short_less_is_evaluated_at_a_time(problem, tmp_path, monkeypatch, capsys, error):
-    whole = make(problem, tmp_path / "whole.npz", "a")
-    lacking = Lacking(monkeypatch, 3, error)
-    found = make(problem, tmp_path / "few.npz", "a")
-    np.testing.assert_allclose(found.loss, whole.loss, rtol=1e-12)
-    np.testing.assert_array_equal(found.accuracy, whole.accuracy)
-    said = capsys.readouterr().err.splitlines()
-    assert max(lacking.taken) <= 3 and "images are normalised anew for every point now" in said[0]
-    assert all("not enough memory on cpu" in line and "the same numbers up to rounding" in line for line in said)
-    assert "images are evaluated at a time now, not 7" in " ".join(said)
-
-
-def test_memory_for_less_than_one_image_is_refused(problem, tmp_path, monkeypatch):
-    Lacking(monkeypatch, 0, ERRORS["on a GPU"])
-    message = r"not enough memory on cpu; 2.50 GiB more .*, where one image of one point is evaluated. What helps: noth"
-    with pytest.raises(Shortage, match=message):
-        make(problem, tmp_path / "s.npz", "a")
-    assert not (tmp_path / "s.npz").exists()
-
-
 @pytest.mark.parametrize("kind", ["surface", "line"])
 def test_memory_that_ends_before_the_first_point_is_told(problem, tmp_path, monkeypatch, kind):
     def full(*_, **__):

@@ -18,10 +18,10 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 LIMITS = {
     "": 722,
     "algorithms": 1008,
-    "analysis": 978,
+    "analysis": 956,
     "commands": 1493,
     "data": 1062,
-    "engine": 2870,
+    "engine": 2857,
     "experiment": 2481,
     "figures": 905,
     "models": 450,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
@@ -23,7 +23,7 @@ from flatfed.analysis.hessian.estimates import FEWEST, Mean, mean
 from flatfed.analysis.hessian.vector_products import Products
 from flatfed.data.streams import torch_seed
 from flatfed.engine.memory import shortage
-from flatfed.errors import FlatFedError, Shortage
+from flatfed.errors import FlatFedError
 from flatfed.runs.curvature import PyHessian
 
 ITERATIONS = 100  # of a power iteration, its own default
@@ -39,16 +39,19 @@ def estimate(products: Products, seed: int, key: int, *, tolerance: float, error
 
     ``residual`` is ||H v - lambda v|| of its own lambda and v, by a product of ours; ``eigenvalue_converged`` says
     whether it is at most ``tolerance`` |lambda|. The trace is the mean of its samples, as many as bring their standard
-    error to ``error`` of it, ``most`` at most. Where memory runs out it begins anew with fewer images on a graph.
+    error to ``error`` of it, ``most`` at most.
 
     Raises Unfit where it cannot be had of this model on this device, FlatFedError where PyHessian is not installed.
     """
     hessian = _hessian()
     if idle := _idle(products):
         raise Unfit(f"it takes every parameter to be part of the loss and of its gradient, and {idle!r} is not")
-    value, vector, samples = _within_memory(
-        products, lambda: _raw(hessian, products, torch_seed(seed, "directions", key), error, most)
-    )
+    try:
+        value, vector, samples = _raw(hessian, products, torch_seed(seed, "directions", key), error, most)
+    except (RuntimeError, MemoryError) as problem:
+        if not shortage.is_shortage(problem):
+            raise
+        raise Unfit(f"not enough memory{shortage.asked(problem)}") from None
     row = torch.cat([part.detach().reshape(-1) for part in vector])
     row = row / row.norm().clamp(min=torch.finfo(row.dtype).tiny)
     residual = float((products(row[None])[0] - value * row).norm())
@@ -81,22 +84,6 @@ def _raw(
     finally:
         products.model.zero_grad(set_to_none=True)
     return value, vector, samples
-
-
-def _within_memory(products: Products, compute: Callable[[], Any]) -> Any:
-    """Return what ``compute`` returns, with fewer images on a graph for as long as memory runs out.
-
-    Raises Unfit where it does for one.
-    """
-
-    def halve(lacking: str) -> None:
-        images = max(len(inputs) for inputs, _ in products.batches)
-        try:
-            products.limits.halve(images, 1, products.parameters[0].device, lacking)
-        except Shortage as short:
-            raise Unfit(str(short)) from None
-
-    return shortage.retried(compute, halve)
 
 
 def _idle(products: Products) -> str | None:

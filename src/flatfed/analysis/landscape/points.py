@@ -1,13 +1,9 @@
-"""Losses of many models: the points of a surface, or of the line between two models.
-
-Where memory runs out, less is evaluated at a time, which is said: the same numbers up to rounding.
-"""
+"""Losses of many models: the points of a surface, or of the line between two models."""
 
 from __future__ import annotations
 
 import copy
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -15,12 +11,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from flatfed.analysis.trained_model import Trained
-from flatfed.engine.memory import shortage
-from flatfed.errors import Shortage
 
 CACHED = 256  # images of one forward pass on a CPU: what larger batches save in calls they lose in caches
 KEPT = 1 << 30  # bytes of normalised images that are kept between points
-HELPS = "What helps: nothing else on the device, one with more memory, or `device: cpu` in place of a GPU"
 
 
 class Points:
@@ -36,30 +29,6 @@ class Points:
         self.keeps = trained.data.images[0].numel() * len(index) * trained.row.itemsize <= KEPT
         self.kept: list[tuple[Tensor, Tensor]] | None = None
         self.model = copy.deepcopy(trained.model)
-
-    def at(self, weights: Callable[[], Tensor], label: str) -> np.ndarray:
-        """Return (2,), as a call does, of the row ``weights()``, with less at a time if memory is short.
-
-        ``label`` begins the line that says so. Raises Shortage where memory does not last for one image.
-        """
-        return shortage.retried(lambda: self(weights()), lambda lacking: self._take_less(lacking, label))
-
-    def _take_less(self, lacking: str, label: str) -> None:
-        """Have the next attempt take less memory, and say so; ``lacking``: words on the shortage of this one.
-
-        :raises Shortage: one image is evaluated at a time as it is.
-        """
-        short = f"{label}: not enough memory on {self.index.device.type}{lacking}"
-        kept, self.keeps, self.kept = self.keeps, False, None
-        shortage.release()
-        if kept:
-            now = "images are normalised anew for every point now"
-        elif self.size > 1:
-            now = f"{-(-self.size // 2)} images are evaluated at a time now, not {self.size}"
-            self.size = -(-self.size // 2)
-        else:
-            raise Shortage(f"{short}, where one image of one point is evaluated. {HELPS}")
-        print(f"{short}; {now}: the same numbers up to rounding", file=sys.stderr)
 
     @torch.no_grad()
     def __call__(self, row: Tensor) -> np.ndarray:

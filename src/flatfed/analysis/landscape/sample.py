@@ -22,7 +22,7 @@ from torch import Tensor
 from flatfed.analysis import trained_model
 from flatfed.analysis.landscape import directions
 from flatfed.analysis.landscape.landscape_file import AboutLandscape, Landscape, Model, Unfinished, write
-from flatfed.analysis.landscape.points import HELPS, Points
+from flatfed.analysis.landscape.points import Points
 from flatfed.analysis.trained_model import Inputs, Trained
 from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.progress import duration
@@ -34,6 +34,7 @@ from flatfed.runs.analysed import Digests
 from flatfed.runs.record import RunRecord
 
 SAVED = 1.0  # seconds between two writes of unfinished points; one that takes longer is written at once
+HELPS = "What helps: nothing else on the device, one with more memory, or `device: cpu` in place of a GPU"
 REPORTED = 15.0  # seconds between two lines on standard error
 
 
@@ -182,7 +183,7 @@ def _evaluate(points: Points, weights: Callable[[int], Tensor], unfinished: Unfi
     if before:
         print(f"{label}: goes on, {before} of {total} points are done", file=sys.stderr)
     for done, point in enumerate(np.flatnonzero(~unfinished.done).tolist(), before + 1):
-        unfinished.values[:, point] = points.at(partial(weights, point), label)
+        unfinished.values[:, point] = points(weights(point))
         unfinished.done[point] = True
         now = time.monotonic()
         if now - saved > SAVED:

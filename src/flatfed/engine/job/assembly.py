@@ -13,7 +13,7 @@ from flatfed.data.dataset import Dataset
 from flatfed.data.partition import Partition
 from flatfed.engine import executors
 from flatfed.engine.checks import hooks, requirements, trial_batch
-from flatfed.engine.memory import home, shortage
+from flatfed.engine.memory import home
 from flatfed.engine.peers import PeerSimulation
 from flatfed.engine.precision import STATE
 from flatfed.engine.server import ServerSimulation
@@ -58,7 +58,6 @@ def simulation(
     run = kind(*parts, executors.kind(executor), lambda size: home.choose(size, device), pause)
     _prepare_executor(run)
     hooks.check_evaluated(algorithm, run.server)
-    shortage.halve_batches(run.evaluate)
     return run
 
 

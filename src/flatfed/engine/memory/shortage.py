@@ -15,7 +15,6 @@ from flatfed.engine.memory import available, home, sizes
 from flatfed.errors import Shortage
 
 if TYPE_CHECKING:
-    from flatfed.engine.evaluate import Evaluation
     from flatfed.engine.simulation import Simulation
 
 #: What torch, its libraries and the C++ library say, in errors of no type of their own.
@@ -114,22 +113,6 @@ def spare(run: Simulation, more: str) -> None:
             f"client state takes {sizes.in_units(taken)} of the {state.home}. {remedies(run.device)}"
         )
     print(f"round {run.round + 1}: not enough memory on {name_of(run.device)}{more}; {now}", file=sys.stderr)
-
-
-def halve_batches(evaluate: Evaluation) -> None:
-    """Have ``evaluate`` take half as many images at a time from where memory does not last on; Shortage at one."""
-    plain = evaluate.hits
-
-    def halve(device: torch.device, more: str) -> None:
-        release()
-        short = f"evaluation: not enough memory on {name_of(device)}"
-        before, evaluate.batch_size = evaluate.batch_size, -(-evaluate.batch_size // 2)
-        if before == 1:
-            raise Shortage(f"{short} for one image{more}. {remedies(device)}")
-        now = f"{evaluate.batch_size} images are evaluated at a time now, not {before}"
-        print(f"{short}{more}; {now}", file=sys.stderr)
-
-    evaluate.hits = lambda row, index: retried(lambda: plain(row, index), lambda more: halve(row.device, more))
 
 
 def release() -> None:
