@@ -98,7 +98,7 @@ def test_so_does_everything_that_reads_the_data_again(problem, capsys):
 def write_landscape(path):
     about = made.landscape_about([made.landscape_model("fedavg")])
     axis, values = np.linspace(-1, 1, 5), np.ones((1, 5, 5))
-    landscape_file.write(path, landscape_file.Landscape("surface", about, axis, axis, values, values))
+    landscape_file.write(path, landscape_file.Landscape(about, axis, axis, values, values))
 
 
 def change(path, seal, changes):

@@ -26,7 +26,7 @@ from flatfed.analysis.landscape import points, sample
 from flatfed.analysis.landscape.directions import draw
 from flatfed.analysis.landscape.landscape_file import read
 from flatfed.analysis.landscape.points import Points
-from flatfed.analysis.landscape.sample import SectionSettings
+from flatfed.analysis.landscape.sample import SurfaceSettings
 from flatfed.analysis.trained_model import Inputs
 from flatfed.data.streams import stream
 from flatfed.engine.job.train import train
@@ -59,10 +59,9 @@ def inputs(problem: Path) -> Inputs:
     return Inputs(problem / "data", problem / "partition.npz", device="cpu")
 
 
-def make(problem: Path, out: Path, *runs: str, kind: str = "surface", **settings):
-    """Make the surface or line of ``runs`` and read it."""
-    settings = SectionSettings(**{**SETTINGS, **settings})
-    getattr(sample, kind)(*(problem / run for run in runs), inputs(problem), out, settings)
+def make(problem: Path, out: Path, run: str, **settings):
+    """Make the surface of ``run`` and read it."""
+    sample.surface(problem / run, inputs(problem), out, SurfaceSettings(**{**SETTINGS, **settings}))
     return read(out)
 
 
@@ -129,17 +128,6 @@ def test_a_model_whose_filters_are_all_scaled_has_the_same_surface_by_its_own(pr
     (tmp_path / "partition.npz").symlink_to(problem / "partition.npz")
     plain, scaled = (make(tmp_path, tmp_path / f"{run}.npz", run) for run in ("plain", "scaled"))
     np.testing.assert_allclose(scaled.loss, plain.loss, rtol=1e-12)
-
-
-def test_the_line_between_two_models_by_hand(problem, tmp_path):
-    found = make(problem, tmp_path / "l.npz", "a", "b", kind="line", set="test")
-    test = np.load(problem / "partition.npz")["test"]
-    np.testing.assert_allclose(found.x, np.arange(-2, 7) / 4, rtol=0)
-    for share, loss in zip(found.x, found.loss, strict=True):
-        weights = (1 - share) * row(problem, "a") + share * row(problem, "b")
-        assert loss == pytest.approx(by_hand(problem, weights, test)[0], rel=1e-12)
-    ends = [make(problem, tmp_path / "e.npz", run, grid=3, set="test").loss[0, 1, 1] for run in ("a", "b")]
-    assert [found.loss[2], found.loss[6]] == ends
 
 
 def test_images_that_do_not_fit_are_normalised_again_for_every_point(problem, tmp_path, monkeypatch):
@@ -250,14 +238,13 @@ def test_a_killed_process_leaves_its_points_to_the_next(problem, tmp_path, capfd
     assert [path.name for path in out.parent.iterdir()] == ["s.npz"]
 
 
-@pytest.mark.parametrize("kind", ["surface", "line"])
-def test_memory_that_ends_before_the_first_point_is_told(problem, tmp_path, monkeypatch, kind):
+def test_memory_that_ends_before_the_first_point_is_told(problem, tmp_path, monkeypatch):
     def full(*_, **__):
         raise ERRORS["in numpy"]
 
     monkeypatch.setattr(trained_model, "load", full)
-    with pytest.raises(Shortage, match=rf"{kind} .*a: not enough memory on cpu .*8.00 GiB more .*or `device: cpu`"):
-        make(problem, tmp_path / "s.npz", "a", *(["b"] if kind == "line" else []), kind=kind)
+    with pytest.raises(Shortage, match=r"surface .*a: not enough memory on cpu .*8.00 GiB more .*or `device: cpu`"):
+        make(problem, tmp_path / "s.npz", "a")
 
 
 def test_what_is_written_says_what_it_is(problem, tmp_path):

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from flatfed import cli
 from flatfed.analysis.landscape import landscape_file, sample
-from flatfed.analysis.landscape.sample import SectionSettings
+from flatfed.analysis.landscape.sample import SurfaceSettings
 from flatfed.analysis.trained_model import Inputs
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
@@ -23,7 +23,7 @@ from made import recorded
 
 DATA = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
 INPUTS = Inputs("data", "partition.npz", device="cpu")
-SETTINGS = SectionSettings(grid=3, range=1.0, set="train", images=4096, seed=0)
+SETTINGS = SurfaceSettings(grid=3, range=1.0, set="train", images=4096, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +85,6 @@ def test_a_surface_of_a_diverged_run_has_no_losses_and_says_why(problem, capsys)
     assert not [path for path in problem.iterdir() if path.name.startswith(".")]
 
 
-def test_a_line_to_a_diverged_model_has_no_losses(problem):
-    for run, other in (("good", "wild"), ("wild", "good")):
-        assert cli.main(["surface", run, "--line-to", other, *DATA, "--out", f"{run}.npz", "--grid", "3"]) == 0
-        found = landscape_file.read(f"{run}.npz")
-        assert found.kind == "line" and np.isnan(found.loss).all() and np.isnan(found.accuracy).all()
-
-
 def test_what_is_wrong_otherwise_is_refused_as_ever(problem, capsys):
     """A model that does not fit, more eigenvalues than parameters, a grid of one point: diverged or not."""
     for words, message in (
@@ -104,7 +97,7 @@ def test_what_is_wrong_otherwise_is_refused_as_ever(problem, capsys):
     del tensors["dense.bias"]
     save_file(tensors, "wild/model.safetensors")
     recorded("wild")
-    for words in (["hessian", "wild", "--out", "h.json"], ["surface", "good", "--line-to", "wild", "--out", "s.npz"]):
+    for words in (["hessian", "wild", "--out", "h.json"], ["surface", "wild", "--out", "s.npz"]):
         assert cli.main([*words, *DATA]) == 2
         assert "has no tensor 'dense.bias'" in capsys.readouterr().err
     assert not list(problem.glob("h.json")) and not list(problem.glob("*.npz.*")) and not Path("s.npz").exists()
@@ -118,7 +111,7 @@ def test_a_nan_beside_a_good_model_is_an_error_where_its_run_has_not_diverged(pr
     recorded("spoilt")
     out = problem / "out" / "s.npz"
     with pytest.raises(DataError, match=r"spoilt.*1 of 72 values of conv1.weight are not finite.*not diverged"):
-        sample.line(Path("good"), Path("spoilt"), INPUTS, out, SETTINGS)
+        sample.surface(Path("spoilt"), INPUTS, out, SETTINGS)
     assert not out.parent.exists()
 
 

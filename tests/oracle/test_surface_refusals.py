@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from flatfed import cli
 from flatfed.analysis import trained_model
 from flatfed.analysis.landscape import landscape_file, sample
-from flatfed.analysis.landscape.sample import SectionSettings
+from flatfed.analysis.landscape.sample import SurfaceSettings
 from flatfed.analysis.trained_model import Inputs
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
@@ -54,12 +54,11 @@ def change_record(run: Path, change) -> None:
     recorded(run, change)
 
 
-def refused(problem: Path, message: str, *others: str, kind: str = "surface", **settings) -> None:
+def refused(problem: Path, message: str, **settings) -> None:
     """Assert that the call is refused with ``message`` and leaves no file."""
     out = problem / "out" / "s.npz"
-    runs = (problem / name for name in ("run", *others))
     with pytest.raises(FlatFedError, match=message):
-        getattr(sample, kind)(*runs, inputs(problem), out, SectionSettings(**{**SETTINGS, **settings}))
+        sample.surface(problem / "run", inputs(problem), out, SurfaceSettings(**{**SETTINGS, **settings}))
     assert not out.parent.exists()
 
 
@@ -103,15 +102,6 @@ def test_data_of_another_run(problem, key):
     refused(problem, f"not the {key} of .*run was made with 000000000000")
 
 
-def test_runs_without_a_line_between_them(problem):
-    shutil.copytree(problem / "run", problem / "other")
-    change_record(problem / "other", lambda record: record["description"]["model"].update(name="cnn"))
-    refused(problem, "other: model is {'name': 'cnn'.* no line is between them", "other", kind="line")
-    change_record(problem / "other", lambda record: record.update(dataset_digest="0" * 64))
-    refused(problem, "other: was trained on other data than .*run", "other", kind="line")
-    refused(problem, "nowhere: not a finished run", "nowhere", kind="line")
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -120,12 +110,10 @@ def test_runs_without_a_line_between_them(problem):
         ({"range": 0.0}, "range: 0.0: wanted is a finite number, more than 0"),
         ({"range": -1.0}, "range: -1.0: wanted"),
         ({"range": float("nan")}, "range: nan: wanted"),
-        ({"grid": 1, "kind": "line"}, "grid: 1 points: a line has at least its two ends"),
-        ({"range": -0.1, "kind": "line"}, "range: -0.1: wanted is a finite number, 0 or more"),
     ],
 )
 def test_settings_that_mean_nothing(problem, settings, message):
-    refused(problem, message, *(["run"] if settings.get("kind") else []), **settings)
+    refused(problem, message, **settings)
 
 
 def test_a_partition_without_test_images(problem):
@@ -155,14 +143,12 @@ def test_the_command_line_refuses(problem, words, message, capsys, monkeypatch):
     assert not list(problem.glob("*.npz.*")) and not (problem / "s.npz").exists()
 
 
-def test_the_command_line_makes_surface_and_line(problem, monkeypatch):
+def test_the_command_line_makes_a_surface(problem, monkeypatch):
     monkeypatch.chdir(problem)
     data = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
     assert cli.main(["surface", "run", *data, "--grid", "3", "--out", "s.npz", "--images", "all"]) == 0
     found = landscape_file.read("s.npz")
     assert found.loss.shape == (1, 3, 3) and found.x.tolist() == [-1, 0, 1] and found.about.images == 49
-    assert cli.main(["surface", "run", *data, "--line-to", "run", "--grid", "5", "--out", "l.npz"]) == 0
-    assert landscape_file.read("l.npz").x.tolist() == [-0.25, 0, 0.25, 0.5, 0.75, 1, 1.25]
 
 
 def test_damaged_surfaces_are_named(tmp_path):
@@ -179,7 +165,7 @@ def test_damaged_surfaces_are_named(tmp_path):
         landscape_file.read(path)
     about = landscape_about([landscape_model("a")])
     landscape_file.write(
-        path, landscape_file.Landscape("surface", about, *[np.zeros(3)] * 2, *[np.zeros((2, 3, 3))] * 2)
+        path, landscape_file.Landscape(about, *[np.zeros(3)] * 2, *[np.zeros((2, 3, 3))] * 2)
     )
     with pytest.raises(DataError, match=r"s.npz: a surface with losses of shape \(2, 3, 3\), not \(1, 3, 3\)"):
         landscape_file.read(path)

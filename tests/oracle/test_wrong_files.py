@@ -28,7 +28,7 @@ CALLS = {
     "train": "--run run.d.json --dataset data --partition dealt.npz --out new",
     "choose": "fedsam-cifar10 dir0.6-100-p20 fedsam --config config.yaml --out new.json",
     "hessian": "run --dataset data --partition dealt.npz --out new.json",
-    "surface": "run --line-to run --dataset data --partition dealt.npz --out new.npz",
+    "surface": "run --dataset data --partition dealt.npz --out new.npz",
     "cell": f"{TABLE} cifar10-dir0.6-100 fedavg --config config.yaml --out new.json",
     "table": f"{TABLE} --config config.yaml --out new",
     "figure": f"{FIGURE} --config config.yaml --out new",

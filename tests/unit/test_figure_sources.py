@@ -48,12 +48,11 @@ def spec(kind: str, panel: dict) -> dict:
     return {**said, "panels": [{"title": "P", **panel}]}
 
 
-def landscape(path, kind: str, models: list[landscape_file.Model]) -> str:
+def landscape(path, model: landscape_file.Model) -> str:
     along = np.linspace(-1, 1, 5)
     square = (along[:, None] ** 2 + along**2 + 1)[None]
-    values = (along, square) if kind == "surface" else (np.zeros(0), along**2)
-    about = made.landscape_about(models)
-    landscape_file.write(path, landscape_file.Landscape(kind, about, along, values[0], values[1], values[1]))
+    about = made.landscape_about([model])
+    landscape_file.write(path, landscape_file.Landscape(about, along, along, square, square))
     return str(path)
 
 
@@ -66,15 +65,12 @@ def analysed(kind: str, folder, of: list[landscape_file.Model], runs: list[str])
     if kind == "eigenvalues":
         files = [hessian(folder / f"{place}.json", one) for place, one in enumerate(of)]
         return spec(kind, {"marks": [{"algorithm": "fedavg", "label": "FedAvg", "files": files, "by_seed": runs}]})
-    if kind == "line":
-        file = landscape(folder / "file.npz", kind, of)
-        return spec(kind, {"marks": [{"label": "to", "files": [file], "by_seed": runs}]})
-    files = [landscape(folder / f"{place}.npz", kind, [one]) for place, one in enumerate(of)]
+    files = [landscape(folder / f"{place}.npz", one) for place, one in enumerate(of)]
     shown = [{"label": run, "files": [file], "by_seed": [run]} for run, file in zip(runs, files, strict=True)]
     return spec(kind, {"marks": shown})
 
 
-@pytest.mark.parametrize("kind", ["eigenvalues", "line", "surface"])
+@pytest.mark.parametrize("kind", ["eigenvalues", "surface"])
 def test_an_analysis_is_of_the_model_that_is_asked_for(kind, runs, tmp_path):
     one, two = map(model, runs)
     figures.make(made.figure_spec(analysed(kind, tmp_path, [one, two], runs)), tmp_path)

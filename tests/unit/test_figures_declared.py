@@ -44,7 +44,7 @@ TRAINED = ("curves", "sweep", "bars", "eigenvalues")
 COUNTED = {
     *("Communication round", "Local communications\n(rounds x gossip steps)", "Training images", "Client", "Class"),
     *(parameter.axis for parameter in declared.PARAMETERS.values()),
-    *("$x$", "$y$", "Share of the second model"),
+    *("$x$", "$y$"),
 }
 UNITS = ("(%)", "(nats)", "(0 to 1)", "(weights, squared)")
 
@@ -82,7 +82,7 @@ def surface(run: Run) -> Landscape:
     along = np.linspace(-1, 1, 5)
     loss = (along[:, None] ** 2 + along**2)[None]
     about = made.landscape_about([made.landscape_model(run.algorithm, name=run.name, scale=run.scale)])
-    return Landscape("surface", about, along, along, loss, loss)
+    return Landscape(about, along, along, loss, loss)
 
 
 def without_data(mark: Mark) -> Mark:

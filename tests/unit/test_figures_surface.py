@@ -14,7 +14,6 @@ import made
 from flatfed import figures
 from flatfed.analysis.landscape.landscape_file import Landscape, read, write
 from flatfed.errors import DataError
-from flatfed.figures import line
 from flatfed.figures import surface_3d as surface
 
 AXIS = np.linspace(-1, 1, 5)
@@ -28,15 +27,12 @@ def about(names, **changes):
 
 @pytest.fixture
 def files(tmp_path):
-    """Files: a and b, wild of model a with values that are not finite, line."""
+    """Files: a and b, wild of model a with values that are not finite."""
     wild = BOWL.copy()
     wild[0, 0], wild[4, 4] = np.inf, np.nan
     for name, model, losses in (("a", "a", BOWL), ("b", "b", 2 * BOWL + 4), ("wild", "a", wild)):
         values = losses[None]
-        write(tmp_path / f"{name}.npz", Landscape("surface", about([model]), AXIS, AXIS, values, values / 20))
-    along = np.linspace(-0.25, 1.25, 7)
-    between = Landscape("line", about(["a", "b"]), along, np.zeros(0), along**2, 1 - along**2 / 2)
-    write(tmp_path / "line.npz", between)
+        write(tmp_path / f"{name}.npz", Landscape(about([model]), AXIS, AXIS, values, values / 20))
     return tmp_path
 
 
@@ -107,7 +103,7 @@ def test_surface_says_what_it_is(spec):
 @pytest.mark.parametrize("beside", [True, False])
 def test_surfaces_that_do_not_compare_are_refused(spec, files, changes, words, beside):
     """In one panel, or in two panels of one protocol; of other protocols, panels have images of their own."""
-    write(files / "other.npz", Landscape("surface", about(["b"], **changes), AXIS, AXIS, BOWL[None], BOWL[None]))
+    write(files / "other.npz", Landscape(about(["b"], **changes), AXIS, AXIS, BOWL[None], BOWL[None]))
     entries = [{"label": n, "files": [str(files / file)]} for n, file in (("A", "a.npz"), ("B", "other.npz"))]
     groups = [entries] if beside else [[entry] for entry in entries]
     panels = [{"title": f"P{place}", "marks": group} for place, group in enumerate(groups)]
@@ -128,7 +124,7 @@ def test_surfaces_that_do_not_compare_are_refused(spec, files, changes, words, b
 def test_surfaces_on_another_data_set_are_refused(spec, files):
     other = made.landscape_model("b", digests=made.digests(dataset="d" * 64))
     whose = replace(about(["b"]), models=[other])
-    write(files / "other.npz", Landscape("surface", whose, AXIS, AXIS, BOWL[None], BOWL[None]))
+    write(files / "other.npz", Landscape(whose, AXIS, AXIS, BOWL[None], BOWL[None]))
     entries = [{"label": n, "files": [str(files / file)]} for n, file in (("A", "a.npz"), ("B", "other.npz"))]
     with pytest.raises(DataError, match=r"other\.npz has losses on another data set \(SHA-256 dddddddddddd\), but"):
         surface.draw(made.figure_spec({**spec, "panels": [{"title": "P", "marks": entries}]}))
@@ -145,20 +141,6 @@ def test_accuracy_is_in_percent(spec):
     figure = surface.draw(made.figure_spec({**spec, "metric": "accuracy"}))
     assert figure.axes[0].get_zlabel() == "Accuracy (%)"
     np.testing.assert_allclose(figure.axes[0].get_zlim(), (-2.5, 55))
-
-
-def test_lines_between_models(files):
-    lines = [
-        {"label": "a to b", "files": [str(files / "line.npz")]},
-        {"label": "gone", "files": [str(files / "no.npz")]},
-    ]
-    spec = {"figure": "f", "kind": "line", "scale": "paper", "title": "T", "metric": "accuracy"}
-    figure = line.draw(made.figure_spec({**spec, "panels": [{"title": "P", "marks": lines}]}))
-    axis = figure.axes[0]
-    x, y = axis.get_lines()[0].get_data()
-    np.testing.assert_allclose(y, 100 - 50 * x**2)
-    assert axis.get_ylabel() == "Accuracy (%)" and "Missing lines: 1." in texts(figure)
-    assert [float(line.get_xdata()[0]) for line in axis.get_lines()[1:]] == [0, 1]
 
 
 def diverge(files, name: str, *places: int) -> None:
@@ -178,38 +160,19 @@ def test_the_panel_of_a_run_that_diverged_is_empty_and_says_so(spec, files):
     assert figure.axes[0].get_zlim() == (-0.5, 3.5), "of what is there"
 
 
-@pytest.mark.parametrize("model", [0, 1])
-def test_a_line_from_or_to_a_run_that_diverged_is_named(files, model):
-    diverge(files, "line.npz", model)
-    lines = [{"label": "a to b", "files": [str(files / "line.npz")]}]
-    spec = {"figure": "f", "kind": "line", "scale": "paper", "title": "T", "panels": [{"title": "P", "marks": lines}]}
-    figure = line.draw(made.figure_spec(spec))
-    assert len(figure.axes[0].get_lines()) == 2, "the two models alone"
-    assert f"Without a line: {'ab'[model]} diverged in round 7." in texts(figure)
-    assert [text.get_text() for text in figure.axes[0].texts] == [f"{'ab'[model]} diverged in round 7"]
-
-
 def test_what_cannot_be_drawn_is_refused_by_name(spec, files):
     with pytest.raises(DataError, match="figure f: unknown metric 'los'; did you mean 'loss'"):
         surface.draw(made.figure_spec({**spec, "metric": "los"}))
     entry = {"label": "A", "files": [str(files / "a.npz")]}
     with pytest.raises(DataError, match="A: 3 surfaces, not one or two"):
         surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "marks": [entry] * 3}]}))
-    entry = {"label": "A", "files": [str(files / "line.npz")]}
-    with pytest.raises(DataError, match=r"line\.npz: is a line, but a surface is wanted"):
-        surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "marks": [entry]}]}))
 
 
-@pytest.mark.parametrize("kind", ["surface", "line"])
-def test_the_same_inputs_give_the_same_bytes(kind, spec, files):
-    draw = {"surface": surface.draw, "line": line.draw}[kind]
-    if kind != "surface":
-        lines = [{"label": "L", "files": [str(files / "line.npz")]}]
-        spec = {**spec, "kind": "line", "panels": [{"title": "A", "marks": lines}]}
+def test_the_same_inputs_give_the_same_bytes(spec):
     for suffix, options in figures.FORMATS.items():
         written = []
         for _ in range(2):
-            figure, file = draw(made.figure_spec(spec)), io.BytesIO()
+            figure, file = surface.draw(made.figure_spec(spec)), io.BytesIO()
             figure.savefig(file, format=suffix, **{**options, "dpi": 40} if suffix == "png" else options)
             pyplot.close(figure)
             written.append(file.getvalue())

@@ -41,18 +41,6 @@ def test_a_table_has_the_same_columns_by_name(untouched):
     assert named["train"] == {made for made in configured["train"] if "/runs/fedsmoo-cifar10/" in made}
 
 
-def test_a_line_between_two_runs_makes_both(untouched):
-    folder = f"results/preview/analysis/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
-    line = f"{folder}/line+path3-100+fedsam.npz"
-    done = untouched.make("--dry-run", "--printshellcmds", "--", line).text
-    (call,) = (text for text in done.splitlines() if " flatfed surface " in text)
-    runs = "results/preview/runs/fedsmoo-cifar10"
-    own, other = f"{runs}/{SPLIT}/fedavg/seed1", f"{runs}/path3-100/fedsam/seed1"
-    assert f" surface {own} --line-to {other} " in call and f" --out {line} " in call and " --grid 21 " in call
-    assert "--range" not in call, "it is in filter norms"
-    assert set(re.findall(r" flatfed train .*? --out(?:-dir)? (\S+)", done)) == {own, other}
-
-
 def test_a_surface_can_be_of_other_images_than_the_protocols(untouched):
     folder = f"results/preview/analysis/fedsmoo-cifar10/{SPLIT}/fedavg/seed1"
     names = ("surface.npz", "surface.test.npz")

@@ -24,40 +24,14 @@ rule surface:
     params:
         dataset=subpath(input.manifest, parent=True),
         folder=subpath(input.run, parent=True),
-        beside=[],
         settings=surface_settings,
         version=landscape.VERSION,
     message:
         "Loss surface of {wildcards.algorithm} on {wildcards.split} of {wildcards.protocol}, seed {wildcards.seed}"
     shell:
-        "python -m flatfed surface {params.folder:q} {params.beside:q} --dataset {params.dataset:q}"
+        "python -m flatfed surface {params.folder:q} --dataset {params.dataset:q}"
         " --partition {input.partition:q} --out {output:q} {params.settings:q} --device {resources.device:q}"
         " --threads {threads:q} > {log:q} 2>&1"
-
-
-# The way from one run's model to another's, with the surface's points and images.
-use rule surface as surface_line with:
-    input:
-        manifest=run_manifest,
-        arrays=ancient(run_arrays),
-        partition=run_partition,
-        run="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/run.json",
-        model="<results>/{scale}/runs/{protocol}/{split}/{algorithm}/seed{seed}/model.safetensors",
-        other=analysed_beside,
-    output:
-        "<results>/{scale}/analysis/{protocol}/{split}/{algorithm}/seed{seed}/line+{other_split}+{other}.npz",
-    log:
-        "<logs>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}-{other_split}-{other}.log",
-    benchmark:
-        "<benchmarks>/{scale}/surface/{protocol}/{split}/{algorithm}/seed{seed}-{other_split}-{other}.tsv"
-    params:
-        dataset=subpath(input.manifest, parent=True),
-        folder=subpath(input.run, parent=True),
-        beside=at_the_lines_end,
-        settings=line_settings,
-        version=landscape.VERSION,
-    message:
-        "Line from {wildcards.algorithm} on {wildcards.split} to {wildcards.other} of {wildcards.protocol}"
 
 
 # Top eigenvalues and trace of the Hessian at the model of a run, by two estimates, and of the one scaled by the weights.

@@ -37,7 +37,7 @@ from flatfed.experiment import (
 from flatfed.experiment.model import digest
 from flatfed.models import pretrained
 from flatfed.runs import source, timing
-from flatfed.runs.places import Places, RunIds
+from flatfed.runs.places import Places
 from flatfed.workflow import closing, requested, requests, warm
 
 PLACES = Places(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "resources", "logs")))
@@ -154,8 +154,6 @@ wildcard_constraints:
     protocol="[^/]+",
     split="[^/]+",
     algorithm="[^/]+",
-    other="[^/+]+",
-    other_split="[^/+]+",
     on="(?:\\.(?:train|test))?",
     seed="[1-9][0-9]*",
     table="[^/]+",

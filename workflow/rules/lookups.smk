@@ -266,24 +266,5 @@ def surface_settings(wildcards):
 
 
 @told
-def line_settings(wildcards):
-    return analyses.options(EXPERIMENT.catalog, "line", wildcards.scale, wildcards.protocol)
-
-
-@told
 def hessian_settings(wildcards):
     return analyses.options(EXPERIMENT.catalog, "hessian", wildcards.scale, wildcards.protocol)
-
-
-def other_folder(wildcards):
-    """The folder of the run at the end of a line."""
-    ids = (wildcards.scale, wildcards.protocol, wildcards.other_split, wildcards.other, wildcards.seed)
-    return PLACES.run(RunIds(*ids))
-
-
-def analysed_beside(wildcards):
-    return [f"{other_folder(wildcards)}/{name}" for name in ("run.json", "model.safetensors")]
-
-
-def at_the_lines_end(wildcards):
-    return ["--line-to", other_folder(wildcards)]

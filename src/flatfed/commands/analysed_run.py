@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 
 from flatfed import gpus
 from flatfed.commands import arguments, kinds, run_folders
@@ -17,16 +16,15 @@ ARGUMENTS = [argument("run", kinds.folder, "a finished run", metavar="RUN_FOLDER
 
 
 @contextlib.contextmanager
-def analysing(options: argparse.Namespace, *folders: Path) -> Iterator[str]:
-    """Check what an analysis of the runs in ``folders`` begins with, without torch; yield the device to make it on.
+def analysing(options: argparse.Namespace) -> Iterator[str]:
+    """Check what the analysis of a run begins with, without torch; yield the device to make it on.
 
     A GPU is held until the end.
 
-    :raises DataError: a folder is without the record of a finished run.
+    :raises DataError: the folder is without the record of a finished run.
     :raises FlatFedError: the device is not there.
     """
     device = gpus.demanded(options.device)
-    for folder in folders:
-        run_folders.read_record(folder / records.RECORD)
+    run_folders.read_record(options.run / records.RECORD)
     with gpus.claimed() if device == "cuda" else contextlib.nullcontext():
         yield device

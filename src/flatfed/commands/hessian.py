@@ -54,7 +54,7 @@ ARGUMENTS = [
 
 def run(options: argparse.Namespace) -> None:
     """Estimate what the command line asks for; FlatFedError for what cannot be."""
-    with analysed_run.analysing(options, options.run) as device:
+    with analysed_run.analysing(options) as device:
         from flatfed.analysis.hessian.measure import HessianSettings, hessian
         from flatfed.analysis.trained_model import Inputs
 

@@ -24,12 +24,7 @@ DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def settings(catalog: Catalog, kind: str, scale: str, protocol: str) -> dict[str, Any]:
-    """Return the settings of analysis ``kind`` in ``protocol`` at ``scale``.
-
-    A "line" has those of the surface but for its range, which is in filter norms.
-    """
-    if kind == "line":
-        return {k: v for k, v in settings(catalog, "surface", scale, protocol).items() if k != "range"}
+    """Return the settings of analysis ``kind`` in ``protocol`` at ``scale``."""
     values = catalog.values(scale, protocol)
     return {**DEFAULTS[kind][scale], **values.get("analysis", {}).get(kind, {})}
 

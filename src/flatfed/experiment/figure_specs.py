@@ -90,16 +90,6 @@ def _marks(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> l
         return [replace(row, files=[run.hessian for run in row.runs]) for row in rows]
     if found.kind == "surface":
         return [replace(row, files=[row.runs[0].surface(found.settings.get("set"))]) for row in rows]
-    if found.kind == "line":  # from the model of the first row to that of each other
-        start, *others = rows
-        return [
-            Mark(
-                label=f"{start.label} to {other.label}",
-                by_seed=[*start.by_seed, *other.by_seed],
-                files=[start.runs[0].line(other.runs[0])],
-            )
-            for other in others
-        ]
     if found.settings.get("across") == "communications":
         return [replace(row, steps=row.runs[0].description["update"]["params"].get("gossip_steps", 1)) for row in rows]
     return rows

@@ -12,7 +12,6 @@ from flatfed.experiment import compatibility, known
 from flatfed.experiment.catalog import Catalog, Declared
 from flatfed.experiment.model import Figure, Panel, PanelEntry
 from flatfed.papers.figure_kinds import KINDS, PROBES, Kind
-from flatfed.runs.places import SCALES
 
 
 class Parameter(NamedTuple):
@@ -84,7 +83,7 @@ def _panel(panel: dict[str, Any], kind_id: str, catalog: Catalog, where: str) ->
         raise ConfigError(f"{where}: key 'title' is missing; only a panel of one `split` takes its name")
     shared = {key: panel[key] for key in OF_PANEL if key in panel}
     parts = panel.get("series") or panel.get("points") or panel.get("partitions") or [{}]
-    found = Panel(
+    return Panel(
         entries=tuple(_entry({**shared, **part}, kind, catalog, where) for part in parts),
         levels=_entry({**shared, "rows": panel["levels"]}, kind, catalog, where) if "levels" in panel else None,
         title=panel["title"] if "title" in panel else ", ".join(catalog.splits[panel["split"]]["label"]),
@@ -92,11 +91,6 @@ def _panel(panel: dict[str, Any], kind_id: str, catalog: Catalog, where: str) ->
         parameter=panel.get("parameter"),
         rows=tuple(panel.get("rows", ())),
     )
-    for scale in SCALES if kind_id == "line" else ():
-        protocols = [one.protocol for one in found.every(scale) for _ in one.rows]
-        if len(protocols) < 2 or len(set(protocols)) > 1:
-            raise ConfigError(f"{where}: a line is between two models of one protocol; rows or series, its start first")
-    return found
 
 
 def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> PanelEntry:

@@ -15,7 +15,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 from flatfed.experiment.panels import FigureSpec
-from flatfed.figures import bars, curves, eigenvalues, heat_map, histogram, line, surface_3d, sweep
+from flatfed.figures import bars, curves, eigenvalues, heat_map, histogram, surface_3d, sweep
 from flatfed.figures.style import DPI, STYLE, frame
 from flatfed.files import write_whole
 from flatfed.runs.run import Run
@@ -31,7 +31,6 @@ KINDS = {
     "partition": heat_map.draw,
     "histogram": histogram.draw,
     "surface": surface_3d.draw,
-    "line": line.draw,
 }
 
 #: Format -> what keeps the date and the library's version out of the file: the same inputs give the same

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flatfed.analysis.landscape.landscape_file import AboutLandscape, Landscape, read
+from flatfed.analysis.landscape.landscape_file import AboutLandscape, read
 from flatfed.errors import DataError
 from flatfed.experiment.panels import FigureSpec, Mark
 from flatfed.figures.style import quantity
@@ -50,7 +50,10 @@ class Sheet:
     @property
     def diverged(self) -> str:
         """Which run diverged and in which round where there is no finite z for that, else ""."""
-        return diverged(self.about)
+        for model in self.about.models:
+            if model.diverged_at is not None:
+                return f"{model.algorithm} diverged in round {model.diverged_at}"
+        return ""
 
 
 def why_empty(panel: list[Sheet | None]) -> str:
@@ -58,14 +61,6 @@ def why_empty(panel: list[Sheet | None]) -> str:
     if None in panel:
         return NOT_MADE
     return "\n".join(dict.fromkeys(sheet.diverged for sheet in panel if sheet.diverged))
-
-
-def diverged(about: AboutLandscape) -> str:
-    """Say which run diverged and in which round where a file holds no values for that, else return ""."""
-    for model in about.models:
-        if model.diverged_at is not None:
-            return f"{model.algorithm} diverged in round {model.diverged_at}"
-    return ""
 
 
 def sheets(spec: FigureSpec) -> tuple[list[list[Sheet | None]], tuple[float, float]]:
@@ -129,14 +124,11 @@ def explanation(found: list[list[Sheet | None]]) -> str:
     if wild:
         said.append(f"{wild} points without a finite value are left out.")
     reasons = [sheet.diverged if sheet else NOT_MADE for panel in found for sheet in panel]
-    return " ".join([*said, *lacking("surface", reasons)])
-
-
-def lacking(what: str, reasons: list[str]) -> list[str]:
-    """Say how many files of a kind are missing and which runs diverged; an empty reason says that nothing is wrong."""
-    gone = ", ".join(dict.fromkeys(why for why in reasons if why not in ("", NOT_MADE)))
-    said = [f"Missing {what}s: {reasons.count(NOT_MADE)}."] if NOT_MADE in reasons else []
-    return [*said, f"Without a {what}: {gone}."] if gone else said
+    if NOT_MADE in reasons:
+        said.append(f"Missing surfaces: {reasons.count(NOT_MADE)}.")
+    if gone := ", ".join(dict.fromkeys(why for why in reasons if why not in ("", NOT_MADE))):
+        said.append(f"Without a surface: {gone}.")
+    return " ".join(said)
 
 
 def images(abouts: list[AboutLandscape]) -> str:
@@ -149,25 +141,16 @@ def images(abouts: list[AboutLandscape]) -> str:
     return f"On {' or '.join(sorted(kinds))}{', the same for all' if same else ''}." if kinds else ""
 
 
-def landscape(mark: Mark, kind: str) -> Landscape | None:
-    """Return the landscape of a mark, None where it has not been made.
+def _sheet(mark: Mark, metric: str, factor: float) -> Sheet | None:
+    """Return the surface of a mark, None where it has not been made.
 
-    :raises DataError: the file is damaged, of another kind, or of another model than a run of the mark has.
+    :raises DataError: the file is damaged, or of another model than the run of the mark has.
     """
     (file,) = mark.files
     if not Path(file).is_file():
         return None
     found = read(file)
-    if found.kind != kind:
-        raise DataError(f"{file}: is a {found.kind}, but a {kind} is wanted")
     for model, run in zip(found.about.models, mark.runs, strict=False):
         run.check_analysis(file, model)
-    return found
-
-
-def _sheet(mark: Mark, metric: str, factor: float) -> Sheet | None:
-    found = landscape(mark, "surface")
-    if found is None:
-        return None
     z = factor * getattr(found, metric)[0]
-    return Sheet(mark.files[0], found.x, found.y, np.where(np.isfinite(z), z, np.nan), found.about)
+    return Sheet(file, found.x, found.y, np.where(np.isfinite(z), z, np.nan), found.about)

@@ -32,7 +32,7 @@ PROBES = {
     "m_sharpness": Quantity("Global m-sharpness (nats)"),
 }
 
-#: Values of a loss surface, and of a line between two models.
+#: Values of a loss surface.
 LANDSCAPE = {"loss": Quantity("Loss (nats)"), "accuracy": Quantity("Accuracy (%)", 100.0)}
 
 
@@ -56,6 +56,5 @@ KINDS = {
     "partition": Kind("partitions", one_seed=True),
     "histogram": Kind("partitions", one_seed=True),
     "surface": Kind("analyses", LANDSCAPE, one_seed=True),
-    "line": Kind("analyses", LANDSCAPE, one_seed=True),
     "eigenvalues": Kind("analyses"),
 }

@@ -80,10 +80,6 @@ class Run(RunIds):
         """
         return f"{self.analyses}/surface{f'.{images}' if images else ''}.npz"
 
-    def line(self, other: RunIds) -> str:
-        """Return the file of the losses on the way from its model to that of ``other``."""
-        return f"{self.analyses}/line+{other.split}+{other.algorithm}.npz"
-
     def log(self, kind: str) -> str:
         """Return the log of a job of its own."""
         return self.places.log(kind, self.scale, self.name)

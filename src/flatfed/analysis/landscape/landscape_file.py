@@ -3,12 +3,11 @@
 ``surface.npz`` holds arrays and no object (``numpy.load`` reads it without pickle):
 
     format    3
-    kind      "surface", or "line" (between two models)
+    kind      "surface"
     about     JSON, an :class:`AboutLandscape`
-    x, y      (n,) coordinates along the first and the second direction; of a line, x is the share of the second
-              model and y is empty
-    loss      (1, n, n), mean cross-entropy in nats: loss[0, i, j] at w + x[i] d_1 + y[j] d_2;
-              of a line (n,), at (1 - x[i]) w_0 + x[i] w_1. Far from a model it may be infinite or NaN
+    x, y      (n,) coordinates along the first and the second direction
+    loss      (1, n, n), mean cross-entropy in nats: loss[0, i, j] at w + x[i] d_1 + y[j] d_2; far from the model it may
+              be infinite or NaN
     accuracy  likewise, fractions
     sha256    of all other arrays (:func:`flatfed.files.digest_arrays`), by which an edited file is known
 
@@ -31,14 +30,14 @@ from flatfed.files import UNREADABLE, digest_arrays, unfinished, write_whole
 from flatfed.runs.analysed import AnalysedModel
 
 #: Files of format 2 have no digest. Their model may be gone, which only a training remakes.
-UNSEALED, FORMAT = 2, 3
+UNSEALED, FORMAT, KIND = 2, 3, "surface"
 REMEDY = "delete it; the next call makes it again"
 ARRAYS = ("x", "y", "loss", "accuracy")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model(AnalysedModel):
-    """The model of a surface, or one of a line. ``diverged_at``: the round in which its run diverged, or None.
+    """The model of a surface. ``diverged_at``: the round in which its run diverged, or None.
 
     Where a run diverged, all losses are NaN.
     """
@@ -70,24 +69,18 @@ class AboutLandscape:
 class Landscape:
     """What a file holds; see the module for shapes and units."""
 
-    kind: str
     about: AboutLandscape
     x: np.ndarray
     y: np.ndarray
     loss: np.ndarray
     accuracy: np.ndarray
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape that losses and accuracies have to have."""
-        return (1, len(self.x), len(self.y)) if self.kind == "surface" else (len(self.x),)
-
 
 def write(path: Path, landscape: Landscape) -> None:
     """Write ``landscape`` to ``path``, whole."""
     arrays = {name: getattr(landscape, name) for name in ARRAYS}
     about = np.array(json.dumps(asdict(landscape.about), sort_keys=True))
-    content = {"format": np.array(FORMAT), "kind": np.array(landscape.kind), "about": about, **arrays}
+    content = {"format": np.array(FORMAT), "kind": np.array(KIND), "about": about, **arrays}
     with write_whole(path) as file:
         np.savez_compressed(file, **content, sha256=np.array(digest_arrays(**content)))
 
@@ -103,15 +96,16 @@ def read(path: str | Path) -> Landscape:
         if content["format"] not in (UNSEALED, FORMAT):
             raise ValueError(f"format {content['format']}, but {FORMAT} is known")
         about = forms.read(AboutLandscape, json.loads(str(content["about"])), "about")
-        found = Landscape(str(content["kind"]), about, **{name: content[name] for name in ARRAYS})
+        found = Landscape(about, **{name: content[name] for name in ARRAYS})
         if content.pop("sha256", None) != digest_arrays(**content) and content["format"] == FORMAT:
             raise ValueError("changed after it was written: its sha256 is missing or not that of its arrays")
     except FileNotFoundError:
         raise DataError(f"{path}: no such loss surface") from None
     except (DataError, *UNREADABLE) as error:
         raise DataError(f"{path}: cannot be read as a loss surface ({error}); {REMEDY}") from error
-    if found.kind not in ("surface", "line") or not found.loss.shape == found.accuracy.shape == found.shape:
-        raise DataError(f"{path}: a {found.kind} with losses of shape {found.loss.shape}, not {found.shape}; {REMEDY}")
+    shape = (1, len(found.x), len(found.y))
+    if not found.loss.shape == found.accuracy.shape == shape:
+        raise DataError(f"{path}: a surface with losses of shape {found.loss.shape}, not {shape}; {REMEDY}")
     return found
 
 
