@@ -115,7 +115,7 @@ def _with_libraries(content: dict[str, Any]) -> dict[str, Any]:
 def hessian(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the content of a hessian.json."""
     if content["format"] == 1:
-        content = {**dict.fromkeys(LATER), **content, "agreement": None}
+        content = {**dict.fromkeys(LATER), **content, "agreement": None, "format": curvature.FORMAT}
         found = forms.read(Hessian, {**content, "about": content, "own": content}, str(path))
         content["agreement"] = asdict(agreement(found.own, found.pyhessian)) if found.pyhessian else None
     return content if SEAL in content else sealed({**content, "format": curvature.FORMAT}, SEAL)

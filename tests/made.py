@@ -20,7 +20,7 @@ from flatfed.runs import curvature
 from flatfed.runs import record as records
 from flatfed.runs import timing as timings
 from flatfed.runs.analysed import Digests
-from flatfed.runs.curvature import About, AtOnce, Converged, Estimates, Hessian, PyHessian
+from flatfed.runs.curvature import AtOnce, Converged, Estimates, Hessian, HessianSetUp, PyHessian
 from flatfed.runs.record import RunRecord
 from flatfed.runs.run import Run
 from flatfed.runs.uncertainty import OtherEstimate, Shares, agreement
@@ -137,7 +137,7 @@ def hessian_about(**changes):
         **{"set": "train", "images": 9, "images_of": 20, "parts": 3, "parameters": 10, "precision": "float32"},
         **{"device": "cpu", "seed": 0, "settings": {"top": 1}},
     }
-    return About(**{**about, **changes})
+    return HessianSetUp(**{**about, **changes})
 
 
 def hessian_of_diverged(**changes):
@@ -175,9 +175,9 @@ def landscape_about(models, **changes):
     """Return what a landscape of 5 points a direction says of itself."""
     about = {
         **{"models": models, "set": "train", "images": 9, "images_sha256": DIGEST, "seed": 0, "grid": 5, "range": 1.0},
-        **{"way": "sequential", "device": "cpu", "precision": "float32"},
+        **{"device": "cpu", "precision": "float32"},
     }
-    return landscape_file.About(**{**about, **changes})
+    return landscape_file.AboutLandscape(**{**about, **changes})
 
 
 def place(folder):
@@ -213,7 +213,7 @@ def requested(folder, description=None, partition=None, hessian=None, timing=Non
     """Return the run in ``folder`` as the configuration would request it, with the description that its record has."""
     path = Path(folder, records.RECORD)
     if description is None:
-        description = records.read(path).description if path.exists() else ids(folder)
+        description = records.read(path).description if path.exists() else {"rounds": 2, **ids(folder)}
     named = {"scale": description.get("scale", "paper"), **ids(folder)}
     files = {"hessian_file": hessian, "timing_file": timing}
     return RunElsewhere(
@@ -248,31 +248,20 @@ def cell_spec(*, paper=None, **content):
 
 
 def figure_spec(content):
-    """Return the contents of a figure, given as plain mappings; its runs are those in the folders that it names."""
+    """Return the contents of a figure, given as plain mappings; its runs are ``runs`` or those in the folders named."""
+    content = dict(content)
+    runs = content.pop("runs", {})
 
-    def panel(kind, content):
-        marks = {"curves": "Line", "sweep": "Series", "bars": "Final", "eigenvalues": "HessianBar"}
-        parts = {"marks": marks.get(kind, "FileMark"), "levels": "Final", "points": "Point"}
-        return {
-            key: [getattr(panels, parts[key])(**panel(kind, each)) for each in value] if key in parts else value
-            for key, value in content.items()
-        }
+    def mark(content):
+        by_seed = [each if isinstance(each, list) else [each] for each in content.get("by_seed", [])]
+        there = [[runs.get(str(folder)) or requested(str(folder)) for folder in seed] for seed in by_seed]
+        return panels.Mark(**{**content, "by_seed": there})
 
-    shown = [panels.DrawnPanel(**panel(content["kind"], each)) for each in content["panels"]]
-    folders = {str(each) for each in _folders(content["panels"])}
-    runs = {folder: requested(folder) for folder in folders}
-    return panels.FigureSpec(**{"runs": runs, **content, "panels": shown})
+    def panel(content):
+        marks = {key: [mark(each) for each in content[key]] for key in ("marks", "levels") if key in content}
+        return panels.DrawnPanel(**{**content, **marks})
 
-
-def _folders(value, inside=False):
-    if isinstance(value, dict):
-        for key, each in value.items():
-            yield from _folders(each, key == "runs")
-    elif isinstance(value, list):
-        for each in value:
-            yield from _folders(each, inside)
-    elif inside:
-        yield value
+    return panels.FigureSpec(**{**content, "panels": [panel(each) for each in content["panels"]]})
 
 
 def so_far(folder, columns, *, description, **record):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import json
 import re
 from collections.abc import Iterable
 
@@ -70,6 +71,12 @@ def absent(kind: str, wanted: str, there: Iterable[str], where: str) -> str:
     "x.csv: column 'value' is missing; is it 'valeu'? there are: metric, valeu"
     """
     return f"{where}: {kind} {wanted!r} is missing; {instead(wanted, there, 'is it', 'there are')}"
+
+
+def shown(value: object) -> str:
+    """Return ``value`` as JSON for a message, cut to 80 characters."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def instead(

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from flatfed.errors import DataError, FlatFedError, NotJSON
+from flatfed.errors import DataError, FlatFedError, NotJSON, described
 
 Kind = TypeVar("Kind")
+
+#: What reading a damaged, encrypted or foreign .npz file raises, or one that claims more than fits.
+UNREADABLE = (
+    *(OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, SyntaxError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
+)
+
+#: Entries of an array that are hashed at a time.
+PART = 1 << 22
 
 #: Key of the SHA-256 of all else in a sealed JSON file.
 SEAL = "record_sha256"
@@ -71,10 +84,9 @@ def check_place(path: str | os.PathLike[str], *, folder: bool = False) -> None:
     """
     path = Path(path)
     standing = _nearest(path)
-    if standing == path and standing.is_dir() and not folder:
-        raise DataError(f"{path}: is a folder; wanted: the name of a file to write")
-    if (standing != path or folder) and not standing.is_dir():
-        raise DataError(f"{standing}: is a file; wanted: a folder, or a name that is free, to write to")
+    if standing.is_dir() != (folder or standing != path):
+        kind, wanted = ("folder", "file") if standing.is_dir() else ("file", "folder")
+        raise DataError(f"{standing}: is a {kind}; wanted: a {wanted}, or a name that is free, to write to")
 
 
 def check_writable(folders: Iterable[Path]) -> None:
@@ -83,16 +95,10 @@ def check_writable(folders: Iterable[Path]) -> None:
     :raises FlatFedError: naming the first.
     """
     for folder in sorted({_nearest(folder) for folder in folders}):
-        if os.statvfs(folder).f_flag & os.ST_RDONLY:
-            raise FlatFedError(
-                f"{folder}: read-only file system; results, resources, logs and benchmarks have to be on one that "
-                f"can be written to. Nothing was started"
-            )
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise FlatFedError(
-                f"{folder}: the folder belongs to somebody else, or may not be written to: see `ls -ld {folder}`. "
-                f"Nothing was started"
-            )
+        read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+        if read_only or not os.access(folder, os.W_OK | os.X_OK):
+            problem = errno.EROFS if read_only else errno.EACCES
+            raise FlatFedError(f"{described(OSError(problem, os.strerror(problem), str(folder)))}. Nothing was started")
 
 
 def _nearest(path: Path) -> Path:
@@ -118,7 +124,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
     except (ValueError, RecursionError) as error:
-        raise NotJSON(f"{path}: not JSON ({error}): damaged, or another file; make it again") from error
+        raise NotJSON(f"{path}: not JSON ({error}): damaged, or another file") from error
 
 
 def read_as(make: Callable[[Any, str], Kind], path: str | os.PathLike[str], what: str, remedy: str) -> Kind:
@@ -133,27 +139,20 @@ def read_as(make: Callable[[Any, str], Kind], path: str | os.PathLike[str], what
         return make(read_json(path), str(path))
     except FileNotFoundError:
         raise
-    except NotJSON:
-        raise misread(path, what, "not JSON", remedy) from None
     except (OSError, DataError) as problem:
         raise misread(path, what, problem, remedy) from None
 
 
 def read_sealed(
-    make: Callable[[Any, str], Kind],
-    path: str | os.PathLike[str],
-    what: str,
-    remedy: str,
-    key: str = SEAL,
-    unsealed: Callable[[Any], bool] = lambda content: False,
+    make: Callable[[Any, str], Kind], path: str | os.PathLike[str], what: str, remedy: str, key: str = SEAL
 ) -> Kind:
-    """Return what :func:`read_as` does of a file of :func:`write_sealed`; ``unsealed`` content needs no seal.
+    """Return what :func:`read_as` does of a file of :func:`write_sealed`.
 
     :raises FileNotFoundError: there is no such file.
     :raises DataError: as :func:`read_as`, or the seal under ``key`` is missing or not that of the content.
     """
     content, made = read_as(lambda content, where: (content, make(content, where)), path, what, remedy)
-    if key not in content and not unsealed(content):
+    if key not in content:
         raise DataError(f"{path}: has no seal ({key}), without which an edit is not noticed; {remedy}")
     if not intact(content, key):
         raise DataError(f"{path}: was changed after it was written ({key} is not that of what it says); {remedy}")
@@ -167,20 +166,16 @@ def misread(path: str | os.PathLike[str], what: str, problem: object, remedy: st
 
 def sealed(value: dict[str, Any], key: str) -> dict[str, Any]:
     """Return ``value`` with a digest of all else in it under ``key``, so that :func:`intact` notices a change."""
-    return {**value, key: _seal(value, key)}
+    content = {name: each for name, each in value.items() if name != key}
+    return {**content, key: digest_json(json.loads(json.dumps(content)))}  # the same after it is read
 
 
 def intact(value: dict[str, Any], key: str) -> bool:
-    """Return whether ``value`` holds what it held when it was :func:`sealed`; True without the ``key``."""
+    """Return whether ``value`` holds what it held when it was :func:`sealed`."""
     try:
-        return key not in value or value[key] == _seal(value, key)
+        return value == sealed(value, key)
     except ValueError:  # infinite numbers, or none: nothing of ours was written with such
         return False
-
-
-def _seal(value: dict[str, Any], key: str) -> str:
-    content = {name: each for name, each in value.items() if name != key}
-    return digest_json(json.loads(json.dumps(content)))  # the same before it is written and after it is read
 
 
 def digest_file(path: str | os.PathLike[str]) -> str:
@@ -198,15 +193,14 @@ def digest_json(value: Any) -> str:
 def digest_arrays(**arrays: Any) -> str:
     """Return the SHA-256 over name, dtype, shape and bytes of NumPy arrays; those that are None are left out.
 
-    Memory-mapped ones are read in parts.
+    Memory-mapped ones are read in parts; others that are not contiguous are copied.
     """
     total = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         if array is None:
             continue
         total.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
-        part = max(1, (1 << 24) // max(1, array[:1].nbytes)) if array.ndim else 1
-        blocks = (array[i : i + part] for i in range(0, len(array), part)) if array.ndim else (array,)
-        for block in blocks:
-            total.update(block.tobytes())
+        flat = array.reshape(-1)
+        for start in range(0, len(flat), PART):
+            total.update(flat[start : start + PART].tobytes())
     return total.hexdigest()

@@ -11,6 +11,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from flatfed.errors import FlatFedError
@@ -22,10 +23,8 @@ OTHERS = (Path("/dev/kfd"), Path("/dev/dxg"))  # GPUs that NVIDIA's driver does 
 def visible() -> list[str]:
     """Return the ids of the GPUs that CUDA would show, as CUDA_VISIBLE_DEVICES writes them."""
     if (mask := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        ids = [entry.strip() for entry in mask.split(",")]
         # CUDA ignores everything from the first invalid entry on; "-1" and "" are the customary ones for "none".
-        stop = next((i for i, entry in enumerate(ids) if entry in ("", "-1", "NoDevFiles")), len(ids))
-        return ids[:stop]
+        return list(takewhile(lambda entry: entry not in ("", "-1", "NoDevFiles"), map(str.strip, mask.split(","))))
     if DRIVER.is_dir():
         return [str(i) for i in range(len(list(DRIVER.iterdir())))]
     with contextlib.suppress(OSError, subprocess.SubprocessError):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, relevance
 from jsonschema.validators import extend
 
-from flatfed.errors import ConfigError, unknown
+from flatfed.errors import ConfigError, shown, unknown
 from flatfed.retired import replacement
 from flatfed.strict_yaml import read
 
@@ -37,16 +35,9 @@ BOUNDS = {
     "maximum": "at most",
     "exclusiveMinimum": "greater than",
     "exclusiveMaximum": "less than",
+    **dict.fromkeys(("minItems", "minProperties", "minLength"), "a length of at least"),
+    **dict.fromkeys(("maxItems", "maxLength"), "a length of at most"),
 }
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A key that is not there: the keys and indices that lead to where it should be, and what it means."""
-
-    at: tuple[str | int, ...]
-    key: str
-    meaning: str
 
 
 def _whole(checker: Any, value: Any) -> bool:
@@ -58,13 +49,11 @@ _Validator = extend(Draft202012Validator, type_checker=Draft202012Validator.TYPE
 
 
 @lru_cache
-def _validator(name: str) -> Any:
+def _validator(name: str, key: str | None = None) -> Any:
+    """Return the validator of a schema, or of its property ``key``."""
+    if key:
+        return _Validator(_validator(name).schema["properties"][key])
     return _Validator(read(FOLDER / f"{name}.schema.yaml", f"workflow/schemas/{name}.schema.yaml"))
-
-
-@lru_cache
-def _property_validator(name: str, key: str) -> Any:
-    return _Validator(_validator(name).schema["properties"][key])
 
 
 def validate(value: Any, schema: str, where: str) -> None:
@@ -77,7 +66,7 @@ def validate(value: Any, schema: str, where: str) -> None:
 
 def validate_property(value: Any, schema: str, key: str, where: str) -> None:
     """Check ``value`` against what ``schema`` says of its property ``key``; ConfigError as :func:`validate`."""
-    refuse(_property_validator(schema, key).iter_errors(value), f"{where}.{key}")
+    refuse(_validator(schema, key).iter_errors(value), f"{where}.{key}")
 
 
 def mistakes(value: Any, schema: str, under: Sequence[str] = ()) -> list[ValidationError]:
@@ -88,56 +77,32 @@ def mistakes(value: Any, schema: str, under: Sequence[str] = ()) -> list[Validat
     return found
 
 
-def refuse(errors: Iterable[ValidationError], where: str, missing: Iterable[Missing] = ()) -> None:
-    """Raise a ConfigError for the first of the ``errors``, or for all keys that are missing, ``missing`` too.
+def refuse(errors: Iterable[ValidationError], where: str) -> None:
+    """Raise a ConfigError for the first of the ``errors``, or for all keys that are missing.
 
-    Of an unknown key and a missing one, the unknown key is told: a misspelt key is both.
+    Of an unknown key and a missing one, the unknown key is told: a misspelt key is both. A key that another kind of
+    entry has is told last.
     """
-    order = {"additionalProperties": 0, "required": 2, "dependentRequired": 2}
-    errors = sorted(errors, key=lambda found: order.get(found.validator, 1))
-    if errors and errors[0].validator not in ("required", "dependentRequired"):
-        raise ConfigError(_words(errors[0], where))
-    lacking = list(dict.fromkeys([*(key for error in errors for key in _missing(error)), *missing]))
-    if len(lacking) == 1:
-        raise ConfigError(_lacking(lacking[0], errors, where))
-    if lacking:
-        each = "; ".join(f"{_path((*missed.at, missed.key))!r}, {missed.meaning}" for missed in lacking)
-        raise ConfigError(f"{where}: {len(lacking)} keys are missing{_meaningless(errors)}: {each}")
+    order = {"additionalProperties": 0, "required": 2, "dependentRequired": 2, "not": 3}
+    if errors := sorted(errors, key=lambda found: order.get(found.validator, 1)):
+        lacking = [error for error in errors if order.get(error.validator) == 2]
+        raise ConfigError(_lacking(lacking, where) if errors[0] in lacking else _words(errors[0], where))
 
 
-def meaning(schema: str, *keys: str) -> str:
-    """Return the description of the property of ``schema`` that ``keys`` lead to: * is any key, [] a list's item."""
-    found = _validator(schema).schema
-    for key in keys:
-        if key == "[]":
-            found = found["items"].get("anyOf", [found["items"]])[-1]
-        else:
-            found = found["additionalProperties"] if key == "*" else found["properties"][key]
-    return found["description"]
-
-
-def _missing(error: ValidationError) -> list[Missing]:
-    """Return the keys whose absence is the ``error``."""
-    wanted = error.validator_value
-    if error.validator == "dependentRequired":
-        wanted = [key for present, needed in wanted.items() if present in error.instance for key in needed]
-    absent = [key for key in wanted if key not in error.instance]
-    at = tuple(error.absolute_path)
-    return [Missing(at, key, error.schema["properties"][key]["description"]) for key in absent]
-
-
-def _lacking(missing: Missing, errors: Iterable[ValidationError], where: str) -> str:
-    """Return the message for one ``missing`` key."""
-    return f"{_place(where, missing.at)}: key {missing.key!r} is missing{_meaningless(errors)}; {missing.meaning}"
-
-
-def _meaningless(errors: Iterable[ValidationError]) -> str:
-    """Return words for keys without a meaning beside a missing one, where any key is allowed; "" without such keys."""
+def _lacking(errors: Iterable[ValidationError], where: str) -> str:
+    """Return the message for the keys that are missing in ``errors``."""
+    lacking: dict[tuple[Any, ...], str] = {}
     for error in errors:
-        others = [_shown(key) for key in error.instance if key not in error.schema["properties"]]
-        if others:
-            return f" ({', '.join(others)} is there, which means nothing)"
-    return ""
+        wanted = error.validator_value
+        if error.validator == "dependentRequired":
+            wanted = [key for present, needed in wanted.items() if present in error.instance for key in needed]
+        for key in (key for key in wanted if key not in error.instance):
+            lacking[(*error.absolute_path, key)] = error.schema["properties"][key]["description"]
+    if len(lacking) == 1:
+        (((*at, key), meaning),) = lacking.items()
+        return f"{_place(where, at)}: key {key!r} is missing; {meaning}"
+    each = "; ".join(f"{_path(path)!r}, {meaning}" for path, meaning in lacking.items())
+    return f"{where}: {len(lacking)} keys are missing: {each}"
 
 
 def _words(error: ValidationError, where: str) -> str:
@@ -156,24 +121,20 @@ def _words(error: ValidationError, where: str) -> str:
             extra = sorted(str(key) for key in value if key not in known)
             return _unless_retired("key", extra[0], known, place)
         case "required":
-            return _lacking(_missing(error)[0], [error], where)
+            return _lacking([error], where)
         case "enum":
             return _unless_retired("value", value, wanted, place)
         case "type":
             types = [wanted] if isinstance(wanted, str) else wanted
             names = " or ".join(WORDS[name] for name in types)
-            return f"{place}: {_shown(value)} is {_kind(value)}; {names} is wanted{allowed}"
-        case "minItems" | "minProperties" | "minLength":
-            return f"{place}: {_shown(value)} is too short; at least {wanted} wanted{allowed}"
-        case "maxItems" | "maxLength":
-            return f"{place}: {_shown(value)} is too long, {len(value)}; at most {wanted} wanted{allowed}"
+            return f"{place}: {shown(value)} is {_kind(value)}; {names} is wanted{allowed}"
         case "uniqueItems":
             twice = next(item for item in value if value.count(item) > 1)
-            return f"{place}: {_shown(twice)} is given twice"
+            return f"{place}: {shown(twice)} is given twice"
         case bound if bound in BOUNDS:
-            return f"{place}: {_shown(value)} is not allowed; {BOUNDS[bound]} {wanted} is wanted{allowed}"
+            return f"{place}: {shown(value)} is not allowed; {BOUNDS[bound]} {wanted} is wanted{allowed}"
         case _:
-            return f"{place}: {_shown(value)} is not allowed{allowed}"
+            return f"{place}: {shown(value)} is not allowed{allowed}"
 
 
 def _unless_retired(kind: str, value: object, known: Iterable[object], place: str) -> str:
@@ -196,11 +157,5 @@ def _path(parts: Iterable[str | int]) -> str:
     return path
 
 
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
 def _kind(value: Any) -> str:
-    kinds = {bool: "true or false", dict: "a mapping", list: "a list", str: "a text", type(None): "nothing"}
-    return next((words for kind, words in kinds.items() if isinstance(value, kind)), "a number")
+    return next(words for name, words in WORDS.items() if _Validator.TYPE_CHECKER.is_type(value, name))

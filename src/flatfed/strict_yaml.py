@@ -7,17 +7,17 @@ deep nesting, numbers that are not finite or beyond 2^53, and control characters
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from flatfed.errors import ConfigError, unknown
-
-_Base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 #: Nesting, characters of one text, values of one file after anchors are unfolded: far above what a file of ours has.
 DEEPEST, LONGEST, MOST = 32, 4000, 100_000
@@ -29,43 +29,26 @@ LARGEST = 2**53
 #: Unicode categories with no place in a text: control characters (line breaks among them), invisible ones, surrogates.
 INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
-#: Tag -> (plain words that are read as it, the characters that they begin with).
-_WORDS = {
-    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    "bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    "int": (r"[-+]?(0|[1-9][0-9]*)", list("-+0123456789")),
-    "float": (
-        r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|(0|[1-9][0-9]*)(?=[eE]))([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
-        list("-+.0123456789"),
-    ),
-    "merge": (r"<<", ["<"]),
+#: What plain words mean: a pattern -> the function from a word of it to its value.
+WORDS = {
+    r"true|True|TRUE|false|False|FALSE": lambda word: word.lower() == "true",
+    r"[-+]?(0|[1-9][0-9]*)": int,
+    r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|(0|[1-9][0-9]*)(?=[eE]))([eE][-+]?[0-9]+)?": float,
+    r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)": lambda word: float(word.replace(".", "")),
 }
+BEGINNINGS = tuple("+-.0123456789tTfF")
+NULL = ("", "~", "null", "Null", "NULL")
+
+#: Tags of plain words, and of all else that has none in the file.
+PLAIN, UNTAGGED = "plain", "untagged"
 
 
-class _Loader(_Base):
-    """The safe loader, with the differences that this module is for."""
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """PyYAML's loader, which reads no more than nodes: their values are taken here."""
 
-    yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012, PyYAML's own name; its resolvers are YAML 1.1's
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Return the mapping of ``node``; keys that it inherits through ``<<`` may be given again, own ones not."""
-        seen: dict[str, int] = {}
-        for key, _ in node.value:
-            line = key.start_mark.line + 1
-            if not isinstance(key, yaml.ScalarNode):
-                raise ConfigError(f"line {line}: a key must be a plain text, not a list or a mapping")
-            if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
-                raise ConfigError(f"line {line}: key {key.value!r} is not a text; write it in quotes")
-            if key.value in seen and not getattr(node, "inherits", False):
-                raise ConfigError(f"line {line}: key {key.value!r} is given twice, first in line {seen[key.value]}")
-            seen[key.value] = line
-        # Resolving `<<` puts the inherited keys into the node, where they may meet the own ones on a second visit.
-        node.inherits = True
-        return super().construct_mapping(node, deep)
-
-
-for _tag, (_words, _first) in _WORDS.items():
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_words})\Z"), _first)
+    def resolve(self, kind: type[yaml.Node], value: str | None, implicit: Any) -> str:
+        """Return the tag of a node that the file gives none."""
+        return PLAIN if kind is yaml.ScalarNode and implicit[0] else UNTAGGED
 
 
 def read(path: Path, name: str) -> Any:
@@ -80,20 +63,66 @@ def read(path: Path, name: str) -> Any:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{name}: not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from None
     try:
-        _check_size(text)
-        value = yaml.load(text, _Loader)
+        node = yaml.compose(text, _Loader)
+        value = None if node is None else _value(node, (), itertools.count(1))
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
-    except yaml.YAMLError as error:
-        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-            place = f"{name}: line {error.problem_mark.line + 1}"
-            if isinstance(error, yaml.composer.ComposerError) and "single document" in str(error):
-                raise ConfigError(f"{place}: another document begins; a file holds one, without `---`") from None
-            if "nesting depth" in str(error):  # the scanner reads ahead of the events that _check_size counts
-                raise ConfigError(f"{place}: {TOO_DEEP}") from None
-        raise ConfigError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"{name}: {_problem(error, text)}") from None
     check(value, name)
     return value
+
+
+def _problem(error: Exception, text: str) -> str:
+    """Return what PyYAML refuses of a ``text``, with the line where that helps."""
+    words, mark = " ".join(str(error).split()), getattr(error, "problem_mark", None)
+    line = f"line {mark.line + 1}" if mark else ""
+    if "single document" in words:
+        return f"{line}: another document begins; a file holds one, without `---`"
+    if "nesting depth" in words:
+        return f"{line}: {TOO_DEEP}"
+    if "undefined alias" in words:
+        alias = re.match(r"\*([^\s,\]}]*)", text.splitlines()[mark.line][mark.column :])
+        return unknown("anchor", alias and alias[1], re.findall(r"&([\w-]+)", text), line)
+    return f"not YAML: {words}"
+
+
+def _value(node: yaml.Node, around: tuple[yaml.Node, ...], count: Iterator[int]) -> Any:
+    """Return the value of a ``node`` inside of those ``around`` it; ``count`` counts the values of a file."""
+    line = f"line {node.start_mark.line + 1}"
+    if next(count) > MOST:
+        raise ConfigError(f"{line}: more than {MOST} values, anchors unfolded")
+    if node.tag not in (PLAIN, UNTAGGED):
+        raise ConfigError(f"{line}: tag {node.tag!r} is not allowed; plain values are wanted")
+    if isinstance(node, yaml.ScalarNode):
+        if len(node.value) > LONGEST:
+            raise ConfigError(f"{line}: '{node.value[:20]}...' has {len(node.value)} characters; at most {LONGEST}")
+        return node.value if node.tag == UNTAGGED else None if node.value in NULL else _plain(node.value)
+    if node in around:
+        raise ConfigError(f"{line}: an anchor is used inside itself")
+    if len(around) == DEEPEST:
+        raise ConfigError(f"{line}: {TOO_DEEP}")
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(part, (*around, node), count) for part in node.value]
+    own, inherited, lines = {}, {}, {}
+    for key, part in node.value:
+        line = f"line {key.start_mark.line + 1}"
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError(f"{line}: a key must be a plain text, not a list or a mapping")
+        name, value = (_value(each, (*around, node), count) for each in (key, part))
+        if not isinstance(name, str):
+            raise ConfigError(f"{line}: key {key.value!r} is not a text; write it in quotes")
+        if name in lines:
+            raise ConfigError(f"{line}: key {name!r} is given twice, first in {lines[name]}")
+        lines[name] = line
+        if (name, key.tag) != ("<<", PLAIN):
+            own[name] = value
+            continue
+        for base in value if isinstance(value, list) else [value]:
+            if not isinstance(base, dict):
+                raise ConfigError(f"{line}: `<<` takes a mapping or a list of mappings, not {str(base)[:40]!r}")
+            inherited = {**base, **inherited}
+    return {**inherited, **own}
 
 
 def as_in_a_file(value: Any) -> Any:
@@ -107,54 +136,8 @@ def as_in_a_file(value: Any) -> Any:
 
 def _plain(text: str) -> Any:
     """Return the number or truth value that a plain word means; any other text as it is."""
-    for tag, function in (("bool", lambda word: word.lower() == "true"), ("int", int), ("float", _float)):
-        if len(text) <= LONGEST and re.fullmatch(_WORDS[tag][0], text):
-            return function(text)
-    return text
-
-
-def _float(word: str) -> float:
-    return float(word.lower().replace(".inf", "inf").replace(".nan", "nan"))
-
-
-def _check_size(text: str) -> None:
-    """Refuse what would exhaust the loader's memory or stack, by the parser's events, which keep no tree.
-
-    :raises ConfigError: nesting too deep, an anchor that holds itself, too much behind the anchors, or a tag.
-    """
-    sizes: dict[str, int | None] = {}  # anchor -> values behind it, None while it is open
-    opened: list[list[Any]] = []  # [anchor, values so far] of every list and mapping around
-    total = 0
-    for event in yaml.parse(text, _Base):
-        line = event.start_mark.line + 1
-        if isinstance(event, yaml.CollectionEndEvent):
-            anchor, size = opened.pop()
-            sizes[anchor] = size
-        elif isinstance(event, yaml.NodeEvent):
-            size, anchor = 1, event.anchor
-            if isinstance(event, yaml.AliasEvent):
-                if anchor not in sizes:
-                    raise ConfigError(unknown("anchor", anchor, filter(None, sizes), f"line {line}"))
-                if sizes[anchor] is None:
-                    raise ConfigError(f"line {line}: anchor {anchor!r} is used inside itself")
-                size = sizes[anchor]
-            elif event.tag is not None:
-                raise ConfigError(f"line {line}: tag {event.tag!r} is not allowed; plain values are wanted")
-            elif isinstance(event, yaml.ScalarEvent):
-                sizes[anchor] = 1
-                if len(event.value) > LONGEST:
-                    short = f"{event.value[:20]}..."
-                    raise ConfigError(f"line {line}: {short!r} has {len(event.value)} characters; at most {LONGEST}")
-            else:
-                sizes[anchor] = None
-                opened.append([anchor, 1])
-                if len(opened) > DEEPEST:
-                    raise ConfigError(f"line {line}: {TOO_DEEP}")
-            total += size
-            for around in opened:
-                around[1] += size
-            if total > MOST:
-                raise ConfigError(f"line {line}: more than {MOST} values, anchors unfolded")
+    meanings = (function for pattern, function in WORDS.items() if re.fullmatch(pattern, text))
+    return next(meanings, str)(text) if len(text) <= LONGEST and text.startswith(BEGINNINGS) else text
 
 
 def check(value: Any, name: str, key: str = "") -> None:

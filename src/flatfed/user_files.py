@@ -53,9 +53,7 @@ class UserFiles:
         for folder in folders:
             path = Path(folder).resolve()
             if not path.is_dir():
-                raise ConfigError(
-                    f"{where}: {str(folder)!r} is not a folder; wanted: a folder of {self.kind}s, one file each"
-                )
+                raise ConfigError(f"{where}: {str(folder)!r} is not a folder; wanted: one of {self.kind}s, a file each")
             if str(path) not in self.path:
                 taken = {*self.shipped, *(module.name for module in pkgutil.iter_modules(self.path))}
                 for module in pkgutil.iter_modules([str(path)]):
@@ -96,11 +94,9 @@ class UserFiles:
         spec = importlib.util.find_spec(f"{self.package}.{name}")
         try:
             module = importlib.import_module(spec.name)
-        except ConfigError as error:  # of a class that cannot be
-            raise ConfigError(f"{spec.origin}: {error}") from error
         except Exception as error:  # the file may be a user's, and do anything
-            kind = type(error).__name__
-            raise ConfigError(f"{spec.origin}: this {self.kind} cannot be imported: {kind}: {error}") from error
+            what = f"this {self.kind} cannot be imported: {type(error).__name__}: "
+            raise ConfigError(f"{spec.origin}: {'' if isinstance(error, ConfigError) else what}{error}") from error
         if others := undigested(self.own_files(name), self.package):
             more = f"{spec.origin} needs {', '.join(map(str, others))}: a change there makes no run stale"
             print(f"flatfed: warning: {more}; code in `_*.py` of its folder does", file=sys.stderr)

@@ -21,7 +21,7 @@ from flatfed import cli
 from flatfed.analysis import trained_model
 from flatfed.analysis.hessian import eigen, estimates, pyhessian_estimates
 from flatfed.analysis.hessian import measure as hessians
-from flatfed.analysis.hessian.measure import Settings
+from flatfed.analysis.hessian.measure import HessianSettings
 from flatfed.analysis.trained_model import Inputs
 from flatfed.engine.job.train import train
 from flatfed.engine.precision import SWITCHES
@@ -63,7 +63,7 @@ def inputs(problem: Path) -> Inputs:
 
 
 def make(problem: Path, out: Path, run: str = "run", **settings) -> Hessian:
-    hessians.hessian(problem / run, inputs(problem), out, Settings(**{**FEW, **settings}))
+    hessians.hessian(problem / run, inputs(problem), out, HessianSettings(**{**FEW, **settings}))
     return curvature.read(out)
 
 
@@ -130,7 +130,8 @@ def test_parts_are_the_images_split_at_random(trained):
     index = loaded.choose("train", 40, 4)
     splits = []
     for seed in (4, 4, 5):
-        products, scaled = hessians._products(loaded, index, 3, Settings(**{**FEW, "micro_batch": 5, "seed": seed}))
+        settings = HessianSettings(**{**FEW, "micro_batch": 5, "seed": seed})
+        products, scaled = hessians._products(loaded, index, 3, settings)
         parts = [torch.cat(part.batches.parts) for part in products.parts]
         assert sorted(torch.cat(parts).tolist()) == index.tolist() and [len(part) for part in parts] == [14, 13, 13]
         assert all((part.diff() < 0).any() for part in parts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,6 @@ from flatfed.figures import curves
 from flatfed.files import digest_arrays, digest_json
 from flatfed.runs.choice import Choice, Point
 from flatfed.tables import cells, runs, search
-from flatfed.tables.cell import write
 
 RUN, OTHER = Path("runs/problem/test/fedavg/seed3"), Path("runs/problem/test/fedsam/seed3")
 DEAL = {"dataset": "problem", "classes": 3, "scheme": "iid", "clients": 6, "sampler": "keyed"}
@@ -79,11 +79,11 @@ def cell(base: Path | None = None, dealt: str = "partition.npz", base_dealt: str
     if base is not None:
         spec |= {"relative": "difference", "base": "fedsam"}
         spec |= {"base_sources": Sources((made.requested(base, described(OTHER), base_dealt),))}
-    write(Path("cell.json"), cells.compute(CellSpec(**spec)))
+    Path("cell.json").write_text(json.dumps(asdict(cells.compute(CellSpec(**spec)))), encoding="utf-8")
 
 
 def figure() -> None:
-    series = [{"algorithm": "fedavg", "label": "FedAvg", "runs": [str(RUN)]}]
+    series = [{"algorithm": "fedavg", "label": "FedAvg", "by_seed": [str(RUN)]}]
     said = {"title": "T", "paper": "P", "setting": "S", "scale": "preview"}
     about = {"figure": "f", "kind": "curves", "metric": "test_accuracy", **said}
     spec = {**about, "runs": {str(RUN): made.requested(RUN, described(RUN))}}

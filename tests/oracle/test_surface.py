@@ -1,4 +1,4 @@
-"""Loss surfaces: every point against a forward pass by hand, directions by their definition, interruptions, ways."""
+"""Loss surfaces: every point against a forward pass by hand, directions by their definition, interruptions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from flatfed.analysis.landscape import points, sample
 from flatfed.analysis.landscape.directions import draw
 from flatfed.analysis.landscape.landscape_file import read
 from flatfed.analysis.landscape.points import Points
-from flatfed.analysis.landscape.sample import Settings
+from flatfed.analysis.landscape.sample import SectionSettings
 from flatfed.analysis.trained_model import Inputs
 from flatfed.data.streams import stream
 from flatfed.engine.job.train import train
@@ -37,7 +37,7 @@ from made import recorded
 
 SRC = Path(__file__).parents[2] / "src"
 EVALUATION = {"every": 1, "sets": ["test", "train"], "batch_size": 7}
-SETTINGS = {"grid": 5, "range": 0.5, "set": "train", "images": None, "seed": 0, "way": "auto"}
+SETTINGS = {"grid": 5, "range": 0.5, "set": "train", "images": None, "seed": 0}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def inputs(problem: Path) -> Inputs:
 
 def make(problem: Path, out: Path, *runs: str, kind: str = "surface", **settings):
     """Make the surface or line of ``runs`` and read it."""
-    settings = Settings(**{**SETTINGS, **settings})
+    settings = SectionSettings(**{**SETTINGS, **settings})
     getattr(sample, kind)(*(problem / run for run in runs), inputs(problem), out, settings)
     return read(out)
 
@@ -142,14 +142,6 @@ def test_the_line_between_two_models_by_hand(problem, tmp_path):
     assert [found.loss[2], found.loss[6]] == ends
 
 
-@pytest.mark.parametrize(("run", "tolerance"), [("a", 1e-12), ("single", 2e-6)])
-def test_ways_agree(problem, tmp_path, run, tolerance):
-    found = {way: make(problem, tmp_path / f"{way}.npz", run, way=way) for way in ("sequential", "stacked")}
-    assert found["stacked"].about.way == "stacked"
-    np.testing.assert_allclose(found["stacked"].loss, found["sequential"].loss, rtol=tolerance)
-    np.testing.assert_array_equal(found["stacked"].accuracy, found["sequential"].accuracy)
-
-
 def test_images_that_do_not_fit_are_normalised_again_for_every_point(problem, tmp_path, monkeypatch):
     kept = make(problem, tmp_path / "kept.npz", "a")
     monkeypatch.setattr(points, "KEPT", 0)
@@ -178,34 +170,33 @@ def hidden(folder: Path) -> list[Path]:
     return list(folder.glob(".*.points"))
 
 
-@pytest.mark.parametrize(("way", "block"), [("sequential", 1), ("stacked", 16)])
-def test_an_interrupted_surface_goes_on_to_the_same_bytes(problem, tmp_path, monkeypatch, way, block):
+def test_an_interrupted_surface_goes_on_to_the_same_bytes(problem, tmp_path, monkeypatch):
     (tmp_path / "one").mkdir()
-    make(problem, tmp_path / "one" / "s.npz", "a", grid=7, way=way)
+    make(problem, tmp_path / "one" / "s.npz", "a", grid=7)
     monkeypatch.setattr(sample, "SAVED", 0.0)
     evaluated, call = [], Points.__call__
 
-    def counted(self, rows):
-        evaluated.append(len(rows))
-        return call(self, rows)
+    def counted(self, row):
+        evaluated.append(row)
+        return call(self, row)
 
-    def stops(self, rows):
+    def stops(self, row):
         if len(evaluated) == 2:
             raise KeyboardInterrupt
-        return counted(self, rows)
+        return counted(self, row)
 
     out = tmp_path / "two" / "s.npz"
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Points, "__call__", stops)
-        make(problem, out, "a", grid=7, way=way)
+        make(problem, out, "a", grid=7)
     assert not out.exists() and len(hidden(out.parent)) == 1
     # Other settings neither take these points nor lose them.
-    make(problem, out, "a", grid=7, way=way, seed=1)
+    make(problem, out, "a", grid=7, seed=1)
     assert len(hidden(out.parent)) == 1
     evaluated.clear()
     monkeypatch.setattr(Points, "__call__", counted)
-    make(problem, out, "a", grid=7, way=way)
-    assert sum(evaluated) == 49 - 2 * block
+    make(problem, out, "a", grid=7)
+    assert len(evaluated) == 49 - 2
     assert out.read_bytes() == (tmp_path / "one" / "s.npz").read_bytes()
     assert not hidden(out.parent)
 
@@ -227,11 +218,11 @@ import sys, time
 from flatfed import cli
 from flatfed.analysis.landscape import sample
 sample.SAVED, call, calls = 0.0, sample.Points.__call__, []
-def halts(self, rows):
-    calls.append(len(rows))
+def halts(self, row):
+    calls.append(row)
     if len(calls) > 12:
         time.sleep(600)
-    return call(self, rows)
+    return call(self, row)
 sample.Points.__call__ = halts
 cli.main(sys.argv[1:])
 """
@@ -259,84 +250,32 @@ def test_a_killed_process_leaves_its_points_to_the_next(problem, tmp_path, capfd
     assert [path.name for path in out.parent.iterdir()] == ["s.npz"]
 
 
-def test_on_other_devices_the_faster_way_that_fits_is_chosen(problem, monkeypatch, capsys):
-    trained = trained_model.load(problem / "a", inputs(problem))
-    index = trained.choose("test", None, 0)
-    assert points.choose(trained, index) == "sequential"
-    call = Points.__call__
-
-    def slow(self, rows):
-        time.sleep(0.01 if self.way == "sequential" else 0)
-        return call(self, rows)
-
-    def full(self, rows):
-        if self.way == "stacked":
-            raise torch.OutOfMemoryError
-        return slow(self, rows)
-
-    monkeypatch.setattr(Points, "__call__", slow)
-    assert points.fastest(trained, index) == "stacked"
-    monkeypatch.setattr(Points, "__call__", full)
-    assert points.fastest(trained, index) == "sequential"
-    assert "no memory to evaluate points stacked" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
-def test_where_neither_way_fits_at_first_points_are_evaluated_one_after_another(problem, monkeypatch, capsys, error):
-    trained = trained_model.load(problem / "a", inputs(problem))
-
-    def full(self, rows):
-        raise error
-
-    monkeypatch.setattr(Points, "__call__", full)
-    assert points.fastest(trained, trained.choose("test", None, 0)) == "sequential"
-    said = capsys.readouterr().err
-    assert "no memory to evaluate points sequential" in said and "no memory to evaluate points stacked" in said
-
-
-def test_other_errors_of_the_trial_are_not_taken_for_a_lack_of_memory(problem, monkeypatch):
-    trained = trained_model.load(problem / "a", inputs(problem))
-
-    def broken(self, rows):
-        raise RuntimeError("shapes do not fit")
-
-    monkeypatch.setattr(Points, "__call__", broken)
-    with pytest.raises(RuntimeError, match="shapes do not fit"):
-        points.fastest(trained, trained.choose("test", None, 0))
-
-
 class Lacking:
-    """Forward passes that run out of memory beyond ``most`` images of all their points together."""
+    """Evaluations that run out of memory beyond ``most`` images at a time."""
 
     def __init__(self, monkeypatch, most: int, error: Exception):
-        self.taken = []
-        for name in ("_alone", "_stacked"):
-            monkeypatch.setattr(Points, name, self.limited(getattr(Points, name), most, error))
+        self.taken, call = [], Points.__call__
 
-    def limited(self, call, most: int, error: Exception):
-        def limited(points, rows):
-            together = (1 if rows.ndim == 1 else len(rows)) * points.size
-            if together > most:
+        def limited(points, row):
+            if points.size > most:
                 raise error
-            self.taken.append(together)
-            return call(points, rows)
+            self.taken.append(points.size)
+            return call(points, row)
 
-        return limited
+        monkeypatch.setattr(Points, "__call__", limited)
 
 
 @pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
-@pytest.mark.parametrize(("way", "most"), [("sequential", 3), ("stacked", 40), ("stacked", 2)])
-def test_where_memory_is_short_less_is_evaluated_at_a_time(problem, tmp_path, monkeypatch, capsys, way, most, error):
-    whole = make(problem, tmp_path / "whole.npz", "a", way=way)
-    lacking = Lacking(monkeypatch, most, error)
-    found = make(problem, tmp_path / "few.npz", "a", way=way)
+def test_where_memory_is_short_less_is_evaluated_at_a_time(problem, tmp_path, monkeypatch, capsys, error):
+    whole = make(problem, tmp_path / "whole.npz", "a")
+    lacking = Lacking(monkeypatch, 3, error)
+    found = make(problem, tmp_path / "few.npz", "a")
     np.testing.assert_allclose(found.loss, whole.loss, rtol=1e-12)
     np.testing.assert_array_equal(found.accuracy, whole.accuracy)
     said = capsys.readouterr().err.splitlines()
-    assert max(lacking.taken) <= most and "images are normalised anew for every point now" in said[0]
+    assert max(lacking.taken) <= 3 and "images are normalised anew for every point now" in said[0]
     assert all("not enough memory on cpu" in line and "the same numbers up to rounding" in line for line in said)
-    assert ("points are evaluated at a time now, not 16" in " ".join(said)) == (way == "stacked")
-    assert ("images are evaluated at a time now, not 7" in " ".join(said)) == (most < 7)
+    assert "images are evaluated at a time now, not 7" in " ".join(said)
 
 
 def test_memory_for_less_than_one_image_is_refused(problem, tmp_path, monkeypatch):
@@ -364,4 +303,4 @@ def test_what_is_written_says_what_it_is(problem, tmp_path):
     model = about["models"][0]
     assert model["name"] == "problem/test/fedavg/seed3" and len(model["digests"]["model"]) == 64
     assert (about["set"], about["grid"], about["range"], about["seed"]) == ("train", 5, 0.5, 0)
-    assert (about["way"], about["device"], about["precision"]) == ("sequential", "cpu", "float64")
+    assert (about["device"], about["precision"]) == ("cpu", "float64")

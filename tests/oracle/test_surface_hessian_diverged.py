@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from flatfed import cli
 from flatfed.analysis.landscape import landscape_file, sample
-from flatfed.analysis.landscape.sample import Settings
+from flatfed.analysis.landscape.sample import SectionSettings
 from flatfed.analysis.trained_model import Inputs
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
@@ -23,7 +23,7 @@ from made import recorded
 
 DATA = ["--dataset", "data", "--partition", "partition.npz", "--device", "cpu"]
 INPUTS = Inputs("data", "partition.npz", device="cpu")
-SETTINGS = Settings(grid=3, range=1.0, set="train", images=4096, seed=0, way="auto")
+SETTINGS = SectionSettings(grid=3, range=1.0, set="train", images=4096, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +61,8 @@ def test_a_hessian_of_another_run_has_the_same_fields(problem):
         few = ["--top", "1", "--vectors", "4", "--without-pyhessian"]
         assert cli.main(["hessian", run, *DATA, "--out", f"{run}.json", *few]) == 0
     wild, good = (json.loads(Path(f"{run}.json").read_text()) for run in ("wild", "good"))
-    assert wild.keys() == good.keys() and wild["scaled"].keys() == good["scaled"].keys()
-    assert wild["top_eigenvalue"] is wild["trace"] is wild["pyhessian"] is None and wild["eigenvalues"] == []
+    assert wild.keys() == good.keys()
+    assert wild["top_eigenvalue"] is wild["eigenvalues"] is wild["scaled"] is wild["pyhessian"] is None
     assert curvature.read("good.json").about.diverged_at is None
 
 
@@ -76,9 +76,8 @@ def test_a_run_counts_as_diverged_by_its_record_whatever_its_weights_are(problem
     assert np.isnan(landscape_file.read("s.npz").loss).all()
 
 
-@pytest.mark.parametrize("way", ["sequential", "stacked"])
-def test_a_surface_of_a_diverged_run_has_no_losses_and_says_why(problem, capsys, way):
-    assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3", "--way", way]) == 0
+def test_a_surface_of_a_diverged_run_has_no_losses_and_says_why(problem, capsys):
+    assert cli.main(["surface", "wild", *DATA, "--out", "s.npz", "--grid", "3"]) == 0
     found = landscape_file.read("s.npz")
     assert found.loss.shape == (1, 3, 3) and np.isnan(found.loss).all() and np.isnan(found.accuracy).all()
     assert found.about.models[0].diverged_at is not None and found.x.tolist() == [-1, 0, 1]
@@ -119,11 +118,11 @@ def test_a_nan_beside_a_good_model_is_an_error_where_its_run_has_not_diverged(pr
     recorded("spoilt")
     out = problem / "out" / "s.npz"
     with pytest.raises(DataError, match=r"spoilt.*1 of 72 values of conv1.weight are not finite.*not diverged"):
-        sample.line("good", "spoilt", INPUTS, out, SETTINGS)
+        sample.line(Path("good"), Path("spoilt"), INPUTS, out, SETTINGS)
     assert not out.parent.exists()
 
 
 def test_a_record_that_does_not_say_whether_its_run_diverged_is_none(problem):
     recorded("good", lambda record: record.pop("diverged_at"))
     with pytest.raises(FlatFedError, match=r"run\.json: not the record of a run \(key 'diverged_at' is missing;"):
-        sample.surface("good", INPUTS, "s.npz", SETTINGS)
+        sample.surface(Path("good"), INPUTS, Path("s.npz"), SETTINGS)

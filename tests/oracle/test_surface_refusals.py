@@ -15,13 +15,13 @@ from safetensors.torch import load_file, save_file
 from flatfed import cli
 from flatfed.analysis import trained_model
 from flatfed.analysis.landscape import landscape_file, sample
-from flatfed.analysis.landscape.sample import Settings
+from flatfed.analysis.landscape.sample import SectionSettings
 from flatfed.analysis.trained_model import Inputs
 from flatfed.engine.job.train import train
 from flatfed.errors import DataError, FlatFedError
 from made import landscape_about, landscape_model, recorded
 
-SETTINGS = {"grid": 3, "range": 1.0, "set": "train", "images": 4096, "seed": 0, "way": "auto"}
+SETTINGS = {"grid": 3, "range": 1.0, "set": "train", "images": 4096, "seed": 0}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def refused(problem: Path, message: str, *others: str, kind: str = "surface", **
     out = problem / "out" / "s.npz"
     runs = (problem / name for name in ("run", *others))
     with pytest.raises(FlatFedError, match=message):
-        getattr(sample, kind)(*runs, inputs(problem), out, Settings(**{**SETTINGS, **settings}))
+        getattr(sample, kind)(*runs, inputs(problem), out, SectionSettings(**{**SETTINGS, **settings}))
     assert not out.parent.exists()
 
 
@@ -142,7 +142,6 @@ def test_a_partition_without_test_images(problem):
         (["--out", "s.npz", "--images", "0"], "'0': a whole number above 0 is wanted"),
         (["--out", "s.npz", "--seed", "-1"], "'-1': a whole number from 0 to"),
         (["--out", "s.npz", "--set", "trian"], "unknown value 'trian'; did you mean 'train'"),
-        (["--out", "s.npz", "--way", "stack"], "unknown value 'stack'; did you mean 'stacked'"),
     ],
 )
 def test_the_command_line_refuses(problem, words, message, capsys, monkeypatch):

@@ -131,7 +131,7 @@ def test_cliques_of_one_round_are_disjoint():
         assert len(set(np.concatenate(cliques).tolist())) == 9
         rounds.append(tuple(cliques[0]))
     assert len(set(rounds)) > 20 and set(np.concatenate(rounds).tolist()) == set(range(10))
-    with pytest.raises(ConfigError, match=r"4 gossip steps need as many disjoint cliques of 3.*at most 3 steps"):
+    with pytest.raises(ConfigError, match=r"4 gossip steps need disjoint cliques of 3.*at most 3"):
         made.mixing(0, 3)
 
 
@@ -165,16 +165,15 @@ def test_fixed_graphs_stay(graph):
 @pytest.mark.parametrize(
     ("spec", "m", "message"),
     [
-        ({"graph": "rign"}, 5, "ring"),
         ({"graph": "ring", "neighbours": 2}, 5, "ring takes no neighbours"),
         *[({"graph": graph}, 5, f"{graph} needs neighbours") for graph in VARYING],
         ({"graph": "ring"}, 2, "at least 3 clients, not 2"),
         ({"graph": "full"}, 1, "at least 2 clients, not 1"),
         ({"graph": "grid"}, 10, "such as 9 or 12, not 10"),
         ({"graph": "grid"}, 97, "such as 96 or 98, not 97"),
-        ({"graph": "clique", "neighbours": 6}, 5, "clique of 6 is not possible; 2 to 5"),
-        ({"graph": "clique", "neighbours": 1}, 5, "clique of 1 is not possible"),
-        ({"graph": "neighbours", "neighbours": 5}, 5, "5 neighbours are not possible; 1 to 4"),
+        ({"graph": "clique", "neighbours": 6}, 5, "clique of 6 of 5 clients is not possible; 2 to 5"),
+        ({"graph": "clique", "neighbours": 1}, 5, "clique of 1 of 5 clients is not possible"),
+        ({"graph": "neighbours", "neighbours": 5}, 5, "neighbours of 5 of 5 clients is not possible; 1 to 4"),
         ({"graph": "regular", "neighbours": 3}, 5, "must be even"),
         ({"graph": "regular", "neighbours": 5}, 5, "2 to 4"),
     ],

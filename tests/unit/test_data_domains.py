@@ -125,12 +125,12 @@ def test_an_image_that_cannot_be_read_leaves_the_old_dataset_whole(tmp_path):
         (
             ["art/cat", "art/dog", "real_world/cat", "real_world/cow"],
             {},
-            "'real_world' does not hold the class folders of 'art': 'cow' is in 'real_world', not in 'art'",
+            "class folder 'cow' is in 'real_world', not in 'art'",
         ),
         (
             ["art/cat", "art/dog", "real_world/cat"],
             {},
-            "'real_world' does not hold the class folders of 'art': 'dog' is in 'art', not in 'real_world'",
+            "class folder 'dog' is in 'art', not in 'real_world'",
         ),
         ([], {"obtain": "Ask the authors."}, r"no folder .*<domain>/<class>/<image>\. Ask the authors\."),
     ],

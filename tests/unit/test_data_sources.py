@@ -82,13 +82,13 @@ def test_npz_with_domains_and_grey_images(tmp_path):
     [
         ({}, {"test_labels": None}, "has no array test_labels; it holds: "),
         ({}, {"train_images": np.zeros((12, 8, 8, 3))}, r"train_images is float64 .* expected uint8"),
-        ({}, {"train_images": np.zeros((12, 8, 8, 4), np.uint8)}, "expected 1 or 3 channels"),
+        ({}, {"train_images": np.zeros((12, 8, 8, 4), np.uint8)}, "expected uint8, .* 1 or 3 channels"),
         ({}, {"test_labels": np.arange(5)}, "expected 6 whole numbers"),
         ({}, {"train_labels": np.array([object()] * 12)}, "cannot be read as .npz without pickles"),
         ({}, {"train_labels": np.uint8(1)}, r"train_labels is uint8 of shape \(\)"),
         ({}, {"test_images": np.zeros((0, 8, 8, 3), np.uint8)}, "test_images holds no image"),
         ({}, {"test_images": np.zeros((6, 9, 9, 3), np.uint8)}, r"test images have shape \[3, 9, 9\]"),
-        ({"classes": 4}, {}, "no training image of class 3, but `classes: 4` means labels 0 to 3"),
+        ({"classes": 4}, {}, "no training image of class 3, but `classes: 4` is declared"),
         ({}, {"train_domains": np.zeros(12, int)}, "train_domains alone; expected both"),
         (
             {},
@@ -99,9 +99,9 @@ def test_npz_with_domains_and_grey_images(tmp_path):
         (
             {},
             {"train_domains": np.full(12, 2), "test_domains": np.zeros(6, int), "domains": np.array(["a", "b"])},
-            "names 2 domains, but train_domains and test_domains go to 2",
+            "names 2, but train_domains and test_domains go to 2",
         ),
-        ({"shape": [3, 32, 32]}, {}, r"images have shape \[3, 8, 8\].*says \[3, 32, 32\]"),
+        ({"shape": [3, 32, 32]}, {}, r"images have shape \[3, 8, 8\].*is \[3, 32, 32\]"),
         ({"classes": 2}, {}, "labels go from 0 to 2, but `classes: 2` allows 0 to 1"),
         ({"train": 50_000}, {}, r"mine\.npz holds 12 training and 6 test images, but `train: 50000` is declared"),
         ({"train": 12, "test": 7}, {}, r"holds 12 training and 6 test images, but `train: 12`, `test: 7` is declared"),
@@ -227,7 +227,7 @@ def test_a_damaged_dataset_folder_is_noticed(tmp_path):
     content = bytearray(labels.read_bytes())
     content[-8] ^= 1
     labels.write_bytes(content)
-    with pytest.raises(DataError, match=r"not those dataset.json describes"):
+    with pytest.raises(DataError, match=r"not those of dataset.json"):
         datasets.verify(tmp_path / "out")
     images = tmp_path / "out" / "images.npy"
     whole = images.read_bytes()

@@ -25,8 +25,8 @@ def on(*sets: str) -> dict:
     ("change", "said"),
     [
         (on("test", "client"), "did you mean 'clients'?"),
-        (on("validation"), "evaluation.sets has 'validation' exactly where `validation` says"),
-        ({**on("test"), "validation": 0.2}, "evaluation.sets has 'validation' exactly where `validation` says"),
+        (on("validation"), "evaluation.sets has 'validation' exactly where `validation` is"),
+        ({**on("test"), "validation": 0.2}, "evaluation.sets has 'validation' exactly where `validation` is"),
         ({"sampling": {**ABOUT["sampling"], "sampler": "offical"}}, "did you mean 'official'?"),
     ],
 )

@@ -29,7 +29,8 @@ def test_loading_imports_no_torch() -> None:
     code = (
         "import sys; from flatfed import experiment; from flatfed.experiment import scales;"
         "found = experiment.load(sys.argv[1]);"
-        "[experiment.table_spec(found, at, table) for at in ('preview', 'paper') for table, _ in scales.every(found, at)[0]];"
+        "every = [(at, table) for at in ('preview', 'paper') for table, _ in scales.every(found, at)[0]];"
+        "[experiment.table_spec(found, *one) for one in every];"
         "print('torch' in sys.modules, 'snakemake' in sys.modules)"
     )
     environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": ""}
@@ -251,7 +252,7 @@ def test_figures(exp: experiment.Experiment) -> None:
     assert {*dealt} == {runs[path].partition for path in curves.runs} and len(dealt) == 4 * 2, "what they train on"
     assert len(of_runs) == 4 * 8 * 2 * 2
     heat = figure_specs.figure_spec(exp, "preview", "fedsmoo2023_F5")
-    assert heat.inputs == [panel.marks[0].file for panel in heat.panels]
+    assert heat.inputs == [panel.marks[0].files[0] for panel in heat.panels]
     assert heat.inputs[1] == exp.places.partition("preview", "fedsmoo-cifar100", "path30-100", 1)
 
 

@@ -41,7 +41,7 @@ def curve_spec(tmp_path):
         "fedcm": [make_run(tmp_path / "c1", [0.1, 0.2, "nan"])],
         "fedsmoo~rho0.05": [str(tmp_path / "nowhere")],
     }
-    series = [{"algorithm": name, "label": name, "runs": folders} for name, folders in runs.items()]
+    series = [{"algorithm": name, "label": name, "by_seed": folders} for name, folders in runs.items()]
     panels = [{"title": title, "marks": series} for title in ("Dirichlet, u = 0.6", "Pathological, c = 3")]
     return {
         "figure": "fedsmoo2023_F7", "kind": "curves", "scale": "preview", "title": "Test accuracy",
@@ -53,7 +53,7 @@ def curve_spec(tmp_path):
 def partition_spec(tmp_path):
     counts = np.random.default_rng(0).integers(0, 9, (30, 10))
     made.partition(tmp_path / "p.npz", counts)
-    panels = [{"title": "Dirichlet", "marks": [{"label": "", "file": str(tmp_path / "p.npz")}]}]
+    panels = [{"title": "Dirichlet", "marks": [{"label": "", "files": [str(tmp_path / "p.npz")]}]}]
     return {"figure": "fedsmoo2023_F5", "kind": "partition", "scale": "paper", "title": "Classes", "panels": panels}
 
 
@@ -117,7 +117,7 @@ def test_partition_shows_every_client_and_class(shape, tmp_path):
     counts = np.ones(shape, dtype=np.int64)
     counts[0, 1] = 0
     made.partition(tmp_path / "p.npz", counts)
-    panels = [{"title": "P", "marks": [{"label": "", "file": str(tmp_path / "p.npz")}]}] * 2
+    panels = [{"title": "P", "marks": [{"label": "", "files": [str(tmp_path / "p.npz")]}]}] * 2
     spec = {"figure": "f", "kind": "partition", "scale": "paper", "title": "T", "panels": panels}
     figure = heat_map.draw(made.figure_spec(spec))
     shown = figure.axes[0].images[0].get_array()
@@ -130,7 +130,7 @@ def test_damaged_partitions_are_named(tmp_path, partition_spec):
     (tmp_path / "p.npz").write_bytes(b"no")
     np.savez(tmp_path / "q.npz", indices=np.arange(3))
     for name in ("p.npz", "q.npz", "r.npz"):
-        panels = [{"title": "Dirichlet", "marks": [{"label": "", "file": str(tmp_path / name)}]}]
+        panels = [{"title": "Dirichlet", "marks": [{"label": "", "files": [str(tmp_path / name)]}]}]
         with pytest.raises(DataError, match=rf"{name}: cannot be read as a partition .*; delete it to make it again"):
             heat_map.draw(made.figure_spec({**partition_spec, "panels": panels}))
 

@@ -26,10 +26,11 @@ from flatfed.analysis.landscape.landscape_file import Landscape, write
 from flatfed.errors import ConfigError
 from flatfed.experiment import cell_specs, figure_specs, run_specs, scales
 from flatfed.experiment import figures as declared
-from flatfed.experiment.panels import DrawnPanel, FigureSpec
+from flatfed.experiment.panels import DrawnPanel, FigureSpec, Mark
 from flatfed.figures import histogram, palette
 from flatfed.figures.style import MARGIN, WIDTH, frame
 from flatfed.papers.figure_kinds import COLUMNS, PROBES
+from flatfed.runs.run import Run
 
 matplotlib.use("Agg")
 
@@ -50,6 +51,9 @@ UNITS = ("(%)", "(nats)", "(0 to 1)", "(weights, squared)")
 
 def make_inputs(figure: dict, root: Path) -> None:
     """Write all that a figure reads, under ``root``: runs, partitions, surfaces and Hessians."""
+    analysed: dict[str, Run] = {}
+    for run in figure.runs.values():
+        analysed |= {run.hessian: run, run.surface(): run, run.surface("test"): run}
     for place, run in enumerate(figure.runs):
         folder = root / run
         protocol = EXP.catalog.protocols[run.split("/")[3]]
@@ -65,19 +69,25 @@ def make_inputs(figure: dict, root: Path) -> None:
     for path in map(root.joinpath, figure.inputs):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.name == "hessian.json":
-            made.written(path, made.hessian(3.0, 9.0, (3.0, 9.0)))
+            run = analysed[str(path.relative_to(root))]
+            made.written(path, made.hessian(3.0, 9.0, (3.0, 9.0), run=run.name, scale=run.scale))
         elif "analysis" in path.parts:
-            write(path, surface(path.parts[-3]))
+            write(path, surface(analysed[str(path.relative_to(root))]))
         elif path.suffix == ".npz":
             made.partition(path, np.arange(300).reshape(30, 10) % 7)
 
 
-def surface(algorithm: str) -> Landscape:
-    """Return a bowl around a model of ``algorithm``."""
+def surface(run: Run) -> Landscape:
+    """Return a bowl around the model of ``run``."""
     along = np.linspace(-1, 1, 5)
     loss = (along[:, None] ** 2 + along**2)[None]
-    about = made.landscape_about([made.landscape_model(algorithm)])
+    about = made.landscape_about([made.landscape_model(run.algorithm, name=run.name, scale=run.scale)])
     return Landscape("surface", about, along, along, loss, loss)
+
+
+def without_data(mark: Mark) -> Mark:
+    """Return ``mark`` with runs whose partitions are not looked at."""
+    return replace(mark, by_seed=[[replace(run, partition=None) for run in runs] for runs in mark.by_seed])
 
 
 def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "preview") -> tuple[FigureSpec, Figure]:
@@ -85,7 +95,11 @@ def drawn(name: str, root: Path, monkeypatch: pytest.MonkeyPatch, scale: str = "
     monkeypatch.chdir(root)
     found = figure_specs.figure_spec(EXP, scale, name)
     make_inputs(found, root)
-    found = replace(found, runs={path: replace(run, partition=None) for path, run in found.runs.items()})
+    unchecked = [
+        replace(panel, **{key: list(map(without_data, getattr(panel, key))) for key in ("marks", "levels")})
+        for panel in found.panels
+    ]
+    found = replace(found, panels=unchecked)
     with pyplot.rc_context(figures.STYLE):
         return found, figures.KINDS[found.kind](found)
 
@@ -262,11 +276,11 @@ def test_the_check_of_overlaps_finds_them() -> None:
 def test_the_mesh_of_fedsmoo_is_the_same_in_the_three_panels() -> None:
     """Each model is in a file of its own, by its own filters, FedSMOO's in one for all panels."""
     panels = figure_specs.figure_spec(EXP, "preview", "fedsmoo2023_F3").panels
-    assert len({panel.marks[1].file for panel in panels}) == 1
+    assert len({panel.marks[1].files[0] for panel in panels}) == 1
     for panel, algorithm in zip(panels, ("fedavg", "scaffold", "mofedsam"), strict=True):
         for entry, row in zip(panel.marks, (algorithm, "fedsmoo"), strict=True):
-            assert entry.file.endswith(f"/dir0.1-100/{row}/seed1/surface.npz")
-            assert entry.runs == [entry.file.replace("/analysis/", "/runs/").removesuffix("/surface.npz")]
+            assert entry.files[0].endswith(f"/dir0.1-100/{row}/seed1/surface.npz")
+            assert [run.surface() for run in entry.runs] == entry.files
 
 
 OWN_LINE = """
@@ -305,7 +319,7 @@ def test_surfaces_that_are_compared_are_of_the_same_images() -> None:
         for scale in ("preview", "paper") if found.kind == "surface" else ():
             files: dict[str, set[str]] = {}
             for panel in figure_specs.figure_spec(EXP, scale, name).panels:
-                for file in [entry.file for entry in panel.marks]:
+                for file in [entry.files[0] for entry in panel.marks]:
                     _, _, _, protocol, split, _, seed, surface_ = file.split("/")
                     deal = run_specs.partition_spec(EXP, scale, protocol, split, int(seed.removeprefix("seed")))
                     files.setdefault(protocol, set()).add("test" if ".test." in surface_ else json.dumps(deal))
@@ -342,7 +356,7 @@ def test_centralised_lines_are_of_the_federated_deal() -> None:
         _, right = figure_specs.figure_spec(EXP, scale, "fedlesam2024_F2").panels
         deals = {}
         for line in right.marks:
-            protocol, split, _, seed = line.runs[0].split("/")[3:]
+            protocol, split, _, seed = line.runs[0].path.split("/")[3:]
             deals[line.algorithm] = run_specs.partition_spec(
                 EXP, scale, protocol, split, int(seed.removeprefix("seed"))
             )
@@ -367,5 +381,5 @@ def test_a_sweep_has_at_most_three_values_at_preview() -> None:
     for name, found in EXP.figures.items():
         if found.kind == "sweep":
             for panel in figure_specs.figure_spec(EXP, "preview", name).panels:
-                values = {point.x for series in panel.marks for point in series.points}
+                values = {point.x for point in panel.marks}
                 assert 2 <= len(values) <= 3, (name, panel.title, values)

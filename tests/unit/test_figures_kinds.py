@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ import yaml
 import made
 from flatfed import figures
 from flatfed.errors import DataError
-from flatfed.experiment import figure_specs
 from flatfed.figures import bars, curves, eigenvalues, histogram, palette, sweep
 from flatfed.papers import figure_kinds
 from flatfed.runs import record as records_of_runs
@@ -21,9 +19,9 @@ from flatfed.runs import record as records_of_runs
 ROOT = Path(__file__).parents[2]
 
 
-def make_run(folder, accuracies, rounds=None):
+def make_run(folder, accuracies):
     columns = {"round": list(range(1, len(accuracies) + 1)), "test_accuracy": accuracies}
-    return made.run(made.place(folder), columns, **({"rounds_done": rounds} if rounds else {}))
+    return made.run(made.place(folder), columns)
 
 
 def texts(figure) -> str:
@@ -34,18 +32,19 @@ def texts(figure) -> str:
 
 @pytest.fixture
 def sweep_spec(tmp_path):
-    """One algorithm at two values: two seeds of two splits each at the first, one unfinished run at the second."""
+    """One algorithm at two values: two seeds of two splits at the first, an absent run at the second."""
     at_1 = [
         [make_run(tmp_path / f"{seed}{split}", [0.1, final]) for split, final in zip("ab", finals, strict=True)]
         for seed, finals in ((1, (0.5, 0.7)), (2, (0.6, 0.8)))
     ]
-    late = [[make_run(tmp_path / "late", [0.9], rounds=1)]]
+    late = [[str(tmp_path / "late")]]
     level = [[make_run(tmp_path / "level", [0.2, 0.4])]]
-    points = [{"x": 0.01, "rounds": 2, "runs": at_1}, {"x": 1.0, "rounds": 2, "runs": late}]
+    row = {"algorithm": "fedsam", "label": "FedSAM"}
+    points = [{**row, "x": 0.01, "by_seed": at_1}, {**row, "x": 1.0, "by_seed": late}]
     panel = {
         "title": "(c) radius", "axis": r"$\rho$",
-        "marks": [{"algorithm": "fedsam", "label": "FedSAM", "points": points}],
-        "levels": [{"algorithm": "fedavg", "label": "FedAvg", "rounds": 2, "runs": level}],
+        "marks": points,
+        "levels": [{"algorithm": "fedavg", "label": "FedAvg", "by_seed": level}],
     }  # fmt: skip
     return {
         "figure": "fedsam2022_F3", "kind": "sweep", "scale": "preview", "title": "Radius", "metric": "test_accuracy",
@@ -74,8 +73,8 @@ def test_bars_begin_at_zero_and_say_their_value(tmp_path):
     panel = {
         "title": "Ring",
         "marks": [
-            {"algorithm": "dfedavg", "label": "DFedAvg", "rounds": 2, "runs": [[run] for run in runs]},
-            {"algorithm": "dfedsam", "label": "DFedSAM", "rounds": 2, "runs": [[str(tmp_path / "none")]]},
+            {"algorithm": "dfedavg", "label": "DFedAvg", "by_seed": [[run] for run in runs]},
+            {"algorithm": "dfedsam", "label": "DFedSAM", "by_seed": [[str(tmp_path / "none")]]},
         ],
     }
     spec = {
@@ -93,7 +92,7 @@ def test_bars_begin_at_zero_and_say_their_value(tmp_path):
 def test_a_histogram_sums_over_clients_and_says_the_deviation(tmp_path):
     made.partition(tmp_path / "with.npz", [[3, 0, 1], [1, 2, 5]])
     made.partition(tmp_path / "without.npz", [[2, 2, 2], [2, 2, 2]])
-    partitions = [{"label": name, "file": str(tmp_path / f"{name}.npz")} for name in ("with", "without")]
+    partitions = [{"label": name, "files": [str(tmp_path / f"{name}.npz")]} for name in ("with", "without")]
     panels = [{"title": "Dirichlet", "marks": partitions}]
     spec = {"figure": "fedsmoo2023_F2", "kind": "histogram", "scale": "paper", "title": "T", "panels": panels}
     figure = histogram.draw(made.figure_spec(spec))
@@ -112,7 +111,7 @@ def test_lines_of_one_algorithm_keep_its_hue_and_differ():
 
 def test_communications_are_rounds_times_gossip_steps(tmp_path):
     run = make_run(tmp_path / "run", [0.1, 0.2, 0.3])
-    series = [{"algorithm": "dfedsam_mgs", "label": "Q = 4", "runs": [run], "steps": 4}]
+    series = [{"algorithm": "dfedsam_mgs", "label": "Q = 4", "by_seed": [run], "steps": 4}]
     spec = {
         "figure": "dfedsam2023_F4", "kind": "curves", "scale": "paper", "title": "T", "metric": "test_accuracy",
         "across": "communications", "smooth": 0, "panels": [{"title": "Ring", "marks": series}],
@@ -123,11 +122,11 @@ def test_communications_are_rounds_times_gossip_steps(tmp_path):
 
 
 def test_what_the_configuration_can_ask_for_can_be_drawn():
-    """A kind is in the schema, is put together by a function of its own and drawn by another."""
+    """A kind is in the schema, is drawn by a function of its own."""
     schema = yaml.safe_load((ROOT / "workflow/schemas/figure.schema.yaml").read_text(encoding="utf-8"))
     kinds = set(figure_kinds.KINDS)
     assert kinds == set(schema["properties"]["kind"]["enum"])
-    assert kinds == set(figure_specs.PANELS) == set(figures.KINDS)
+    assert kinds == set(figures.KINDS)
 
 
 def test_probes_are_read_from_run_json(tmp_path):
@@ -137,7 +136,7 @@ def test_probes_are_read_from_run_json(tmp_path):
     probes = [{"round": 0, "sharpness": 0.5, "perturbation_drift": None}, {"round": 2, "sharpness": 0.25}]
     probes = [{**of, **probes[0]}, {**of, **probes[1], "perturbation_drift": 0.75}]
     run = made.run(made.place(run), columns, probes=probes)
-    series = [{"algorithm": "fedsam", "label": "FedSAM", "runs": [run]}]
+    series = [{"algorithm": "fedsam", "label": "FedSAM", "by_seed": [run]}]
     panels = [{"title": name, "metric": name, "marks": series} for name in ("perturbation_drift", "sharpness")]
     spec = {
         "figure": "fedlesam2024_F2", "kind": "curves", "scale": "paper", "title": "T", "metric": "sharpness",
@@ -158,7 +157,7 @@ def test_lines_of_probes_on_other_images_are_refused(tmp_path):
     for name, seed, images in (("one", 1, "a" * 64), ("two", 1, "b" * 64), ("three", 2, "b" * 64)):
         probe = {"images_sha256": images, "round": 0, "sharpness": 0.5, "seconds": 1}
         folder = tmp_path / name / "protocol" / "split" / "algorithm" / f"seed{seed}"
-        lines.append({"algorithm": "fedsam", "label": name, "runs": [made.run(folder, columns, probes=[probe])]})
+        lines.append({"algorithm": "fedsam", "label": name, "by_seed": [made.run(folder, columns, probes=[probe])]})
     spec = {"figure": "f", "kind": "curves", "scale": "paper", "title": "T", "metric": "sharpness", "smooth": 0}
     curves.draw(made.figure_spec({**spec, "panels": [{"title": "P", "marks": [lines[0], lines[2]]}]}))
     with pytest.raises(DataError, match=r"f: P: the probes of .*two/.* positions bbbbbbbbbbbb\) than those of .*one/"):
@@ -170,8 +169,8 @@ def test_a_run_of_another_description_is_not_drawn(sweep_spec, tmp_path):
     folder = str(made.place(tmp_path / "1a"))
     about = records_of_runs.read_finished(folder).description
     for rate, refused in ({}, False), ({"learning_rate": 0.3}, True):
-        spec = made.figure_spec(sweep_spec)
-        spec = replace(spec, runs={**spec.runs, folder: made.requested(folder, {**about, **rate})})
+        run = made.requested(folder, {**about, **rate})
+        spec = made.figure_spec({**sweep_spec, "runs": {folder: run}})
         said = r"run\.json: not the run that is asked for: learning_rate is null, here 0\.3"
         with pytest.raises(DataError, match=said) if refused else contextlib.nullcontext():
             figures.make(spec, tmp_path)
@@ -197,8 +196,8 @@ def test_eigenvalues_are_means_with_pyhessians_beside(tmp_path):
     made.written(tmp_path / "3.json", made.hessian_of_diverged())
     paths = [str(tmp_path / f"{name}.json") for name in ("1", "2", "3")]
     bar = [
-        {"algorithm": "dfedavg", "label": "DFedAvg", "hessians": paths},
-        {"algorithm": "dfedsam", "label": "DFedSAM", "hessians": [str(tmp_path / "none.json")]},
+        {"algorithm": "dfedavg", "label": "DFedAvg", "files": paths},
+        {"algorithm": "dfedsam", "label": "DFedSAM", "files": [str(tmp_path / "none.json")]},
     ]
     panels = [{"title": "Ring", "marks": bar}]
     spec = {"figure": "f", "kind": "eigenvalues", "scale": "paper", "title": "T", "panels": panels}
@@ -216,7 +215,7 @@ def test_eigenvalues_are_means_with_pyhessians_beside(tmp_path):
 def test_a_hessian_without_the_scaled_one_is_on_the_left_alone_and_counted(tmp_path):
     paths = [made.written(tmp_path / f"{top}.json", made.hessian(top, 1.0)) for top in (4.0, 6.0)]
     made.unscaled(paths[1])
-    bars = [{"algorithm": "dfedavg", "label": "DFedAvg", "hessians": paths}]
+    bars = [{"algorithm": "dfedavg", "label": "DFedAvg", "files": paths}]
     spec = {"figure": "f", "kind": "eigenvalues", "scale": "paper", "title": "T"}
     figure = eigenvalues.draw(made.figure_spec({**spec, "panels": [{"title": "Ring", "marks": bars}]}))
     assert [[patch.get_height() for patch in axis.patches] for axis in figure.axes] == [[5.0], [0.4]]

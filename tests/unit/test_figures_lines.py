@@ -11,7 +11,6 @@ import yaml
 from flatfed import experiment
 from flatfed.errors import ConfigError
 from flatfed.experiment import figure_specs
-from flatfed.experiment.panels import FileMark
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,10 +42,12 @@ def test_a_panel_has_a_line_from_its_first_model_to_each_other(tmp_path: Path) -
     start = "results/preview/analysis/fedsmoo-cifar10/dir0.6-100/fedavg/seed1"
     first, second = (panel.marks for panel in found.panels)
     assert [line.label for line in first] == ["FedAvg to FedSAM", "FedAvg to FedSMOO"]
-    assert [line.file for line in first] == [f"{start}/line+dir0.6-100+{end}.npz" for end in ("fedsam", "fedsmoo")]
+    assert [line.files[0] for line in first] == [f"{start}/line+dir0.6-100+{end}.npz" for end in ("fedsam", "fedsmoo")]
     runs = [f"results/preview/runs/fedsmoo-cifar10/{split}/fedavg/seed1" for split in ("dir0.6-100", "dir0.1-100")]
-    assert second == [FileMark(label="u = 0.6 to u = 0.1", file=f"{start}/line+dir0.1-100+fedavg.npz", runs=runs)]
-    assert found.inputs[:3] == [line.file for line in (*first, *second)] and found.metric == "accuracy"
+    (line,) = second
+    assert (line.label, line.files) == ("u = 0.6 to u = 0.1", [f"{start}/line+dir0.1-100+fedavg.npz"])
+    assert [run.path for run in line.runs] == runs
+    assert found.inputs[:3] == [line.files[0] for line in (*first, *second)] and found.metric == "accuracy"
     assert {f"{run}/run.json" for run in runs} <= {*found.inputs} and len(found.runs) == 4
 
 

@@ -49,7 +49,7 @@ def spec(files):
         "panels": [
             {
                 "title": title,
-                "marks": [{"label": name.upper(), "file": str(files / f"{name}.npz")} for name in names],
+                "marks": [{"label": name.upper(), "files": [str(files / f"{name}.npz")]} for name in names],
             }
             for title, names in panels
         ],
@@ -108,7 +108,7 @@ def test_surface_says_what_it_is(spec):
 def test_surfaces_that_do_not_compare_are_refused(spec, files, changes, words, beside):
     """In one panel, or in two panels of one protocol; of other protocols, panels have images of their own."""
     write(files / "other.npz", Landscape("surface", about(["b"], **changes), AXIS, AXIS, BOWL[None], BOWL[None]))
-    entries = [{"label": n, "file": str(files / file)} for n, file in (("A", "a.npz"), ("B", "other.npz"))]
+    entries = [{"label": n, "files": [str(files / file)]} for n, file in (("A", "a.npz"), ("B", "other.npz"))]
     groups = [entries] if beside else [[entry] for entry in entries]
     panels = [{"title": f"P{place}", "marks": group} for place, group in enumerate(groups)]
     with pytest.raises(DataError) as caught:
@@ -129,13 +129,13 @@ def test_surfaces_on_another_data_set_are_refused(spec, files):
     other = made.landscape_model("b", digests=made.digests(dataset="d" * 64))
     whose = replace(about(["b"]), models=[other])
     write(files / "other.npz", Landscape("surface", whose, AXIS, AXIS, BOWL[None], BOWL[None]))
-    entries = [{"label": n, "file": str(files / file)} for n, file in (("A", "a.npz"), ("B", "other.npz"))]
+    entries = [{"label": n, "files": [str(files / file)]} for n, file in (("A", "a.npz"), ("B", "other.npz"))]
     with pytest.raises(DataError, match=r"other\.npz has losses on another data set \(SHA-256 dddddddddddd\), but"):
         surface.draw(made.figure_spec({**spec, "panels": [{"title": "P", "marks": entries}]}))
 
 
 def test_values_that_are_not_finite_are_left_out_and_counted(spec, files):
-    entry = {"label": "A", "file": str(files / "wild.npz")}
+    entry = {"label": "A", "files": [str(files / "wild.npz")]}
     figure = surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "marks": [entry]}]}))
     assert len(corners(figure.axes[0])) == 14
     assert "2 points without a finite value are left out" in texts(figure)
@@ -148,7 +148,10 @@ def test_accuracy_is_in_percent(spec):
 
 
 def test_lines_between_models(files):
-    lines = [{"label": "a to b", "file": str(files / "line.npz")}, {"label": "gone", "file": str(files / "no.npz")}]
+    lines = [
+        {"label": "a to b", "files": [str(files / "line.npz")]},
+        {"label": "gone", "files": [str(files / "no.npz")]},
+    ]
     spec = {"figure": "f", "kind": "line", "scale": "paper", "title": "T", "metric": "accuracy"}
     figure = line.draw(made.figure_spec({**spec, "panels": [{"title": "P", "marks": lines}]}))
     axis = figure.axes[0]
@@ -178,7 +181,7 @@ def test_the_panel_of_a_run_that_diverged_is_empty_and_says_so(spec, files):
 @pytest.mark.parametrize("model", [0, 1])
 def test_a_line_from_or_to_a_run_that_diverged_is_named(files, model):
     diverge(files, "line.npz", model)
-    lines = [{"label": "a to b", "file": str(files / "line.npz")}]
+    lines = [{"label": "a to b", "files": [str(files / "line.npz")]}]
     spec = {"figure": "f", "kind": "line", "scale": "paper", "title": "T", "panels": [{"title": "P", "marks": lines}]}
     figure = line.draw(made.figure_spec(spec))
     assert len(figure.axes[0].get_lines()) == 2, "the two models alone"
@@ -189,10 +192,10 @@ def test_a_line_from_or_to_a_run_that_diverged_is_named(files, model):
 def test_what_cannot_be_drawn_is_refused_by_name(spec, files):
     with pytest.raises(DataError, match="figure f: unknown metric 'los'; did you mean 'loss'"):
         surface.draw(made.figure_spec({**spec, "metric": "los"}))
-    entry = {"label": "A", "file": str(files / "a.npz")}
+    entry = {"label": "A", "files": [str(files / "a.npz")]}
     with pytest.raises(DataError, match="A: 3 surfaces, not one or two"):
         surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "marks": [entry] * 3}]}))
-    entry = {"label": "A", "file": str(files / "line.npz")}
+    entry = {"label": "A", "files": [str(files / "line.npz")]}
     with pytest.raises(DataError, match=r"line\.npz: is a line, but a surface is wanted"):
         surface.draw(made.figure_spec({**spec, "panels": [{"title": "A", "marks": [entry]}]}))
 
@@ -201,7 +204,7 @@ def test_what_cannot_be_drawn_is_refused_by_name(spec, files):
 def test_the_same_inputs_give_the_same_bytes(kind, spec, files):
     draw = {"surface": surface.draw, "line": line.draw}[kind]
     if kind != "surface":
-        lines = [{"label": "L", "file": str(files / "line.npz")}]
+        lines = [{"label": "L", "files": [str(files / "line.npz")]}]
         spec = {**spec, "kind": "line", "panels": [{"title": "A", "marks": lines}]}
     for suffix, options in figures.FORMATS.items():
         written = []

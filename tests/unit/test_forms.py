@@ -1,19 +1,21 @@
 """The forms of JSON: what is of them passes, what is not is refused by its key, its value and what is wanted."""
 
+from typing import Any
+
 import pytest
 
 from flatfed.errors import DataError
-from flatfed.forms import Above, Named, Some, Whole, check
+from flatfed.forms import above, check, named, some, whole
 
 FORM = {
     "name": str,
-    "rounds": Whole(1),
-    "clip": (float, None),
-    "share?": Above(0, most=1),
-    "kind": Named("kind", ("ring", "grid")),
-    "runs": [str],
-    "columns": Some({"id": str, "part?": (str, None)}),
-    "any?": object,
+    "rounds": whole(1),
+    "clip": float | None,
+    "share?": above(0, most=1),
+    "kind": named("kind", ("ring", "grid")),
+    "runs": list[str],
+    "columns": some({"id": str, "part?": str | None}),
+    "any?": Any,
     "on?": bool,
 }
 WHOLE = {"name": "x", "rounds": 3, "clip": 1, "kind": "ring", "runs": [], "columns": [{"id": "a"}]}

@@ -81,10 +81,10 @@ def test_weights_that_do_not_fit_are_refused_with_the_tensors_name(theirs, tmp_p
     state, path = theirs.state_dict(), tmp_path / "out.safetensors"
     without = {k: v for k, v in state.items() if k != "encoder.ln.bias"}
     for wrong, message in (
-        (without, "tensor 'encoder.ln.bias' is missing"),
-        ({**state, "encoder.ln.scale": torch.ones(1)}, "unknown tensor 'encoder.ln.scale'"),
-        ({**state, "class_token": torch.ones(1, 1, 13)}, r"'class_token' has shape \(1, 1, 13\).* is \(1, 1, 12\)"),
-        ({**state, "heads.head.bias": torch.ones(6)}, r"'heads.head.bias' has shape \(6,\)"),
+        (without, r'Missing key.*"encoder\.ln\.bias"'),
+        ({**state, "encoder.ln.scale": torch.ones(1)}, r'Unexpected key.*"encoder\.ln\.scale"'),
+        ({**state, "class_token": torch.ones(1, 1, 13)}, r"class_token: .*\[1, 1, 13\].* is .*\[1, 1, 12\]"),
+        ({**state, "heads.head.bias": torch.ones(6)}, r"heads\.head\.bias: .*\[6\]"),
         ([1, 2], "holds list, expected a mapping"),
     ):
         torch.save(wrong, tmp_path / "in.pth")
@@ -92,12 +92,10 @@ def test_weights_that_do_not_fit_are_refused_with_the_tensors_name(theirs, tmp_p
             pretrained.make(NAME, path, tmp_path / "in.pth")
         assert not path.exists()
     save_file(without, path)
-    with pytest.raises(DataError, match=r"tensor 'encoder\.ln\.bias' is missing"):
+    with pytest.raises(DataError, match=r'Missing key.*"encoder\.ln\.bias"'):
         pretrained.load(*built(), path)
     save_file(state, path)
-    with pytest.raises(
-        DataError, match=r"'encoder.pos_embedding' has shape \(1, 5, 12\), the model's is \(1, 17, 12\)"
-    ):
+    with pytest.raises(DataError, match=r"encoder\.pos_embedding: .*\[1, 5, 12\].* is .*\[1, 17, 12\]"):
         pretrained.load(*built(shape=(3, 16, 16)), path)
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(DataError, match=r"out\.safetensors: cannot be read as weights"):
@@ -138,7 +136,7 @@ def test_names_are_checked_against_the_model():
             "preview.model.weights: unknown weights 'imagenet'",
         ),
         ("{name: cnn_tiny, weights: vit_b32-imagenet}", "preview.model.weights: .* not of 'cnn_tiny'"),
-        ("{name: vit_b32}", "preview.model: vit_b32 with patch: 32 takes images whose sides are multiples of 32"),
+        ("{name: vit_b32}", "preview.model: vit_b32 takes images whose sides are multiples of patch, 32"),
     ],
 )
 def test_a_protocol_names_weights_and_its_runs_know_where_they_lie(tmp_path, model, message):

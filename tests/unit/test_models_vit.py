@@ -75,9 +75,9 @@ def test_products_with_the_hessian_exist():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ConfigError, match="patch: 32 takes images whose sides are multiples of 32 pixels, not 48 x 32"):
+    with pytest.raises(ConfigError, match=r"vit_b32 takes images .* multiples of patch, 32 pixels, not 48 x 32"):
         models.check_shape("vit_b32", (3, 48, 32))
-    with pytest.raises(ConfigError, match="multiples of 3 pixels"):
+    with pytest.raises(ConfigError, match="multiples of patch, 3 pixels"):
         models.check_shape("vit_b32", (3, 8, 8), options={"patch": 3})
     models.check_shape("vit_b32", (3, 8, 8), options={"patch": 2})
     with pytest.raises(ConfigError, match="heads: 5 must divide width: 48"):

@@ -116,7 +116,7 @@ def test_a_file_of_an_order_has_the_ranks_of_images_by_their_digests():
         ({"test_images": np.zeros((6, 5, 5, 3), np.uint8)}, "was written for other images"),
         (
             {"train_images": np.zeros((9, 4, 4, 3), np.uint8), "train_labels": np.arange(9) % 3},
-            r"dataset 'mine': source\.order: order\.npz orders 12 train images, the source has 9",
+            r"dataset 'mine': source\.order: order\.npz orders 12 train images, not 9",
         ),
     ],
 )
@@ -211,7 +211,7 @@ def test_no_file_or_a_damaged_data_set():
     fetch("ours.npz", "out")
     labels = np.load("out/labels.npy")
     np.save("out/labels.npy", labels[::-1])
-    with pytest.raises(DataError, match=r"not those dataset\.json describes"):
+    with pytest.raises(DataError, match=r"not those of dataset\.json"):
         STUDY["write"]("out", "order.npz")
 
 

@@ -79,7 +79,7 @@ def test_a_table_without_reference_says_nothing_of_papers(here):
     specs = cell_specs.cells(found, "paper", "photos")
     cells = {spec.row: replace(made.cell([0.4, 0.6]), column=spec.column, row=spec.row) for spec in specs}
     table = blocks.typeset(FilledTable(layout, {layout.columns[0].id: cells}))
-    assert table.blocks[0].under == (("n = 2",),)
+    assert table.blocks[0].under == ({"ours": "n = 2"},)
     for ending, render in FORMATS.items():
         text = render(table).rpartition("</style>")[2].replace('class="ours', "")
         if ending == "csv":

@@ -46,9 +46,9 @@ def test_a_topology_reaches_the_run_and_shrinks_with_the_clients(tmp_path):
         ("rnig", ["mine.topology", "'rnig'", "did you mean 'ring'?"]),
         ("clique", ["mine.topology", "needs neighbours"]),
         ("ring, neighbours: 4", ["mine.topology", "ring takes no neighbours"]),
-        ("clique, neighbours: 101", ["a clique of 101 is not possible", "2 to 100"]),
-        ("neighbours, neighbours: 100", ["100 neighbours are not possible", "1 to 99"]),
-        ("regular, neighbours: 100", ["no graph of 100 clients has 100 neighbours each", "2 to 99"]),
+        ("clique, neighbours: 101", ["clique of 101 of 100 clients is not possible", "2 to 100"]),
+        ("neighbours, neighbours: 100", ["neighbours of 100 of 100 clients is not possible", "1 to 99"]),
+        ("regular, neighbours: 100", ["regular of 100 of 100 clients is not possible", "2 to 99"]),
         ("clique, neighbours: 0", ["neighbours", "0", "at least 1"]),
     ],
 )

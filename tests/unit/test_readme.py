@@ -97,7 +97,7 @@ def test_the_table_is_the_published_one():
 
 
 def test_published_runs_are_those_the_configuration_describes():
-    catalog = experiment.load(ROOT)
+    configuration = experiment.load(ROOT)
     cells = list(csv.DictReader((PUBLISHED / "cifar10_cnn.csv").open(encoding="utf-8")))
     assert len(cells) == 48 and {cell["status"] for cell in cells} == {"ok"}
     records = sorted(PUBLISHED.rglob("run.json"))
@@ -106,7 +106,7 @@ def test_published_runs_are_those_the_configuration_describes():
         record = json.loads(path.read_text(encoding="utf-8"))
         about = record["description"]
         key = [about[name] for name in ("scale", "protocol", "split", "algorithm", "seed")]
-        assert about == catalog.run(*key).description
+        assert about == run_specs.run(configuration, *key).description
         with (path.parent / "metrics.csv").open(encoding="utf-8", newline="") as file:
             last = list(csv.DictReader(file))[-1]
         assert int(last["round"]) == record["rounds_done"] == about["rounds"]

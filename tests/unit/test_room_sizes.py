@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 871,
-    "algorithms": 1011,
-    "analysis": 1065,
-    "commands": 1500,
-    "data": 1177,
+    "": 775,
+    "algorithms": 1013,
+    "analysis": 978,
+    "commands": 1501,
+    "data": 1062,
     "engine": 2870,
-    "experiment": 2711,
-    "figures": 940,
-    "models": 486,
-    "papers": 570,
-    "runs": 945,
-    "tables": 1557,
+    "experiment": 2481,
+    "figures": 905,
+    "models": 450,
+    "papers": 522,
+    "runs": 894,
+    "tables": 1500,
     "workflow": 262,
 }
 

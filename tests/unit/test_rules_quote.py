@@ -39,9 +39,9 @@ def test_rules_run_nothing_but_shell_lines() -> None:
 
 
 def test_the_settings_of_an_analysis_are_words_by_themselves() -> None:
-    words = analyses.options(experiment.load(ROOT), "surface", "preview", "fedsmoo-cifar10")
+    words = analyses.options(experiment.load(ROOT).catalog, "surface", "preview", "fedsmoo-cifar10")
     assert words[::2] == ["--grid", "--range", "--set", "--images"]
     assert words[5] == "train"
-    other = analyses.options(experiment.load(ROOT), "surface", "preview", "fedsmoo-cifar10", set="test")
+    other = analyses.options(experiment.load(ROOT).catalog, "surface", "preview", "fedsmoo-cifar10", set="test")
     assert other == [*words[:5], "test", *words[6:]]
     assert shlex.split(shlex.join(words)) == words

@@ -14,20 +14,41 @@ EXP = experiment.load(Path(__file__).parents[2])
 
 #: Figure -> what its foot says at preview scale.
 SAID = {
-    "fedsmoo2023_F7": "digits {digits}, 30 clients, 20% active, cnn_tiny, 20 rounds of 3 local epochs, batch 10",
-    "fedsam2022_F3": "digits {digits}, 30 clients, cnn_tiny, 16 rounds, batch 10; 10% / 20% / 40% active; "
-    "1 / 3 / 5 local epochs",
-    "dfedsam2023_F4": "digits {digits}, 30 clients, 100% active, cnn_tiny, 14 rounds of 2 local epochs, "
-    "batch 10; decentralised rows: ring (spectral gap 0.0146) / grid (spectral gap 0.2000) / exponential (spectral gap "
-    "0.3636)",
-    "dfedsam2023_F6": "digits {digits}, 100% active, cnn_tiny, 14 rounds of 2 local epochs, batch 10, "
-    "decentralised rows: exponential; 30 clients, spectral gap 0.3636 / 15 clients, spectral gap 0.6667 / 45 clients, "
-    "spectral gap 0.5569",
-    "dfedsam2023_F3": "30 clients, cnn_tiny, 20 rounds of 2 local epochs, batch 10; digits {digits} / "
-    "digits-20 {digits20}; 20% active / 100% active, decentralised rows: clique of 3",
-    "fedlesam2024_F1": "digits {digits}, cnn_tiny, 20 rounds, batch 10; all at one place, as many steps "
-    "as a federated one / 30 clients, 3 local epochs, 20% active",
-    "fedlesam2024_F5": "digits {digits} / digits-20 {digits20}; 30 / 60 clients",
+    "fedsmoo2023_F7": (
+        "digits {digits}, 30 clients, 20% active, cnn_tiny, 20 rounds of 3 local epochs, batch 10"
+    ),
+    "fedsam2022_F3": (
+        "digits {digits}, 30 clients, cnn_tiny, batch 10; "
+        "10% active / 20% active / 40% active; "
+        "16 rounds of 3 local epochs / 16 rounds of 1 local epoch / 16 rounds of 5 local epochs"
+    ),
+    "dfedsam2023_F4": (
+        "digits {digits}, 30 clients, 100% active, cnn_tiny, 14 rounds of 2 local epochs, batch 10; "
+        "decentralised rows: ring (spectral gap 0.0146) / decentralised rows: grid (spectral gap 0.2000) / "
+        "decentralised rows: exponential (spectral gap 0.3636)"
+    ),
+    "dfedsam2023_F6": (
+        "digits {digits}, 100% active, cnn_tiny, 14 rounds of 2 local epochs, batch 10; "
+        "30 clients / 15 clients / 45 clients; "
+        "decentralised rows: exponential (spectral gap 0.3636) / "
+        "decentralised rows: exponential (spectral gap 0.6667) / decentralised rows: exponential (spectral gap 0.5569)"
+    ),
+    "dfedsam2023_F3": (
+        "30 clients, cnn_tiny, 20 rounds of 2 local epochs, batch 10; "
+        "digits {digits} / digits-20 {digits20}; "
+        "20% active / 100% active; "
+        "decentralised rows: clique of 3"
+    ),
+    "fedlesam2024_F1": (
+        "digits {digits}, cnn_tiny, batch 10; "
+        "all at one place / 30 clients; "
+        "20 rounds of as many steps as a federated one / 20 rounds of 3 local epochs; "
+        "20% active"
+    ),
+    "fedlesam2024_F5": (
+        "digits {digits} / digits-20 {digits20}; "
+        "30 clients / 60 clients"
+    ),
 }
 
 
@@ -52,7 +73,8 @@ def test_titles_have_the_numbers_of_what_is_shown() -> None:
     assert titles("paper", "fedlesam2024_F5")[0].endswith("dealt to 100 and 200 clients")
     other = [("fedsmoo-cifar10", "path3-100"), ("fedsmoo-cifar100", "path3-100")]
     assert (
-        set_ups.title(EXP, "preview", "Pathological 3, 5% of 10 clients", other) == "Pathological 3, 5% of 10 clients"
+        set_ups.title(EXP.catalog, "preview", "Pathological 3, 5% of 10 clients", other)
+        == "Pathological 3, 5% of 10 clients"
     )
 
 
@@ -77,17 +99,17 @@ def test_titles_name_the_training_data() -> None:
 def test_the_lines_of_tables_say_every_set_up_whole() -> None:
     pairs = [("fedsam-cifar10", "dir0.6-100-p20"), ("fedsam-cifar10~K1", "dir0.6-100-p20")]
     common = "digits {digits}, 30 clients, 20% active, cnn_tiny, 16 rounds of"
-    said = set_ups.setting(EXP, "preview", pairs)
+    said = set_ups.setting(EXP.catalog, "preview", pairs)
     assert said == f"{common} 3 local epochs, batch 10; {common} 1 local epoch, batch 10"
 
 
 def test_the_lines_of_tables_name_the_data_sets_that_small_ones_stand_for() -> None:
     pairs = [(f"fedsam-{name}", "dir0.6-100-p20") for name in ("emnist", "cifar10", "cifar100")]
     common = "30 clients, 20% active, cnn_tiny, 16 rounds of 3 local epochs, batch 10"
-    assert set_ups.setting(EXP, "preview", pairs) == (
+    assert set_ups.setting(EXP.catalog, "preview", pairs) == (
         f"EMNIST and CIFAR-100: digits-20 {{digits20}}, {common}; CIFAR-10: digits {{digits}}, {common}"
     )
-    assert set_ups.setting(EXP, "paper", pairs).startswith("EMNIST {emnist}, 100 clients")
+    assert set_ups.setting(EXP.catalog, "paper", pairs).startswith("EMNIST {emnist}, 100 clients")
 
 
 def test_tables_of_curvature_say_of_which_loss_and_images_it_is() -> None:

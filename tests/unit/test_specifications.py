@@ -73,7 +73,7 @@ def without(spec: dict, key: str) -> dict:
 @pytest.mark.parametrize("key", DIGITS)
 def test_a_dataset_that_lacks_a_key(here, capsys, key):
     said = refused(capsys, *fetch(without(DIGITS, key)))
-    assert f"key '{key}' is missing; it needs name, classes, shape, source. `python -m flatfed fetch --help`" in said
+    assert f"key '{key}' is missing; " in said and "`python -m flatfed fetch --help`" in said
 
 
 @pytest.mark.parametrize(("kind", "key"), [(kind, key) for kind, (needed, _) in keys.SOURCES.items() for key in needed])
@@ -81,29 +81,29 @@ def test_a_source_that_lacks_a_key(here, capsys, kind, key):
     whole = {"sklearn": {"test": 500}, "torchvision": {"dataset": "CIFAR10"}, "npz": {"path": "x.npz"}}
     whole["imagefolder"] = {"path": "x", "size": 8}
     said = refused(capsys, *fetch({**DIGITS, "source": {"source": kind, **without(whole[kind], key)}}))
-    assert f"dataset 'digits': source: key '{key}' is missing; a source {kind} needs" in said
+    assert f"dataset 'digits': source: key '{key}' is missing; " in said
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"classes": "ten"}, "classes: 'ten' is not allowed; a whole number is wanted"),
-        ({"classes": 10.5}, "classes: 10.5 is not allowed"),
-        ({"classes": True}, "classes: True is not allowed"),
-        ({"shape": [8, 8]}, "shape: [8, 8] is not allowed; [channels, height, width] is wanted"),
-        ({"shape": 8}, "shape: 8 is not allowed"),
-        ({"name": 3}, "name: 3 is not allowed; a text is wanted"),
+        ({"classes": "ten"}, 'classes: "ten" is not a whole number'),
+        ({"classes": 10.5}, "classes: 10.5 is not a whole number"),
+        ({"classes": True}, "classes: true is not a whole number"),
+        ({"shape": [8, 8]}, "shape: [8, 8] is not [channels, height, width]"),
+        ({"shape": 8}, "shape: 8 is not [channels"),
+        ({"name": 3}, "name: 3 is not a text"),
         ({"trian": 1297}, "unknown key 'trian'; did you mean 'train'?"),
-        ({"domains": True}, "domains: True is not allowed; a list of names is wanted"),
-        ({"domains": "plain"}, "domains: 'plain' is not allowed; a list of names is wanted"),
-        ({"source": "npz"}, "source: 'npz' is not a mapping, such as"),
+        ({"domains": True}, "domains: true is not a list"),
+        ({"domains": "plain"}, 'domains: "plain" is not true or false or a list'),
+        ({"source": "npz"}, 'source: "npz" is not a mapping'),
         ({"source": {}}, "source: key 'source' is missing"),
         (
             {"source": {"source": "sklearn", "test": "500"}},
-            "source: test: '500' is not allowed; a whole number is want",
+            'source.test: "500" is not a whole number',
         ),
-        ({"source": {"source": "sklearn", "test": 500, "path": "x"}}, "source: unknown key 'path'; known: expand, sou"),
-        ({"source": {"source": ["sklearn"]}}, "source: unknown source ['sklearn']; did you mean 'sklearn'?"),
+        ({"source": {"source": "sklearn", "test": 500, "path": "x"}}, "source: unknown key 'path'; known: expand"),
+        ({"source": {"source": ["sklearn"]}}, 'source: ["sklearn"] is not one of sklearn'),
         ({"train": 1300, "test": 500}, "its source gives 1297 training and 500 test images, but `train: 1300`"),
     ],
 )
@@ -127,20 +127,20 @@ def test_what_is_needed_is_enough(here, digits, scheme):
 @pytest.mark.parametrize(
     ("scheme", "change", "words"),
     [
-        ("dirichlet", {"alpha": "0.6"}, "alpha: '0.6' is not allowed; a number is wanted"),
+        ("dirichlet", {"alpha": "0.6"}, 'alpha: "0.6" is not a number above 0'),
         ("dirichlet", {"replcement": False}, "unknown key 'replcement'; did you mean 'replacement'?"),
-        ("dirichlet", {"replacement": "no"}, "replacement: 'no' is not allowed; true or false is wanted"),
-        ("iid", {"clients": "5"}, "clients: '5' is not allowed; a whole number is wanted"),
-        ("iid", {"clients": -5}, "clients: -5 is not allowed"),
-        ("iid", {"seed": -1}, "seed: -1 is not allowed; a whole number below 4294967296 is wanted"),
-        ("iid", {"seed": 1 << 32}, "seed: 4294967296 is not allowed"),
+        ("dirichlet", {"replacement": "no"}, 'replacement: "no" is not true or false'),
+        ("iid", {"clients": "5"}, 'clients: "5" is not a whole number'),
+        ("iid", {"clients": -5}, "clients: -5 is not a whole number from 1 up"),
+        ("iid", {"seed": -1}, "seed: -1 is not a whole number below 4294967296"),
+        ("iid", {"seed": 1 << 32}, "seed: 4294967296 is not a whole number below"),
         ("iid", {"scheme": "idd"}, "unknown scheme 'idd'; did you mean 'iid'?"),
-        ("iid", {"scheme": ["iid"]}, "scheme: ['iid'] is not allowed"),
+        ("iid", {"scheme": ["iid"]}, 'scheme: ["iid"] is not one of'),
         ("shards", {"assignment": "different"}, "unknown assignment 'different'; did you mean 'different_classes'?"),
         ("pathological", {"classes": 11}, "holds 10 classes, but the partition is of 11"),
-        ("domain", {}, "dataset 'digits' has no domains"),
+        ("domain", {}, "dataset 'digits' lists no `domains`"),
         ("iid", {"images_of": DEALS["shards"]}, "unknown key 'images_of'"),
-        ("central", {"images_of": "iid"}, "images_of: 'iid' is not allowed; a mapping, the deal of several clients"),
+        ("central", {"images_of": "iid"}, 'images_of: "iid" is not a mapping'),
         (
             "central",
             {"images_of": {"scheme": "central"}},
@@ -149,7 +149,7 @@ def test_what_is_needed_is_enough(here, digits, scheme):
         ("central", {"images_of": DEALS["iid"]}, "images_of: dataset is not allowed there: it is that of the whole"),
         ("central", {"images_of": {"clients": 5}}, "the partition: images_of: key 'scheme' is missing"),
         ("central", {"images_of": {"scheme": "iid"}}, "the partition: images_of: key 'clients' is missing"),
-        ("central", {"images_of": {"scheme": "iid", "clients": 5000}}, "5000 clients, but dataset 'digits' has 1"),
+        ("central", {"images_of": {"scheme": "iid", "clients": 5000}}, "5000 clients, but 'digits' has 1"),
     ],
 )
 def test_a_partition_with_a_wrong_value(here, capsys, digits, scheme, change, words):
@@ -161,7 +161,7 @@ def test_a_file_for_a_folder_and_a_folder_for_a_file(here, capsys, digits):
     Path("folder").mkdir()
     assert "'file' is a file; a folder is wanted" in refused(capsys, *partition(DEALS["iid"], "file"))
     wanted = (
-        "wanted: a dataset's folder, with dataset.json, images.npy and labels.npy, which `python -m flatfed fetch` m"
+        "wanted: a dataset's folder, with dataset.json, images.npy and labels.npy, which `flatfed fetch` m"
     )
     assert f"nowhere: is not there; {wanted}" in refused(capsys, *partition(DEALS["iid"], "nowhere"))
     said = refused(capsys, *partition(DEALS["iid"], "folder"))

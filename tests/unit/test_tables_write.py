@@ -247,7 +247,7 @@ def test_rounds_not_reached_are_shown_as_more_than_the_rounds(tmp_path, reached,
     (_, (late,)), (_, (met,)) = table.blocks[0].rows
     assert (late.ours, late.paper) == (shown, "–")
     assert (met.ours, met.paper) == ("245.0 ± 5.7", "259")
-    assert table.blocks[0].under == (("ours at 80% (n = 2)", "paper at 74%"),)
+    assert table.blocks[0].under == ({"ours": "ours at 80% (n = 2)", "paper": "paper at 74%"},)
     assert any("not reached by every seed within 800 rounds" in note for note in table.notes)
 
 
@@ -327,7 +327,7 @@ def test_exact_numbers_have_no_seeds_beside_them(tmp_path):
         make_cell(tmp_path / "c", "x", row, **exact, value=value, values=[value], paper_value=value, difference=0.0)
     columns = [{"id": "x", "headers": ["X"], "part": None}]
     table = specify(tmp_path / "c", columns=columns, unit="x")
-    assert table.blocks[0].under[0][0] == "ours" and table.blocks[0].rows[1][1][0].ours == "2.00"
+    assert table.blocks[0].under[0]["ours"] == "ours" and table.blocks[0].rows[1][1][0].ours == "2.00"
 
 
 def test_a_papers_number_keeps_its_decimals_and_a_deviation_over_clients_stands_alone(tmp_path):

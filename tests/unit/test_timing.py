@@ -150,7 +150,7 @@ def test_seconds_of_two_machines_are_not_compared(tmp_path, short, other, said):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        ({"format": 2}, "format 2, whose seconds hold something else; 4 is wanted"),
+        ({"format": 2}, "format: 2 is not 4; others hold other seconds"),
         ({"host": None}, "host: null is not a mapping"),
         ({"seconds_per_round": 0}, "seconds_per_round: 0 is not a number above 0"),
     ],

@@ -16,10 +16,10 @@ from flatfed.data import dataset as datasets
 from flatfed.data import sources
 from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import cell_specs, figure_specs, report_spec, run_specs, set_ups
-from flatfed.experiment.panels import DrawnPanel, Line
+from flatfed.experiment.panels import DrawnPanel, Mark
 from flatfed.figures import KINDS
 from flatfed.runs.places import Places
-from flatfed.tables import blocks, cells, filled_table, made_of, report, write
+from flatfed.tables import blocks, cells, filled_table, report, write
 from flatfed.tables.trained_on import as_read
 
 ROOT = Path(__file__).parents[2]
@@ -124,7 +124,7 @@ def test_the_entry_of_a_dataset_has_its_numbers_itself(tmp_path: Path) -> None:
 def line(exp: experiment.Experiment, scale: str, protocol: str = "fedsmoo-cifar10") -> str:
     """Return what a table of one set-up says was trained."""
     pairs = [(protocol, "dir0.6-100")]
-    setting = as_read(set_ups.setting(exp, scale, pairs), set_ups.datasets(exp, scale, pairs))
+    setting = as_read(set_ups.setting(exp.catalog, scale, pairs), set_ups.datasets(exp, scale, pairs))
     return setting.partition(", 100 clients")[0].partition(", 30 clients")[0]
 
 
@@ -174,9 +174,11 @@ def test_a_cell_and_a_figure_carry_what_their_runs_count(tmp_path: Path, monkeyp
     spec = replace(spec, rounds=2, seeds=(1, 2), sources=replace(spec.sources, runs=tuple(runs.values())))
     assert cells.compute(spec).images == {"cifar10": {"train": 500, "test": 100}}
     drawn = figure_specs.figure_spec(here, "paper", "cifar10_cnn")
-    panel = DrawnPanel(title="p", marks=[Line(algorithm="fedavg", label="x", runs=list(runs))])
-    counted = [record.counted for record in made_of.check(replace(drawn, panels=[panel], runs=runs))]
-    assert as_read(drawn.setting, drawn.datasets, counted).startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
+    panel = DrawnPanel(title="p", marks=[Mark(algorithm="fedavg", label="x", by_seed=[[run] for run in runs.values()])])
+    settings = []
+    monkeypatch.setitem(KINDS, "curves", lambda spec: settings.append(spec.setting) or pyplot.figure())
+    figures.make(replace(drawn, panels=[panel]), tmp_path)
+    assert settings[0].startswith("CIFAR-10 (600 of 60,000 images of 32x32)")
 
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def write(tmp_path, monkeypatch, experiment):
             cells[scale, column, row] = Cell(**content)
 
     def compute(spec, so_far=False):
-        absent = {"problems": ["no run"], "status": "missing", "n": 0, "scale": spec.scale, "row": spec.row}
+        absent = {"problems": ["no run"], "status": "missing", "n": 0, "scale": spec.scale}
+        absent |= {"column": spec.column, "row": spec.row}
         missing = replace(made.cell([None]), paper_value=0.5, **absent)
         return cells.get((spec.scale, spec.column, spec.row), missing)
 

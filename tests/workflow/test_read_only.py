@@ -31,7 +31,7 @@ def contents(project):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([f"{RUNS}/fedavg/seed2/run.json"], f"{DEALT}: read-only file system; results, resources, logs and"),
+        ([f"{RUNS}/fedavg/seed2/run.json"], f"{DEALT}: read-only file system; results and resources have"),
         (["--force", f"{RUNS}/fedavg/seed1/run.json"], "Write-protected output files for rule train"),
     ],
     ids=["a new run", "a run made again"],

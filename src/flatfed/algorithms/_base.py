@@ -22,9 +22,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from flatfed.algorithms._claims import Claims
-from flatfed.algorithms._parameters import Choice, Number, Whole
+from flatfed.algorithms._parameters import Choice, Number, Whole, checked
 from flatfed.algorithms._rows import gossip
-from flatfed.errors import ConfigError, unknown
+from flatfed.errors import ConfigError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -89,13 +89,7 @@ class Algorithm:
             setattr(cls, kind, _joined(cls, kind))
 
     def __init__(self, **values: Any):
-        known = self.parameters()
-        where = f"algorithm {type(self).__name__}"
-        for name in values:
-            if name not in known:
-                raise ConfigError(unknown("parameter", name, known, where))
-        for name, parameter in known.items():
-            setattr(self, name, parameter.check(values.get(name, parameter.default), f"{where}: {name}"))
+        vars(self).update(checked(self.parameters(), values, "parameter", f"algorithm {type(self).__name__}"))
 
     @classmethod
     @cache

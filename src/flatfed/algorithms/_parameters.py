@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,3 +86,16 @@ class Choice:
             retired = replacement("value", f"{where.rpartition(': ')[2]}: {value}")
             raise ConfigError(f"{where}: {retired}" if retired else unknown("value", value, self.options, where))
         return self.options[self.options.index(value)]
+
+
+def checked(
+    declared: Mapping[str, Number | Whole | Choice], values: Mapping[str, Any], kind: str, where: str
+) -> dict[str, Any]:
+    """Return a value for each name ``declared``, the default if ``values`` have none; a name is that of a ``kind``.
+
+    :raises ConfigError: a name is not declared, or a value impossible.
+    """
+    for name in values:
+        if name not in declared:
+            raise ConfigError(unknown(kind, name, declared, where))
+    return {name: each.check(values.get(name, each.default), f"{where}: {name}") for name, each in declared.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,8 +36,8 @@ class Inputs:
     ``device``: auto, cpu or cuda; ``threads``: CPU threads of torch.
     """
 
-    dataset: str | os.PathLike[str]
-    partition: str | os.PathLike[str]
+    dataset: Path
+    partition: Path
     device: str = "auto"
     threads: int = 1
 
@@ -90,7 +89,7 @@ class Trained:
         return torch.from_numpy(everything).to(self.row.device)
 
 
-def load(run: str | os.PathLike[str], inputs: Inputs, precision: str | None = None) -> Trained:
+def load(run: Path, inputs: Inputs, precision: str | None = None) -> Trained:
     """Return the finished run in folder ``run`` with its data; ``precision`` float32 or float64, the run's if None.
 
     Raises DataError where the folder holds no finished run, the model file does not fit the model or holds a value that
@@ -98,7 +97,6 @@ def load(run: str | os.PathLike[str], inputs: Inputs, precision: str | None = No
     missing device.
     """
     set_up(inputs.threads)  # as in training, TF32 included: losses are those that the run saw
-    run = Path(run)
     record = records.read_finished(run)
     description = record.description
     place = pick_device(inputs.device)
@@ -123,13 +121,13 @@ def load(run: str | os.PathLike[str], inputs: Inputs, precision: str | None = No
     return Trained(run, record, model, layout, row.to(place, dtype), resident, dealt, digests)
 
 
-def read_weights(run: str | os.PathLike[str], record: RunRecord, layout: Layout) -> tuple[Tensor, Digests]:
+def read_weights(run: Path, record: RunRecord, layout: Layout) -> tuple[Tensor, Digests]:
     """Return the flat row (parameters,) of the run's model file, on the CPU, and the digests of the run.
 
     Raises DataError where the file is absent or damaged, has other tensors than ``layout``, naming the first, or,
     though the run did not diverge, holds a value that is not finite.
     """
-    path = Path(run) / records.MODEL
+    path = run / records.MODEL
     try:
         content = path.read_bytes()
         found = load_tensors(content)

@@ -55,9 +55,9 @@ ARGUMENTS = [
 def run(options: argparse.Namespace) -> None:
     """Estimate what the command line asks for; FlatFedError for what cannot be."""
     with analysed_run.analysing(options, options.run) as device:
-        from flatfed.analysis.hessian.measure import Settings, hessian
+        from flatfed.analysis.hessian.measure import HessianSettings, hessian
         from flatfed.analysis.trained_model import Inputs
 
-        settings = Settings(**{each.name: getattr(options, each.name) for each in fields(Settings)})
+        settings = HessianSettings(**{each.name: getattr(options, each.name) for each in fields(HessianSettings)})
         inputs = Inputs(options.dataset, options.partition, device, options.threads)
         hessian(options.run, inputs, options.out, settings)

@@ -10,11 +10,13 @@ example:
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 
 from flatfed.commands import arguments, configuration
 from flatfed.experiment import cell_specs
 from flatfed.experiment.model import digest
-from flatfed.tables import cell, cells
+from flatfed.files import write_json
+from flatfed.tables import cells
 
 ARGUMENTS = [*arguments.ids("table", "column", "row"), arguments.OUT, *arguments.JOB]
 
@@ -28,4 +30,4 @@ def run(options: argparse.Namespace) -> None:
     experiment = configuration.load(options.config)
     spec = cell_specs.cell(experiment, options.scale or experiment.scale, options.table, options.column, options.row)
     configuration.check_digest(digest(spec), options)
-    cell.write(options.out, cells.compute(spec))
+    write_json(options.out, asdict(cells.compute(spec)))

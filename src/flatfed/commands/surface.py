@@ -37,7 +37,6 @@ ARGUMENTS = [
     argument("--set", ("train", "test"), "which images", default="train"),
     argument("--images", kinds.images, "how many of them, drawn by the seed, or all", default=4096),
     argument("--seed", kinds.seed, "draws directions and images", default=0),
-    argument("--way", ("auto", "sequential", "stacked"), "one by one, many in a pass, or a trial", default="auto"),
     *arguments.DEVICE,
 ]
 
@@ -50,6 +49,6 @@ def run(options: argparse.Namespace) -> None:
         from flatfed.analysis.trained_model import Inputs
 
         reach = RANGES[kind] if options.range is None else options.range
-        settings = sample.Settings(options.grid, reach, options.set, options.images, options.seed, options.way)
+        settings = sample.SectionSettings(options.grid, reach, options.set, options.images, options.seed)
         inputs = Inputs(options.dataset, options.partition, device, options.threads)
         getattr(sample, kind)(options.run, *ends, inputs, options.out, settings)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from flatfed.errors import DataError
+from flatfed.files import UNREADABLE
 
 IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}
 PLAIN, BY_DOMAIN = "train/<class>/<image> and test/<class>/<image>", "<domain>/<class>/<image>"
@@ -63,10 +65,7 @@ def class_folders(root: Path, parts: list[str], where: str, expected: str) -> li
         if found != classes:
             odd = min({*found} ^ {*classes})
             having, lacking = (part, parts[0]) if odd in found else (parts[0], part)
-            raise DataError(
-                f"{where}: {root}: {part!r} does not hold the class folders of {parts[0]!r}: "
-                f"{odd!r} is in {having!r}, not in {lacking!r}"
-            )
+            raise DataError(f"{where}: {root}: class folder {odd!r} is in {having!r}, not in {lacking!r}")
     return classes
 
 
@@ -104,9 +103,6 @@ def npz(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[s
 
     :raises DataError: the file has another layout, or cannot be read.
     """
-    import zipfile
-    import zlib
-
     import numpy as np
 
     path, lengths, shapes, largest = source["path"], {}, [], 0
@@ -122,7 +118,7 @@ def npz(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[s
                     raise ValueError(f"{part}_images has shape {shape}, {part}_labels {labels.shape} of {labels.dtype}")
                 lengths[part], largest = shape[0], max(largest, int(labels.max()))
                 shapes.append([shape[3] if len(shape) == 4 else 1, *shape[1:3]])
-    except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except UNREADABLE as error:
         wanted = "train_images (n, h, w[, c]), train_labels, test_images and test_labels are wanted"
         raise DataError(f"{where}: {path} cannot be read as .npz ({error}); {wanted}") from None
     return {"classes": largest + 1, "shape": shapes[0], "train": lengths["train"], "test": lengths["test"]}

@@ -72,11 +72,8 @@ def load(folder: str | os.PathLike[str]) -> Dataset:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        found = "is a file" if folder.exists() else "is not there"
-        raise DataError(
-            f"{folder}: {found}; wanted: a dataset's folder, with dataset.json, images.npy and labels.npy, which "
-            f"`python -m flatfed fetch` makes"
-        )
+        wanted = "a dataset's folder, with dataset.json, images.npy and labels.npy, which `flatfed fetch` makes"
+        raise DataError(f"{folder}: {'is a file' if folder.exists() else 'is not there'}; wanted: {wanted}")
     again = "delete the folder to make it again"
     try:
         about = manifests.read(folder / manifests.NAME)
@@ -92,10 +89,8 @@ def load(folder: str | os.PathLike[str]) -> Dataset:
         ("domains.npy", domains, (count,), np.int64),
     ):
         if array is not None and (array.shape != expected or array.dtype != dtype):
-            raise DataError(
-                f"{folder}: {file} is {array.dtype} of shape {array.shape}, but dataset.json asks for "
-                f"{np.dtype(dtype)} of shape {expected}; {again}"
-            )
+            wanted = f"dataset.json asks for {np.dtype(dtype)} of shape {expected}"
+            raise DataError(f"{folder}: {file} is {array.dtype} of shape {array.shape}, but {wanted}; {again}")
     names = tuple(about.domains or ())
     return Dataset(about.name, images, labels, domains, about.classes, about.train, about.test, about.digest, names)
 
@@ -104,9 +99,7 @@ def verify(folder: str | os.PathLike[str]) -> None:
     """Read the whole dataset and compare its digest with dataset.json's; DataError where they differ."""
     found = load(folder)
     if digest_arrays(images=found.images, labels=found.labels, domains=found.domains) != found.digest:
-        raise DataError(
-            f"{folder}: the arrays are not those dataset.json describes; delete the folder to make it again"
-        )
+        raise DataError(f"{folder}: the arrays are not those of dataset.json; delete the folder to make it again")
 
 
 def save(folder: str | os.PathLike[str], spec: dict[str, Any], found: Images) -> None:
@@ -123,22 +116,16 @@ def save(folder: str | os.PathLike[str], spec: dict[str, Any], found: Images) ->
         domains = np.concatenate([train.domains, test.domains]).astype(np.int64)
     for part, images in (("training", train.images), ("test", test.images)):
         if list(images.shape[1:]) != list(spec["shape"]):
-            raise DataError(
-                f"dataset {name!r}: {part} images have shape {list(images.shape[1:])} (channels, height, width), "
-                f"but `shape` in config/datasets.yaml says {list(spec['shape'])}"
-            )
+            found_shape = f"{part} images have shape {list(images.shape[1:])} (channels, height, width)"
+            raise DataError(f"dataset {name!r}: {found_shape}, but `shape` in config/datasets.yaml is {spec['shape']}")
     _check_counts(spec, len(train.labels), len(test.labels))
     if len(labels) and (labels.min() < 0 or labels.max() >= classes):
-        raise DataError(
-            f"dataset {name!r}: labels go from {labels.min()} to {labels.max()}, "
-            f"but `classes: {classes}` allows 0 to {classes - 1}"
-        )
+        span = f"labels go from {labels.min()} to {labels.max()}"
+        raise DataError(f"dataset {name!r}: {span}, but `classes: {classes}` allows 0 to {classes - 1}")
     absent = np.setdiff1d(np.arange(classes), train.labels)
     if len(absent):
-        raise DataError(
-            f"dataset {name!r}: no training image of class {', '.join(map(str, absent[:5]))}"
-            f"{', ...' if len(absent) > 5 else ''}, but `classes: {classes}` means labels 0 to {classes - 1}"
-        )
+        first = ", ".join(map(str, absent[:5])) + ", ..." * (len(absent) > 5)
+        raise DataError(f"dataset {name!r}: no training image of class {first}, but `classes: {classes}` is declared")
     with write_whole(folder / "images.npy") as out:
         shape = (len(labels), *spec["shape"])
         np.lib.format.write_array_header_1_0(out, {"descr": "|u1", "fortran_order": False, "shape": shape})

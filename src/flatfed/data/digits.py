@@ -40,17 +40,13 @@ def digits(spec: dict[str, Any], source: dict[str, Any]) -> Images:
     elif expand == "styles":
         names = spec.get("domains") or []
         if not names:
-            raise DataError(
-                f"{where}: source.expand: styles needs a list `domains`; allowed in it: {', '.join(STYLES)}"
-            )
+            raise DataError(f"{where}: source.expand: styles needs a list `domains` of {', '.join(STYLES)}")
         numbers = places % len(names)
         for number, name in enumerate(names):
             if name not in STYLES:
                 raise DataError(unknown("style", name, STYLES, f"{where}: domains"))
             own = numbers == number
             images[own, 0] = np.stack([STYLES[name](image) for image in images[own, 0]])
-    elif expand is not None:
-        raise DataError(unknown("expansion", expand, ["rotate90", "styles"], f"{where}: source.expand"))
     train, held_out = (
         Part(images[chosen], labels[chosen], None if numbers is None else numbers[chosen]) for chosen in (~test, test)
     )
@@ -66,11 +62,10 @@ def _blurred(image: np.ndarray) -> np.ndarray:
 
 def _shrunk(image: np.ndarray) -> np.ndarray:
     """Return the image at three quarters of its size, in the middle of black: every pixel pair's means, 8 -> 6."""
-    weights = np.zeros((6, 8))
-    for row in range(6):
-        # an output pixel covers 4/3 input pixels, from row * 4/3 on
-        for column in range(8):
-            weights[row, column] = max(0.0, min(column + 1, (row + 1) * 4 / 3) - max(column, row * 4 / 3)) * 3 / 4
+    row, column = np.ogrid[:6, :8]
+    # an output pixel covers 4/3 input pixels, from row * 4/3 on
+    covered = np.minimum(column + 1, (row + 1) * 4 / 3) - np.maximum(column, row * 4 / 3)
+    weights = np.maximum(0.0, covered) * 3 / 4
     return np.pad(np.rint(weights @ image @ weights.T).astype(np.uint8), 1)
 
 

@@ -22,42 +22,28 @@ def leave_one_out(
     by at most one image, and nothing is left over. A domain is dealt in the same way whichever one is held out.
     Raises DataError for a data set without domains and for what does not fit ``names``.
     """
+    where, dataset = "partition: clients_per_domain", f"dataset {spec['dataset']!r}"
     if numbers is None:
-        raise DataError(
-            f"partition: scheme: domain, but dataset {spec['dataset']!r} has no domains; "
-            f"its entry in config/datasets.yaml must list them under `domains`"
-        )
+        raise DataError(f"partition: scheme: domain, but {dataset} lists no `domains` in config/datasets.yaml")
     if spec.get("sampler", "keyed") != "keyed":
         raise DataError("partition: sampler: the official code of FedLESAM has no domains; allowed here: keyed")
     held_out, each = spec["held_out"], spec["clients_per_domain"]
     if held_out >= len(names):
-        raise DataError(
-            f"partition: held_out: {held_out} is no domain of dataset {spec['dataset']!r}; "
-            f"its {len(names)} domains, from 0: {', '.join(names)}"
-        )
+        domains = f"its {len(names)} domains, from 0: {', '.join(names)}"
+        raise DataError(f"partition: held_out: {held_out} is no domain of {dataset}; {domains}")
     if len(names) < 2:
-        raise DataError(
-            f"partition: dataset {spec['dataset']!r} has only the domain {names[0]!r}; none is left to train"
-        )
-    if each < 1:
-        raise DataError(f"partition: clients_per_domain: {each} must be at least 1")
+        raise DataError(f"partition: {dataset} has only the domain {names[0]!r}; none is left to train")
     clients = each * (len(names) - 1)
     if spec.get("clients", clients) != clients:
-        raise DataError(
-            f"partition: clients: {spec['clients']}, but {len(names) - 1} training domains with "
-            f"clients_per_domain: {each} make {clients}"
-        )
+        raise DataError(f"{where}: {each}, for {len(names) - 1} domains: clients: {clients}, not {spec['clients']}")
     rng, parts = stream(spec["seed"], "partition"), []
     for number, name in enumerate(names):
         own = rng.permutation(np.flatnonzero(numbers == number))
         if not len(own):
-            raise DataError(f"partition: domain {name!r} of dataset {spec['dataset']!r} holds no image")
+            raise DataError(f"partition: domain {name!r} of {dataset} holds no image")
         if number == held_out:
             continue
         if len(own) < each:
-            raise DataError(
-                f"partition: clients_per_domain: {each}, but domain {name!r} of dataset {spec['dataset']!r} "
-                f"has {len(own)} images"
-            )
+            raise DataError(f"{where}: {each}, but domain {name!r} of {dataset} has {len(own)} images")
         parts += np.array_split(own, each)
     return parts, np.flatnonzero(numbers == held_out)

@@ -5,10 +5,12 @@ Standard library only: the configuration is checked by the same lists and import
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
-from flatfed.errors import DataError, unknown
+from flatfed import forms
+from flatfed.errors import DataError, shown, unknown
+from flatfed.forms import SHAPE, Form, above, named, whole
 
 #: Kind of source -> the keys it needs, and those it takes beside them.
 SOURCES = {
@@ -29,66 +31,44 @@ PARTITIONS = {
 }
 
 #: Keys that every specification needs, and those that one of any kind may have.
-DATASET, OF_ANY_DATASET = ("name", "classes", "shape", "source"), ("train", "test", "domains")
-PARTITION, OF_ANY_PARTITION = ("dataset", "scheme", "seed"), ("classes", "clients", "sampler", "client_test")
+DATASET = ("name", "classes", "shape", "source"), ("train", "test", "domains")
+PARTITION = ("dataset", "scheme", "seed"), ("classes", "clients", "sampler", "client_test")
 
 #: Keys that the deal in ``images_of`` has from the central partition around it, or that mean nothing there.
 OF_THE_WHOLE = ("dataset", "classes", "seed", "client_test")
 
-Test = Callable[[Any], bool]
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
-
-
-def _flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-#: Key -> words for its values, and a test of their type; numbers and names are checked where they are used.
-VALUES: dict[str, tuple[str, Test]] = {
-    **dict.fromkeys(
-        ("name", "scheme", "sampler", "assignment", "path", "order", "obtain", "expand"), ("a text", _text)
-    ),
-    **dict.fromkeys(("classes", "train", "test", "clients", "size", "resize", "draw"), ("a whole number", _whole)),
-    **dict.fromkeys(("classes_per_client", "shards_per_client"), ("a whole number", _whole)),
-    **dict.fromkeys(("held_out", "clients_per_domain", "client_test"), ("a whole number", _whole)),
-    **dict.fromkeys(("balanced", "replacement"), ("true or false", _flag)),
-    "alpha": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
-    "images_of": ("a mapping, the deal of several clients", lambda value: isinstance(value, dict)),
-    "seed": ("a whole number below 4294967296", lambda value: _whole(value) and value < 1 << 32),
-    "dataset": ("the name of a dataset", _text),
-    "domains": ("a list of names", lambda value: _flag(value) or (isinstance(value, list) and all(map(_text, value)))),
-    "shape": (
-        "[channels, height, width]",
-        lambda value: isinstance(value, list) and len(value) == 3 and all(_whole(side) and side for side in value),
-    ),
-}
-
 #: Where the user can see a complete specification.
 HELP = "`python -m flatfed {command} --help` shows a whole one, `describe --script RUN` that of a run"
+
+#: Key -> the form of its values; numbers and names are checked where they are used.
+VALUES: dict[str, Any] = {
+    **dict.fromkeys(("name", "dataset", "path", "order", "obtain"), str),
+    **dict.fromkeys(("train", "test", "held_out"), whole(0)),
+    **dict.fromkeys(("classes", "clients", "classes_per_client", "shards_per_client", "clients_per_domain"), whole(1)),
+    **dict.fromkeys(("client_test", "size", "resize", "draw"), whole(1)),
+    **dict.fromkeys(("balanced", "replacement"), bool),
+    "alpha": above(0),
+    "images_of": dict,
+    "seed": Form("a whole number below 4294967296", lambda value: type(value) is int and 0 <= value < 1 << 32),
+    "domains": bool | list[str],
+    "shape": SHAPE,
+    "sampler": named("sampler", ("keyed", "official")),
+    "assignment": named("assignment", ("different_classes", "permutation")),
+    "expand": named("expansion", ("rotate90", "styles")),
+    "source": {"source": named("source", tuple(SOURCES))},
+    "scheme": named("scheme", tuple(PARTITIONS)),
+}
 
 
 def check_dataset(spec: dict[str, Any]) -> None:
     """Refuse the specification of a dataset that lacks a key, has an unknown one or a wrong value; raises DataError."""
-    where = f"dataset {spec['name']!r}" if _text(spec.get("name")) else "the specification of the dataset"
-    _check(spec, DATASET, (*DATASET, *OF_ANY_DATASET), where, "it", "fetch")
+    where = f"dataset {spec['name']!r}" if "name" in spec else "the specification of the dataset"
+    _check(spec, *DATASET, where, "fetch")
+    if isinstance(spec.get("domains"), bool):
+        raise DataError(f"{where}: domains: {shown(spec['domains'])} is not a list")
     source = spec["source"]
-    if _flag(spec.get("domains")):
-        raise DataError(f"{where}: domains: {spec['domains']} is not allowed; a list of names is wanted")
-    if not isinstance(source, dict):
-        raise DataError(f'{where}: source: {source!r} is not a mapping, such as {{"source": "npz", "path": FILE}}')
-    _check(source, ("source",), None, f"{where}: source", "it", "fetch")
-    kind = source["source"]
-    if not _text(kind) or kind not in SOURCES:
-        raise DataError(unknown("source", kind, SOURCES, f"{where}: source"))
-    needed, optional = SOURCES[kind]
-    _check(source, needed, ("source", *needed, *optional), f"{where}: source", f"a source {kind}", "fetch")
+    needed, optional = SOURCES[source["source"]]
+    _check({key: source[key] for key in source if key != "source"}, needed, optional, f"{where}: source", "fetch")
     if told := misfit(source):
         raise DataError(f"{where}: source.{told}")
 
@@ -103,13 +83,8 @@ def misfit(source: dict[str, Any]) -> str:
 
 def check_partition(spec: dict[str, Any], where: str = "the specification of the partition") -> None:
     """Refuse the specification of a partition as :func:`check_dataset` does that of a dataset."""
-    _check(spec, PARTITION, None, where, "it", "partition")
-    scheme = spec["scheme"]
-    if scheme not in PARTITIONS:
-        raise DataError(unknown("scheme", scheme, PARTITIONS, "partition"))
-    needed, optional = PARTITIONS[scheme]
-    known = (*PARTITION, *OF_ANY_PARTITION, *needed, *optional)
-    _check(spec, needed, known, where, f"scheme {scheme}", "partition")
+    needed, optional = PARTITIONS.get(str(spec.get("scheme")), ((), ()))
+    _check(spec, (*PARTITION[0], *needed), (*PARTITION[1], *optional), where, "partition")
     if "images_of" in spec:
         for key in spec["images_of"]:
             if key in OF_THE_WHOLE:
@@ -129,18 +104,13 @@ def pooled(spec: dict[str, Any]) -> dict[str, Any]:
     return {**{key: spec[key] for key in ("dataset", "classes", "seed") if key in spec}, **spec["images_of"]}
 
 
-def _check(
-    spec: dict[str, Any], needed: tuple[str, ...], known: tuple[str, ...] | None, where: str, kind: str, command: str
-) -> None:
-    """Refuse ``spec`` if it lacks a key of ``needed``, has one that is not ``known``, or a value of another type."""
-    missing = [key for key in needed if key not in spec]
-    if missing:
-        lacks = f"keys {', '.join(map(repr, missing))} are" if len(missing) > 1 else f"key {missing[0]!r} is"
-        raise DataError(f"{where}: {lacks} missing; {kind} needs {', '.join(needed)}. {HELP.format(command=command)}")
-    for key in spec if known is not None else ():
-        if key not in known:
-            raise DataError(unknown("key", key, known, where))
-    for key, value in spec.items():
-        wanted, fits = VALUES.get(key, ("", lambda _: True))
-        if not fits(value):
-            raise DataError(f"{where}: {key}: {value!r} is not allowed; {wanted} is wanted")
+def _check(spec: dict[str, Any], needed: Iterable[str], optional: Iterable[str], where: str, command: str) -> None:
+    """Refuse ``spec`` if it lacks a ``needed`` key, has a value of another form, or an unknown key."""
+    form = {**{f"{key}?": VALUES[key] for key in optional}, **{key: VALUES[key] for key in needed}}
+    try:
+        forms.check(spec, form, where)
+    except DataError as error:
+        raise DataError(f"{error}. {HELP.format(command=command)}") from None
+    for key in spec:
+        if not {key, f"{key}?"} & form.keys():
+            raise DataError(unknown("key", key, (*needed, *optional), where))

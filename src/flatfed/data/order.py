@@ -9,19 +9,16 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from flatfed.data.dataset import Images, Part
 from flatfed.errors import DataError
-from flatfed.files import digest_arrays
+from flatfed.files import UNREADABLE, digest_arrays
 
 PARTS = ("train", "test")
-# What NumPy and zipfile raise for damaged, encrypted or foreign archives, and those that claim more than fits.
-UNREADABLE = (OSError, ValueError, KeyError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -31,27 +28,6 @@ class Order:
     path: str
     ranks: dict[str, np.ndarray]
     digest: str
-
-
-class Rows:
-    """The rows of arrays (n, C, H, W), each at some places, one after another; taken when they are asked for."""
-
-    def __init__(self, *pieces: tuple[np.ndarray, np.ndarray]) -> None:
-        self.pieces = pieces
-        first, _ = pieces[0]
-        self.shape = (sum(len(places) for _, places in pieces), *first.shape[1:])
-        self.dtype, self.ndim = first.dtype, first.ndim
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        start, stop, _ = rows.indices(len(self))
-        taken = []
-        for images, places in self.pieces:
-            taken.append(images[places[max(start, 0) : max(stop, 0)]])
-            start, stop = start - len(places), stop - len(places)
-        return np.concatenate(taken)
 
 
 def read(path: str | os.PathLike[str], where: str) -> Order:
@@ -79,29 +55,24 @@ def put(found: Images, order: Order, where: str) -> Images:
 
     Raises DataError, which begins with ``where``, for other images than it was written for.
     """
-    parts, pieces = [], []
+    parts = []
     for name, part in zip(PARTS, (found.train, found.test), strict=True):
         ranks = order.ranks[name]
         if len(part.labels) != len(ranks):
-            raise DataError(
-                f"{where}: {order.path} orders {len(ranks)} {name} images, the source has {len(part.labels)}"
-            )
-        pieces.append((part.images, by_content(part)[ranks]))
-        _, places = pieces[-1]
-        domains = None if part.domains is None else part.domains[places]
-        parts.append(replace(part, images=Rows(pieces[-1]), labels=part.labels[places], domains=domains))
+            raise DataError(f"{where}: {order.path} orders {len(ranks)} {name} images, not {len(part.labels)}")
+        places = by_content(part)[ranks]
+        arrays = (part.images, part.labels, part.domains)
+        parts.append(Part(*(None if array is None else array[places] for array in arrays)))
     train, test = parts
     named, same_shape = found.domain_names is not None, train.images.shape[1:] == test.images.shape[1:]
     made = same_shape and digest_arrays(
-        images=Rows(*pieces),
+        images=np.concatenate([train.images, test.images]),
         labels=np.concatenate([train.labels, test.labels]).astype(np.int64),
         domains=np.concatenate([train.domains, test.domains]).astype(np.int64) if named else None,
     )
     if made != order.digest:
-        raise DataError(
-            f"{where}: {order.path} was written for other images than those of the source; leave `order` out to take "
-            f"these as they are"
-        )
+        remedy = "leave `order` out to take these as they are"
+        raise DataError(f"{where}: {order.path} was written for other images than those of the source; {remedy}")
     return Images(train, test, found.domain_names)
 
 

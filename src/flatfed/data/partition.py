@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import tokenize
 import zipfile
-import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,16 +15,8 @@ from flatfed.data import keys
 from flatfed.data.domains import leave_one_out
 from flatfed.data.schemes import SCHEMES
 from flatfed.data.streams import stream
-from flatfed.errors import DataError, unknown
-from flatfed.files import check_place, digest_arrays, write_whole
-
-SAMPLERS = ("keyed", "official")
-
-#: What NumPy raises of a damaged file, depending on where the damage is.
-UNREADABLE = (
-    *(OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, SyntaxError),
-    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
-)
+from flatfed.errors import DataError
+from flatfed.files import UNREADABLE, check_place, digest_arrays, write_whole
 
 #: Bytes of an entry of a partition's arrays, and most bytes of the header of an array's file.
 ENTRY, HEADER = 8, 1 << 10
@@ -62,17 +52,11 @@ def deal(labels: np.ndarray, spec: dict[str, Any]) -> list[np.ndarray]:
     The spec has passed :func:`flatfed.data.keys.check_partition`. Scheme ``domain`` deals by domains instead
     (:func:`flatfed.data.domains.leave_one_out`). A central deal with ``images_of`` has the images of all clients of
     that deal, client after client; an image that was dealt twice is in it twice.
-    Raises DataError for an unknown sampler and for what cannot be dealt, with both numbers.
+    Raises DataError for what cannot be dealt, with both numbers.
     """
-    clients, sampler = spec.get("clients", 1), spec.get("sampler", "keyed")
-    if sampler not in SAMPLERS:
-        raise DataError(unknown("sampler", sampler, SAMPLERS, "partition"))
-    if clients < 1:
-        raise DataError(f"partition: clients: {clients} must be at least 1")
+    clients = spec.get("clients", 1)
     if clients > len(labels):
-        raise DataError(
-            f"partition: {clients} clients, but dataset {spec['dataset']!r} has {len(labels)} training images"
-        )
+        raise DataError(f"partition: {clients} clients, but {spec['dataset']!r} has {len(labels)} training images")
     if "images_of" in spec:
         return [np.concatenate(deal(labels, keys.pooled(spec)))]
     return SCHEMES[spec["scheme"]](labels, spec)
@@ -86,14 +70,11 @@ def draw_client_test(
     Each class has its share of the ``count`` images, rounded down; those left over go to the largest remainders, among
     equal ones by lot. They are drawn with replacement from the ``test`` images of that class. FedSAM reports accuracies
     over clients without saying how their test sets were made; this is our reading. Every client has a random stream of
-    its own. Raises DataError for a ``count`` that is not between 1 and the number of test images, and for a class that
+    its own. Raises DataError for a ``count`` above the number of test images, and for a class that
     clients train on and no test image has.
     """
-    if not 1 <= count <= len(test):
-        raise DataError(
-            f"partition: client_test: {count!r} images for each client; a whole number from 1 to the {len(test)} test "
-            "images is wanted"
-        )
+    if count > len(test):
+        raise DataError(f"partition: client_test: {count} for each client, more than the {len(test)} test images")
     pools = {int(c): test[labels[test] == c] for c in np.unique(labels[np.concatenate(parts)])}
     absent = [c for c, pool in pools.items() if not len(pool)]
     if absent:
@@ -130,9 +111,8 @@ def hold_out(partition: Partition, labels: np.ndarray, share: float, seed: int) 
     sizes = np.array([len(part) for part in kept])
     if not sizes.all():
         client = int(np.argmin(sizes))
-        raise DataError(
-            f"partition: a validation share of {share:g} leaves client {client} none of its {len(parts[client])} images"
-        )
+        left = f"client {client} none of its {len(parts[client])} images"
+        raise DataError(f"partition: a validation share of {share:g} leaves {left}")
     return replace(
         partition,
         indices=np.concatenate(kept),
@@ -188,7 +168,7 @@ def check_size(path: str | os.PathLike[str], images: int, classes: int, dataset:
     try:
         with zipfile.ZipFile(path) as archive:
             sizes = {array.filename: array.file_size for array in archive.infolist()}
-    except (OSError, ValueError, zipfile.BadZipFile):
+    except UNREADABLE:
         return
     clients = sizes.get("offsets.npy", 0) // ENTRY
     limits = {"class_counts": clients * classes, "client_test": clients * images, "spec": 1 << 16}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +16,7 @@ from flatfed.data.dataset import Images, Part
 from flatfed.data.digits import digits
 from flatfed.data.image_folders import imagefolder
 from flatfed.errors import DataError, unknown
-from flatfed.files import check_place
+from flatfed.files import UNREADABLE, check_place
 
 
 def fetch(spec: dict[str, Any], out: str | os.PathLike[str]) -> None:
@@ -109,8 +107,6 @@ DOWNLOADS: dict[str, dict[str, str]] = {
     "FashionMNIST": {},
     "EMNIST": {"split": "byclass"},
 }
-# What NumPy and zipfile raise for damaged, encrypted or foreign archives.
-UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 
 
@@ -137,20 +133,14 @@ def npz(spec: dict[str, Any], source: dict[str, Any]) -> Images:
 
 def _part(where: str, part: str, images: np.ndarray, labels: np.ndarray) -> Part:
     """Return one part as (n, C, H, W) uint8 and (n,) int64; DataError naming the array that is not."""
-    if images.dtype != np.uint8 or images.ndim not in (3, 4):
-        raise DataError(
-            f"{where}: {part}_images is {images.dtype} of shape {images.shape}; expected uint8, (n, h, w[, c])"
-        )
-    if images.ndim == 4 and images.shape[3] not in (1, 3):
-        raise DataError(
-            f"{where}: {part}_images has shape {images.shape}; expected 1 or 3 channels, last: (n, h, w, c)"
-        )
+    if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.shape[3:] not in ((), (1,), (3,)):
+        wanted = "uint8, (n, h, w[, c]) with 1 or 3 channels c"
+        raise DataError(f"{where}: {part}_images is {images.dtype} of shape {images.shape}; expected {wanted}")
     if not len(images):
         raise DataError(f"{where}: {part}_images holds no image")
     if labels.shape not in ((len(images),), (len(images), 1)) or not np.issubdtype(labels.dtype, np.integer):
-        raise DataError(
-            f"{where}: {part}_labels is {labels.dtype} of shape {labels.shape}; expected {len(images)} whole numbers"
-        )
+        wanted = f"{len(images)} whole numbers"
+        raise DataError(f"{where}: {part}_labels is {labels.dtype} of shape {labels.shape}; expected {wanted}")
     return Part(_channels_first(images), labels.reshape(-1).astype(np.int64))
 
 
@@ -165,15 +155,12 @@ def _with_domains(where: str, file: Any, parts: list[Part]) -> Images:
     for part, name in zip(numbered, given, strict=True):
         numbers, count = part.domains, len(part.labels)
         if numbers.shape != (count,) or not np.issubdtype(numbers.dtype, np.integer) or numbers.min() < 0:
-            raise DataError(
-                f"{where}: {name} is {numbers.dtype} of shape {numbers.shape}; expected {count} whole numbers from 0"
-            )
+            wanted = f"{count} whole numbers from 0"
+            raise DataError(f"{where}: {name} is {numbers.dtype} of shape {numbers.shape}; expected {wanted}")
     count = 1 + int(max(part.domains.max() for part in numbered))
     names = [str(name) for name in file["domains"]] if "domains" in file.files else [str(n) for n in range(count)]
     if len(names) < count:
-        raise DataError(
-            f"{where}: domains names {len(names)} domains, but train_domains and test_domains go to {count - 1}"
-        )
+        raise DataError(f"{where}: `domains` names {len(names)}, but train_domains and test_domains go to {count - 1}")
     return Images(*numbered, names)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from flatfed import algorithms as registry
 from flatfed import schemas
 from flatfed.errors import ConfigError
-from flatfed.experiment import checks, data_sources, deals, defaults, known, needs, own, settings
+from flatfed.experiment import checks, data_sources, deals, defaults, known, own, settings
 from flatfed.experiment.checks import LABELLED, PLAIN, check_id
 from flatfed.experiment.known import Entries
 from flatfed.experiment.own import SECTIONS, Document
@@ -97,7 +97,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
     sources, seen = {}, {}
     for name, one in declared["datasets"].items():
         with datasets.refusing(name):
-            datasets[name], sources[name] = _dataset(name, one, data.get(name), f"{where}: data.{name}")
+            datasets[name], sources[name] = _dataset(name, one, data.get(name), where)
     for name, entry in contents["splits"].items():
         with splits.refusing(name):
             checks.check_split(name, contents["splits"], places["splits"], seen)
@@ -109,10 +109,6 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
     for name, one in declared["protocols"].items():
         with protocols.refusing(name):
             protocols.update({protocol.id: protocol for protocol in _protocols(name, one)})
-    for document in documents:
-        if document.name not in tables.refused:
-            with tables.refusing(document.name):
-                own.check_declared(document, datasets, protocols, splits)
     for name, protocol in list(protocols.items()):
         with protocols.refusing(name):
             known.check("protocol", name.partition("~")[0], protocols, protocol.file)
@@ -132,7 +128,7 @@ def _section(root: Path, section: str) -> Entries[Declared]:
     for name, entry in entries.items():
         with found.refusing(name):
             check_id(name, LABELLED if section == "algorithms" else PLAIN, where)
-            schemas.refuse(own.mistakes(section, {name: entry}), where, needs.section(section, {name: entry}))
+            schemas.refuse(own.mistakes(section, {name: entry}), where)
             found[name] = Declared(entry, where, name)
     return found
 
@@ -176,21 +172,22 @@ def _add(documents: Iterable[Document], declared: Mapping[str, Entries[Declared]
 
 def _dataset(name: str, one: Declared, given: dict[str, Any] | None, where: str) -> tuple[dict[str, Any], ...]:
     """Return the dataset ``name`` and the source that this machine reads: ``given`` in ``where``, else its own."""
+    at = f"{where}: data.{name}"
     own_source, place = one.content["source"], f"{one.where}.source"
     data_sources.check_source(own_source, place)
     if given:
-        schemas.refuse(schemas.mistakes(given, "source"), where, needs.source(given))
-        data_sources.check_source(given, where, also=("images",))
-        data_sources.check_cut(given, own_source, where, place)
+        schemas.refuse(schemas.mistakes(given, "source", ("data", name)), where)
+        data_sources.check_source(given, at)
+        data_sources.check_cut(given, own_source, at, place)
     source = data_sources.at_home(given or own_source)
     dataset = defaults.dataset(name, one.content, given or own_source, one.where)
     checks.check_dataset(dataset, one.where)
     if given:
-        data_sources.check_there(given, where)
-        data_sources.check_order(source, {**dataset, **source.get("images", {})}, where)
+        data_sources.check_there(given, at)
+        data_sources.check_order(source, {**dataset, **source.get("images", {})}, at)
     else:
         data_sources.check_said(source, dataset, one.where)
-    data_sources.check_domains(source, dataset, where if given else place)
+    data_sources.check_domains(source, dataset, at if given else place)
     return dataset, {key: value for key, value in source.items() if key != "images"}
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from flatfed.experiment import described, known, run_specs, scales, settings, tables
 from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.model import CellSpec, Column, Experiment, Row, Run, Sources, Table
+from flatfed.experiment.experiment import Experiment
+from flatfed.experiment.model import CellSpec, Column, Row, Run, Sources, Table
 from flatfed.papers.metrics import METRICS, Metric
 from flatfed.papers.reference import Printed, Reference, keys_of_split
 from flatfed.runs.places import RunIds

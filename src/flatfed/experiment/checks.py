@@ -12,7 +12,6 @@ from flatfed import models
 from flatfed.errors import ConfigError
 from flatfed.experiment import deals, defaults, known, settings
 from flatfed.experiment.known import Entries
-from flatfed.experiment.needs import SCHEMES
 from flatfed.models import pretrained
 from flatfed.papers.quantity import ACCURACIES
 from flatfed.runs import graphs
@@ -21,9 +20,6 @@ from flatfed.runs import graphs
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 LONGEST_ID = 64
 LABELLED = re.compile(rf"{PLAIN.pattern}(~{PLAIN.pattern})?")
-
-#: Keys that a split of any scheme may have.
-COMMON = ("label", "scheme", "participation", "sampling", "sampler", "topology", "neighbours")
 
 #: The styles of ``expand: styles``, which flatfed.data.digits draws.
 STYLES = ("plain", "rotated", "inverted", "blurred", "shrunk", "shifted", "noisy")
@@ -49,30 +45,15 @@ def check_dataset(dataset: dict[str, Any], where: str) -> None:
 
 
 def check_split(name: str, splits: Entries[dict[str, Any]], places: Mapping[str, str], seen: dict[str, str]) -> None:
-    """Refuse a split with keys that mean nothing in its scheme, and a second id for a split that was ``seen``."""
+    """Refuse a split that names no other one, whose graph cannot be, or that was ``seen`` under another id."""
     split, where = splits[name], places[name]
-    needed, optional = SCHEMES[split["scheme"]]
-    known.check_keys(split, (*COMMON, *needed, *optional), f"{where} (scheme {split['scheme']})")
-    if split["scheme"] == "central" and split["clients"] != 1:
-        raise ConfigError(f"{where}.clients: {split['clients']} is not allowed; scheme central has 1")
     for key in ("steps_of", "images_of"):
         # How many images a domain split deals is known when the data are there, and not before.
         federated = {id_: other for id_, other in splits.items() if other["scheme"] not in ("central", "domain")}
         if key in split:
             known.check("split", split[key], Entries(federated, splits.refused, splits.unread), f"{where}.{key}")
-    if "neighbours" in split and "topology" not in split:
-        raise ConfigError(f"{where}.neighbours: means nothing without a topology")
     if "topology" in split and "clients" in split:  # of a domain split they depend on the dataset
         graphs.check(deals.topology(split), split["clients"], f"{where}.topology")
-    if split.get("sampling") == "all" and split["participation"] != 1:
-        raise ConfigError(f"{where}.participation: {split['participation']} is not 1, but sampling is all")
-    if split.get("sampler") == "official":
-        scheme, replacement = split["scheme"], split.get("replacement", True)
-        if scheme in ("shards", "domain", "central") or split.get("balanced") or not replacement:
-            raise ConfigError(
-                f"{where}.sampler: official is not allowed; what can be repeated of the official code's deals is "
-                f"iid without balance, dirichlet with replacement and pathological, nothing else: keyed"
-            )
     content = {**defaults.SPLIT, **split, "label": None}
     same = seen.setdefault(json.dumps(content, sort_keys=True), name)
     if same != name:
@@ -83,11 +64,9 @@ def check_split(name: str, splits: Entries[dict[str, Any]], places: Mapping[str,
 
 
 def check_algorithm(name: str, entry: dict[str, Any], where: str) -> None:
-    """Refuse an algorithm without a file, one that is no variant and sets something, and what is no setting of it."""
-    base, _, label = name.partition("~")
+    """Refuse an algorithm without a file, and a variant that sets what is no setting of it."""
+    base = name.partition("~")[0]
     known.check_algorithm(base, registry.names(), where)
-    if not label and "set" in entry:
-        raise ConfigError(f"{where}.set: only a variant ({name}~label) has this key; {name} has its file's defaults")
     settings.check_overrides(base, entry.get("set", {}), f"{where}.set")
 
 
@@ -105,9 +84,6 @@ def check_protocol(
         _check_model(values, datasets[dataset], where)
         _check_algorithms(values, algorithms, where)
         _check_patterns(values, algorithms, splits, where)
-        for key in ("every", "sets", "batch_size", "window"):
-            if key not in values["evaluation"]:
-                raise ConfigError(f"{where}evaluation: key {key!r} is missing")
         _check_client_test(values, datasets[dataset], where)
         if (needed := ACCURACIES[values["accuracy"]]) not in (evaluated := values["evaluation"]["sets"]):
             raise ConfigError(
@@ -117,16 +93,13 @@ def check_protocol(
 
 
 def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
-    """Refuse a model that is not there or cannot take the images, and a kind of device without executor."""
+    """Refuse a model that is not there or cannot take the images."""
     model, shape = values["model"], tuple(dataset["shape"])
     options = models.check_options(model["name"], model.get("options", {}), f"{where}model")
     if "weights" in model:
         pretrained.check(model["weights"], model["name"], f"{where}model.weights")
     models.check_shape(model["name"], shape, f"{where}model", options=options)
     models.check_runs(model["name"], shape, dataset["classes"], options, f"{where}model")
-    for device in ("cpu", "cuda"):
-        if device not in values["executor"]:
-            raise ConfigError(f"{where}executor: key {device!r} is missing; each kind of device has one")
 
 
 def _check_algorithms(values: dict[str, Any], algorithms: Entries[dict[str, Any]], where: str) -> None:

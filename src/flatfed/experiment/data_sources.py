@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from flatfed.data import counting
-from flatfed.data.keys import SOURCES, misfit
+from flatfed.data.keys import misfit
 from flatfed.data.manifest import PATHS
 from flatfed.errors import ConfigError, DataError, absent
-from flatfed.experiment import known
 from flatfed.files import digest_json
 
 END = 4096  # bytes at the end of a file that its listing reads
@@ -31,15 +30,8 @@ ON_DISK = {
 }
 
 
-def check_source(source: dict[str, Any], where: str, also: tuple[str, ...] = ()) -> None:
-    """Refuse a source with a key of another kind of source, or values that do not fit; ``also``: keys of any kind."""
-    kind = source["source"]
-    needed, optional = SOURCES[kind]
-    for key in source:
-        takers = [other for other, (must, may) in SOURCES.items() if key in (*must, *may)]
-        if takers and kind not in takers:
-            raise ConfigError(f"{where}.{key}: is for source {' or '.join(takers)}, this one is {kind}")
-    known.check_keys(source, ("source", *needed, *optional, *also), f"{where} (source {kind})")
+def check_source(source: dict[str, Any], where: str) -> None:
+    """Refuse a source whose values do not fit each other, or whose paths Snakemake cannot take."""
     if told := misfit(source):
         raise ConfigError(f"{where}.{told}")
     for key in files(source):

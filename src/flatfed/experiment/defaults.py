@@ -1,7 +1,7 @@
 """What an entry need not say: filled in here, once, so that all others read whole entries.
 
 A protocol that names a paper leaves nothing to defaults, nor does a dataset that is not on disk to be counted
-(``required`` and ``dependentRequired`` of the schemas, :mod:`flatfed.experiment.needs`).
+(the schemas).
 """
 
 from __future__ import annotations

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
 
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import analyses, measures, run_specs, scales, set_ups, table_specs, tuning
-from flatfed.experiment import panels as specs
+from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.figures import PARAMETERS
-from flatfed.experiment.model import Experiment, Figure, Panel, PanelEntry, Run, TrainedRow
-from flatfed.experiment.panels import FigureSpec
+from flatfed.experiment.model import Figure, Panel, PanelEntry, Run, TrainedRow
+from flatfed.experiment.panels import DrawnPanel, FigureSpec, Mark
 from flatfed.papers.figure_kinds import KINDS
 from flatfed.runs.places import RunIds
 
@@ -21,17 +20,10 @@ def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
     """Return the contents of a figure at a scale; ConfigError if there is none."""
     found, catalog = scales.figure(experiment, scale, figure), experiment.catalog
     document, kind = found.settings, KINDS[found.kind]
-    drawn, inputs, compared = [], [], []
-    runs: dict[str, Run] = {}
-    for panel in found.panels:
-        pairs = list(dict.fromkeys(pair for entry in panel.every(scale) for pair in entry.pairs))
-        title = set_ups.on_data(catalog, scale, panel.title, pairs)
-        content, files, panel_runs = PANELS[found.kind](experiment, scale, found, panel)
-        drawn.append(specs.DrawnPanel(title=title, **content))
-        inputs += files
-        compared += [(title, run) for run in panel_runs]
-        runs |= {run.path: run for run in panel_runs}
+    drawn = [_panel(experiment, scale, found, panel) for panel in found.panels]
+    runs = [run for panel in drawn for mark in (*panel.marks, *panel.levels) for run in mark.runs]
     if found.kind == "surface":
+        compared = [(panel.title, run) for panel in drawn for mark in panel.marks for run in mark.runs]
         analyses.hold_images(catalog, compared, document.get("set"), found.file)
     entries = [entry for panel in found.panels for entry in panel.every(scale)]
     pairs = found.pairs(scale)
@@ -41,18 +33,14 @@ def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
     ]
     measured = measures.defined(catalog, scale, found)
     if found.kind == "eigenvalues":
-        measured += table_specs.of_hessians(catalog, scale, [run.protocol for run in runs.values()])
-    rows = dict.fromkeys(run.algorithm for run in runs.values())
+        measured += table_specs.of_hessians(catalog, scale, [run.protocol for run in runs])
+    rows = dict.fromkeys(run.algorithm for run in runs)
     trained = [
         TrainedRow(entry.protocol, split, row, catalog.label(row))
         for entry in entries
         for row, splits in entry.rows.items()
         for split in splits
     ]
-    of_curves = {}
-    if found.kind == "curves":
-        of_curves = {"smooth": document["smooth"][scale], "across": document.get("across", "rounds")}
-    inputs += [file for run in runs.values() for file in (run.partition, *run.files)]
     return FigureSpec(
         figure=found.id,
         kind=found.kind,
@@ -66,10 +54,8 @@ def figure_spec(experiment: Experiment, scale: str, figure: str) -> FigureSpec:
         tuning=table_specs.of_tuning(experiment, scale, trained),
         unstated=table_specs.left_open(experiment, scale, trained, _not_shown(found)) if scale == "paper" else [],
         metric=document.get("metric"),
-        **of_curves,
-        runs=runs,
-        inputs=list(dict.fromkeys(inputs)),
-        analysed=kind.reads == "analyses",
+        smooth=document.get("smooth", {}).get(scale, 0),
+        across=document.get("across", "rounds"),
     )
 
 
@@ -79,21 +65,47 @@ def _not_shown(found: Figure) -> set[str]:
     return swept | ({"seeds", "spread"} if KINDS[found.kind].one_seed else set())
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A row in a panel: its label and its runs, seed by seed, those of a seed's several splits together."""
-
-    row: str
-    label: str
-    runs: list[Run]
-
-    @property
-    def folders(self) -> list[str]:
-        """The folders of its runs."""
-        return [run.path for run in self.runs]
+def _panel(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> DrawnPanel:
+    """Return a panel of a figure with what it draws."""
+    pairs = list(dict.fromkeys(pair for entry in panel.every(scale) for pair in entry.pairs))
+    return DrawnPanel(
+        title=set_ups.on_data(experiment.catalog, scale, panel.title, pairs),
+        marks=_marks(experiment, scale, found, panel),
+        metric=panel.metric if found.kind == "curves" else None,
+        axis=PARAMETERS[panel.parameter].axis if panel.parameter else "",
+        levels=_rows(experiment, scale, found, [panel.levels]) if panel.levels else [],
+    )
 
 
-def _shown(experiment: Experiment, scale: str, found: Figure, entries: Iterable[PanelEntry]) -> list[Shown]:
+def _marks(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> list[Mark]:
+    """Return what a panel shows, in the order of its file."""
+    if KINDS[found.kind].reads == "partitions":
+        deals = [(one.label or "", one.protocol, one.splits[0]) for one in panel.entries]
+        seed, place = found.settings["seed"], experiment.places.partition
+        return [Mark(label=label, files=[place(scale, *pair, seed)]) for label, *pair in deals]
+    if found.kind == "sweep":
+        return _points(experiment, scale, found, panel)
+    rows = _rows(experiment, scale, found, panel.shown(scale))
+    if found.kind == "eigenvalues":
+        return [replace(row, files=[run.hessian for run in row.runs]) for row in rows]
+    if found.kind == "surface":
+        return [replace(row, files=[row.runs[0].surface(found.settings.get("set"))]) for row in rows]
+    if found.kind == "line":  # from the model of the first row to that of each other
+        start, *others = rows
+        return [
+            Mark(
+                label=f"{start.label} to {other.label}",
+                by_seed=[*start.by_seed, *other.by_seed],
+                files=[start.runs[0].line(other.runs[0])],
+            )
+            for other in others
+        ]
+    if found.settings.get("across") == "communications":
+        return [replace(row, steps=row.runs[0].description["update"]["params"].get("gossip_steps", 1)) for row in rows]
+    return rows
+
+
+def _rows(experiment: Experiment, scale: str, found: Figure, entries: Iterable[PanelEntry]) -> list[Mark]:
     """Return the rows of ``entries`` with their runs, of the figure's seeds or of its one."""
     rows = []
     for entry in entries:
@@ -101,65 +113,30 @@ def _shown(experiment: Experiment, scale: str, found: Figure, entries: Iterable[
         if KINDS[found.kind].one_seed:
             seeds = [found.settings.get("seed", seeds[0])]
         for row, splits in entry.rows.items():
-            ids = [RunIds(scale, entry.protocol, split, row, seed) for seed in seeds for split in splits]
-            runs = [run_specs.resolved(experiment, each) for each in ids]
-            label = _label(entry.label, runs[0]) if entry.label else experiment.catalog.label(row)
-            rows.append(Shown(row, label, runs))
+            runs = [
+                [run_specs.resolved(experiment, RunIds(scale, entry.protocol, split, row, seed)) for split in splits]
+                for seed in seeds
+            ]
+            label = _label(entry.label, runs[0][0]) if entry.label else experiment.catalog.label(row)
+            rows.append(Mark(label=label, algorithm=row, by_seed=runs))
     return rows
 
 
-def _all_runs(rows: Iterable[Shown]) -> list[Run]:
-    return [run for one in rows for run in one.runs]
-
-
-#: Content of a panel for its specification, the files that it needs, and the runs that it shows.
-Content = tuple[dict[str, Any], list[str], list[Run]]
-
-
-def _curves(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:
-    """Return a panel of lines: one a row, or one a series."""
-    rows = _shown(experiment, scale, found, panel.shown(scale))
-    series = []
-    for one in rows:
-        communications = found.settings.get("across") == "communications"
-        steps = one.runs[0].description["update"]["params"].get("gossip_steps", 1) if communications else 1
-        series.append(specs.CurveLine(algorithm=one.row, label=one.label, runs=one.folders, steps=steps))
-    return {"metric": panel.metric, "marks": series}, [], _all_runs(rows)
-
-
-def _sweep(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:
-    """Return a panel of marks: a line a row, a point a value, a level line a row of ``levels``."""
-    parameter = panel.parameter
-    points: dict[str, dict[float, specs.SweepPoint]] = {row: {} for row in panel.rows}
-    used: list[Run] = []
+def _points(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> list[Mark]:
+    """Return the points of a sweep, row by row, each by the value of the parameter in its runs."""
+    points: dict[tuple[str, float], Mark] = {}
     for entry in panel.shown(scale):
-        for row, variant in zip(panel.rows, _shown(experiment, scale, found, [entry]), strict=True):
-            runs = [_own(experiment, run, parameter) for run in variant.runs]
-            used += runs
-            values = sorted({round(_value(parameter, run), 10) for run in runs})
-            where = f"config/figures: {parameter} of {variant.row} in {entry.protocol} ({scale} scale)"
-            if len(values) > 1:
-                said = ", ".join(f"{value:g}" for value in values)
+        for row, variant in zip(panel.rows, _rows(experiment, scale, found, [entry]), strict=True):
+            runs = [[_own(experiment, run, panel.parameter) for run in of_seed] for of_seed in variant.by_seed]
+            x, *others = sorted({round(_value(panel.parameter, run), 10) for of_seed in runs for run in of_seed})
+            where = f"config/figures: {panel.parameter} of {variant.algorithm} in {entry.protocol} ({scale} scale)"
+            if others:
+                said = ", ".join(f"{value:g}" for value in (x, *others))
                 raise ConfigError(f"{where}: the runs of one point have {said}; one value is wanted, set by a variant")
-            if values[0] in points[row]:
-                raise ConfigError(f"{where}: two points of {row} have {values[0]:g}; each value is wanted once")
-            points[row][values[0]] = specs.SweepPoint(x=values[0], **_final(runs, len(entry.splits)))
-    series = [
-        specs.Series(
-            algorithm=row, label=experiment.catalog.label(row), points=[of_row[x] for x in sorted(of_row)]
-        )
-        for row, of_row in points.items()
-    ]
-    levels = _shown(experiment, scale, found, [panel.levels]) if panel.levels else []
-    content = {
-        "axis": PARAMETERS[parameter].axis,
-        "marks": series,
-        "levels": [
-            specs.Final(algorithm=one.row, label=one.label, **_final(one.runs, len(panel.levels.splits)))
-            for one in levels
-        ],
-    }
-    return content, [], [*used, *_all_runs(levels)]
+            if (row, x) in points:
+                raise ConfigError(f"{where}: two points of {row} have {x:g}; each value is wanted once")
+            points[row, x] = Mark(label=experiment.catalog.label(row), algorithm=row, by_seed=runs, x=x)
+    return [points[key] for key in sorted(points, key=lambda key: (panel.rows.index(key[0]), key[1]))]
 
 
 def _own(experiment: Experiment, run: Run, parameter: str) -> Run:
@@ -181,71 +158,6 @@ def _own(experiment: Experiment, run: Run, parameter: str) -> Run:
     return plain if {**run.description, "algorithm": plain.algorithm} == plain.description else run
 
 
-def _bars(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:
-    """Return a group of bars: one a row."""
-    rows = _shown(experiment, scale, found, panel.entries)
-    bars = [specs.Final(algorithm=one.row, label=one.label, **_final(one.runs, 1)) for one in rows]
-    return {"marks": bars}, [], _all_runs(rows)
-
-
-def _eigenvalues(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:
-    """Return a group of bars of Hessians: one a row."""
-    rows = _shown(experiment, scale, found, panel.entries)
-    bars = [
-        specs.HessianBar(
-            algorithm=one.row, label=one.label, hessians=[run.hessian for run in one.runs], runs=one.folders
-        )
-        for one in rows
-    ]
-    return {"marks": bars}, [run.hessian for run in _all_runs(rows)], _all_runs(rows)
-
-
-def _partitions(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:
-    """Return a panel of one partition, or of several as a histogram."""
-    seed = found.settings["seed"]
-    files = [experiment.places.partition(scale, one.protocol, one.splits[0], seed) for one in panel.entries]
-    deals = [specs.FileMark(label=one.label or "", file=file) for one, file in zip(panel.entries, files, strict=True)]
-    return {"marks": deals}, files, []
-
-
-def _surfaces(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:
-    """Return a panel of surfaces: one model or two, each by its own filters and in a file of its own."""
-    rows = _shown(experiment, scale, found, panel.shown(scale))
-    runs = _all_runs(rows)
-    files = [run.surface(found.settings.get("set")) for run in runs]
-    surfaces = [
-        specs.FileMark(label=one.label, file=file, runs=one.folders) for one, file in zip(rows, files, strict=True)
-    ]
-    return {"marks": surfaces}, files, runs
-
-
-def _lines(experiment: Experiment, scale: str, found: Figure, panel: Panel) -> Content:
-    """Return a panel of lines: from the model of the first row or series to that of each other."""
-    start, *others = rows = _shown(experiment, scale, found, panel.shown(scale))
-    lines = [
-        specs.FileMark(
-            label=f"{start.label} to {one.label}",
-            file=start.runs[0].line(one.runs[0]),
-            runs=[*start.folders, *one.folders],
-        )
-        for one in others
-    ]
-    return {"marks": lines}, [line.file for line in lines], _all_runs(rows)
-
-
-#: Kind -> function that returns the content of a panel.
-PANELS = {
-    "eigenvalues": _eigenvalues,
-    "surface": _surfaces,
-    "line": _lines,
-    "curves": _curves,
-    "sweep": _sweep,
-    "bars": _bars,
-    "partition": _partitions,
-    "histogram": _partitions,
-}
-
-
 def _label(label: str, run: Run) -> str:
     """Return a ``label`` with what ``run`` itself has of the parameters in its braces: ``K = {local_epochs:g}``."""
     wanted = [name for _, name, _, _ in string.Formatter().parse(label) if name]
@@ -260,15 +172,3 @@ def _value(parameter: str, run: Run) -> float:
         known = [*run.description["update"]["params"], "local_epochs", "learning_rate_decay", "clients"]
         where = f"config/figures: {run.algorithm} in {run.protocol}"
         raise ConfigError(unknown("parameter", parameter, known, where)) from None
-
-
-def _final(runs: list[Run], splits: int) -> dict[str, Any]:
-    """Return what a figure needs for a final number: the rounds of a finished run, and a list of folders per seed.
-
-    ``splits``: how many of the runs are of one seed.
-    """
-    paths = [run.path for run in runs]
-    return {
-        "rounds": runs[0].description["rounds"],
-        "runs": [paths[place : place + splits] for place in range(0, len(paths), splits)],
-    }

@@ -14,9 +14,6 @@ from flatfed.experiment.model import Figure, Panel, PanelEntry
 from flatfed.papers.figure_kinds import KINDS, PROBES, Kind
 from flatfed.runs.places import SCALES
 
-#: Keys that figures of all kinds may have.
-COMMON = ("kind", "title", "paper", "caption", "decentralised")
-
 
 class Parameter(NamedTuple):
     """What a sweep can vary: its ``value`` in a run's description, its axis, the keys of a row that it is made of."""
@@ -60,12 +57,6 @@ def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
     """Return the figure ``name`` as it is ``declared``; ConfigError for what does not exist."""
     document, where = declared.content, declared.file
     kind_id, kind = document["kind"], KINDS[document["kind"]]
-    for key in kind.needs:
-        if key not in document:
-            raise ConfigError(f"{where}: key {key!r} is missing; kind {kind_id} needs {', '.join(kind.needs)}")
-    known.check_keys(document, (*COMMON, *kind.needs, *kind.takes), f"{where} (kind {kind_id})")
-    if not document.get("panels") and not document.get("splits"):
-        raise ConfigError(f"{where}: key 'panels' is missing, or 'splits' in its place; a figure has a panel at least")
     shared = {key: document[key] for key in OF_FIGURE if key in document}
     # Where the figure lists splits, one panel each.
     panels = [{**shared, **own} for own in document.get("panels") or [{"split": each} for each in document["splits"]]]
@@ -89,9 +80,6 @@ def _panel(panel: dict[str, Any], kind_id: str, catalog: Catalog, where: str) ->
     """Return a panel of a figure; ``panel`` has all that the figure says for it, too."""
     kind = KINDS[kind_id]
     known.check("parameter", panel.get("parameter", "rho"), PARAMETERS, f"{where}: parameter")
-    for key in kind.panel_needs:
-        if key not in panel:
-            raise ConfigError(f"{where}: key {key!r} is missing; a panel of kind {kind_id} needs it")
     if "title" not in panel and "split" not in panel:
         raise ConfigError(f"{where}: key 'title' is missing; only a panel of one `split` takes its name")
     shared = {key: panel[key] for key in OF_PANEL if key in panel}

@@ -11,7 +11,8 @@ from flatfed import algorithms, models
 from flatfed.errors import ConfigError
 from flatfed.experiment import catalog as catalogs
 from flatfed.experiment import figures, selection, tables, tuning
-from flatfed.experiment.model import Asked, Experiment
+from flatfed.experiment.experiment import Experiment
+from flatfed.experiment.model import Asked
 from flatfed.papers import reference
 from flatfed.runs.places import DEFAULT, Places
 from flatfed.strict_yaml import read

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,8 @@ from jsonschema import ValidationError
 
 from flatfed import schemas
 from flatfed.errors import ConfigError
-from flatfed.experiment import data_sources, needs
+from flatfed.experiment import data_sources
 from flatfed.experiment.checks import PLAIN, check_id
-from flatfed.experiment.known import Entries
 from flatfed.strict_yaml import read
 
 #: Keys of such a file that are no part of a table. Their entries are as those of the catalog's files of these names.
@@ -62,9 +60,8 @@ def document(path: Path, where: str) -> Document:
         errors = [error for error in errors if error.validator != "required"]
     for name, entries in sections.items():
         errors += mistakes(name, entries, (name,))
-    missing = [needs.table(table), *(needs.section(name, entries, (name,)) for name, entries in sections.items())]
     try:
-        schemas.refuse(errors, where, itertools.chain(*missing))
+        schemas.refuse(errors, where)
     except ConfigError as error:
         return Document(where, path.stem, None, sections, str(error))
     for entry in sections.get("datasets", {}).values():
@@ -82,22 +79,3 @@ def mistakes(name: str, entries: Any, under: tuple[str, ...] = ()) -> list[Valid
             if isinstance(entry, dict) and isinstance(entry.get("source"), dict):
                 errors += schemas.mistakes(entry["source"], "source", (*under, id_, "source"))
     return errors
-
-
-def check_declared(document: Document, datasets: Entries[Any], protocols: Entries[Any], splits: Entries[Any]) -> None:
-    """Refuse a file that names several ids that are declared nowhere, all of them at once.
-
-    A single one is refused where it is used, with the nearest that there is.
-    """
-    absent = [
-        f"protocols.{name}.dataset {protocol['dataset']!r}"
-        for name, protocol in document.sections.get("protocols", {}).items()
-        if protocol["dataset"] not in datasets.declared
-    ]
-    for place, group in enumerate((document.table or {}).get("columns", [])):
-        asked = [("protocol", group["protocol"], protocols)] if "protocol" in group else []
-        asked += [("splits", split, splits) for split in group.get("splits", [])]
-        absent += [f"columns[{place}].{key} {name!r}" for key, name, known in asked if name not in known.declared]
-    if len(absent) > 1:
-        sections = "`datasets:`, `protocols:` and `splits:` of this file or another may declare them"
-        raise ConfigError(f"{document.where}: declared nowhere: {', '.join(absent)}; {sections}{splits.unread}")

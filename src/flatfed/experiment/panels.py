@@ -4,86 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from flatfed.experiment.model import DatasetSpec
+from flatfed.papers.figure_kinds import KINDS
 from flatfed.runs.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class CurveLine:
-    """A line of a row over the rounds: the folders of its ``runs``, a seed each.
+class Mark:
+    """What a panel shows of one row: a line, a bar, a point or a surface; or one partition, without runs.
 
-    ``steps``: exchanges of a round, by which rounds are multiplied where the axis counts communications.
+    ``by_seed``: for each seed the runs whose mean the row's number is; ``files`` are drawn in place of the runs' own: a
+    partition, a landscape, or the Hessian of each run. ``x`` is the value of what is swept; ``steps`` are the exchanges
+    of a round, by which rounds are multiplied where the axis counts communications.
     """
 
-    algorithm: str
     label: str
-    runs: list[str]
+    algorithm: str = ""
+    by_seed: Sequence[Sequence[Run]] = ()
+    files: Sequence[str] = ()
+    x: float = 0.0
     steps: int = 1
 
-
-@dataclass(frozen=True, kw_only=True)
-class Final:
-    """A row's final number: for each seed the run folders whose mean it is, finished after so many ``rounds``."""
-
-    algorithm: str
-    label: str
-    rounds: int
-    runs: list[list[str]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepPoint:
-    """A mark over the value ``x`` of what is swept: as :class:`Final`."""
-
-    x: float
-    rounds: int
-    runs: list[list[str]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Series:
-    """A row's marks."""
-
-    algorithm: str
-    label: str
-    points: list[SweepPoint]
-
-
-@dataclass(frozen=True, kw_only=True)
-class HessianBar:
-    """A bar of a row: the hessian.json of each of its ``runs``, a seed each."""
-
-    algorithm: str
-    label: str
-    hessians: list[str]
-    runs: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileMark:
-    """What is drawn of one ``file``: a partition, or the loss around the model of ``runs``, one, or between two."""
-
-    label: str
-    file: str
-    runs: list[str] = field(default_factory=list)
+    @property
+    def runs(self) -> list[Run]:
+        """The runs, seed by seed."""
+        return [run for runs in self.by_seed for run in runs]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnPanel:
-    """A panel and the ``marks`` of its kind of figure, in their order.
+    """A panel and its ``marks``, in their order.
 
-    They are :class:`CurveLine` of curves, :class:`Series` of a sweep, :class:`Final` of bars, :class:`HessianBar` of
-    eigenvalues, else :class:`FileMark`. ``metric`` is that of curves, None for the figure's; of a sweep, ``axis`` is
-    the parameter in words and ``levels`` are numbers that do not depend on it.
+    ``metric`` is that of curves, None for the figure's; of a sweep, ``axis`` is the parameter in words and ``levels``
+    are rows that do not depend on it.
     """
 
     title: str
-    marks: Sequence[Any]
+    marks: Sequence[Mark]
     metric: str | None = None
     axis: str = ""
-    levels: Sequence[Final] = ()
+    levels: Sequence[Mark] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +52,9 @@ class FigureSpec:
     """A figure at a scale.
 
     ``title``, ``paper`` and ``setting`` as in a table. ``tuning`` and ``unstated`` list the tuned hyper-parameters and
-    the choices that the paper leaves open. ``runs`` holds the runs that the ``panels`` show, by folder, and ``inputs``
-    the files that the figure reads. ``metric`` is the metric of the axes where a panel has none; ``smooth`` the width
-    of a Hanning window in evaluated rounds, odd, 0 for none; ``across``: "rounds" or "communications", the unit of the
-    horizontal axis of curves. ``analysed``: whether the figure reads Hessians or losses at the models of its runs.
+    the choices that the paper leaves open. ``metric`` is the metric of the axes where a panel has none; ``smooth`` the
+    width of a Hanning window in evaluated rounds, odd, 0 for none; ``across``: "rounds" or "communications", the unit
+    of the horizontal axis of curves.
     """
 
     figure: str
@@ -111,6 +71,25 @@ class FigureSpec:
     metric: str | None = None
     smooth: int = 0
     across: str = "rounds"
-    runs: Mapping[str, Run] = field(default_factory=dict)
-    inputs: Sequence[str] = ()
-    analysed: bool = False
+
+    @property
+    def analysed(self) -> bool:
+        """Whether the figure reads Hessians or losses at the models of its runs."""
+        return KINDS[self.kind].reads == "analyses"
+
+    @property
+    def marks(self) -> list[Mark]:
+        """The marks of all panels, and the levels."""
+        return [mark for panel in self.panels for mark in (*panel.marks, *panel.levels)]
+
+    @property
+    def runs(self) -> dict[str, Run]:
+        """The runs that the panels show, by folder."""
+        return {run.path: run for mark in self.marks for run in mark.runs}
+
+    @property
+    def inputs(self) -> list[str]:
+        """The files that the figure reads, each once."""
+        files = [file for mark in self.marks for file in mark.files]
+        files += [file for run in self.runs.values() for file in (run.partition, *run.files)]
+        return list(dict.fromkeys(files))

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flatfed.experiment import cell_specs, figure_specs, scales, table_specs
-from flatfed.experiment.model import CellSpec, Experiment, TableSpec
+from flatfed.experiment.experiment import Experiment
+from flatfed.experiment.model import CellSpec, TableSpec
 from flatfed.experiment.panels import FigureSpec
 from flatfed.runs.run import Run
 

@@ -8,7 +8,8 @@ from typing import Any
 from flatfed.errors import ConfigError
 from flatfed.experiment import compatibility, descriptions, known, scales, tuning
 from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.model import Experiment, Run
+from flatfed.experiment.experiment import Experiment
+from flatfed.experiment.model import Run
 from flatfed.models import pretrained
 from flatfed.runs.places import Places, RunIds
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from flatfed.errors import ConfigError
 from flatfed.experiment import known
-from flatfed.experiment.model import Asked, Column, Experiment, Figure, Table
+from flatfed.experiment.experiment import Experiment
+from flatfed.experiment.model import Asked, Column, Figure, Table
 from flatfed.runs.places import SCALES
 
 

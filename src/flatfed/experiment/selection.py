@@ -10,8 +10,9 @@ from typing import Any
 from flatfed import schemas, strict_yaml
 from flatfed.errors import ConfigError, unknown
 from flatfed.experiment import cell_specs, figure_specs, known, scales, settings, tuning
+from flatfed.experiment.experiment import Experiment
 from flatfed.experiment.known import Entries
-from flatfed.experiment.model import Asked, AskedTable, Experiment, Figure, Table
+from flatfed.experiment.model import Asked, AskedTable, Figure, Table
 from flatfed.experiment.tuning import Search
 
 #: The configuration can come from the file, the command line or both; messages say so.

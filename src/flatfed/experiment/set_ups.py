@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.model import DatasetSpec, Experiment, Figure
+from flatfed.experiment.experiment import Experiment
+from flatfed.experiment.model import DatasetSpec, Figure
 from flatfed.runs import graphs
 
 #: Keys of a protocol at a scale that do not change what is trained.
@@ -35,7 +36,7 @@ def setting(catalog: Catalog, scale: str, pairs: list[tuple[str, str]]) -> str:
     stands_for: dict[str, dict[str, None]] = {}
     for protocol, split in pairs:
         parts = _set_up(catalog, scale, protocol, split, trained=True)
-        stands_for.setdefault(_joined(parts), {})[_dataset(catalog, "paper", protocol)] = None
+        stands_for.setdefault(", ".join(parts.values()), {})[_dataset(catalog, "paper", protocol)] = None
     several = scale != "paper" and len({name for names in stands_for.values() for name in names}) > 1
     return "; ".join(f"{' and '.join(names)}: {text}" if several else text for text, names in stands_for.items())
 
@@ -104,27 +105,13 @@ def _numbers(catalog: Catalog, scale: str, protocol: str, split: str) -> dict[st
 
 
 def in_brief(catalog: Catalog, scale: str, pairs: list[tuple[str, str]], trained: bool) -> str:
-    """Return :func:`setting` for a figure's foot: what all set-ups share once, then the values of what differs.
-
-    Parts of which one determines the other vary together ("30 clients, 20% active / 3 clients, 100% active"), others by
-    themselves ("10% / 20% / 40% active; 1 / 3 / 5 local epochs").
-    """
-    found: list[dict[str, str]] = []
-    for protocol, split in pairs:
-        parts = _set_up(catalog, scale, protocol, split, trained)
-        found += [parts] if parts not in found else []
-    keys = list(dict.fromkeys(key for parts in found for key in parts))
-    values = {key: [parts.get(key, "") for parts in found] for key in keys}
-    groups: list[list[str]] = []
-    for key in (key for key in keys if len(set(values[key])) > 1):
-        near = (group for group in groups if any(_determined(values[key], values[other]) for other in group))
-        home = next(near, None)
-        if home is None:
-            groups.append([key])
-        else:
-            home.append(key)
-    shared = _joined({key: values[key][0] for key in keys if len(set(values[key])) == 1})
-    return "; ".join(filter(None, [shared, *(_alternatives(found, group) for group in groups)]))
+    """Return :func:`setting` for a figure's foot: what all set-ups share, then the values of each part that differs."""
+    found = [_set_up(catalog, scale, protocol, split, trained) for protocol, split in pairs]
+    keys = dict.fromkeys(key for parts in found for key in parts)
+    values = {key: list(dict.fromkeys(parts.get(key, "") for parts in found)) for key in keys}
+    shared = ", ".join(each[0] for each in values.values() if len(each) == 1)
+    differing = (" / ".join(filter(None, each)) for each in values.values() if len(each) > 1)
+    return "; ".join(filter(None, [shared, *differing]))
 
 
 def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -> dict[str, DatasetSpec]:
@@ -192,43 +179,11 @@ def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bo
     parts |= {
         **({} if central else {"active": f"{100 * deal.sampling['fraction']:g}% active"}),
         "model": values["model"]["name"],
-        "rounds": f"{values['rounds']} rounds",
-        "length": "as many steps as a federated one" if central else epochs,
+        "rounds": f"{values['rounds']} rounds of {'as many steps as a federated one' if central else epochs}",
         "batch": f"batch {values['batch_size']}",
     }
     if graph := deal.topology:
         gap = graphs.spectral_gap(graph, clients)
-        near = f" of {graph['neighbours']}" if gap is None else ""
-        parts["graph"] = f"decentralised rows: {graph['graph']}{near}"
-        parts |= {} if gap is None else {"gap": f"spectral gap {gap:.4f}"}
+        of = f" of {graph['neighbours']}" if gap is None else f" (spectral gap {gap:.4f})"
+        parts["graph"] = f"decentralised rows: {graph['graph']}{of}"
     return parts
-
-
-def _joined(parts: dict[str, str]) -> str:
-    """Return the parts of one set-up as a line; rounds and their length belong together, as do graph and gap."""
-    parts = dict(parts)
-    if "rounds" in parts and "length" in parts:
-        parts["rounds"] += f" of {parts.pop('length')}"
-    if "graph" in parts and "gap" in parts:
-        parts["graph"] += f" ({parts.pop('gap')})"
-    return ", ".join(filter(None, parts.values()))
-
-
-def _determined(one: list[str], other: list[str]) -> bool:
-    """Say whether one of two parts determines the other: whoever knows it knows both."""
-    return len(set(zip(one, other, strict=True))) == max(len(set(one)), len(set(other)))
-
-
-def _alternatives(found: list[dict[str, str]], keys: list[str]) -> str:
-    """Return the different values of the parts ``keys`` of set-ups, what numbers count said once."""
-    texts = [_joined({key: parts[key] for key in keys if key in parts}) for parts in found]
-    texts = [text for text in dict.fromkeys(texts) if text]
-    counted = [re.fullmatch(r"([\d.]+)(%?) (.+)", text) for text in texts]
-    if len(keys) == 1 and all(counted):
-        numbers = sorted((match.groups() for match in counted if match), key=lambda groups: float(groups[0]))
-        unit = max((unit for *_, unit in numbers), key=len)
-        return f"{' / '.join(number + percent for number, percent, _ in numbers)} {unit}"
-    head = texts[0].partition(": ")[0] + ": "
-    if all(text.startswith(head) for text in texts):
-        texts[1:] = [text.removeprefix(head) for text in texts[1:]]
-    return " / ".join(texts)

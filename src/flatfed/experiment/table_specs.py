@@ -9,7 +9,8 @@ from typing import TypeVar
 from flatfed import algorithms as registry
 from flatfed.experiment import analyses, cell_specs, scales, set_ups, settings, tables, tuning
 from flatfed.experiment.catalog import Catalog
-from flatfed.experiment.model import Column, Experiment, Table, TableSpec, TrainedRow
+from flatfed.experiment.experiment import Experiment
+from flatfed.experiment.model import Column, Table, TableSpec, TrainedRow
 from flatfed.papers.metrics import METRICS
 from flatfed.runs import curvature
 from flatfed.runs.places import RunIds

@@ -16,14 +16,6 @@ from flatfed.papers.metrics.facts import FACTS
 from flatfed.papers.reference import KEYS, Reference
 from flatfed.papers.units import UNITS, units_of
 
-#: Kind of table -> the keys that say what a group of its columns is, and those of a row beside id and label.
-KINDS = {
-    "results": (("protocol", "splits", "decentralised", "mean", "id", "metrics", *defaults.ONE_METRIC), ()),
-    "datasets": (("fact", "label", "split", "id"), ("protocol",)),
-    "search": (("protocol", "algorithm", "id"), ("key", "metric", "reciprocal")),
-}
-EVERYWHERE = ("part", "header", "reference")
-
 
 def table(name: str, declared: Declared, catalog: Catalog, references: dict[str, Reference]) -> Table:
     """Return the table ``name`` as it is ``declared``.
@@ -46,7 +38,6 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
     columns: dict[str, Column] = {}
     for place, group in enumerate(document["columns"]):
         at = f"{where}: columns[{place}]"
-        known.check_keys(group, (*KINDS[kind][0], *EVERYWHERE), f"{at} (kind {kind})")
         known.check_keys(group.get("reference", {}), KEYS, f"{at}: reference")
         for column in _BUILDERS[kind](document, group, catalog, at):
             if column.id in columns:
@@ -62,7 +53,6 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
     if isinstance(entry, str):
         entry = {"row": entry}
     id_ = entry["row"]
-    known.check_keys(entry, ("row", "label", "reference", *KINDS[kind][1]), where)
     known.check_keys(entry.get("reference", {}), KEYS, f"{where}: reference")
     if kind == "results":
         known.check_algorithm(id_, catalog.algorithms, where)
@@ -114,6 +104,8 @@ def _check_metric(one: dict[str, Any], protocol: settings.Protocol, splits: Iter
     """
     metric, names, unit = one.get("metric"), one.get("targets", []), one.get("unit", "")
     known.check("metric", metric, METRICS, f"{where}: metric")
+    if METRICS[metric].source != "declared" and not splits:
+        raise ConfigError(f"{where}: key 'splits' is missing; metric {metric!r} is of runs, so on splits")
     if METRICS[metric].needs_target != bool(names):
         wanted = "needs `targets:`, names of the protocol's" if not names else "has no targets"
         raise ConfigError(f"{where}: metric {metric!r} {wanted}")

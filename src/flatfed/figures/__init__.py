@@ -18,7 +18,8 @@ from flatfed.experiment.panels import FigureSpec
 from flatfed.figures import bars, curves, eigenvalues, heat_map, histogram, line, surface_3d, sweep
 from flatfed.figures.style import DPI, STYLE, frame
 from flatfed.files import write_whole
-from flatfed.tables import made_of
+from flatfed.runs.run import Run
+from flatfed.tables.readings import read_all
 from flatfed.tables.trained_on import as_read
 
 #: Kind (:mod:`flatfed.papers.figure_kinds`) -> function of the specification that returns a matplotlib figure.
@@ -48,9 +49,8 @@ def make(spec: FigureSpec, out_dir: str | Path) -> None:
 
     :raises DataError: a file that ``spec`` names is damaged, or of another run than it says.
     """
-    records = made_of.check(spec)
-    setting = as_read(spec.setting, spec.datasets, [record.counted for record in records])
-    drawn = replace(spec, setting=setting)
+    records = filter(None, read_all(Run.read_record, spec.runs.values()))
+    drawn = replace(spec, setting=as_read(spec.setting, spec.datasets, (record.counted for record in records)))
     paths = [Path(out_dir) / f"{spec.figure}.{suffix}" for suffix in FORMATS]
     save(lambda: KINDS[spec.kind](drawn), paths)
 

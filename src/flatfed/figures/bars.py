@@ -22,13 +22,13 @@ def draw(spec: FigureSpec) -> Figure:
 
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """
-    shown, final = quantity(spec, spec.metric), FinalNumbers(spec.metric, spec.runs)
+    shown, final = quantity(spec, spec.metric), FinalNumbers(spec.metric)
     figure, (axis,) = gridded(1, 1, 2.3)
     entries: dict[str, Any] = {}
     for group, panel in enumerate(spec.panels):
         width = FILLED / len(panel.marks)
         for place, bar in enumerate(panel.marks):
-            mean, deviation = final.summary(bar.runs, bar.rounds) or (None, None)
+            mean, deviation = final.summary(bar) or (None, None)
             height, spread = shown.factor * (mean or 0.0), shown.factor * (deviation or 0.0)
             middle = group - FILLED / 2 + (place + 0.5) * width
             entries[bar.label] = axis.bar(middle, height, 0.92 * width, color=style(bar.algorithm)[0])
@@ -39,8 +39,7 @@ def draw(spec: FigureSpec) -> Figure:
                 axis.annotate(f"{height:.1f}", (middle, height + spread), (0, 2), **text)
     axis.set_xticks(range(len(spec.panels)), [panel.title for panel in spec.panels])
     axis.grid(visible=False, axis="x")
-    axis.set_ylabel(shown.label)
-    axis.set_ylim(0, axis.get_ylim()[1] * 1.06)
-    legend(figure, entries, [bar for panel in spec.panels for bar in panel.marks])
+    axis.set(ylabel=shown.label, ylim=(0, axis.get_ylim()[1] * 1.06))
+    legend(figure, entries, spec.marks)
     caption(figure, spec, final.explanation("Bar"))
     return figure

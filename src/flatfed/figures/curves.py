@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,31 +39,6 @@ UNDER = -0.44
 ACROSS = {"rounds": "Communication round", "communications": "Local communications\n(rounds x gossip steps)"}
 
 
-@dataclass
-class Foot:
-    """What the foot of a figure of curves says: what a line is of, and what is not there or not seen.
-
-    ``seeds``: how many there are of each line; ``absent``: how many runs are not; ``early``: whether lines of a panel
-    end in different rounds; ``cut``: whether something lies outside a frame; ``probed``: folder -> record of the runs
-    whose probes are shown.
-    """
-
-    seeds: list[int] = field(default_factory=list)
-    absent: int = 0
-    early: bool = False
-    cut: bool = False
-    probed: dict[str, RunRecord] = field(default_factory=dict)
-
-    def text(self, window: int, drawn: dict[Any, dict[str, Any]]) -> str:
-        """Return the sentences, of lines smoothed over ``window`` rounds and ``drawn`` as ``palette.strokes`` says."""
-        smoothed = f", smoothed with a Hanning window of {window} evaluated rounds; thin: unsmoothed"
-        said = f"Line: {seeds(self.seeds)}" + (smoothed if window >= 3 else "")
-        said += "; band: ± one sample standard deviation over seeds." if max(self.seeds, default=0) > 1 else "."
-        said += " A line that ends early: a run diverged or is unfinished." if self.early else ""
-        said += f" {self.absent} runs are missing." if self.absent else ""
-        return said + widths(drawn) + (CUT if self.cut else "") + _cost(self.probed.values())
-
-
 def draw(spec: FigureSpec) -> Figure:
     """Return the figure of a specification of kind "curves".
 
@@ -75,52 +49,49 @@ def draw(spec: FigureSpec) -> Figure:
     """
     figure, axes = gridded(len(spec.panels), columns(len(spec.panels)), 2.35)
     looks = [styles([series.algorithm for series in panel.marks]) for panel in spec.panels]
-    lines = [series for panel in spec.panels for series in panel.marks]
-    drawn = strokes(zip([line.algorithm for line in lines], itertools.chain(*looks), strict=True))
+    drawn = strokes(zip([line.algorithm for line in spec.marks], itertools.chain(*looks), strict=True))
+    records = {path: record for path, run in spec.runs.items() if (record := run.read_record())}
     entries: dict[str, Line2D] = {}
-    foot, apart = Foot(), _need_own_legends(spec.panels)
+    probed: dict[str, RunRecord] = {}
+    numbers: list[int] = []
+    early = cut = False
+    apart = _need_own_legends(spec.panels)
     for panel, axis, look in zip(spec.panels, axes, looks, strict=True):
-        own = _panel(axis, spec, panel, [drawn[each] for each in look], foot)
+        metric = panel.metric or spec.metric
+        shown = quantity(spec, metric)
+        there = {run.path: records[run.path] for line in panel.marks for run in line.runs if run.path in records}
+        own, lasts = {}, set()
+        for line, stroke in zip(panel.marks, (drawn[each] for each in look), strict=True):
+            runs = [_read(run.path, there[run.path], metric) for run in line.runs if run.path in there]
+            runs = [run for run in runs if run]
+            numbers.append(len(runs))
+            lasts |= {max(run) for run in runs}
+            scaled = [{line.steps * at: shown.factor * value for at, value in run.items()} for run in runs]
+            _line(axis, stroke, list(map(pd.Series, scaled)), spec.smooth)
+            own[line.label] = sample(stroke)
+        if metric in PROBES:
+            _refuse_other_images(f"figure {spec.figure}: {panel.title}", there)
+            probed |= there
+        early |= len(lasts) > 1
+        cut |= _cut(axis)
+        axis.set(title=panel.title, xlabel=ACROSS[spec.across], ylabel=shown.label)
+        axis.xaxis.get_major_locator().set_params(integer=True)
         if apart:
             below = axis.transAxes + ScaledTranslation(0, UNDER, figure.dpi_scale_trans)
             under = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": below, "borderaxespad": 0}
             axis.legend(own.values(), own.keys(), fontsize=7, frameon=False, columnspacing=1.0, ncols=3, **under)
         entries |= own
     if not apart:
-        legend(figure, entries, lines)
-    caption(figure, spec, foot.text(spec.smooth, drawn))
+        legend(figure, entries, spec.marks)
+    absent = sum(len(line.runs) for line in spec.marks) - sum(numbers)
+    said = f"Line: {seeds(numbers)}"
+    if spec.smooth >= 3:
+        said += f", smoothed with a Hanning window of {spec.smooth} evaluated rounds; thin: unsmoothed"
+    said += "; band: ± one sample standard deviation over seeds." if max(numbers, default=0) > 1 else "."
+    said += " A line that ends early: a run diverged or is unfinished." if early else ""
+    said += f" {absent} runs are missing." if absent else ""
+    caption(figure, spec, said + widths(drawn) + (CUT if cut else "") + _cost(probed.values()))
     return figure
-
-
-def _panel(
-    axis: Axes, spec: FigureSpec, panel: DrawnPanel, looks: list[dict[str, Any]], foot: Foot
-) -> dict[str, Line2D]:
-    """Draw a panel's series, each with its look, and note in ``foot`` what is to be said; return its legend."""
-    metric = panel.metric or spec.metric
-    shown = quantity(spec, metric)
-    entries, lasts = {}, set()
-    folders = [folder for series in panel.marks for folder in series.runs]
-    there = {folder: record for folder in folders if (record := spec.runs[folder].read_record())}
-    for series, look in zip(panel.marks, looks, strict=True):
-        runs = [_read(folder, there[folder], metric) for folder in series.runs if folder in there]
-        runs = [run for run in runs if run]
-        foot.absent += len(series.runs) - len(runs)
-        foot.seeds.append(len(runs))
-        lasts |= {max(run) for run in runs}
-        steps = series.steps
-        runs = [pd.Series({steps * number: shown.factor * value for number, value in run.items()}) for run in runs]
-        _line(axis, look, runs, spec.smooth)
-        entries[series.label] = sample(look)
-    if metric in PROBES:
-        _refuse_other_images(f"figure {spec.figure}: {panel.title}", there)
-        foot.probed |= there
-    foot.early |= len(lasts) > 1
-    foot.cut |= _cut(axis)
-    axis.set_title(panel.title)
-    axis.set_xlabel(ACROSS[spec.across])
-    axis.xaxis.get_major_locator().set_params(integer=True)
-    axis.set_ylabel(shown.label)
-    return entries
 
 
 def _need_own_legends(shown: list[DrawnPanel]) -> bool:

@@ -9,15 +9,15 @@ diverged, is counted.
 
 from __future__ import annotations
 
+import itertools
 import statistics
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flatfed.experiment.panels import FigureSpec
+from flatfed.experiment.panels import FigureSpec, Mark
 from flatfed.figures.bars import FILLED
 from flatfed.figures.palette import style
 from flatfed.figures.style import WHISKER, caption, gridded, legend, seeds
@@ -31,20 +31,8 @@ TITLES = {
 }
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A bar at ``place`` on the axis: how many seeds it is to be of, and the Hessians that are there."""
-
-    place: int
-    label: str
-    algorithm: str
-    asked_for: int
-    there: list[Hessian]
-
-    @property
-    def finished(self) -> list[Hessian]:
-        """Those of runs that did not diverge."""
-        return [hessian for hessian in self.there if hessian.about.diverged_at is None]
+#: A bar at a place on the axis, with the Hessians of its runs that did not diverge.
+Placed = tuple[int, Mark, list[Hessian]]
 
 
 def draw(spec: FigureSpec) -> Figure:
@@ -53,52 +41,64 @@ def draw(spec: FigureSpec) -> Figure:
     :raises DataError: a hessian.json is damaged.
     """
     figure, axes = gridded(2, 2, 2.3)
-    bars: list[Bar] = []
+    bars: list[Placed] = []
     titles: dict[float, str] = {}
+    diverged = 0
     for number, panel in enumerate(spec.panels):
         first = len(bars) + number  # a place is left free between two groups
         titles[first + (len(panel.marks) - 1) / 2] = panel.title
         for place, bar in enumerate(panel.marks, first):
-            there = [curvature.read(path) for path in bar.hessians if Path(path).is_file()]
-            bars.append(Bar(place, bar.label, bar.algorithm, len(bar.hessians), there))
+            hessians = _hessians(bar)
+            finished = [hessian for hessian in hessians if hessian.about.diverged_at is None]
+            bars.append((place, bar, finished))
+            diverged += len(hessians) - len(finished)
     entries: dict[str, Any] = {}
     for axis, (metric, title) in zip(axes, TITLES.items(), strict=True):
         for bar in bars:
             _draw(axis, bar, metric, entries)
-        axis.set_title(title)
         axis.set_xticks(list(titles), titles.values())
-        axis.set_xlim(-1, bars[-1].place + 1)
         axis.grid(visible=False, axis="x")
-        axis.set_ylabel("Largest eigenvalue (nats)")
-        axis.set_ylim(0, axis.get_ylim()[1] * 1.08)
-    legend(figure, entries, [bar for panel in spec.panels for bar in panel.marks])
-    caption(figure, spec, _explanation(bars))
+        limits = {"xlim": (-1, bars[-1][0] + 1), "ylim": (0, axis.get_ylim()[1] * 1.08)}
+        axis.set(title=title, ylabel="Largest eigenvalue (nats)", **limits)
+    legend(figure, entries, [bar for _, bar, _ in bars])
+    caption(figure, spec, _explanation(bars, diverged))
     return figure
 
 
-def _draw(axis: Axes, bar: Bar, metric: str, entries: dict[str, Any]) -> None:
+def _hessians(bar: Mark) -> list[Hessian]:
+    """Return the Hessians of a bar that have been made; DataError for one of another model than its run has."""
+    found = []
+    for path, run in itertools.zip_longest(bar.files, bar.runs):
+        if Path(path).is_file():
+            found.append(curvature.read(path))
+            if run:
+                run.check_analysis(path, found[-1].model)
+    return found
+
+
+def _draw(axis: Axes, placed: Placed, metric: str, entries: dict[str, Any]) -> None:
     """Draw a bar of ``metric``, with PyHessian's estimate where there is one, and enter both into the legend."""
-    found = [hessian for hessian in bar.finished if hessian.has(metric)]
+    place, bar, hessians = placed
+    found = [hessian for hessian in hessians if hessian.has(metric)]
     ours = [hessian.value(metric) for hessian in found]
     theirs = [other for hessian in found if (other := hessian.theirs(metric)) is not None]
     height = statistics.fmean(ours) if ours else 0.0
-    entries[bar.label] = axis.bar(bar.place, height, FILLED, color=style(bar.algorithm)[0])
+    entries[bar.label] = axis.bar(place, height, FILLED, color=style(bar.algorithm)[0])
     if theirs:
         other = statistics.fmean(theirs)
-        entries["PyHessian"] = axis.plot(bar.place, other, "D", ms=4, mfc="white", mec="#222222")[0]
+        entries["PyHessian"] = axis.plot(place, other, "D", ms=4, mfc="white", mec="#222222")[0]
     spread = statistics.stdev(ours) if len(ours) > 1 else 0.0
     if spread:
-        axis.errorbar(bar.place, height, spread, **WHISKER)
+        axis.errorbar(place, height, spread, **WHISKER)
     if ours:
         text = {"textcoords": "offset points", "ha": "center", "fontsize": 6}
-        axis.annotate(f"{height:.3g}", (bar.place, max([height + spread, *theirs])), (0, 5), **text)
+        axis.annotate(f"{height:.3g}", (place, max([height + spread, *theirs])), (0, 5), **text)
 
 
-def _explanation(bars: list[Bar]) -> str:
-    """Say what bar and diamond are, how well a bar is known, and what is not there."""
-    there = [hessian for bar in bars for hessian in bar.there]
-    finished = [hessian for bar in bars for hessian in bar.finished]
-    known = seeds((len(bar.finished) for bar in bars), ", ± one sample standard deviation")
+def _explanation(bars: list[Placed], diverged: int) -> str:
+    """Say what bar and diamond are, how well a bar is known, and what is not there: how many runs ``diverged``."""
+    finished = [hessian for _, _, hessians in bars for hessian in hessians]
+    known = seeds((len(hessians) for _, _, hessians in bars), ", ± one sample standard deviation")
     said = f"Bar: Hessian of the training loss at the final model, by Lanczos; {known}."
     said += (
         " Scaled: of diag(|w|) H diag(|w|). Filters of other lengths can leave a model the same function and change H; "
@@ -109,8 +109,7 @@ def _explanation(bars: list[Bar]) -> str:
     if None not in errors:
         shares = " and ".join(f"{100 * error.images:.2g} %" for error in errors)
         said += f" Standard error of the choice of images, of one seed, at most {shares} (left and right)."
-    diverged = len(there) - len(finished)
-    absent = sum(bar.asked_for for bar in bars) - diverged - len(complete)
+    absent = sum(len(bar.files) for _, bar, _ in bars) - diverged - len(complete)
     warned = sum(bool(hessian.warnings) for hessian in finished)
     for count, words in (
         (absent, "Hessians are missing."),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from flatfed.experiment.panels import Mark
 from flatfed.figures.style import seeds
 from flatfed.runs.run import Run
 from flatfed.tables.readings import read_run
@@ -13,24 +13,23 @@ from flatfed.tables.readings import read_run
 
 @dataclass
 class FinalNumbers:
-    """Reads the final ``metric`` of ``runs``, by folder, that have ``rounds`` rounds, and counts those without one."""
+    """Reads the final ``metric`` of runs, and counts those without one."""
 
     metric: str
-    runs: Mapping[str, Run]
     absent: int = 0
     diverged: int = 0
     seeds: set[int] = field(default_factory=set)
 
-    def summary(self, runs: list[list[str]], rounds: int) -> tuple[float, float | None] | None:
-        """Return (mean over seeds, sample deviation or None for one seed) of ``runs``, a list of run folders per seed.
+    def summary(self, mark: Mark) -> tuple[float, float | None] | None:
+        """Return (mean over seeds, sample deviation or None for one seed) of the runs of ``mark``.
 
-        A seed's number is the mean over its folders; a seed without all of them is left out. None where none is left.
+        A seed's number is the mean over its runs; a seed without all of them is left out. None where none is left.
 
         :raises DataError: a run.json or metrics.csv is damaged.
         """
         numbers = []
-        for folders in runs:
-            values = [self._final(folder, rounds) for folder in folders]
+        for runs in mark.by_seed:
+            values = [self._final(run) for run in runs]
             if None not in values:
                 numbers.append(statistics.fmean(values))
         if not numbers:
@@ -38,8 +37,8 @@ class FinalNumbers:
         self.seeds.add(len(numbers))
         return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None
 
-    def _final(self, folder: str, rounds: int) -> float | None:
-        found = read_run(self.runs[folder], rounds, (self.metric,))
+    def _final(self, run: Run) -> float | None:
+        found = read_run(run, run.description["rounds"], (self.metric,))
         self.diverged += found.diverged
         self.absent += found.reading is None
         return None if found.reading is None or found.diverged else found.reading.history[self.metric][-1]

@@ -34,7 +34,7 @@ def draw(spec: FigureSpec) -> Figure:
 
     :raises DataError: a partition file is absent or damaged.
     """
-    counts = [partitions.load(panel.marks[0].file).class_counts for panel in spec.panels]
+    counts = [partitions.load(panel.marks[0].files[0]).class_counts for panel in spec.panels]
     most = max(int(count.max()) for count in counts)
     narrow = max(len(count) for count in counts) <= FEW_CLIENTS
     across = 2 if len(counts) > 1 and (narrow or len(counts) > MANY_PANELS) else 1
@@ -64,10 +64,7 @@ def _panel(axis: Axes, counts: np.ndarray, most: int):
     shown = np.ma.masked_equal(counts.T, 0)
     # Between the counts and their square roots: under a Dirichlet draw most counts are small and a few are large.
     image = axis.imshow(shown, aspect="auto", cmap=COLOURS, norm=PowerNorm(0.6, 0, most), interpolation="nearest")
-    axis.set_xlabel("Client")
-    axis.set_ylabel("Class")
-    axis.set_xticks(ticks(clients))
-    axis.set_yticks(ticks(classes))
+    axis.set(xlabel="Client", ylabel="Class", xticks=ticks(clients), yticks=ticks(classes))
     axis.set_xticks(np.arange(clients + 1) - 0.5, minor=True)
     axis.set_yticks(np.arange(classes + 1) - 0.5, minor=True)
     if max(clients, classes) <= FEW_CLIENTS:

@@ -29,16 +29,13 @@ def draw(spec: FigureSpec) -> Figure:
     deviations = []
     for axis, panel in zip(axes, spec.panels, strict=True):
         for (colour, dashes), deal in zip(OUTLINES, panel.marks, strict=False):
-            totals = partitions.load(deal.file).class_counts.sum(axis=0)
+            totals = partitions.load(deal.files[0]).class_counts.sum(axis=0)
             edges = np.arange(len(totals) + 1) - 0.5
             outline = axis.stairs(totals, edges, color=colour, linestyle=dashes, linewidth=1.3)
             entries[deal.label] = outline
             where = f"{panel.title}, " if len(axes) > 1 else ""
             deviations.append(f"{where}{deal.label}: {totals.std():.2f}")
-        axis.set_title(panel.title)
-        axis.set_xlabel("Class")
-        axis.set_ylabel("Training images")
-        axis.set_xlim(-0.5, len(totals) - 0.5)
+        axis.set(title=panel.title, xlabel="Class", ylabel="Training images", xlim=(-0.5, len(totals) - 0.5))
         axis.set_ylim(bottom=0)
         axis.set_xticks(ticks(len(totals)))
     legend(figure, entries)

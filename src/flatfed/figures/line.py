@@ -7,7 +7,7 @@ import seaborn
 from matplotlib.figure import Figure
 
 from flatfed.experiment.panels import FigureSpec
-from flatfed.figures.sheets import NOT_MADE, diverged, images, landscape
+from flatfed.figures.sheets import NOT_MADE, diverged, images, lacking, landscape
 from flatfed.figures.style import caption, quantity, subplots
 
 
@@ -23,7 +23,7 @@ def draw(spec: FigureSpec) -> Figure:
     for panel, axis in zip(spec.panels, axes, strict=True):
         reasons = []
         for entry, colour in zip(panel.marks, seaborn.color_palette("colorblind", len(panel.marks)), strict=True):
-            found = landscape(entry.file, "line")
+            found = landscape(entry, "line")
             if why := NOT_MADE if found is None else diverged(found.about):
                 reasons.append(why)
                 continue
@@ -43,8 +43,5 @@ def draw(spec: FigureSpec) -> Figure:
         if axis.get_subplotspec().is_first_col():
             axis.set_ylabel(shown.label)
         absent += reasons
-    gone = dict.fromkeys(why for why in absent if why != NOT_MADE)
-    said = f"Dashed: the two models. {images(abouts)}"
-    said += f" Without a line: {', '.join(gone)}." if gone else ""
-    caption(figure, spec, said + (f" Missing lines: {absent.count(NOT_MADE)}." if NOT_MADE in absent else ""))
+    caption(figure, spec, " ".join(["Dashed: the two models.", images(abouts), *lacking("line", absent)]))
     return figure

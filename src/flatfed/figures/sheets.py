@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from flatfed.analysis.landscape.landscape_file import About, Landscape, read
+from flatfed.analysis.landscape.landscape_file import AboutLandscape, Landscape, read
 from flatfed.errors import DataError
-from flatfed.experiment.panels import FigureSpec, FileMark
+from flatfed.experiment.panels import FigureSpec, Mark
 from flatfed.figures.style import quantity
 from flatfed.runs.places import RunIds, without_label
 
@@ -38,17 +38,19 @@ NOT_MADE = "not made"
 class Sheet:
     """One surface to draw: ``z`` (n, n) in printed units at ``x[i], y[j]``, NaN where it is not finite.
 
-    ``about`` describes the ``file``. ``diverged``: "" or, where there is no finite z because the run diverged, which
-    run and in which round.
+    ``about`` describes the ``file``.
     """
 
-    label: str
     file: str
     x: np.ndarray
     y: np.ndarray
     z: np.ndarray
-    about: About
-    diverged: str = ""
+    about: AboutLandscape
+
+    @property
+    def diverged(self) -> str:
+        """Which run diverged and in which round where there is no finite z for that, else ""."""
+        return diverged(self.about)
 
 
 def why_empty(panel: list[Sheet | None]) -> str:
@@ -58,7 +60,7 @@ def why_empty(panel: list[Sheet | None]) -> str:
     return "\n".join(dict.fromkeys(sheet.diverged for sheet in panel if sheet.diverged))
 
 
-def diverged(about: About) -> str:
+def diverged(about: AboutLandscape) -> str:
     """Say which run diverged and in which round where a file holds no values for that, else return ""."""
     for model in about.models:
         if model.diverged_at is not None:
@@ -115,7 +117,6 @@ def _compared(sheet: Sheet, key: str) -> Any:
 def explanation(found: list[list[Sheet | None]]) -> str:
     """Say what the axes are, on which images, and what is not there."""
     there = [sheet for panel in found for sheet in panel if sheet and not sheet.diverged]
-    absent = sum(sheet is None for panel in found for sheet in panel)
     said = []
     if there:
         seeds = ", ".join(str(seed) for seed in sorted({sheet.about.seed for sheet in there}))
@@ -127,14 +128,18 @@ def explanation(found: list[list[Sheet | None]]) -> str:
     wild = sum(int((~np.isfinite(sheet.z)).sum()) for sheet in there)
     if wild:
         said.append(f"{wild} points without a finite value are left out.")
-    if absent:
-        said.append(f"Missing surfaces: {absent}.")
-    gone = dict.fromkeys(sheet.diverged for panel in found for sheet in panel if sheet and sheet.diverged)
-    said += [f"Without a surface: {', '.join(gone)}."] if gone else []
-    return " ".join(said)
+    reasons = [sheet.diverged if sheet else NOT_MADE for panel in found for sheet in panel]
+    return " ".join([*said, *lacking("surface", reasons)])
 
 
-def images(abouts: list[About]) -> str:
+def lacking(what: str, reasons: list[str]) -> list[str]:
+    """Say how many files of a kind are missing and which runs diverged; an empty reason says that nothing is wrong."""
+    gone = ", ".join(dict.fromkeys(why for why in reasons if why not in ("", NOT_MADE)))
+    said = [f"Missing {what}s: {reasons.count(NOT_MADE)}."] if NOT_MADE in reasons else []
+    return [*said, f"Without a {what}: {gone}."] if gone else said
+
+
+def images(abouts: list[AboutLandscape]) -> str:
     """Say on which images values were computed."""
     kinds: dict[str, set[str]] = {}
     for about in abouts:
@@ -144,20 +149,25 @@ def images(abouts: list[About]) -> str:
     return f"On {' or '.join(sorted(kinds))}{', the same for all' if same else ''}." if kinds else ""
 
 
-def landscape(path: str, kind: str) -> Landscape | None:
-    """Return a landscape, None where there is no file; DataError for one that is of another kind."""
-    if not Path(path).is_file():
+def landscape(mark: Mark, kind: str) -> Landscape | None:
+    """Return the landscape of a mark, None where it has not been made.
+
+    :raises DataError: the file is damaged, of another kind, or of another model than a run of the mark has.
+    """
+    (file,) = mark.files
+    if not Path(file).is_file():
         return None
-    found = read(path)
+    found = read(file)
     if found.kind != kind:
-        raise DataError(f"{path}: is a {found.kind}, but a {kind} is wanted")
+        raise DataError(f"{file}: is a {found.kind}, but a {kind} is wanted")
+    for model, run in zip(found.about.models, mark.runs, strict=False):
+        run.check_analysis(file, model)
     return found
 
 
-def _sheet(entry: FileMark, metric: str, factor: float) -> Sheet | None:
-    found = landscape(entry.file, "surface")
+def _sheet(mark: Mark, metric: str, factor: float) -> Sheet | None:
+    found = landscape(mark, "surface")
     if found is None:
         return None
     z = factor * getattr(found, metric)[0]
-    finite = np.where(np.isfinite(z), z, np.nan)
-    return Sheet(entry.label, entry.file, found.x, found.y, finite, found.about, diverged(found.about))
+    return Sheet(mark.files[0], found.x, found.y, np.where(np.isfinite(z), z, np.nan), found.about)

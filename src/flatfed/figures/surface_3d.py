@@ -74,12 +74,9 @@ def _frame(axis: Any, spec: FigureSpec, limits: tuple[float, float], first: Shee
     axis.set_box_aspect((1, 1, 0.75), zoom=1.0)
     axis.set_zlim(*limits)
     if first:
-        for set_ticks, set_limits, along in (
-            (axis.set_xticks, axis.set_xlim, first.x),
-            (axis.set_yticks, axis.set_ylim, first.y),
-        ):
-            set_limits(along[0], along[-1])
-            set_ticks(ticks(along)[::2], [f"{tick:g}" for tick in ticks(along)[::2]])
+        axis.set(xlim=first.x[[0, -1]], ylim=first.y[[0, -1]])
+        axis.set_xticks(*_ticks(first.x))
+        axis.set_yticks(*_ticks(first.y))
     axis.set_xlabel("$x$", labelpad=-8)
     axis.set_ylabel("$y$", labelpad=-8)
     axis.set_zlabel(quantity(spec, (spec.metric or "loss")).label, labelpad=-6)
@@ -87,22 +84,18 @@ def _frame(axis: Any, spec: FigureSpec, limits: tuple[float, float], first: Shee
     lowest = limits[0] + 0.06 * (limits[1] - limits[0])
     heights = [tick for tick in plt.MaxNLocator(5).tick_values(*limits) if lowest <= tick <= limits[1]]
     axis.set_zticks(heights, [f"{tick:.6g}" for tick in heights])
-    for labels, side in (
-        (axis.get_xticklabels(), "right"),
-        (axis.get_yticklabels(), "left"),
-        (axis.get_zticklabels(), "left"),
-    ):
-        for label in labels:
-            label.set_horizontalalignment(side)
+    plt.setp(axis.get_xticklabels(), ha="right")
+    plt.setp([*axis.get_yticklabels(), *axis.get_zticklabels()], ha="left")
     for each in (axis.xaxis, axis.yaxis, axis.zaxis):
         each.set_pane_color((1, 1, 1, 0))
         each._axinfo["grid"].update(color="#e3e3e3", linewidth=0.5)
         each.set_tick_params(pad=-6 if each is axis.zaxis else -4, labelsize=6)
 
 
-def ticks(along: np.ndarray) -> np.ndarray:
-    """Return five ticks over a direction's coordinates: its ends, the model, and half the way."""
-    return np.linspace(along[0], along[-1], 5)
+def _ticks(along: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Return three ticks over a direction's coordinates, its ends and the model, and their labels."""
+    places = np.linspace(along[0], along[-1], 3)
+    return places, [f"{place:g}" for place in places]
 
 
 def _quads(sheet: Sheet, step: int) -> np.ndarray:

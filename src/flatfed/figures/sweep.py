@@ -7,12 +7,13 @@ runs themselves, so that a preview shows what it ran; they stand at equal distan
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flatfed.experiment.panels import FigureSpec, Series
+from flatfed.experiment.panels import FigureSpec, Mark
 from flatfed.figures.final import FinalNumbers
 from flatfed.figures.palette import strokes, style
 from flatfed.figures.style import WHISKER, caption, columns, gridded, legend, quantity, sample, widths
@@ -23,37 +24,38 @@ def draw(spec: FigureSpec) -> Figure:
 
     :raises DataError: the metric is unknown, or a file of a run is damaged.
     """
-    shown, final = quantity(spec, spec.metric), FinalNumbers(spec.metric, spec.runs)
+    shown, final = quantity(spec, spec.metric), FinalNumbers(spec.metric)
     figure, axes = gridded(len(spec.panels), columns(len(spec.panels)), 2.35)
-    lines = [line for panel in spec.panels for line in (*panel.marks, *panel.levels)]
-    looks = strokes((line.algorithm, style(line.algorithm)) for line in lines)
+    looks = strokes((mark.algorithm, style(mark.algorithm)) for mark in spec.marks)
     entries: dict[str, Any] = {}
     for panel, axis in zip(spec.panels, axes, strict=True):
-        values = sorted({point.x for series in panel.marks for point in series.points})
-        for series in panel.marks:
-            look = looks[style(series.algorithm)]
+        values = sorted({point.x for point in panel.marks})
+        for algorithm, points in itertools.groupby(panel.marks, lambda mark: mark.algorithm):
+            line, look = list(points), looks[style(algorithm)]
             mark = {"marker": "o", "markersize": 2.4 * look["linewidth"]}
-            _line(axis, series, values, {**look, **mark}, final, shown.factor)
-            entries[series.label] = sample(look, **mark)
+            _line(axis, line, values, {**look, **mark}, final, shown.factor)
+            entries[line[0].label] = sample(look, **mark)
         for level in panel.levels:
             look = looks[style(level.algorithm)]
-            if numbers := final.summary(level.runs, level.rounds):
+            if numbers := final.summary(level):
                 axis.axhline(shown.factor * numbers[0], **look)
             entries[level.label] = sample(look)
-        _ticks(axis, values)
-        axis.set_title(panel.title)
-        axis.set_xlabel(panel.axis)
-        axis.set_ylabel(shown.label)
-    legend(figure, entries, lines)
+        # A tick at every value that was run, all as far apart.
+        axis.set_xticks(range(len(values)), [f"{value:.5g}" for value in values])
+        axis.set_xlim(-0.25, len(values) - 0.75)
+        if len(values) > 6:
+            axis.tick_params(axis="x", rotation=45)
+        axis.set(title=panel.title, xlabel=panel.axis, ylabel=shown.label)
+    legend(figure, entries, spec.marks)
     caption(figure, spec, final.explanation("Mark") + " The values stand at equal distances." + widths(looks))
     return figure
 
 
 def _line(
-    axis: Axes, series: Series, values: list[float], look: dict[str, Any], final: FinalNumbers, factor: float
+    axis: Axes, line: list[Mark], values: list[float], look: dict[str, Any], final: FinalNumbers, factor: float
 ) -> None:
     """Draw a row's final numbers, as far as they are there, over the places of the parameter's ``values``."""
-    points = [(values.index(point.x), final.summary(point.runs, point.rounds)) for point in series.points]
+    points = [(values.index(point.x), final.summary(point)) for point in line]
     places = [place for place, numbers in points if numbers]
     means = [factor * numbers[0] for _, numbers in points if numbers]
     deviations = [numbers[1] for _, numbers in points if numbers]
@@ -61,11 +63,3 @@ def _line(
         whiskers = [factor * (deviation or 0.0) for deviation in deviations]
         axis.errorbar(places, means, whiskers, linestyle="none", **{**WHISKER, "color": look["color"]})
     axis.plot(places, means, **look)
-
-
-def _ticks(axis: Axes, values: list[float]) -> None:
-    """Put a tick at every value that was run, all as far apart."""
-    axis.set_xticks(range(len(values)), [f"{value:.5g}" for value in values])
-    axis.set_xlim(-0.25, len(values) - 0.75)
-    if len(values) > 6:
-        axis.tick_params(axis="x", rotation=45)

@@ -5,10 +5,11 @@
 A model's file defines ``build(shape, classes, **options) -> torch.nn.Module``. The module's ``forward(x, masks=None)``
 takes (batch, C, H, W) images and returns (batch, classes) logits; its attribute ``dropout`` lists (shape of one
 sample's mask, drop probability), and ``masks`` holds one scaled mask (batch, *shape) for each, so that both passes of
-SAM share them; without masks nothing is dropped. Where the papers write relu, then maximum over a window, the maximum
-comes first: both orders give the same bits, outputs and gradients, and the relu sees a quarter of the values. Weights
-are drawn by :func:`initial_weights`, never from the global generator. A user's file declares its options as defaults of
-``build``; ``masks`` and ``dropout`` may be absent, and weights are those of the constructor.
+SAM share them; without masks, or without the attribute, nothing is dropped. Where the papers write relu, then maximum
+over a window, the maximum comes first: both orders give the same bits, outputs and gradients, and the relu sees a
+quarter of the values. Weights are drawn by :func:`initial_weights`, never from the global generator. A user's file
+declares its options as defaults of ``build``; ``masks`` and ``dropout`` may be absent, and weights are those of the
+constructor.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flatfed.algorithms._parameters import Choice, Number, Whole
-from flatfed.errors import ConfigError, unknown
+from flatfed.algorithms._parameters import Choice, Number, Whole, checked
+from flatfed.errors import ConfigError
 from flatfed.user_files import UserFiles
 
 if TYPE_CHECKING:
@@ -126,14 +127,7 @@ def _own_card(name: str, folders: tuple[str, ...]) -> Card:
 
 def check_options(name: str, options: dict[str, Any], where: str = "model") -> dict[str, Any]:
     """Return all options of model ``name``, defaults filled in; ConfigError for an unknown or impossible one."""
-    known = card(name, where).options
-    for option in options:
-        if option not in known:
-            raise ConfigError(unknown("option", option, known, f"{where}: {name}"))
-    return {
-        option: declared.check(options.get(option, declared.default), f"{where}: {name}: {option}")
-        for option, declared in known.items()
-    }
+    return checked(card(name, where).options, options, "option", f"{where}: {name}")
 
 
 def check_shape(
@@ -141,19 +135,14 @@ def check_shape(
 ) -> None:
     """Refuse images (C, H, W) that model ``name`` with ``options`` cannot take."""
     known = card(name, where)
-    larger = (least for chosen, least in known.smallest_with.items() if chosen in (options or {}).items())
-    smallest = max(known.smallest, *larger, 0)
-    if min(shape[1:]) < smallest:
-        raise ConfigError(
-            f"{where}: {name} takes images of at least {smallest} x {smallest} pixels, not {shape[1]} x {shape[2]}"
-        )
-    if known.tile is not None:
-        side = (options or {}).get(known.tile, known.options[known.tile].default)
-        if shape[1] % side or shape[2] % side:
-            raise ConfigError(
-                f"{where}: {name} with {known.tile}: {side} takes images whose sides are multiples of {side} pixels, "
-                f"not {shape[1]} x {shape[2]}"
-            )
+    options = {**{option: declared.default for option, declared in known.options.items()}, **(options or {})}
+    smallest = max([known.smallest, *(known.smallest_with.get(chosen, 0) for chosen in options.items())])
+    side = options[known.tile] if known.tile else 1
+    wanted = f"of at least {smallest} x {smallest} pixels" if min(shape[1:]) < smallest else ""
+    if shape[1] % side or shape[2] % side:
+        wanted = f"whose sides are multiples of {known.tile}, {side} pixels"
+    if wanted:
+        raise ConfigError(f"{where}: {name} takes images {wanted}, not {shape[1]} x {shape[2]}")
 
 
 def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[str, Any]) -> nn.Module:
@@ -164,10 +153,9 @@ def build(name: str, shape: tuple[int, int, int], classes: int, options: dict[st
     several = {"name": name} if known.file else {}
     file = importlib.import_module(f"{__name__}.{known.file or name}")
     module = file.build(shape=shape, classes=classes, **checked, **several)
-    if known.as_built:
-        if not hasattr(module, "named_modules"):
-            raise ConfigError(f"{file.__file__}: build returns a {type(module).__name__}, not a torch.nn.Module")
-        module.as_built, module.dropout = True, getattr(module, "dropout", [])
+    if not hasattr(module, "named_modules"):
+        raise ConfigError(f"{file.__file__}: build returns a {type(module).__name__}, not a torch.nn.Module")
+    module.as_built, module.dropout = known.as_built, getattr(module, "dropout", [])
     return module
 
 
@@ -228,18 +216,15 @@ def refuse_layers(module: nn.Module) -> None:
     """Refuse a model with torch's dropout, or with buffers, which a row does not hold. ConfigError names the layer."""
     from torch.nn.modules.dropout import _DropoutNd
 
+    what = f"model {type(module).__name__}"
     for prefix, layer in module.named_modules():
+        where = f"{what}: layer {prefix!r} ({type(layer).__name__})"
         if isinstance(layer, _DropoutNd):
-            raise ConfigError(
-                f"model {type(module).__name__}: layer {prefix!r} ({type(layer).__name__}) draws from torch's own "
-                f"generator, not from the run's seed; list (shape, probability) of each mask in `dropout`, and "
-                f"multiply by the masks of forward(x, masks=None)"
-            )
+            wanted = "in `dropout`, list (shape, probability) of each of the masks of forward(x, masks=None)"
+            raise ConfigError(f"{where} draws from torch's own generator, not from the run's seed; {wanted}")
         if list(layer.buffers(recurse=False)) or "BatchNorm" in type(layer).__name__:
-            raise ConfigError(
-                f"model {type(module).__name__}: layer {prefix!r} ({type(layer).__name__}) keeps buffers, such as "
-                f"statistics of the batches it saw; replace BatchNorm by torch.nn.GroupNorm, as the papers do"
-            )
+            wanted = "replace BatchNorm by torch.nn.GroupNorm, as the papers do"
+            raise ConfigError(f"{where} keeps buffers, such as statistics of the batches it saw; {wanted}")
     if not isinstance(sites := getattr(module, "dropout", []), list):
         wanted = "a list of (shape, probability), one for each of the masks of forward(x, masks=None)"
-        raise ConfigError(f"model {type(module).__name__}: its attribute `dropout` is {sites!r}; wanted: {wanted}")
+        raise ConfigError(f"{what}: its attribute `dropout` is {sites!r}; wanted: {wanted}")

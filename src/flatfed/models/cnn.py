@@ -13,7 +13,7 @@ class CNN(nn.Module):
     1,206,590 parameters for 28 x 28 x 1 and 62 classes. ``pooling="each"``: a pool after the first convolution too.
     """
 
-    def __init__(self, shape: tuple[int, int, int], classes: int, pooling: str, rates: tuple[float, float]):
+    def __init__(self, shape: tuple[int, int, int], classes: int, pooling: str, dropout1: float, dropout2: float):
         super().__init__()
         self.pool_first = pooling == "each"
         self.conv1 = nn.Conv2d(shape[0], 32, 3)
@@ -22,9 +22,9 @@ class CNN(nn.Module):
         features = 64 * sides[0] * sides[1]
         self.dense1 = nn.Linear(features, 128)
         self.dense2 = nn.Linear(128, classes)
-        sites = (((64, sides[0], sides[1]), rates[0]), ((128,), rates[1]))
+        sites = (((64, *sides), dropout1), ((128,), dropout2))
         self.dropout = [site for site in sites if site[1] > 0]
-        self._drops = [rate > 0 for rate in rates]
+        self._drops = dropout1 > 0, dropout2 > 0
 
     def forward(self, x: Tensor, masks: list[Tensor] | None = None) -> Tensor:
         """Return logits (batch, classes) of images (batch, C, H, W)."""
@@ -40,6 +40,4 @@ class CNN(nn.Module):
         return self.dense2(x)
 
 
-def build(shape: tuple[int, int, int], classes: int, pooling: str, dropout1: float, dropout2: float) -> CNN:
-    """Return the CNN; see :mod:`flatfed.models` for the options."""
-    return CNN(shape, classes, pooling, (dropout1, dropout2))
+build = CNN

@@ -69,9 +69,7 @@ def make(name: str, out: str | os.PathLike[str], checkpoint: str | os.PathLike[s
             found = torch.load(checkpoint, map_location="cpu", weights_only=True)
         except Exception as error:  # torch raises what the archive's damage happens to hit
             first = next(iter(str(error).splitlines()), type(error).__name__)
-            raise DataError(
-                f"weights {name!r}: {checkpoint} cannot be read as a checkpoint of tensors ({first})"
-            ) from error
+            raise DataError(f"weights {name!r}: {checkpoint} cannot be read as a checkpoint ({first})") from error
     with torch.device("meta"):
         model = models.build(published.model, published.shape, published.classes, published.options)
     convert(found, model, out, f"weights {name!r}: {source}")
@@ -89,10 +87,8 @@ def _download(name: str, out: str | os.PathLike[str]) -> dict[str, Tensor]:
         with tempfile.TemporaryDirectory(prefix="flatfed-") as folder:
             return weights.get_state_dict(model_dir=folder, progress=False, check_hash=True, weights_only=True)
     except Exception as error:  # of the network, of the hash, or whatever torch's reader hits in a damaged archive
-        raise DataError(
-            f"weights {name!r}: could not download {weights.url} ({error}). Without a network, get this file elsewhere "
-            f"and run: python -m flatfed weights --name {name} --checkpoint FILE --out {out}"
-        ) from error
+        remedy = f"get this file elsewhere and run: flatfed weights --name {name} --checkpoint FILE --out {out}"
+        raise DataError(f"weights {name!r}: could not download {weights.url} ({error}); {remedy}") from error
 
 
 def convert(found: Any, model: nn.Module, out: str | os.PathLike[str], where: str) -> None:
@@ -109,10 +105,9 @@ def convert(found: Any, model: nn.Module, out: str | os.PathLike[str], where: st
         name.replace(".mlp.linear_1.", ".mlp.0.").replace(".mlp.linear_2.", ".mlp.3."): value
         for name, value in found.items()
     }
-    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    _compare(renamed, shapes, where)
+    _fill(model, renamed, where, assign=True)
     with write_whole(out) as file:
-        file.write(save({name: renamed[name].detach().float().contiguous() for name in shapes}))
+        file.write(save({name: renamed[name].detach().float().contiguous() for name, _ in model.named_parameters()}))
 
 
 def digest(file: str | os.PathLike[str]) -> str:
@@ -137,25 +132,22 @@ def load(module: nn.Module, row: Tensor, file: str | os.PathLike[str]) -> Tensor
         found = load_file(file)
     except (OSError, SafetensorError) as error:
         raise DataError(f"{file}: cannot be read as weights ({error}); delete it to make it again") from error
-    shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
-    head = [name for name in shapes if name.rpartition(".")[0] == getattr(module, "head", None)]
-    if any(name in found and tuple(found[name].shape) != shapes[name] for name in head):
-        for name in head:
-            found.pop(name, None)
-            shapes.pop(name)
-    _compare(found, shapes, str(file))
-    drawn = row.split([parameter.numel() for parameter in module.parameters()])
-    named = zip((name for name, _ in module.named_parameters()), drawn, strict=True)
-    return torch.cat([found[name].reshape(-1).to(row) if name in found else initial for name, initial in named])
+    parts = row.split([parameter.numel() for parameter in module.parameters()])
+    named = zip(module.named_parameters(), parts, strict=True)
+    drawn = {name: part.view_as(parameter) for (name, parameter), part in named}
+    head = [name for name in drawn if name.rpartition(".")[0] == getattr(module, "head", None)]
+    if any(name in found and found[name].shape != drawn[name].shape for name in head):
+        found |= {name: drawn[name] for name in head}
+    _fill(module, found, str(file))
+    return torch.cat([found[name].reshape(-1).to(row) for name in drawn])
 
 
-def _compare(found: dict[str, Tensor], shapes: dict[str, tuple[int, ...]], where: str) -> None:
-    """Refuse ``found`` whose names or shapes are not ``shapes``; DataError names the first tensor that differs."""
-    for name, shape in shapes.items():
-        if name not in found:
-            raise DataError(f"{where}: tensor {name!r} is missing")
-        if tuple(found[name].shape) != shape:
-            raise DataError(f"{where}: tensor {name!r} has shape {tuple(found[name].shape)}, the model's is {shape}")
-    for name in found:
-        if name not in shapes:
-            raise DataError(f"{where}: {unknown('tensor', name, shapes, 'the model')}")
+def _fill(module: nn.Module, found: dict[str, Tensor], where: str, assign: bool = False) -> None:
+    """Put the tensors ``found`` into ``module``; DataError names what is missing, too many or of another shape.
+
+    ``assign``: in the place of the parameters, which have no content.
+    """
+    try:
+        module.load_state_dict(found, assign=assign)
+    except RuntimeError as error:
+        raise DataError(f"{where}: {' '.join(str(error).split())}") from None

@@ -36,12 +36,11 @@ class BasicBlock(nn.Module):
 class ResNet18(nn.Module):
     """Stem, four stages of two blocks, mean over the image, one dense layer."""
 
-    def __init__(self, channels: int, classes: int, stem: str, groups: int):
+    def __init__(self, shape: tuple[int, int, int], classes: int, stem: str, groups: int):
         super().__init__()
-        self.dropout: list[tuple[tuple[int, ...], float]] = []
         self.pooled = stem == "imagenet"
         size, stride = (7, 2) if self.pooled else (3, 1)
-        self.conv1 = nn.Conv2d(channels, 64, size, stride, size // 2, bias=False)
+        self.conv1 = nn.Conv2d(shape[0], 64, size, stride, size // 2, bias=False)
         self.bn1 = nn.GroupNorm(groups, 64)
         inputs = 64
         for stage, outputs in enumerate((64, 128, 256, 512), start=1):
@@ -65,6 +64,4 @@ class ResNet18(nn.Module):
         return of_torchvision
 
 
-def build(shape: tuple[int, int, int], classes: int, stem: str, groups: int) -> ResNet18:
-    """Return ResNet-18; see :mod:`flatfed.models` for the options."""
-    return ResNet18(shape[0], classes, stem, groups)
+build = ResNet18

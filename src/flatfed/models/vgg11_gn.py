@@ -20,15 +20,13 @@ class VGG11(nn.Module):
 
     def __init__(self, shape: tuple[int, int, int], classes: int, groups: int):
         super().__init__()
-        self.dropout: list[tuple[tuple[int, ...], float]] = []
-        inputs, stages = shape[0], []
+        inputs, self.stages = shape[0], nn.ModuleList()
         for widths in STAGES:
             layers: list[nn.Module] = []
             for outputs in widths:
                 layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.GroupNorm(groups, outputs)]
                 inputs = outputs
-            stages.append(nn.Sequential(*layers))
-        self.stages = nn.ModuleList(stages)
+            self.stages.append(nn.Sequential(*layers))
         self.classifier = nn.Linear(inputs * (shape[1] // 32) * (shape[2] // 32), classes)
 
     def forward(self, x: Tensor, masks: list[Tensor] | None = None) -> Tensor:
@@ -50,6 +48,4 @@ class VGG11(nn.Module):
         return value.dim() > 1 or name.endswith("bias")
 
 
-def build(shape: tuple[int, int, int], classes: int, groups: int) -> VGG11:
-    """Return VGG-11; see :mod:`flatfed.models` for the option."""
-    return VGG11(shape, classes, groups)
+build = VGG11

@@ -33,7 +33,7 @@ class Attention(nn.Module):
         return self.out_proj((scores.softmax(dim=-1) @ value).transpose(1, 2).flatten(-2))
 
 
-class Block(nn.Module):
+class EncoderBlock(nn.Module):
     """LayerNorm, attention, shortcut; LayerNorm, two dense layers with GELU between them, shortcut."""
 
     def __init__(self, width: int, heads: int, mlp: int):
@@ -55,7 +55,7 @@ class Encoder(nn.Module):
     def __init__(self, tokens: int, depth: int, width: int, heads: int, mlp: int):
         super().__init__()
         self.pos_embedding = nn.Parameter(torch.empty(1, tokens, width))
-        self.layers = nn.ModuleDict({f"encoder_layer_{k}": Block(width, heads, mlp) for k in range(depth)})
+        self.layers = nn.ModuleDict({f"encoder_layer_{k}": EncoderBlock(width, heads, mlp) for k in range(depth)})
         self.ln = nn.LayerNorm(width, EPS)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -73,7 +73,6 @@ class ViT(nn.Module):
 
     def __init__(self, shape: tuple[int, int, int], classes: int, patch: int, depth: int, width: int, sizes: tuple):
         super().__init__()
-        self.dropout: list[tuple[tuple[int, ...], float]] = []
         self.class_token = nn.Parameter(torch.empty(1, 1, width))
         self.conv_proj = nn.Conv2d(shape[0], width, patch, patch)
         self.encoder = Encoder(1 + (shape[1] // patch) * (shape[2] // patch), depth, width, *sizes)

@@ -41,47 +41,21 @@ class Kind:
     """A kind of figure.
 
     ``reads``: from what its panels are drawn, "runs" (metrics.csv and run.json), "partitions", or "analyses" of final
-    models. ``needs`` and ``takes``: the keys that a file of config/figures must have and may have, beside those of all
-    kinds; ``panel_needs``: keys of every panel, which those of the figure count for. ``quantities``: what a ``metric``
-    of it can be.
+    models. ``quantities``: what a ``metric`` of it can be. ``one_seed``: it shows a single seed, in place of a mean.
     """
 
     reads: str
-    needs: tuple[str, ...]
-    takes: tuple[str, ...]
-    panel_needs: tuple[str, ...] = ()
     quantities: Mapping[str, Quantity] = field(default_factory=dict)
-
-    @property
-    def one_seed(self) -> bool:
-        """Whether it shows a single seed, in place of a mean over several."""
-        return "seed" in (*self.needs, *self.takes)
+    one_seed: bool = False
 
 
 KINDS = {
-    "curves": Kind(
-        "runs",
-        needs=(),
-        takes=("metric", "smooth", "protocol", "splits", "panels", "rows", "seeds", "across"),
-        quantities={**COLUMNS, **PROBES},
-    ),
-    "sweep": Kind(
-        "runs",
-        needs=("panels",),
-        takes=("metric", "protocol", "rows", "seeds"),
-        panel_needs=("parameter", "points", "rows"),
-        quantities=COLUMNS,
-    ),
-    "bars": Kind(
-        "runs",
-        needs=("protocol", "splits", "rows"),
-        takes=("metric", "seeds"),
-        panel_needs=("rows",),
-        quantities=COLUMNS,
-    ),
-    "partition": Kind("partitions", needs=("seed",), takes=("protocol", "splits", "panels")),
-    "histogram": Kind("partitions", needs=("seed", "panels"), takes=("protocol",)),
-    "surface": Kind("analyses", needs=("panels",), takes=("protocol", "seed", "metric", "set"), quantities=LANDSCAPE),
-    "line": Kind("analyses", needs=("panels",), takes=("protocol", "seed", "metric"), quantities=LANDSCAPE),
-    "eigenvalues": Kind("analyses", needs=("panels",), takes=("protocol", "rows", "seeds"), panel_needs=("rows",)),
+    "curves": Kind("runs", {**COLUMNS, **PROBES}),
+    "sweep": Kind("runs", COLUMNS),
+    "bars": Kind("runs", COLUMNS),
+    "partition": Kind("partitions", one_seed=True),
+    "histogram": Kind("partitions", one_seed=True),
+    "surface": Kind("analyses", LANDSCAPE, one_seed=True),
+    "line": Kind("analyses", LANDSCAPE, one_seed=True),
+    "eigenvalues": Kind("analyses"),
 }

@@ -44,15 +44,10 @@ class Reading:
         """Return the column's mean over the last ``window`` evaluated rounds; 1: the final round alone."""
         return fmean(self.history[column][-self.window :])
 
-    def crossing(self) -> int | None:
-        """Return the place in the history at which the accuracy first is at or above the target, or None."""
-        accuracies = self.history[self.accuracy]
-        return next((place for place, accuracy in enumerate(accuracies) if accuracy >= self.target), None)
-
     def at_crossing(self, column: str) -> float | None:
-        """Return the column's entry at the crossing, None where the target was not reached."""
-        place = self.crossing()
-        return None if place is None else self.history[column][place]
+        """Return the column's entry where the accuracy first is at or above the target, None where it never is."""
+        entries = zip(self.history[self.accuracy], self.history[column], strict=True)
+        return next((entry for accuracy, entry in entries if accuracy >= self.target), None)
 
 
 @dataclass(frozen=True)
@@ -101,12 +96,16 @@ def unit_of(name: str, relative: str | None) -> str:
     return "ratio" if relative in ("ratio", "speedup") else METRICS[name].unit
 
 
-def metric(unit: str, words: str, *columns: str, source: str = "runs", **also):
+def enter(name: str, function: Callable, unit: str, words: str, *columns: str, source: str = "runs", **also) -> None:
+    """Enter a metric into ``METRICS`` under its ``name``."""
+    METRICS[name] = Metric(function, unit, source, columns, words, **{"printed_as": name, **also})
+
+
+def metric(unit: str, words: str, *columns: str, **also):
     """Enter the decorated function into ``METRICS`` under its own name."""
 
-    def enter(function):
-        name = function.__name__
-        METRICS[name] = Metric(function, unit, source, columns, words, **{"printed_as": name, **also})
+    def entered(function):
+        enter(function.__name__, function, unit, words, *columns, **also)
         return function
 
-    return enter
+    return entered

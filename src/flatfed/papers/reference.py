@@ -9,10 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from flatfed.errors import ConfigError, absent, unknown
-from flatfed.forms import Whole
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.units import UNITS
 
@@ -32,7 +31,7 @@ PARTITIONS = {
 
 
 @dataclass(frozen=True)
-class Line:
+class PrintedLine:
     """A line of a reference file, every field as it is written: what its number is of, and the number."""
 
     metric: str
@@ -56,7 +55,7 @@ class Line:
 
 
 #: The columns that a reference file must have; the first ten say what the number is of.
-COLUMNS = tuple(each.name for each in fields(Line))
+COLUMNS = tuple(each.name for each in fields(PrintedLine))
 KEYS = COLUMNS[:10]
 
 #: What a number can be of, and in what; a plain number has no unit.
@@ -70,7 +69,7 @@ class Printed:
     value: float | None
     spread: float | None = None
     note: str | None = ""
-    decimals: Annotated[int, Whole(0)] | None = None
+    decimals: int | None = None
 
     def stored(self, unit: str) -> tuple[float | None, float | None]:
         """Return value and spread in the unit that cells store, where they are printed in ``unit``."""
@@ -87,7 +86,7 @@ class Reference:
 
     def __init__(self, path: Path, name: str):
         """Read the CSV file ``path``, called ``name`` in messages; ConfigError where it is not one."""
-        self.lines: list[Line] = []
+        self.lines: list[PrintedLine] = []
         self.numbers: dict[tuple[float | str, ...], Printed] = {}
         self.algorithms: dict[str, str] = {}
         try:
@@ -110,7 +109,7 @@ class Reference:
         for column, known in NAMES.items():
             if row[column] not in known:
                 raise ConfigError(unknown(column, row[column], known - {""}, where))
-        line = Line(**{column: row[column] for column in COLUMNS})
+        line = PrintedLine(**{column: row[column] for column in COLUMNS})
         self.lines.append(line)
         if line.algorithm:
             self.algorithms.setdefault(line.algorithm, where)

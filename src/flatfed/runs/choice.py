@@ -8,7 +8,7 @@ from typing import Annotated
 
 from flatfed import forms
 from flatfed.files import read_sealed, write_sealed
-from flatfed.forms import Some, Whole
+from flatfed.forms import some, whole
 
 #: Key of the seal, by which an edited choice is known: finished searches have it under a name of its own.
 OWN = "choice_sha256"
@@ -25,7 +25,7 @@ class Point:
     run: str
     description_digest: str
     accuracy: float | None = None
-    diverged_at: Annotated[int, Whole(1)] | None = None
+    diverged_at: Annotated[int, whole(1)] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +40,11 @@ class Choice:
     protocol: str
     split: str
     row: str
-    seed: Annotated[int, Whole(0)]
+    seed: Annotated[int, whole(0)]
     validation: float
     grid: dict[str, list[float]]
-    window: Annotated[int, Whole(1)]
-    points: Annotated[list[Point], Some(forms.form_of(Point))]
+    window: Annotated[int, whole(1)]
+    points: Annotated[list[Point], some(Point)]
     accuracy: str = "validation_accuracy"
     chosen: dict[str, float] | None = None
 

@@ -17,22 +17,22 @@ longer changes how long the next layer's are, each by another factor.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Annotated, Any, NamedTuple
 
 from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import read_sealed, write_sealed
-from flatfed.forms import Some
+from flatfed.forms import Form, some
 from flatfed.runs.analysed import AnalysedModel, Digests
 from flatfed.runs.record import CONVERSION
 from flatfed.runs.uncertainty import Agreement, Difference, Shares
 
-#: Files of format 2 have no seal. Some are published; of others the model may be gone, which only a training remakes.
-UNSEALED, FORMAT = 2, 3
+FORMAT = 3
+KNOWN = Form(f"{FORMAT}; {CONVERSION} converts 1 and 2", lambda value: value == FORMAT)
 
 
-class Quantity(NamedTuple):
+class HessianMetric(NamedTuple):
     """What a metric of a table is: an estimate (the name of its field) of the Hessian, or of the ``scaled`` one."""
 
     scaled: bool
@@ -41,28 +41,17 @@ class Quantity(NamedTuple):
 
 #: Metric of a table -> the estimate that it prints.
 METRICS = {
-    "hessian_top_eigenvalue": Quantity(False, "top_eigenvalue"),
-    "hessian_trace": Quantity(False, "trace"),
-    "hessian_scaled_top_eigenvalue": Quantity(True, "top_eigenvalue"),
-    "hessian_scaled_trace": Quantity(True, "trace"),
+    "hessian_top_eigenvalue": HessianMetric(False, "top_eigenvalue"),
+    "hessian_trace": HessianMetric(False, "trace"),
+    "hessian_scaled_top_eigenvalue": HessianMetric(True, "top_eigenvalue"),
+    "hessian_scaled_trace": HessianMetric(True, "trace"),
 }
 #: What stands in front of a warning of the scaled Hessian.
 SCALED = "scaled by the weights: "
-#: What the file of a run that diverged has in place of the estimates.
-_NO_ESTIMATES: dict[str, Any] = {
-    **dict.fromkeys(("top_eigenvalue", "top_eigenvalue_images_error", "trace", "trace_images_error")),
-    **{"eigenvalues": [], "residuals": [], "trace_standard_error": None, "trace_vectors": 0},
-    **{"converged": {"eigenvalues": False, "trace": False}},
-}
-_DIVERGED: dict[str, Any] = {
-    **_NO_ESTIMATES,
-    **{"scaled": _NO_ESTIMATES, "warnings": []},
-    **dict.fromkeys(("pyhessian", "pyhessian_absent", "agreement")),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class HessianSetUp:
     """Whose Hessian is estimated, on which images, and how.
 
     ``run`` is ``<protocol>/<split>/<algorithm>/seed<k>``; ``loss`` says of which loss; ``images`` of the ``images_of``
@@ -71,7 +60,7 @@ class About:
     asked for. ``diverged_at``: the round in which the run's numbers stopped being finite; there are no estimates then.
     """
 
-    format: int = FORMAT
+    format: Annotated[int, KNOWN] = FORMAT
     run: str
     algorithm: str
     scale: str
@@ -116,8 +105,8 @@ class Estimates:
 
     top_eigenvalue: float
     trace: float
-    eigenvalues: Annotated[list[float], Some(float)]
-    residuals: Annotated[list[float], Some(float)]
+    eigenvalues: Annotated[list[float], some(float)]
+    residuals: Annotated[list[float], some(float)]
     trace_standard_error: float
     trace_vectors: int
     top_eigenvalue_images_error: float | None = None
@@ -149,7 +138,7 @@ class Hessian:
     ``warnings`` are sentences for a table's notes.
     """
 
-    about: About
+    about: HessianSetUp
     at_once: AtOnce | None = None
     own: Estimates | None = None
     scaled: Estimates | None = None
@@ -208,8 +197,8 @@ def write(path: str | os.PathLike[str], hessian: Hessian) -> None:
     """Write ``hessian`` to ``path``, whole, with its seal."""
     content = asdict(hessian)
     first = {**content.pop("about"), "at_once": content.pop("at_once")}
-    own = content.pop("own")
-    write_sealed(path, {**first, **own, **content} if own else {**first, **_DIVERGED})
+    own = content.pop("own") or dict.fromkeys(each.name for each in fields(Estimates))
+    write_sealed(path, {**first, **own, **content})
 
 
 def read(path: str | os.PathLike[str]) -> Hessian:
@@ -217,20 +206,17 @@ def read(path: str | os.PathLike[str]) -> Hessian:
 
     :raises DataError: the file is absent, damaged, edited, or of another form.
     """
-    remedy, unsealed = "delete it; the next call makes it again", lambda content: content["format"] == UNSEALED
     try:
-        return read_sealed(_parsed, path, "a Hessian", remedy, unsealed=unsealed)
+        return read_sealed(_parsed, path, "a Hessian", "delete it; the next call makes it again")
     except FileNotFoundError:
         raise DataError(f"{path}: no such Hessian; flatfed hessian makes it") from None
 
 
 def _parsed(content: Any, where: str) -> Hessian:
     """Return what the JSON of a file says; DataError where its form is another or its parts do not fit each other."""
-    forms.check(content, {"format": int}, where)
-    if content["format"] not in (UNSEALED, FORMAT):
-        raise DataError(f"format {content['format']}, but {FORMAT} is known; {CONVERSION} converts format 1")
-    if content.get("diverged_at") is not None:
-        return Hessian(about=forms.read(About, content, where))
+    about = forms.read(HessianSetUp, content, where)
+    if about.diverged_at is not None:
+        return Hessian(about=about)
     found = forms.read(Hessian, {**content, "about": content, "own": content}, where)
     if found.pyhessian and not found.agreement:
         raise DataError("without the agreement of PyHessian's estimates with ours")

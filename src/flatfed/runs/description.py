@@ -10,10 +10,10 @@ from typing import Any
 
 from flatfed import forms
 from flatfed.errors import DataError
-from flatfed.forms import Above, Named, Some, Whole
+from flatfed.forms import SHAPE, above, named, whole
 from flatfed.runs import graphs
 
-NUMBERS, SHARE = [float], Above(0, most=1)
+NUMBERS, SHARE = list[float], above(0, most=1)
 
 #: What a round may be evaluated on; "validation" is what ``validation`` of the training images are held out for.
 SETS = ("test", "train", "clients", "nodes", "validation")
@@ -21,25 +21,25 @@ SETS = ("test", "train", "clients", "nodes", "validation")
 #: The form of a description (:mod:`flatfed.forms`).
 FORM = {
     **dict.fromkeys(("scale", "protocol", "split", "algorithm"), str),
-    "seed": Whole(0),
-    "dataset": {"name": str, "classes": Whole(1), "shape": Some(Whole(1)), "mean": NUMBERS, "std": NUMBERS},
-    "partition": {"scheme": str, "clients": Whole(1)},
+    "seed": whole(0),
+    "dataset": {"name": str, "classes": whole(1), "shape": SHAPE, "mean": NUMBERS, "std": NUMBERS},
+    "partition": {"scheme": str, "clients": whole(1)},
     "sampling": {
-        "scheme": Named("scheme", ("all", "bernoulli", "fixed")),
+        "scheme": named("scheme", ("all", "bernoulli", "fixed")),
         "fraction?": SHARE,
-        "sampler?": Named("sampler", ("keyed", "official")),
+        "sampler?": named("sampler", ("keyed", "official")),
     },
-    "topology?": {"graph": Named("topology", tuple(graphs.GRAPHS)), "neighbours?": Whole(1)},
-    "local_steps?": Whole(1),
+    "topology?": {"graph": named("topology", tuple(graphs.GRAPHS)), "neighbours?": whole(1)},
+    "local_steps?": whole(1),
     "model": {"name": str, "options": dict, "weights?": str},
-    **dict.fromkeys(("rounds", "batch_size", "local_epochs", "checkpoint_every"), Whole(1)),
+    **dict.fromkeys(("rounds", "batch_size", "local_epochs", "checkpoint_every"), whole(1)),
     **dict.fromkeys(("learning_rate", "learning_rate_decay", "weight_decay"), float),
-    "clip_norm": (float, None),
-    "augmentation": Named("augmentation", ("none", "crop_flip_half")),
-    "precision": Named("precision", ("float32", "float64", "bfloat16")),
+    "clip_norm": float | None,
+    "augmentation": named("augmentation", ("none", "crop_flip_half")),
+    "precision": named("precision", ("float32", "float64", "bfloat16")),
     "update": {"name": str, "params": dict},
-    "evaluation": {"every": Whole(1), "sets": [Named("set", SETS)], "batch_size": Whole(1)},
-    "probe?": {"every": Whole(1), "images": Whole(1), "rho": float, "m": Whole(1)},
+    "evaluation": {"every": whole(1), "sets": list[named("set", SETS)], "batch_size": whole(1)},
+    "probe?": {"every": whole(1), "images": whole(1), "rho": float, "m": whole(1)},
     "validation?": SHARE,
     "executor": {"cpu": str, "cuda": str},
     "emulate_bfloat16?": bool,
@@ -53,16 +53,11 @@ def check(description: dict[str, Any], where: str) -> None:
     """
     forms.check(description, FORM, where)
     if ("validation" in description["evaluation"]["sets"]) != ("validation" in description):
-        raise DataError(
-            f"{where}: evaluation.sets has 'validation' exactly where `validation` says how large a part of the "
-            "training images is held out"
-        )
+        raise DataError(f"{where}: evaluation.sets has 'validation' exactly where `validation` is the share held out")
     data = description["dataset"]
-    wanted = {"shape": 3, "mean": data["shape"][0], "std": data["shape"][0]}
-    for key, count in wanted.items():
-        if len(data[key]) != count:
-            what = "channels, height and width are wanted" if key == "shape" else f"one for each of {count} channels"
-            raise DataError(f"{where}: dataset.{key}: {len(data[key])} numbers; {what}")
+    for key in ("mean", "std"):
+        if len(data[key]) != data["shape"][0]:
+            raise DataError(f"{where}: dataset.{key}: {len(data[key])} numbers for {data['shape'][0]} channels")
 
 
 def check_given(description: dict[str, Any], where: str) -> None:

@@ -6,7 +6,7 @@ import math
 from itertools import product
 from typing import Any
 
-from flatfed.errors import ConfigError, unknown
+from flatfed.errors import ConfigError
 
 STATIC = ("ring", "grid", "exponential", "full")
 VARYING = ("clique", "neighbours", "regular")  # a new graph every round; they need a number of neighbours
@@ -14,42 +14,31 @@ GRAPHS = (*STATIC, *VARYING)
 
 
 def check(spec: dict[str, Any], clients: int, where: str) -> None:
-    """Refuse a topology that does not exist or that ``clients`` nodes cannot have; messages begin with ``where``."""
+    """Refuse a topology that ``clients`` nodes cannot have; messages begin with ``where``."""
     graph, n = spec["graph"], spec.get("neighbours")
-    if graph not in GRAPHS:
-        raise ConfigError(unknown("topology", graph, GRAPHS, where))
-    if graph in STATIC and n is not None:
-        raise ConfigError(f"{where}: {graph} takes no neighbours; only {', '.join(VARYING)} do")
-    if graph in VARYING and n is None:
-        raise ConfigError(f"{where}: {graph} needs neighbours, the number of clients that one averages with")
+    if (n is None) != (graph in STATIC):
+        needs = "takes no neighbours" if graph in STATIC else "needs neighbours, how many clients one averages with"
+        raise ConfigError(f"{where}: {graph} {needs}; {', '.join(VARYING)} have them")
     fewest = 2 if graph == "full" else 3
     if clients < fewest:
         raise ConfigError(f"{where}: {graph} needs at least {fewest} clients, not {clients}")
     if graph == "grid" and torus(clients)[0] < 3:
         fit = [m for m in range(9, 2 * clients + 9) if torus(m)[0] >= 3]
         near = sorted(sorted(fit, key=lambda m: abs(m - clients))[:2])
-        raise ConfigError(
-            f"{where}: grid (a torus) needs a number of clients that is a product of two numbers from 3 up, such as "
-            f"{near[0]} or {near[1]}, not {clients}"
-        )
-    if graph == "clique" and not 2 <= n <= clients:
-        raise ConfigError(f"{where}: a clique of {n} is not possible; 2 to {clients}, the number of clients")
-    if graph == "neighbours" and not 1 <= n < clients:
-        raise ConfigError(f"{where}: {n} neighbours are not possible; 1 to {clients - 1}, the other clients")
-    if graph == "regular" and (not 2 <= n < clients or n * clients % 2):
-        raise ConfigError(
-            f"{where}: no graph of {clients} clients has {n} neighbours each; 2 to {clients - 1}, and neighbours times "
-            f"clients must be even"
-        )
+        wanted = f"a product of two numbers from 3 up, such as {near[0]} or {near[1]}, not {clients}"
+        raise ConfigError(f"{where}: grid (a torus) needs a number of clients that is {wanted}")
+    least, most = 1 if graph == "neighbours" else 2, clients if graph == "clique" else clients - 1
+    if n is not None and not least <= n <= most:
+        raise ConfigError(f"{where}: {graph} of {n} of {clients} clients is not possible; {least} to {most}")
+    if graph == "regular" and n * clients % 2:
+        raise ConfigError(f"{where}: regular: {n} neighbours times {clients} clients must be even")
 
 
 def check_steps(spec: dict[str, Any], clients: int, steps: int, where: str) -> None:
     """Refuse more gossip steps a round than disjoint cliques can be drawn for."""
     if spec["graph"] == "clique" and steps * spec["neighbours"] > clients:
-        raise ConfigError(
-            f"{where}: {steps} gossip steps need as many disjoint cliques of {spec['neighbours']}, more than the "
-            f"{clients} clients allow; at most {clients // spec['neighbours']} steps"
-        )
+        allowed = f"{clients} clients allow at most {clients // spec['neighbours']}"
+        raise ConfigError(f"{where}: {steps} gossip steps need disjoint cliques of {spec['neighbours']}; {allowed}")
 
 
 def torus(clients: int) -> tuple[int, int]:

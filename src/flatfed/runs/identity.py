@@ -6,12 +6,12 @@ import ast
 import hashlib
 import json
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from flatfed.errors import DataError
+from flatfed.files import UNREADABLE
 from flatfed.runs.record import RunRecord
 
 #: Keys of a description that decide how a run is trained, and change its numbers by rounding at most.
@@ -26,12 +26,6 @@ MEND = "remove the run's folder, and it is made again"
 #: Arrays of a partition file that its digest is taken of; not every partition has the last one.
 ARRAYS = ("indices", "offsets", "test", "client_test")
 
-#: What reading a damaged partition file raises, depending on where the damage is.
-UNREADABLE = (
-    *(OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, SyntaxError),
-    *(zipfile.BadZipFile, zlib.error),
-)
-
 
 def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yield (key, theirs, ours) for every value in which nested dictionaries differ; what is absent is None."""
@@ -42,9 +36,9 @@ def differences(theirs: Any, ours: Any, key: str = "") -> Iterator[tuple[str, An
         yield key, theirs, ours
 
 
-def in_words(theirs: Any, ours: Any) -> list[str]:
+def in_words(theirs: Any, ours: Any, here: str = "here") -> list[str]:
     """Return "key is theirs, here ours" for every one of the :func:`differences`."""
-    return [f"{key} is {json.dumps(a)}, here {json.dumps(b)}" for key, a, b in differences(theirs, ours)]
+    return [f"{key} is {json.dumps(a)}, {here} {json.dumps(b)}" for key, a, b in differences(theirs, ours)]
 
 
 def deciding_values(description: dict[str, Any]) -> dict[str, Any]:
@@ -101,8 +95,7 @@ def check_partition(where: str, spec: dict[str, Any], description: dict[str, Any
     """
     asked = {**description["partition"], "seed": description["seed"]}
     made_as = {key: value for key, value in spec.items() if key != "dataset_digest"}
-    if different := list(differences(made_as, asked)):
-        words = [f"{key} is {json.dumps(its)}, the run has {json.dumps(ours)}" for key, its, ours in different]
+    if words := in_words(made_as, asked, "the run has"):
         raise DataError(f"{where}: not the partition of the run: {'; '.join(words)}; delete the file to make it again")
 
 
@@ -113,17 +106,11 @@ def check_data(where: str, record: RunRecord, partition: str) -> None:
     """
     digest, spec = read_partition(partition)
     check_partition(partition, spec, record.description)
-    if record.partition_digest != digest:
-        raise DataError(
-            f"{where}: partition_digest is {record.partition_digest[:12]}, but {partition} has {digest[:12]}: "
-            f"the run was trained on another partition; {MEND}"
-        )
-    dealt = spec.get("dataset_digest", record.dataset_digest)
-    if record.dataset_digest != dealt:
-        raise DataError(
-            f"{where}: dataset_digest is {record.dataset_digest[:12]}, but {partition} deals {dealt[:12]}: "
-            f"the run was trained on other data; {MEND}"
-        )
+    for key, here in {"partition_digest": digest, "dataset_digest": spec.get("dataset_digest")}.items():
+        recorded = getattr(record, key)
+        if here not in (None, recorded):
+            data = f"{key} is {recorded[:12]}, but that of {partition} is {here[:12]}"
+            raise DataError(f"{where}: {data}: the run was trained on other data; {MEND}")
 
 
 def read_partition(path: str) -> tuple[str, dict[str, Any]]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from flatfed import forms
 from flatfed.errors import DataError, absent
 from flatfed.files import digest_file, misread, read_sealed, write_sealed
-from flatfed.forms import Named, Whole
+from flatfed.forms import named, whole
 
 METRICS = "metrics.csv"
 MODEL = "model.safetensors"
@@ -44,8 +44,8 @@ class RunRecord:
     """
 
     description: dict[str, Any]
-    rounds_done: Annotated[int, Whole(0)]
-    diverged_at: Annotated[int, Whole(1)] | None
+    rounds_done: Annotated[int, whole(0)]
+    diverged_at: Annotated[int, whole(1)] | None
     dataset_digest: str
     partition_digest: str
     description_digest: str | None = None
@@ -54,27 +54,27 @@ class RunRecord:
     images: dict[str, int] | None = None
     probes: list[dict[str, Any]] | None = None
     executor: str | None = None
-    rows: Annotated[int, Whole(1)] | None = None
-    evaluated_together: Annotated[int, Whole(1)] | None = None
-    row: Annotated[int, Whole(1)] | None = None
+    rows: Annotated[int, whole(1)] | None = None
+    evaluated_together: Annotated[int, whole(1)] | None = None
+    row: Annotated[int, whole(1)] | None = None
     precision: str | None = None
-    parameters: Annotated[int, Whole(1)] | None = None
-    local_steps: Annotated[int, Whole(0)] | None = None
-    gradient_evaluations: Annotated[int, Whole(0)] | None = None
-    stored_vectors: Annotated[int, Whole(0)] | None = None
+    parameters: Annotated[int, whole(1)] | None = None
+    local_steps: Annotated[int, whole(0)] | None = None
+    gradient_evaluations: Annotated[int, whole(0)] | None = None
+    stored_vectors: Annotated[int, whole(0)] | None = None
     spectral_gap: float | None = None
     seconds: float | None = None
     seconds_training: float | None = None
     seconds_evaluation: float | None = None
-    peak_memory_bytes: Annotated[int, Whole(0)] | None = None
-    peak_device_memory_bytes: Annotated[int, Whole(0)] | None = None
+    peak_memory_bytes: Annotated[int, whole(0)] | None = None
+    peak_device_memory_bytes: Annotated[int, whole(0)] | None = None
     client_state: str | None = None
-    device: Annotated[str, Named("device", ("cpu", "cuda"))] | None = None
-    threads: Annotated[int, Whole(1)] | None = None
+    device: Annotated[str, named("device", ("cpu", "cuda"))] | None = None
+    threads: Annotated[int, whole(1)] | None = None
     tf32: bool | None = None
     libraries: dict[str, str] | None = None
     host: dict[str, Any] | None = None
-    together: Annotated[int, Whole(1)] | None = None
+    together: Annotated[int, whole(1)] | None = None
     sessions: list[dict[str, Any]] = field(default_factory=list)
     also: dict[str, Any] = field(default_factory=dict)
     finished: str | None = None
@@ -117,10 +117,9 @@ class RunRecord:
             except OSError as problem:
                 raise DataError(f"{folder / name}: cannot be read ({problem.strerror}); {AGAIN}") from None
             if found != self.files[name]:
-                raise DataError(
-                    f"{folder / name}: is not the file that {record_beside(name)} beside it was written with (SHA-256 "
-                    f"{found[:12]}, recorded {self.files[name][:12]}); {AGAIN}"
-                )
+                digests = f"SHA-256 {found[:12]}, recorded {self.files[name][:12]}"
+                beside = f"{record_beside(name)} beside it was written with ({digests})"
+                raise DataError(f"{folder / name}: is not the file that {beside}; {AGAIN}")
 
 
 def run_name(description: dict[str, Any]) -> str:

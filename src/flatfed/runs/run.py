@@ -11,7 +11,7 @@ from typing import Any
 from flatfed.errors import DataError
 from flatfed.files import digest_json
 from flatfed.runs import identity, record
-from flatfed.runs.analysed import AnalysedModel
+from flatfed.runs.analysed import AnalysedModel, Digests
 from flatfed.runs.places import DEFAULT, Places, RunIds
 from flatfed.runs.record import RunRecord
 from flatfed.runs.timing import TIMING
@@ -120,16 +120,10 @@ class Run(RunIds):
         if (model.name, model.scale) != (found.name, scale):
             wanted = f"{found.name} at {scale} scale"
             raise DataError(f"{file}: is of another run: {model.name} at {model.scale} scale, wanted {wanted}; {again}")
-        ours = {
-            "dataset": found.dataset_digest,
-            "partition": found.partition_digest,
-            "model": found.files.get(record.MODEL),
-        }
-        for key, digest in ours.items():
-            theirs = getattr(model.digests, key)
-            if digest is not None and theirs != digest:
-                raise DataError(
-                    f"{file}: was made with another {key} (SHA-256 {theirs[:12]}) than {self.path} has "
-                    f"({digest[:12]}); {again}"
-                )
+        ours = Digests.of_run(found, found.files.get(record.MODEL, model.digests.model))
+        for key in ("dataset", "partition", "model"):
+            theirs, here = getattr(model.digests, key), getattr(ours, key)
+            if theirs != here:
+                told = f"another {key} (SHA-256 {theirs[:12]}) than {self.path} has ({here[:12]})"
+                raise DataError(f"{file}: was made with {told}; {again}")
         return found

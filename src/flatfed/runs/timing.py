@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from flatfed import forms
-from flatfed.errors import DataError
 from flatfed.files import read_sealed, write_sealed
-from flatfed.forms import Above, Named, Whole
+from flatfed.forms import Form, above, named, whole
 
 TIMING = "timing.json"
 
 FORMAT = 4
+KNOWN = Form(f"{FORMAT}; others hold other seconds", lambda value: value == FORMAT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,24 +29,24 @@ class Timing:
     :class:`~flatfed.runs.record.RunRecord`.
     """
 
-    format: int = FORMAT
+    format: Annotated[int, KNOWN] = FORMAT
     description: dict[str, Any]
-    rounds: Annotated[int, Whole(1)]
-    warm_up: Annotated[int, Whole(0)]
-    clients: Annotated[int, Whole(1)]
+    rounds: Annotated[int, whole(1)]
+    warm_up: Annotated[int, whole(0)]
+    clients: Annotated[int, whole(1)]
     evaluated: dict[str, Any]
-    seconds_per_round: Annotated[float, Above(0)]
-    training_seconds_per_round: Annotated[float, Above(0)]
+    seconds_per_round: Annotated[float, above(0)]
+    training_seconds_per_round: Annotated[float, above(0)]
     evaluation_seconds_per_round: float
     training_seconds: list[float]
     load_before: float
     warning: str | None = None
     versions: dict[str, int | str] | None = None
-    device: Annotated[str, Named("device", ("cpu", "cuda"))]
-    threads: Annotated[int, Whole(1)]
+    device: Annotated[str, named("device", ("cpu", "cuda"))]
+    threads: Annotated[int, whole(1)]
     executor: str
     precision: str
-    parameters: Annotated[int, Whole(1)]
+    parameters: Annotated[int, whole(1)]
     row: int | None = None
     host: dict[str, Any]
     libraries: dict[str, str] | None = None
@@ -72,11 +72,4 @@ def read(path: str | os.PathLike[str]) -> Timing:
     :raises DataError: it cannot be read, was edited, or is of another format.
     """
     remedy = f"make it again: snakemake --cores 1 -R {path} -- {path}"
-    return read_sealed(_timing, path, "the seconds of a round", remedy)
-
-
-def _timing(content: Any, where: str) -> Timing:
-    forms.check(content, {"format": int}, where)
-    if content["format"] != FORMAT:
-        raise DataError(f"format {content['format']}, whose seconds hold something else; {FORMAT} is wanted")
-    return forms.read(Timing, content, where)
+    return read_sealed(forms.reader(Timing), path, "the seconds of a round", remedy)

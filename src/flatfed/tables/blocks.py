@@ -8,8 +8,9 @@ work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from flatfed.experiment.model import Column
 from flatfed.papers.units import as_printed, each_seed, signed, written
@@ -27,8 +28,12 @@ RED = {
 }
 
 
+#: The texts that a cell may have, in the order in which they are printed: attributes of ``Texts``.
+PARTS = ("ours", "beside", "paper", "difference")
+
+
 @dataclass(frozen=True)
-class Entry:
+class Texts:
     """The printed texts of one cell; ``marks`` are the errata flags that stand behind the paper's number.
 
     ``rank`` is "best", "second" or "": a lead over the next row that the seeds bear out. ``agreement`` is that of
@@ -48,29 +53,30 @@ class Entry:
     seeds: str = ""
     runs: tuple[str, ...] = ()
 
+    def part(self, name: str, escape: Callable[[str], str], ranks: Mapping[str, str], raised: str) -> str:
+        """Return one of ``PARTS`` in a format, which ``escape``s text and has templates for ``ranks`` and marks."""
+        text = escape(getattr(self, name))
+        if name == "ours" and self.rank:
+            return ranks[self.rank].format(text)
+        return text + raised.format(",".join(self.marks)) if name == "paper" and self.marks else text
+
 
 @dataclass(frozen=True)
-class Block:
+class TableBlock:
     """Columns set side by side under the paper's headers; ``heading`` is the part and the headers they all share.
 
-    ``beside`` is, column by column, who made the estimates beside ours, "" where there are none.
+    ``under`` holds, column by column, the words over each of its ``PARTS``.
     """
 
     heading: str
     headers: tuple[tuple[Header, ...], ...]
-    under: tuple[tuple[str, ...], ...]
-    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
-    beside: tuple[str, ...]
+    under: tuple[dict[str, str], ...]
+    rows: tuple[tuple[str, tuple[Texts, ...]], ...]
 
     def spans(self, level: tuple[Header, ...]) -> list[tuple[str, int]]:
-        """Return the headers of a level, each with the number of columns of numbers under it, others' included."""
-        found, start = [], 0
-        for header in level:
-            end = start + header.span
-            columns = sum(len(self.under[place]) + bool(self.beside[place]) for place in range(start, end))
-            found.append((header.text, columns))
-            start = end
-        return found
+        """Return the headers of a level, each with the number of columns of numbers under it."""
+        under = iter(self.under)
+        return [(header.text, sum(map(len, islice(under, header.span)))) for header in level]
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ class TypesetTable(FilledTable):
 
     title: str
     subtitle: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[TableBlock, ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -98,11 +104,6 @@ class TypesetTable(FilledTable):
         meanings = [meaning for status, meaning in RED.items() if self.statuses[status]]
         differ = "differs" in map(compare.agreement, self.made)
         return meanings + ["the difference from the paper is larger than the tolerance"] * differ
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers a column has: ours; with ``printed`` ones the paper's and, where taken, the difference."""
-        return 1 + self.spec.printed + self.differences
 
 
 def typeset(filled: FilledTable) -> TypesetTable:
@@ -130,7 +131,7 @@ def typeset(filled: FilledTable) -> TypesetTable:
 
 def _block(
     table: FilledTable, theirs: str, part: str | None, columns: list[Column], ranks: Mapping[str, Mapping[str, str]]
-) -> Block:
+) -> TableBlock:
     """Set columns of a table under what they have alike; ``ranks``: column id -> row id -> its mark.
 
     ``theirs`` comes before a heading.
@@ -140,7 +141,7 @@ def _block(
     while common < len(headers) - 1 and len(headers[common]) == 1:
         common += 1
     heading = ", ".join(text for text in (part, *[level[0].text for level in headers[:common]]) if text)
-    return Block(
+    return TableBlock(
         heading=heading and theirs + heading,
         headers=headers[common:],
         under=tuple(_under(table, column) for column in columns),
@@ -151,24 +152,21 @@ def _block(
             )
             for row in table.spec.rows
         ),
-        beside=tuple(_others(table, column.id) for column in columns),
     )
 
 
-def _under(table: FilledTable, column: Column) -> tuple[str, ...]:
+def _under(table: FilledTable, column: Column) -> dict[str, str]:
     """Return the words under a column's headers, one for each of its numbers."""
     cells = list(table.by_column[column.id].values())
     ours, paper = targets(table.spec.paper_targets.get(column.id), cells)
     seeds = f"n = {table.usual}" if table.usual and any(cell.n for cell in cells) else ""
-    if not table.spec.printed:
-        return (", ".join(filter(None, [ours and f"here{ours}", seeds])),)
-    names = f"ours{ours} ({seeds})" if seeds else f"ours{ours}", f"paper{paper}"
-    return (*names, "diff.") if table.differences else names
-
-
-def _others(table: FilledTable, column: str) -> str:
-    """Return who else made estimates in a column, "" where nobody did."""
-    return "/".join(sorted({cell.beside.by for cell in table.by_column[column].values() if cell.beside}))
+    words = {"ours": ", ".join(filter(None, [ours and f"here{ours}", seeds]))}
+    if table.spec.printed:
+        words = {"ours": f"ours{ours} ({seeds})" if seeds else f"ours{ours}", "paper": f"paper{paper}"}
+        words |= {"difference": "diff."} if table.differences else {}
+    if others := {cell.beside.by for cell in cells if cell.beside}:
+        words["beside"] = "/".join(sorted(others))
+    return {part: words[part] for part in PARTS if part in words}
 
 
 def targets(printed: float | None, cells: list[Cell]) -> tuple[str, str]:
@@ -179,7 +177,7 @@ def targets(printed: float | None, cells: list[Cell]) -> tuple[str, str]:
     return " at " + "/".join(f"{100 * target:g}%" for target in sorted(used)), f" at {100 * printed:g}%"
 
 
-def _entry(table: FilledTable, column: str, row: str, rank: str) -> Entry:
+def _entry(table: FilledTable, column: str, row: str, rank: str) -> Texts:
     """Write a cell's numbers as text: another number of seeds than the usual one, too."""
     cell = table.by_column[column][row]
     unit, decimals = cell.printed_unit, cell.paper_decimals
@@ -189,7 +187,7 @@ def _entry(table: FilledTable, column: str, row: str, rank: str) -> Entry:
         paper = "–"
     other = cell.beside
     beside = written(other.value, other.spread, unit, decimals) if other else ""
-    return Entry(
+    return Texts(
         ours=_ours(table, cell),
         paper=paper,
         difference="" if cell.difference is None else signed(cell.difference, unit, decimals),

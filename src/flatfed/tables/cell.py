@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from flatfed.experiment.model import CellSpec
-from flatfed.files import write_json
 from flatfed.papers.quantity import TEST
 from flatfed.papers.reference import Printed
 from flatfed.runs.uncertainty import OtherEstimate, Shares
@@ -42,7 +40,7 @@ class Cell:
     ``beside`` is another tool's estimate of the same number (:func:`flatfed.runs.uncertainty.beside`), ``errors`` those
     of one seed's estimate as shares of it; ``warnings`` are what the makers of the numbers warn of; ``timed``: on what,
     and by which executors, seconds were measured; ``images``: {data set: {"train": images, "test": images}} of the
-    runs.
+    runs; ``roundings``: what each run was made by (:func:`flatfed.tables.readings.rounding`).
     """
 
     table: str
@@ -82,6 +80,7 @@ class Cell:
     warnings: list[str] = field(default_factory=list)
     timed: list[str] = field(default_factory=list)
     images: dict[str, dict[str, int]] = field(default_factory=dict)
+    roundings: dict[str, list[str | None]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, spec: CellSpec, *, value: float | None, **found: Any) -> Cell:
@@ -102,8 +101,3 @@ class Cell:
             "difference": round(value - paper_value, 10) if comparable else None,
         }
         return cls(**{**asked, **about, **found})
-
-
-def write(path: str | os.PathLike[str], cell: Cell) -> None:
-    """Write ``cell`` to ``path``, whole."""
-    write_json(path, asdict(cell))

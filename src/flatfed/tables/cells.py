@@ -11,7 +11,7 @@ from flatfed.experiment.model import CellSpec
 from flatfed.papers.metrics import METRICS, RELATIVES, Metric, unit_of
 from flatfed.runs import uncertainty
 from flatfed.tables.cell import Cell
-from flatfed.tables.readings import RunReading, best, read_sources
+from flatfed.tables.readings import RunReading, best, read_sources, rounding
 
 
 def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
@@ -35,6 +35,7 @@ def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
     own = [_number(metric, runs) for runs in ours]
     base_values = [_number(metric, runs) for runs in bases]
     values = _relative_to(base_values, own, relative, where) if relative else own
+    records = [run.record for run in every if run.record]
     begun = [run for run in every if run.unfinished and run.reading]
     waiting = [run.reading.history["round"] for run in begun if _number(metric, [run]) is None]
     status = _status(values, every, bool(waiting))
@@ -69,7 +70,8 @@ def compute(spec: CellSpec, *, so_far: bool = False) -> Cell:
             *dict.fromkeys(run.warning for run in every if run.warning),
         ],
         timed=sorted({f"{run.made_on}, {run.executor} executor" for run in every if run.made_on}),
-        images={name: counts for run in every for name, counts in run.images.items()},
+        images={name: counts for record in records for name, counts in record.counted.items()},
+        roundings={record.name: rounding(record) for record in records},
     )
 
 
@@ -108,14 +110,15 @@ def _check_paired(
     """Refuse a run and its base of other data, or of one split dealt otherwise: their difference is of that, too."""
     for seed, own, base in zip(seeds, ours, bases, strict=False):
         for run, other in zip(own, base, strict=True):
-            if run.trained_on is None or other.trained_on is None:
+            record, base_record = run.record, other.record
+            if record is None or base_record is None:
                 continue
-            (split, data, deal), (base_split, base_data, base_deal) = run.trained_on, other.trained_on
-            if data != base_data:
+            if record.dataset_digest != base_record.dataset_digest:
                 raise DataError(
                     f"{where}: seed {seed}: the run and its base row's have different data; make both again"
                 )
-            if split == base_split and deal != base_deal:
+            same_split = record.description.get("split") == base_record.description.get("split")
+            if same_split and record.partition_digest != base_record.partition_digest:
                 raise DataError(
                     f"{where}: seed {seed}: the run and its base row's were dealt otherwise; make both again"
                 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 from flatfed.papers.metrics import METRICS
 from flatfed.papers.significance import LEVEL, holm, least_seeds, sign_flip
@@ -59,17 +60,11 @@ def claimed(cells: ByRow) -> list[tuple[str, str]]:
     """
     known = {row: cell for row, cell in cells.items() if compare.printed_place(cell) is not None}
     found = []
-    if not compare.one_printed(cells):
-        return found
-    for a, first in known.items():
-        for b, second in known.items():
-            direction = compare.higher(first)
-            if a == b or direction is None:
-                continue
-            x, y = compare.printed_place(first), compare.printed_place(second)
-            lead = 0.0 if x == y else (x - y) * (1 if direction else -1)
-            if lead > (compare.POINT if first.unit == "fraction" else 0.0) + 1e-12:
-                found.append((a, b))
+    for (a, first), (b, second) in permutations(known.items() if compare.one_printed(cells) else (), 2):
+        direction, x, y = compare.higher(first), compare.printed_place(first), compare.printed_place(second)
+        lead = 0.0 if x == y or direction is None else (x - y) * (1 if direction else -1)
+        if lead > (compare.POINT if first.unit == "fraction" else 0.0) + 1e-12:
+            found.append((a, b))
     return found
 
 
@@ -112,12 +107,11 @@ def too_few_seeds(columns: Sequence[ByRow]) -> int | None:
 def _order(cells: ByRow) -> list[str]:
     """Return the rows that have a number of seeds, best first; none where there is no better."""
     ranked = {row: cell for row, cell in cells.items() if cell.status == "ok" and cell.n}
-    if not compare.one_quantity(ranked) or any(compare.timed(cell) for cell in ranked.values()):
+    quantities = {(cell.metric, cell.relative, compare.higher(cell), compare.timed(cell)) for cell in ranked.values()}
+    if len(quantities) != 1:
         return []
-    direction = compare.higher(next(iter(ranked.values())))
-    if direction is None:
-        return []
-    return sorted(ranked, key=lambda row: ranked[row].value, reverse=direction)
+    _, _, direction, timed = quantities.pop()
+    return [] if direction is None or timed else sorted(ranked, key=lambda row: ranked[row].value, reverse=direction)
 
 
 @dataclass(frozen=True)
@@ -150,14 +144,13 @@ class Leads:
     @property
     def p(self) -> float | None:
         """The p of each seed's mean lead, None where seeds cannot tell."""
-        return float(sign_flip(means(self.columns))) if self.columns and self.seeds else None
+        means = [statistics.fmean(of_seed) for of_seed in zip(*self.columns, strict=True)]
+        return float(sign_flip(means)) if means and self.seeds else None
 
 
 def _comparable(a: Cell, b: Cell) -> bool:
     """Return whether two cells have the same seeds, and a number or a target that was reached by one."""
-    if not {a.status, b.status} <= {"ok", "not_reached"}:
-        return False
-    same = len(a.values) == len(b.values) and a.seeds == b.seeds
+    same = (len(a.values), a.seeds) == (len(b.values), b.seeds) and {a.status, b.status} <= {"ok", "not_reached"}
     return same and any(value is not None for value in (*a.values, *b.values))
 
 
@@ -168,11 +161,6 @@ def _lead(a: float | None, b: float | None, higher: bool, whole: bool) -> float:
     if a is None or b is None:
         return float((a is not None) - (b is not None))
     return float((a > b) - (a < b)) * (1 if higher else -1)
-
-
-def means(columns: Sequence[Sequence[float]]) -> list[float]:
-    """Return the mean over ``columns`` of the values of each seed."""
-    return [statistics.fmean(of_seed) for of_seed in zip(*columns, strict=True)]
 
 
 def _answer(better: str, worse: str, printed: int, leads: Leads, p: float | None) -> Answer:

@@ -18,11 +18,6 @@ def higher(cell: Cell) -> bool | None:
     return not direction if direction is not None and cell.relative == "speedup" else direction
 
 
-def one_quantity(cells: Mapping[str, Cell]) -> bool:
-    """Return whether all rows of a column hold the same quantity, so that one can be ahead of another."""
-    return len({(cell.metric, cell.relative) for cell in cells.values()}) == 1
-
-
 def one_printed(cells: Mapping[str, Cell]) -> bool:
     """Return whether the paper prints all rows of a column under one name, so that it claims one ahead of another.
 

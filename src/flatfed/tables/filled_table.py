@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from flatfed.errors import DataError
 from flatfed.experiment.model import CellSpec, Column, Row, TableSpec
 from flatfed.tables import cells
 from flatfed.tables.cell import Cell
+from flatfed.tables.readings import read_all
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,6 @@ def fill(layout: TableSpec, specs: Iterable[CellSpec], *, so_far: bool = False) 
     :raises DataError: runs are refused; the message has a line for each.
     """
     by_column: dict[str, dict[str, Cell]] = {column.id: {} for column in layout.columns}
-    refused: dict[str, None] = {}
-    for spec in specs:
-        try:
-            by_column[spec.column][spec.row] = cells.compute(spec, so_far=so_far)
-        except DataError as error:
-            refused |= dict.fromkeys(str(error).splitlines())
-    if refused:
-        raise DataError("\n".join(refused))
+    for cell in read_all(functools.partial(cells.compute, so_far=so_far), specs):
+        by_column[cell.column][cell.row] = cell
     return FilledTable(layout, by_column)

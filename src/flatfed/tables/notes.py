@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import compress
+
 from flatfed.experiment.model import TableSpec
 from flatfed.papers import significance
 from flatfed.papers.metrics import METRICS
@@ -29,6 +32,7 @@ def gather(table: FilledTable, are_marked: bool) -> list[str]:
     notes += estimated(made)
     notes += compared(table)
     notes += absences(table)
+    notes += mixed(made)
     notes += spec.notes
     found = {flag for cell in made * spec.printed for flag in flags(cell)}
     errata = sorted(found, key=lambda flag: (flag[0], int(flag[1:])))
@@ -242,6 +246,15 @@ def absences(table: FilledTable) -> list[str]:
     counts = table.statuses
     said = [f"{counts[status]} {text}" for status, text in words.items() if counts[status]]
     return [f"Of {counts.total()} cells: {', '.join(said)}."] if said else []
+
+
+def mixed(cells: list[Cell]) -> list[str]:
+    """Name what the runs of a table were made by, with counts, where they were rounded in several ways."""
+    roundings = {run: tuple(parts) for cell in cells for run, parts in cell.roundings.items()}
+    differ = [len({*parts} - {None}) > 1 for parts in zip(*roundings.values(), strict=True)]
+    ways = Counter(tuple(compress(parts, differ)) for parts in roundings.values()) if any(differ) else {}
+    said = "; ".join(f"{many(ways[way], 'run')}: {', '.join(filter(None, way)) or 'not recorded'}" for way in ways)
+    return [f"The runs differ in what rounds their numbers: {said}."] if ways else []
 
 
 def flags(cell: Cell) -> tuple[str, ...]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import csv
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from flatfed import algorithms
 from flatfed.errors import DataError, absent
@@ -18,6 +20,8 @@ from flatfed.runs import curvature, identity
 from flatfed.runs import record as runs
 from flatfed.runs import timing as timings
 from flatfed.runs.run import Run
+
+Source, Result = TypeVar("Source"), TypeVar("Result")
 
 #: Fields of timing.json that metrics read.
 TIMES = ("seconds_per_round", "training_seconds_per_round")
@@ -29,9 +33,7 @@ class RunReading:
 
     ``unfinished``: rounds are to come, after which a target that is not reached yet may be.
     ``warning`` is what the maker of the numbers warns of, or "". ``made_on``: where seconds were measured,
-    ``executor``: by which one. ``images``: how many its data set had, as
-    :attr:`flatfed.runs.record.RunRecord.counted` has them. ``trained_on``: its split, and the digests of its data set
-    and partition.
+    ``executor``: by which one.
     """
 
     reading: Reading | None
@@ -41,8 +43,7 @@ class RunReading:
     warning: str = ""
     made_on: str = ""
     executor: str = ""
-    images: dict[str, dict[str, int]] = field(default_factory=dict)
-    trained_on: tuple[str, str, str] | None = None
+    record: runs.RunRecord | None = None
 
 
 def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool = False) -> list[RunReading]:
@@ -65,22 +66,32 @@ def read_sources(metric: Metric, spec: CellSpec, sources: Sources, so_far: bool 
         if timing.reading is None:
             return [timing] * len(sources.runs)
     timed = {"warning": timing.warning, "made_on": timing.made_on, "executor": timing.executor}
-    readings, refused = [], []
-    for run in sources.runs:
-        try:
-            if metric.source == "analysis":
-                readings.append(_hessian(run, spec.metric))
-                continue
-            of_run = read_run(run, spec.rounds, metric.columns, spec.accuracy, so_far=so_far)
-        except DataError as error:
-            refused.append(str(error))
-            continue
+
+    def read(run: Run) -> RunReading:
+        if metric.source == "analysis":
+            return _hessian(run, spec.metric)
+        of_run = read_run(run, spec.rounds, metric.columns, spec.accuracy, so_far=so_far)
         algorithm = algorithms.made(**run.description["update"]) if metric.declares else None
         more = {**common, "timing": timing.reading.timing, "algorithm": algorithm}
-        readings.append(replace(of_run, reading=of_run.reading and replace(of_run.reading, **more), **timed))
+        return replace(of_run, reading=of_run.reading and replace(of_run.reading, **more), **timed)
+
+    return read_all(read, sources.runs)
+
+
+def read_all(read: Callable[[Source], Result], sources: Iterable[Source]) -> list[Result]:
+    """Return ``read(source)`` of all ``sources``.
+
+    :raises DataError: some are refused; the message has a line for each.
+    """
+    results, refused = [], {}
+    for source in sources:
+        try:
+            results.append(read(source))
+        except DataError as error:
+            refused |= dict.fromkeys(str(error).splitlines())
     if refused:
         raise DataError("\n".join(refused))
-    return readings
+    return results
 
 
 def _timing(run: Run) -> RunReading:
@@ -110,10 +121,11 @@ def _hessian(run: Run, metric: str) -> RunReading:
     if record is None:
         return RunReading(None, problem=f"{run.path} has no {runs.RECORD}")
     if hessian.about.diverged_at is not None:
-        return RunReading(Reading(), True, f"{path}: the run diverged in round {hessian.about.diverged_at}")
+        problem = f"{path}: the run diverged in round {hessian.about.diverged_at}"
+        return RunReading(Reading(), True, problem, record=record)
     if not hessian.has(metric):
         return RunReading(None, problem=f"{path} is without {metric}; delete it to make it again")
-    return RunReading(Reading(analysis=hessian), images=record.counted)
+    return RunReading(Reading(analysis=hessian), record=record)
 
 
 def read_run(
@@ -134,21 +146,21 @@ def read_run(
     lines = runs.METRICS if (folder / runs.RECORD).is_file() else runs.LINES_SO_FAR
     if not (folder / lines).is_file():
         return RunReading(None, problem=f"{folder} has no {runs.METRICS}")
-    common = {"images": record.counted}
-    common["trained_on"] = (str(record.description.get("split")), record.dataset_digest, record.partition_digest)
     done, diverged_at, read = record.rounds_done, record.diverged_at, ("round", accuracy, *columns)
     if diverged_at is not None and not done:  # before any line: nor has it the columns that its lines would have had
         record.check_files(folder, runs.METRICS)
-        return RunReading(Reading(history={name: [] for name in read}), True, f"{folder} diverged at once", **common)
+        empty = Reading(history={name: [] for name in read})
+        return RunReading(empty, True, f"{folder} diverged at once", record=record)
     history = history_of(folder, record, read, lines)
     if diverged_at is not None:
-        return RunReading(Reading(history=history), True, f"{folder} diverged in round {diverged_at}", **common)
+        return RunReading(Reading(history=history), True, f"{folder} diverged in round {diverged_at}", record=record)
     if done < rounds:
         reading = Reading(history=history) if so_far else None
-        return RunReading(reading, False, f"{folder} has done {done} of {rounds} rounds", unfinished=True, **common)
+        problem = f"{folder} has done {done} of {rounds} rounds"
+        return RunReading(reading, False, problem, unfinished=True, record=record)
     broken = any(not math.isfinite(number) for column in columns for number in history[column])
     problem = f"{folder / runs.METRICS} holds a non-finite number" if broken else ""
-    return RunReading(Reading(history=history), broken, problem, **common)
+    return RunReading(Reading(history=history), broken, problem, record=record)
 
 
 def history_of(
@@ -189,6 +201,17 @@ def history_of(
             f"{path}: ends with round {last}, but {runs.record_beside(name)} beside it says rounds_done {done}"
         )
     return history
+
+
+def rounding(record: runs.RunRecord) -> list[str | None]:
+    """Return what decides how the numbers of a run were rounded, in words; None for what its record does not say."""
+    chip = (record.host or {}).get("gpu" if record.device == "cuda" else "processor")
+    torch = (record.libraries or {}).get("torch")
+    return [
+        record.executor and f"{record.executor} executor",
+        *(record.precision, record.device, chip),
+        torch and f"torch {torch}",
+    ]
 
 
 def best(reading: Reading) -> float | None:

@@ -20,7 +20,7 @@ from flatfed.experiment.report_spec import ReportSpec
 from flatfed.files import write_whole
 from flatfed.runs import source
 from flatfed.tables import blocks, filled_table, page_templates, runs
-from flatfed.tables.blocks import Entry, TypesetTable
+from flatfed.tables.blocks import Texts, TypesetTable
 from flatfed.tables.formats import html
 from flatfed.tables.trained_on import as_read
 
@@ -67,7 +67,7 @@ def make(spec: ReportSpec, out: str | Path, draw: Callable[[str, Curves], str] |
     def way(path: str | Path) -> str:
         return Path(os.path.relpath(path, Path(out).parent)).as_posix()
 
-    def links(entry: Entry) -> list[str]:
+    def links(entry: Texts) -> list[str]:
         return list(dict.fromkeys(group_of[folder].id for folder in entry.runs if folder in group_of))
 
     def files(paths: Iterable[str | Path]) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,18 +55,13 @@ class Group:
 
     @property
     def seconds(self) -> float:
-        """Wall seconds of all of them."""
-        return seconds(self.runs)
+        """Wall seconds of all of them, as far as their records tell."""
+        return sum(run.about.seconds or 0.0 for run in self.runs if run.about)
 
     @property
     def last(self) -> dict[int, float]:
         """The last accuracy of every seed."""
         return {seed: column.dropna().iloc[-1] for seed, column in self.accuracies.items()}
-
-
-def seconds(runs: Iterable[ReportedRun]) -> float:
-    """Return the wall seconds of ``runs``, as far as their records tell."""
-    return sum(run.about.seconds or 0.0 for run in runs if run.about)
 
 
 def groups(runs: Iterable[ReportedRun]) -> list[Group]:
@@ -144,12 +139,10 @@ def settings(runs: list[ReportedRun]) -> list[tuple[str, dict[str, str], list[tu
     return result
 
 
-def flatten(tree: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Return the leaves of nested mappings as (dotted name, JSON text)."""
-    leaves = []
+def flatten(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the leaves of nested mappings as (dotted name, JSON text)."""
     for key, value in tree.items():
         if isinstance(value, dict):
-            leaves += flatten(value, f"{prefix}{key}.")
+            yield from flatten(value, f"{prefix}{key}.")
         else:
-            leaves.append((prefix + key, value if isinstance(value, str) else json.dumps(value)))
-    return leaves
+            yield prefix + key, value if isinstance(value, str) else json.dumps(value)

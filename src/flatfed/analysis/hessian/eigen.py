@@ -9,7 +9,7 @@ values after it may be too small.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -32,11 +32,6 @@ class Eigen:
     residuals: Tensor
     forms: Tensor
     converged: bool
-
-    def to(self, device: torch.device) -> Eigen:
-        """Return the same on ``device``."""
-        tensors = {name: each.to(device) for name, each in vars(self).items() if isinstance(each, Tensor)}
-        return replace(self, **tensors)
 
 
 def top(products: Products, draw: Draw, count: int, *, tolerance: float, most: int) -> Eigen:

@@ -6,11 +6,12 @@ file and for what the scaling is for.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from flatfed.engine.memory import shortage
 from flatfed.engine.precision import full_precision
 from flatfed.errors import FlatFedError
 from flatfed.runs import curvature
-from flatfed.runs.curvature import About, AtOnce, Estimates, Hessian, PyHessian
+from flatfed.runs.curvature import AtOnce, Estimates, Hessian, HessianSetUp, PyHessian
 from flatfed.runs.uncertainty import agreement
 
 #: First of the numbers that key the random vectors, and the split into parts; surfaces take the streams from 0 on.
@@ -39,7 +40,7 @@ KEYS = {"eigenvalues": 1 << 20, "trace": 2 << 20, "pyhessian": 4 << 20, "parts":
 
 
 @dataclass(frozen=True)
-class Settings:
+class HessianSettings:
     """What is estimated, on which data, how well; ``flatfed hessian`` has the bounds and the defaults."""
 
     images: int | None  # None: all training images
@@ -66,7 +67,7 @@ class Batches:
         return map(self.trained.batch, self.parts)
 
 
-def hessian(run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[str], settings: Settings) -> None:
+def hessian(run: Path, inputs: Inputs, out: Path, settings: HessianSettings) -> None:
     """Write the Hessian of the run in folder ``run`` to the file ``out``.
 
     A call that was stopped goes on with the first estimate that it had not finished. Of a run that diverged the file
@@ -83,14 +84,14 @@ def hessian(run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[
             print(f"{about.run}: diverged in round {about.diverged_at}: there is no Hessian", file=sys.stderr)
             curvature.write(out, Hessian(about=about))
             return
-        stages = Stages(out, {**asdict(about), "torch": torch.__version__})
+        stages = Stages(out, {**asdict(about), "torch": torch.__version__}, trained.row.device)
         with full_precision():
             found = estimate(about, *_products(trained, index, parts, settings), settings, stages)
         curvature.write(out, found)
         stages.discard()
 
 
-def _images(trained: Trained, settings: Settings) -> tuple[Tensor, int]:
+def _images(trained: Trained, settings: HessianSettings) -> tuple[Tensor, int]:
     """Return the positions of the images that are taken, and into how many parts they are split: 0 where all are.
 
     Raises FlatFedError for more eigenvalues than parameters, and fewer images than parts.
@@ -110,9 +111,9 @@ def _images(trained: Trained, settings: Settings) -> tuple[Tensor, int]:
     return index, parts
 
 
-def _about(trained: Trained, images: int, parts: int, settings: Settings) -> About:
+def _about(trained: Trained, images: int, parts: int, settings: HessianSettings) -> HessianSetUp:
     """Return whose Hessian is estimated, on how many ``images``, split into how many ``parts``."""
-    return About(
+    return HessianSetUp(
         run=trained.name,
         algorithm=trained.description["algorithm"],
         scale=trained.description["scale"],
@@ -131,7 +132,7 @@ def _about(trained: Trained, images: int, parts: int, settings: Settings) -> Abo
     )
 
 
-def _products(trained: Trained, index: Tensor, parts: int, settings: Settings) -> tuple[Products, Products]:
+def _products(trained: Trained, index: Tensor, parts: int, settings: HessianSettings) -> tuple[Products, Products]:
     """Return the products of the Hessian and of the scaled one on the images ``index``, split into ``parts`` at random.
 
     Positions are sorted, and neighbours are one client's: in their order, parts would be other clients.
@@ -159,38 +160,38 @@ def signs(products: Products, seed: int, first: int) -> Callable[[int], Tensor]:
     return draw
 
 
-def estimate(about: About, plain: Products, scaled: Products, settings: Settings, stages: Stages) -> Hessian:
+def estimate(
+    about: HessianSetUp, plain: Products, scaled: Products, settings: HessianSettings, stages: Stages
+) -> Hessian:
     """Return what the file says of the Hessian, of which ``plain`` are the products, and of the ``scaled`` one.
 
     ``stages`` keeps each estimate as soon as it is there.
     """
 
-    def drawn(purpose: str) -> Callable[[int], Tensor]:
-        return signs(plain, settings.seed, KEYS[purpose])
-
-    def timed(name: str, kind: type, compute: Callable[..., Any], products: Products, *rest: Any, **limits: Any) -> Any:
+    def staged(name: str, kind: type, products: Products, compute: Callable[[], Any]) -> Any:
         began, before = time.monotonic(), products.done
-        value = stages.get(name, kind, lambda: compute(products, *rest, **limits))
+        value = stages.get(name, kind, compute)
         seconds = duration(time.monotonic() - began)
         print(f"{about.run}: {name}: {products.done - before} products, {seconds}", file=sys.stderr)
         return value
 
     def estimates_of(products: Products, prefix: str) -> Estimates:
+        draw = partial(signs, plain, settings.seed)
         limits = {"tolerance": settings.residual, "most": settings.products}
-        arguments = (products, drawn("eigenvalues"), settings.top)
-        known = timed(f"{prefix}eigenvalues", eigen.Eigen, eigen.top, *arguments, **limits)
-        known = known.to(products.parameters[0].device)
-        limits = {"error": settings.trace_error, "most": settings.vectors}
-        traced = timed(f"{prefix}trace", estimates.Mean, estimates.trace, products, drawn("trace"), known, **limits)
+        top = partial(eigen.top, products, draw(KEYS["eigenvalues"]), settings.top, **limits)
+        known = staged(f"{prefix}eigenvalues", eigen.Eigen, products, top)
+        trace = partial(estimates.trace, products, draw(KEYS["trace"]), known, **stop)
+        traced = staged(f"{prefix}trace", estimates.Mean, products, trace)
         return summary.summarise(known, traced, about.images / about.images_of)
 
+    stop = {"error": settings.trace_error, "most": settings.vectors}
     own, of_scaled = estimates_of(plain, ""), estimates_of(scaled, "scaled-")
     theirs = reason = None
     if settings.pyhessian:
-        limits = {"tolerance": settings.residual, "error": settings.trace_error, "most": settings.vectors}
         arguments = (plain, settings.seed, KEYS["pyhessian"])
+        other = partial(pyhessian_estimates.estimate, *arguments, tolerance=settings.residual, **stop)
         try:
-            theirs = timed("pyhessian", PyHessian, pyhessian_estimates.estimate, *arguments, **limits)
+            theirs = staged("pyhessian", PyHessian, plain, other)
         except pyhessian_estimates.Unfit as unfit:
             reason = str(unfit)
     limits = plain.limits

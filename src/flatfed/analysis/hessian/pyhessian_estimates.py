@@ -105,12 +105,8 @@ def _idle(products: Products) -> str | None:
     inputs, targets = next(iter(products.batches))
     mean = products.loss(products.model(inputs[:1]), targets[:1])
     first = torch.autograd.grad(mean, products.parameters, create_graph=True, allow_unused=True)
-    for name, gradient in zip(names, first, strict=True):
-        if gradient is None or not gradient.requires_grad:
-            return name
-    second = torch.autograd.grad(
-        first, products.parameters, [gradient.detach() for gradient in first], allow_unused=True
-    )
+    bent = [gradient for gradient in first if gradient is not None and gradient.requires_grad]
+    second = torch.autograd.grad(bent, products.parameters, [each.detach() for each in bent], allow_unused=True)
     return next((name for name, gradient in zip(names, second, strict=True) if gradient is None), None)
 
 

@@ -10,7 +10,7 @@ from flatfed.analysis.hessian.sampling_error import error_of_largest, error_of_m
 from flatfed.runs.curvature import SCALED, Converged, Estimates, Hessian
 
 if TYPE_CHECKING:
-    from flatfed.analysis.hessian.measure import Settings
+    from flatfed.analysis.hessian.measure import HessianSettings
 
 
 def summarise(known: Eigen, traced: Mean, taken: float) -> Estimates:
@@ -28,7 +28,7 @@ def summarise(known: Eigen, traced: Mean, taken: float) -> Estimates:
     )
 
 
-def warnings(hessian: Hessian, settings: Settings) -> list[str]:
+def warnings(hessian: Hessian, settings: HessianSettings) -> list[str]:
     """Return the sentences that a reader of the numbers ought to know."""
     sentences = unconverged(hessian.own, settings)
     sentences += [SCALED + sentence for sentence in unconverged(hessian.scaled, settings)]
@@ -49,7 +49,7 @@ def warnings(hessian: Hessian, settings: Settings) -> list[str]:
     return sentences
 
 
-def unconverged(found: Estimates, settings: Settings) -> list[str]:
+def unconverged(found: Estimates, settings: HessianSettings) -> list[str]:
     """Return a sentence for each estimate of one Hessian that has not met its stopping rule."""
     sentences = []
     if not found.converged.eigenvalues:

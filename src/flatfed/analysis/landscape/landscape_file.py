@@ -4,7 +4,7 @@
 
     format    3
     kind      "surface", or "line" (between two models)
-    about     JSON, an :class:`About`
+    about     JSON, an :class:`AboutLandscape`
     x, y      (n,) coordinates along the first and the second direction; of a line, x is the share of the second
               model and y is empty
     loss      (1, n, n), mean cross-entropy in nats: loss[0, i, j] at w + x[i] d_1 + y[j] d_2;
@@ -17,26 +17,23 @@ Nothing in it depends on when or in how many sessions it was made: the same call
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
-import zipfile
-import zlib
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from flatfed import forms
 from flatfed.errors import DataError
-from flatfed.files import digest_arrays, unfinished, write_whole
+from flatfed.files import UNREADABLE, digest_arrays, unfinished, write_whole
 from flatfed.runs.analysed import AnalysedModel
 
 #: Files of format 2 have no digest. Their model may be gone, which only a training remakes.
 UNSEALED, FORMAT = 2, 3
 REMEDY = "delete it; the next call makes it again"
 ARRAYS = ("x", "y", "loss", "accuracy")
-#: What NumPy raises at a damaged file.
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +48,11 @@ class Model(AnalysedModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class AboutLandscape:
     """Of which models, on which images and how a landscape is.
 
     ``images`` of the ``set`` (how many), ``images_sha256`` (which: of their positions in the data set, sorted) and the
-    directions are drawn by ``seed``. ``grid`` and ``range`` as in :class:`flatfed.analysis.landscape.sample.Settings`;
-    ``way`` is sequential or stacked.
+    directions are drawn by ``seed``; ``grid`` and ``range`` are those of ``SectionSettings``.
     """
 
     models: list[Model]
@@ -66,7 +62,6 @@ class About:
     seed: int
     grid: int
     range: float
-    way: str
     device: str
     precision: str
 
@@ -76,7 +71,7 @@ class Landscape:
     """What a file holds; see the module for shapes and units."""
 
     kind: str
-    about: About
+    about: AboutLandscape
     x: np.ndarray
     y: np.ndarray
     loss: np.ndarray
@@ -88,7 +83,7 @@ class Landscape:
         return (1, len(self.x), len(self.y)) if self.kind == "surface" else (len(self.x),)
 
 
-def write(path: str | os.PathLike[str], landscape: Landscape) -> None:
+def write(path: Path, landscape: Landscape) -> None:
     """Write ``landscape`` to ``path``, whole."""
     arrays = {name: getattr(landscape, name) for name in ARRAYS}
     about = np.array(json.dumps(asdict(landscape.about), sort_keys=True))
@@ -97,7 +92,7 @@ def write(path: str | os.PathLike[str], landscape: Landscape) -> None:
         np.savez_compressed(file, **content, sha256=np.array(digest_arrays(**content)))
 
 
-def read(path: str | os.PathLike[str]) -> Landscape:
+def read(path: str | Path) -> Landscape:
     """Return the landscape in the file ``path``.
 
     :raises DataError: the file is absent, damaged, edited, or of another form.
@@ -107,7 +102,7 @@ def read(path: str | os.PathLike[str]) -> Landscape:
             content = dict(file)
         if content["format"] not in (UNSEALED, FORMAT):
             raise ValueError(f"format {content['format']}, but {FORMAT} is known")
-        about = forms.read(About, json.loads(str(content["about"])), "about")
+        about = forms.read(AboutLandscape, json.loads(str(content["about"])), "about")
         found = Landscape(str(content["kind"]), about, **{name: content[name] for name in ARRAYS})
         if content.pop("sha256", None) != digest_arrays(**content) and content["format"] == FORMAT:
             raise ValueError("changed after it was written: its sha256 is missing or not that of its arrays")
@@ -123,31 +118,21 @@ def read(path: str | os.PathLike[str]) -> Landscape:
 class Unfinished:
     """The points of a landscape that are done, in a hidden file beside ``out`` (:func:`flatfed.files.unfinished`).
 
-    ``values`` (2, points) are losses and accuracies, ``done`` (points,) says which are there. ``way`` says how they are
-    evaluated, empty before the first point: all are in one way, since two ways differ by rounding.
+    ``values`` (2, points) are losses and accuracies, ``done`` (points,) says which are there: those of an earlier call,
+    none of a file that is damaged.
     """
 
-    def __init__(self, out: str | os.PathLike[str], identity: dict[str, Any], points: int):
+    def __init__(self, out: Path, identity: dict[str, Any], points: int):
         stem = unfinished(out, identity)
         self.path = stem.with_name(f"{stem.name}.points")
-        self.values, self.done, self.way = np.zeros((2, points)), np.zeros(points, dtype=bool), ""
-        if self.path.exists():
-            self._restore()
-
-    def _restore(self) -> None:
-        """Take the points of an earlier call; none of a file that is damaged."""
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                values, done, way = file["values"], file["done"], str(file["way"])
-        except UNREADABLE:
-            return
-        if values.shape == self.values.shape and done.shape == self.done.shape:
-            self.values, self.done, self.way = values, done, way
+        self.values, self.done = np.zeros((2, points)), np.zeros(points, dtype=bool)
+        with contextlib.suppress(*UNREADABLE), np.load(self.path, allow_pickle=False) as file:
+            self.values[:], self.done[:] = file["values"], file["done"]
 
     def save(self) -> None:
         """Write the points to the file, whole."""
         with write_whole(self.path) as file:
-            np.savez(file, values=self.values, done=self.done, way=np.array(self.way))
+            np.savez(file, values=self.values, done=self.done)
 
     def discard(self) -> None:
         """Remove the file: the landscape is written."""

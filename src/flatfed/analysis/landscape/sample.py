@@ -8,11 +8,12 @@ filters of the model each is of, so that they compare as those of Li et al. (201
 from __future__ import annotations
 
 import math
-import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,8 +21,8 @@ from torch import Tensor
 
 from flatfed.analysis import trained_model
 from flatfed.analysis.landscape import directions
-from flatfed.analysis.landscape.landscape_file import About, Landscape, Model, Unfinished, write
-from flatfed.analysis.landscape.points import HELPS, Points, choose
+from flatfed.analysis.landscape.landscape_file import AboutLandscape, Landscape, Model, Unfinished, write
+from flatfed.analysis.landscape.points import HELPS, Points
 from flatfed.analysis.trained_model import Inputs, Trained
 from flatfed.engine.job.machine import pick_device
 from flatfed.engine.job.progress import duration
@@ -32,16 +33,15 @@ from flatfed.runs import record as records
 from flatfed.runs.analysed import Digests
 from flatfed.runs.record import RunRecord
 
-SAVED = 1.0  # seconds between two writes of unfinished points; a block that takes longer is written at once
+SAVED = 1.0  # seconds between two writes of unfinished points; one that takes longer is written at once
 REPORTED = 15.0  # seconds between two lines on standard error
 
 
 @dataclass(frozen=True)
-class Settings:
+class SectionSettings:
     """What is evaluated: ``grid`` points along a direction, out to ``range`` times the filter norms on both sides.
 
-    ``set`` and ``images`` choose the data (None: all), ``seed`` draws images and directions, ``way`` is one of
-    ``flatfed.analysis.landscape.points.WAYS``, or auto.
+    ``set`` and ``images`` choose the data (None: all), ``seed`` draws images and directions.
     """
 
     grid: int
@@ -49,14 +49,13 @@ class Settings:
     set: str
     images: int | None
     seed: int
-    way: str
 
 
 @dataclass(frozen=True)
 class Section:
     """Points of a landscape of ``models``: in a plane around one, or on the line between two.
 
-    ``weights`` returns those of points (n,), by number, as rows (n, parameters). ``shape`` is that of the losses.
+    ``weights`` returns those of a point, by number, as a row (parameters,). ``shape`` is that of the losses.
     """
 
     kind: str
@@ -64,10 +63,10 @@ class Section:
     x: np.ndarray
     y: np.ndarray
     shape: tuple[int, ...]
-    weights: Callable[[np.ndarray], Tensor]
+    weights: Callable[[int], Tensor]
 
 
-def surface(run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[str], settings: Settings) -> None:
+def surface(run: Path, inputs: Inputs, out: Path, settings: SectionSettings) -> None:
     """Write the surface of ``run`` to ``out``; without losses (NaN) where the run diverged.
 
     A call that was stopped goes on when it is called again. Raises DataError for a run that does not fit its data,
@@ -79,32 +78,26 @@ def surface(run: str | os.PathLike[str], inputs: Inputs, out: str | os.PathLike[
         )
     if not 0 < settings.range < math.inf:
         raise FlatFedError(f"range: {settings.range}: wanted is a finite number, more than 0")
-    with shortage.explained(pick_device(inputs.device), f"surface of {run}", HELPS):
-        trained = trained_model.load(run, inputs)
-        _make(trained, _plane(trained, settings), settings, out)
+    _make(run, inputs, _plane, settings, out, f"surface of {run}")
 
 
-def _plane(trained: Trained, settings: Settings) -> Section:
+def _plane(trained: Trained, settings: SectionSettings) -> Section:
     """Return the plane around a model."""
     grid, row = settings.grid, trained.row
     along = np.arange(-(grid // 2), grid // 2 + 1) * (settings.range / (grid // 2))
     first, second = directions.draw(trained.layout, row, settings.seed)
 
-    def weights(points: np.ndarray) -> Tensor:
-        x, y = (torch.from_numpy(along[steps]).to(row)[:, None] for steps in np.divmod(points, grid))
-        return row + x * first + y * second
+    steps = torch.from_numpy(along).to(row)
+
+    def weights(point: int) -> Tensor:
+        x, y = divmod(point, grid)
+        return row + steps[x] * first + steps[y] * second
 
     models = [_model(trained.record, trained.digests)]
     return Section("surface", models, along, along, (1, grid, grid), weights)
 
 
-def line(
-    start: str | os.PathLike[str],
-    end: str | os.PathLike[str],
-    inputs: Inputs,
-    out: str | os.PathLike[str],
-    settings: Settings,
-) -> None:
+def line(start: Path, end: Path, inputs: Inputs, out: Path, settings: SectionSettings) -> None:
     """Write the losses on the line through the models of two runs to ``out``: (1 - x) w_start + x w_end.
 
     ``grid`` points from the one to the other, both included; beyond each, as far as ``range`` lengths of that way, at
@@ -115,12 +108,10 @@ def line(
         raise FlatFedError(f"grid: {settings.grid} points: a line has at least its two ends")
     if not 0 <= settings.range < math.inf:
         raise FlatFedError(f"range: {settings.range}: wanted is a finite number, 0 or more")
-    with shortage.explained(pick_device(inputs.device), f"line from {start}", HELPS):
-        trained = trained_model.load(start, inputs)
-        _make(trained, _straight(trained, end, settings), settings, out)
+    _make(start, inputs, partial(_straight, end), settings, out, f"line from {start}")
 
 
-def _straight(start: Trained, end: str | os.PathLike[str], settings: Settings) -> Section:
+def _straight(end: Path, start: Trained, settings: SectionSettings) -> Section:
     """Return the line from a model to that of the run ``end``; DataError for one of another model or data."""
     record = records.read_finished(end)
     if record.dataset_digest != start.digests.dataset:
@@ -134,8 +125,10 @@ def _straight(start: Trained, end: str | os.PathLike[str], settings: Settings) -
     beyond = int(settings.range * (settings.grid - 1) + 1e-9)
     along = np.arange(-beyond, settings.grid + beyond) / (settings.grid - 1)
 
-    def weights(points: np.ndarray) -> Tensor:
-        return torch.lerp(start.row, row, torch.from_numpy(along[points]).to(row)[:, None])
+    shares = torch.from_numpy(along).to(row)
+
+    def weights(point: int) -> Tensor:
+        return torch.lerp(start.row, row, shares[point])
 
     models = [_model(start.record, start.digests), _model(record, digests)]
     return Section("line", models, along, np.zeros(0), along.shape, weights)
@@ -152,55 +145,50 @@ def _model(record: RunRecord, digests: Digests) -> Model:
     )
 
 
-def _make(trained: Trained, section: Section, settings: Settings, out: str | os.PathLike[str]) -> None:
-    """Evaluate every point of ``section``, block by block, and write the file.
+def _make(
+    run: Path, inputs: Inputs, cut: Callable[..., Section], settings: SectionSettings, out: Path, what: str
+) -> None:
+    """Evaluate every point of the section that ``cut`` returns of the trained ``run`` and settings, and write the file.
 
-    Where a model diverged no point is evaluated: all are NaN.
+    Where a model diverged no point is evaluated: all are NaN. ``what``: words for the section where memory is short.
     """
-    index = trained.choose(settings.set, settings.images, settings.seed)
-    about = About(
-        **{**asdict(settings), "images": len(index)},
-        models=section.models,
-        images_sha256=digest_arrays(images=np.sort(index.cpu().numpy())),
-        device=trained.row.device.type,
-        precision=str(trained.row.dtype).removeprefix("torch."),
-    )
-    unfinished = Unfinished(out, {"kind": section.kind, **asdict(about)}, math.prod(section.shape))
-    if not unfinished.way:
-        unfinished.way = choose(trained, index) if settings.way == "auto" else settings.way
-    points = Points(trained, index, unfinished.way)
-    if diverged := [model.name for model in section.models if model.diverged_at is not None]:
-        print(f"{trained.name}: {section.kind}: diverged, so without losses: {', '.join(diverged)}", file=sys.stderr)
-        unfinished.values[:] = np.nan
-    else:
-        _evaluate(points, section.weights, unfinished, f"{trained.name}: {section.kind}, {points.way}")
-    loss, accuracy = unfinished.values.reshape(2, *section.shape)
-    write(out, Landscape(section.kind, replace(about, way=points.way), section.x, section.y, loss, accuracy))
-    unfinished.discard()
+    with shortage.explained(pick_device(inputs.device), what, HELPS):
+        trained = trained_model.load(run, inputs)
+        section = cut(trained, settings)
+        index = trained.choose(settings.set, settings.images, settings.seed)
+        about = AboutLandscape(
+            **{**asdict(settings), "images": len(index)},
+            models=section.models,
+            images_sha256=digest_arrays(images=np.sort(index.cpu().numpy())),
+            device=trained.row.device.type,
+            precision=str(trained.row.dtype).removeprefix("torch."),
+        )
+        unfinished = Unfinished(out, {"kind": section.kind, **asdict(about)}, math.prod(section.shape))
+        label = f"{trained.name}: {section.kind}"
+        if diverged := [model.name for model in section.models if model.diverged_at is not None]:
+            print(f"{label}: diverged, so without losses: {', '.join(diverged)}", file=sys.stderr)
+            unfinished.values[:] = np.nan
+        else:
+            _evaluate(Points(trained, index), section.weights, unfinished, label)
+        loss, accuracy = unfinished.values.reshape(2, *section.shape)
+        write(out, Landscape(section.kind, about, section.x, section.y, loss, accuracy))
+        unfinished.discard()
 
 
-def _evaluate(points: Points, weights: Callable[[np.ndarray], Tensor], unfinished: Unfinished, label: str) -> None:
-    """Evaluate what ``unfinished`` lacks.
-
-    Blocks are the same whatever is done already, and so is their rounding.
-    """
-    total = len(unfinished.done)
+def _evaluate(points: Points, weights: Callable[[int], Tensor], unfinished: Unfinished, label: str) -> None:
+    """Evaluate the points that ``unfinished`` lacks."""
+    total, before = len(unfinished.done), int(unfinished.done.sum())
     began = saved = reported = time.monotonic()
-    before = int(unfinished.done.sum())
     if before:
         print(f"{label}: goes on, {before} of {total} points are done", file=sys.stderr)
-    for start in range(0, total, points.block):
-        block = np.arange(start, min(start + points.block, total))
-        if unfinished.done[block].all():
-            continue
-        unfinished.values[:, block] = points.at(block, weights, label)
-        unfinished.done[block] = True
+    for done, point in enumerate(np.flatnonzero(~unfinished.done).tolist(), before + 1):
+        unfinished.values[:, point] = points.at(partial(weights, point), label)
+        unfinished.done[point] = True
         now = time.monotonic()
         if now - saved > SAVED:
             unfinished.save()
             saved = now
         if now - reported > REPORTED:
-            done = int(unfinished.done.sum())
             left = duration((now - began) / (done - before) * (total - done))
             print(f"{label}: {done}/{total} points, {left} left", file=sys.stderr)
             reported = now

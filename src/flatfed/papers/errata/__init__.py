@@ -8,7 +8,6 @@ erratum of that cell; an erratum that no number is flagged with stands under its
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,50 +29,43 @@ class Erratum:
     id: str
     paper: str
     kind: str
-    tables: tuple[str, ...]
+    tables: list[str]
     says: str
-    finding: dict[str, Any] | None
+    finding: dict[str, Any] | None = None
 
 
 class Errata:
-    """All entries of config/errata.yaml under ``root``, in the file's order."""
+    """All ``entries`` of config/errata.yaml under ``root``, in the file's order; ``tables``: the printed ones."""
 
     def __init__(self, root: str | Path):
         """Read and check the entries.
 
         :raises ConfigError: an entry is malformed, or names a table that does not exist.
         """
-        self.document: dict[str, dict[str, Any]] = read_yaml(Path(root) / WHERE, WHERE)
-        schemas.validate(self.document, "errata", WHERE)
+        document = read_yaml(Path(root) / WHERE, WHERE)
+        schemas.validate(document, "errata", WHERE)
+        self.entries = [Erratum(name, **entry) for name, entry in document.items()]
         self.tables = {name: table.lines for name, table in reference.read_all(Path(root)).items()}
-        for name, entry in self.document.items():
-            for place, table in enumerate(entry["tables"]):
+        for entry in self.entries:
+            for place, table in enumerate(entry.tables):
                 if table not in self.tables:
-                    raise ConfigError(unknown("table", table, self.tables, f"{WHERE}: {name}.tables[{place}]"))
-
-    @cached_property
-    def entries(self) -> list[Erratum]:
-        """All errata."""
-        return [
-            Erratum(name, entry["paper"], entry["kind"], tuple(entry["tables"]), entry["says"], entry.get("finding"))
-            for name, entry in self.document.items()
-        ]
+                    raise ConfigError(unknown("table", table, self.tables, f"{WHERE}: {entry.id}.tables[{place}]"))
 
     def flags(self, table: str) -> dict[str, str]:
         """Return id -> line of the errata that single numbers of ``table`` are flagged with."""
-        flagged = self._flagged(table)
+        flagged, says = self._flagged(table), {entry.id: entry.says for entry in self.entries}
         for name in flagged:
-            if name not in self.document:
-                raise ConfigError(unknown("erratum", name, self.document, f"config/reference/{table}.csv: flag"))
-        return {name: self.document[name]["says"] for name in self.document if name in flagged}
+            if name not in says:
+                raise ConfigError(unknown("erratum", name, says, f"config/reference/{table}.csv: flag"))
+        return {name: line for name, line in says.items() if name in flagged}
 
     def notes(self, table: str) -> list[str]:
         """Return the lines of the errata that concern ``table`` as a whole; agreements found are none."""
         flagged = self._flagged(table)
         return [
-            f"{name}: {entry['says']}"
-            for name, entry in self.document.items()
-            if table in entry["tables"] and name not in flagged and entry["kind"] != "agreement"
+            f"{entry.id}: {entry.says}"
+            for entry in self.entries
+            if table in entry.tables and entry.id not in flagged and entry.kind != "agreement"
         ]
 
     def _flagged(self, table: str) -> set[str]:

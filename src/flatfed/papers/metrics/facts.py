@@ -1,14 +1,11 @@
-"""Facts of the configuration that tables show: numbers of clients and images, hyper-parameters."""
+"""Facts of the configuration that tables show: numbers of clients and images, hyper-parameters.
+
+FedSAM, Table 3; FedSMOO, Tables 4 and 5; FedLESAM, Table 6.
+"""
 
 from __future__ import annotations
 
-from flatfed.papers.quantity import METRICS, Metric, Reading
-
-
-def _given(reading: Reading) -> float | None:
-    """Return a fact of the configuration (FedSAM, Table 3; FedSMOO, Tables 4 and 5; FedLESAM, Table 6)."""
-    return reading.given
-
+from flatfed.papers.quantity import enter
 
 #: Stored unit -> the facts that have it.
 FACTS = {
@@ -21,8 +18,7 @@ FACTS = {
         *("hp_client_level_momentum_alpha", "hp_global_learning_rate", "hp_learning_rate_decay"),
     ),
 }
-METRICS |= {
-    name: Metric(_given, unit, "given", (), name.removeprefix("hp_").replace("_", " ").capitalize(), None, name)
-    for unit, names in FACTS.items()
-    for name in names
-}
+for unit, names in FACTS.items():
+    for name in names:
+        words = name.removeprefix("hp_").replace("_", " ").capitalize()
+        enter(name, lambda reading: reading.given, unit, words, higher=None, source="given")

@@ -1,29 +1,18 @@
-"""Curvature of the loss at a final model: hessian.json."""
+"""Curvature of the training loss at a final model: hessian.json (FedSMOO, Table 2).
+
+No scaling of filters can change the scaled ones, of diag(|w|) H diag(|w|), which no paper prints.
+"""
 
 from __future__ import annotations
 
-from flatfed.papers.quantity import Reading, metric
+from flatfed.papers.quantity import enter
 
-
-@metric("number", "Top eigenvalue of the Hessian", higher=False, source="analysis")
-def hessian_top_eigenvalue(reading: Reading) -> float:
-    """Largest eigenvalue of the training loss's Hessian at the final model (FedSMOO, Table 2)."""
-    return reading.analysis.value("hessian_top_eigenvalue")
-
-
-@metric("number", "Trace of the Hessian", higher=False, source="analysis")
-def hessian_trace(reading: Reading) -> float:
-    """Trace of the training loss's Hessian at the final model (FedSMOO, Table 2)."""
-    return reading.analysis.value("hessian_trace")
-
-
-@metric("number", "Top eigenvalue of the Hessian scaled by the weights", higher=False, source="analysis")
-def hessian_scaled_top_eigenvalue(reading: Reading) -> float:
-    """Largest eigenvalue of diag(|w|) H diag(|w|), which no scaling of filters can change (no paper prints it)."""
-    return reading.analysis.value("hessian_scaled_top_eigenvalue")
-
-
-@metric("number", "Trace of the Hessian scaled by the weights", higher=False, source="analysis")
-def hessian_scaled_trace(reading: Reading) -> float:
-    """Trace of diag(|w|) H diag(|w|), which no scaling of filters can change (no paper prints it)."""
-    return reading.analysis.value("hessian_scaled_trace")
+WORDS = {
+    "hessian_top_eigenvalue": "Top eigenvalue of the Hessian",
+    "hessian_trace": "Trace of the Hessian",
+    "hessian_scaled_top_eigenvalue": "Top eigenvalue of the Hessian scaled by the weights",
+    "hessian_scaled_trace": "Trace of the Hessian scaled by the weights",
+}
+for name, words in WORDS.items():
+    value = lambda reading, name=name: reading.analysis.value(name)  # noqa: E731
+    enter(name, value, "number", words, higher=False, source="analysis")

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from flatfed.tables.blocks import Entry, TypesetTable
+from flatfed.tables.blocks import Texts, TypesetTable
 from flatfed.tables.page_templates import filled, framed, script
 
 
 def fragment(
-    table: TypesetTable, links: Callable[[Entry], list[str]] | None = None, files: Sequence[tuple[str, str]] = ()
+    table: TypesetTable, links: Callable[[Texts], list[str]] | None = None, files: Sequence[tuple[str, str]] = ()
 ) -> Markup:
     """Return the table as a ``<figure>``, without style.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from flatfed.tables.blocks import Block, Entry, TypesetTable
+from flatfed.tables.blocks import TableBlock, TypesetTable
 
 #: Characters that would start markup inside a table cell.
 SPECIAL = re.compile(r"([\\`*_|<\[\]~])")
 
-#: What stands around a marked number.
-MARKS = {"best": "**", "second": "*"}
+#: A marked number, and the errata behind a printed one.
+RANKS, RAISED = {"best": "**{}**", "second": "*{}*"}, " <sup>{}</sup>"
 
 
 def render(table: TypesetTable) -> str:
@@ -21,7 +21,7 @@ def render(table: TypesetTable) -> str:
     for block in table.blocks:
         if block.heading:
             parts.append(f"**{escape(block.heading)}**")
-        parts.append(_grid(table, block))
+        parts.append(_grid(table.spec.row_header, block))
     if table.warnings:
         parts.append("\n".join(["> [!WARNING]", *(f"> - {escape(text)}" for text in table.warnings)]))
     parts.append("\n".join(f"- {escape(note)}" for note in table.notes))
@@ -33,29 +33,21 @@ def escape(text: str) -> str:
     return SPECIAL.sub(r"\\\1", text)
 
 
-def _grid(table: TypesetTable, block: Block) -> str:
+def _grid(row_header: str, block: TableBlock) -> str:
     """Return the block as an aligned table."""
     names = [[header.text for header in level for _ in range(header.span)] for level in block.headers]
-    head = [escape(table.spec.row_header)]
-    for number, (under, beside) in enumerate(zip(block.under, block.beside, strict=True)):
+    head = [escape(row_header)]
+    for number, under in enumerate(block.under):
         title = ", ".join(level[number] for level in names if level[number])
-        words = [*([beside] if beside else []), *under[1:]]
-        head += ["<br>".join(filter(None, map(escape, (title, under[0])))), *map(escape, words)]
+        ours, *others = under.values()
+        head += ["<br>".join(filter(None, map(escape, (title, ours)))), *map(escape, others)]
     lines = [head]
-    for label, entries in block.rows:
-        texts = [_texts(entry, beside, table.numbers) for entry, beside in zip(entries, block.beside, strict=True)]
-        lines.append([escape(label), *[text for few in texts for text in few]])
+    for label, cells in block.rows:
+        parts = [(texts, part) for texts, under in zip(cells, block.under, strict=True) for part in under]
+        lines.append([escape(label), *[texts.part(part, escape, RANKS, RAISED) for texts, part in parts]])
     widths = [max(3, *(len(line[place]) for line in lines)) for place in range(len(head))]
     rule = ["-" * widths[0], *["-" * (width - 1) + ":" for width in widths[1:]]]
     aligned = [
         [line[0].ljust(widths[0]), *[t.rjust(w) for t, w in zip(line[1:], widths[1:], strict=True)]] for line in lines
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in [aligned[0], rule, *aligned[1:]])
-
-
-def _texts(entry: Entry, beside: str, numbers: int) -> list[str]:
-    """Return a cell's one to four texts; the best of a column is bold, the second italic."""
-    marks = f" <sup>{','.join(entry.marks)}</sup>" if entry.marks else ""
-    around = MARKS.get(entry.rank, "")
-    texts = [f"{around}{escape(entry.ours)}{around}", escape(entry.paper) + marks, escape(entry.difference)][:numbers]
-    return [texts[0], *([escape(entry.beside)] if beside else []), *texts[1:]]

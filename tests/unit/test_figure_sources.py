@@ -65,12 +65,12 @@ def analysed(kind: str, folder, of: list[landscape_file.Model], runs: list[str])
     """Return the specification of a figure of analyses of models ``of``, which are to be those of ``runs``."""
     if kind == "eigenvalues":
         files = [hessian(folder / f"{place}.json", one) for place, one in enumerate(of)]
-        return spec(kind, {"marks": [{"algorithm": "fedavg", "label": "FedAvg", "hessians": files, "runs": runs}]})
+        return spec(kind, {"marks": [{"algorithm": "fedavg", "label": "FedAvg", "files": files, "by_seed": runs}]})
     if kind == "line":
         file = landscape(folder / "file.npz", kind, of)
-        return spec(kind, {"marks": [{"label": "to", "file": file, "runs": runs}]})
+        return spec(kind, {"marks": [{"label": "to", "files": [file], "by_seed": runs}]})
     files = [landscape(folder / f"{place}.npz", kind, [one]) for place, one in enumerate(of)]
-    shown = [{"label": run, "file": file, "runs": [run]} for run, file in zip(runs, files, strict=True)]
+    shown = [{"label": run, "files": [file], "by_seed": [run]} for run, file in zip(runs, files, strict=True)]
     return spec(kind, {"marks": shown})
 
 
@@ -104,7 +104,7 @@ def test_a_figure_holds_the_partitions_of_its_runs(tmp_path, runs):
     for run in runs:
         made.recorded(run, lambda record: record.update(partition_digest=dealt.digest, dataset_digest=digest))
         made.recorded(run, lambda record: record["description"].update(partition=DEAL))
-    series = [{"algorithm": "fedavg", "label": "FedAvg", "runs": runs}]
+    series = [{"algorithm": "fedavg", "label": "FedAvg", "by_seed": runs}]
     shown = {**spec("curves", {"marks": series}), "metric": "test_accuracy", "smooth": 0}
     for seed, refused in ((1, False), (2, True)):
         runs = {run: made.requested(run, partition=str(tmp_path / f"{seed}.npz")) for run in runs}
