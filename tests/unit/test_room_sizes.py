@@ -23,7 +23,7 @@ LIMITS = {
     "data": 1062,
     "engine": 2857,
     "experiment": 2463,
-    "figures": 860,
+    "figures": 858,
     "models": 450,
     "papers": 521,
     "runs": 892,

@@ -192,7 +192,9 @@ def check_targets(*asked_for):
     """
     if not workflow.is_main_process or not Path(workflow.main_snakefile).resolve().is_relative_to(ROOT):
         return
-    for target in get_argument_parser().parse_args(sys.argv[1:]).targets if "snakemake" in sys.argv[0] else ():
+    for target in (
+        get_argument_parser().parse_args(sys.argv[1:]).targets if "snakemake" in sys.argv[0] else ()
+    ):
         made = target in asked_for or any(each.is_producer(target) for each in workflow.rules)
         if not made and not Path(target).exists():
             requested.refuse(EXPERIMENT, target, asked_for)
