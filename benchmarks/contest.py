@@ -22,7 +22,6 @@ from flatfed.engine.job.together import side_by_side
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed.seeds import Meeting
-from flatfed.experiment import run_specs
 
 PHASE_ROUNDS = 2
 SLOW = 5.0  # an executor whose first turn takes so many times that of our fastest is not measured further
@@ -59,7 +58,7 @@ class Contest:
         description = workload.description(algorithm, self.precision)
         dataset, partition = workload.data()
         if kind == "seeds":
-            return run_specs.seeds(self, workload, algorithm, dataset, partition)
+            return self.seeds(workload, algorithm, dataset, partition)
         ours, failed = self.ours(workload, description, dataset, partition)
         if not ours:
             raise RuntimeError(f"no executor can run {workload.name} with {algorithm}: {failed}")

@@ -142,7 +142,7 @@ def test_a_surface_of_before_the_seals_is_read(tmp_path):
     write_landscape(path)
     change(path, "sha256", {"format": np.array(2)})
     change(path, "sha256", {})
-    assert landscape_file.read(path).shape == (1, 5, 5)
+    assert landscape_file.read(path).loss.shape == (1, 5, 5)
 
 
 @pytest.mark.parametrize(

@@ -260,11 +260,11 @@ def test_memory_that_runs_out_in_a_hook_stays_what_it_is(tmp_path, outside):
 
 def test_an_error_of_the_engine_in_a_hook_stays_what_it_is(tmp_path, outside):
     outside.write(
-        "fedodd",
-        "class FedOdd(FedAvg):\n    def perturbation(self, w, gradient, ctx):\n        return gradient(w[:, :-1])\n",
+        "fedengine",
+        "class FedEngine(FedAvg):\n    def perturbation(self, w, gradient, ctx):\n        return gradient(w[:, :-1])\n",
     )
     with pytest.raises(Exception) as caught:
-        simulation(tmp_path, description("fedodd")).advance()
+        simulation(tmp_path, description("fedengine")).advance()
     assert not isinstance(caught.value, FlatFedError)
 
 

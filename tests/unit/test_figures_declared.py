@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -281,36 +280,6 @@ def test_the_mesh_of_fedsmoo_is_the_same_in_the_three_panels() -> None:
         for entry, row in zip(panel.marks, (algorithm, "fedsmoo"), strict=True):
             assert entry.files[0].endswith(f"/dir0.1-100/{row}/seed1/surface.npz")
             assert [run.surface() for run in entry.runs] == entry.files
-
-
-OWN_LINE = """
-kind: line
-title: From a model with a server to one without
-paper: ours
-protocol: dfedsam-cifar10
-decentralised: "*-ring"
-panels:
-  - title: DFedAvg to others
-    split: dir0.6-100-norep
-    series: [{row: dfedavg}, {row: dfedsam}, {row: dfedavgm, preview: false}]
-"""
-
-
-def test_models_of_a_line_are_of_their_own_splits_and_of_the_scale(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "config", tmp_path / "config")
-    (tmp_path / "config" / "figures" / "own.yaml").write_text(OWN_LINE)
-    loaded = experiment.load(tmp_path)
-    for scale, others in (("preview", ["dfedsam"]), ("paper", ["dfedsam", "dfedavgm"])):
-        found = figure_specs.figure_spec(loaded, scale, "own")
-        runs = list(found.runs.values())
-        assert {run.split for run in runs} == {"dir0.6-100-norep-ring"}
-        assert [run.algorithm for run in runs] == ["dfedavg", *others]
-        (panel,) = found.panels
-        assert [way.label for way in panel.marks] == [f"DFedAvg to {loaded.catalog.label(other)}" for other in others]
-    path = tmp_path / "config" / "figures" / "own.yaml"
-    path.write_text(OWN_LINE.replace("{row: dfedsam}", "{row: dfedsam, preview: false}"))
-    with pytest.raises(ConfigError, match=r"own\.yaml: panels\[0\]: a line is between two models"):
-        experiment.load(tmp_path).check()
 
 
 def test_surfaces_that_are_compared_are_of_the_same_images() -> None:

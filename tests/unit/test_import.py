@@ -203,7 +203,7 @@ def test_a_run_without_its_model_is_copied_and_one_with_it_completes_it(machines
     ("change", "words"),
     [
         ({"rounds_done": 1}, "metrics.csv: ends with round"),
-        ({"partition_digest": "0" * 64}, "partition_digest is 000000000000, but results/preview/partitions/"),
+        ({"partition_digest": "0" * 64}, "partition_digest is 000000000000, but that of results/preview/partitions/"),
         ({"versions": {"engine": 0}}, "--other-code accepts it"),
     ],
 )

@@ -383,4 +383,5 @@ def test_a_table_without_a_preview_is_taken_at_its_own_scale_by_name(here, capsy
     load()
     asked = ["--config", "table_folders=[own]", "--config", "tables=[photos]", "--config", "figures=[]"]
     assert cli.main([command, *asked, "photos"]) == 0
-    assert "photos, paper scale" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "photos" in said and "paper scale" in said

@@ -77,7 +77,7 @@ def test_a_torus_needs_a_product(tmp_path):
 
 def test_neighbours_without_a_topology_mean_nothing(tmp_path):
     root = project(tmp_path, mine="{label: [x], scheme: iid, clients: 100, participation: 1, neighbours: 3}")
-    with pytest.raises(ConfigError, match=r"mine\.neighbours: means nothing without a topology"):
+    with pytest.raises(ConfigError, match=r"mine: key 'topology' is missing"):
         experiment.load(root).check()
 
 

@@ -10,7 +10,7 @@ import pytest
 from flatfed import cli, experiment
 from flatfed.data import keys, sources
 from flatfed.data.schemes import SCHEMES
-from flatfed.experiment import cell_specs, figure_specs, needs, run_specs, scales
+from flatfed.experiment import cell_specs, figure_specs, run_specs, scales
 
 ROOT = Path(__file__).parents[2]
 EXP = experiment.load(ROOT)
@@ -197,5 +197,5 @@ def test_what_the_configuration_asks_for_is_whole():
 
 
 def test_all_schemes_are_known_to_all_who_list_them():
-    assert set(keys.PARTITIONS) == set(needs.SCHEMES) == {*SCHEMES, "domain"}
+    assert set(keys.PARTITIONS) == {*SCHEMES, "domain"}
     assert set(keys.SOURCES) == set(sources.SOURCES)

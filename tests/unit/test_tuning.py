@@ -133,10 +133,10 @@ def test_variants_take_what_they_do_not_set_themselves(tmp_path):
 
 def test_a_run_without_its_choice_is_refused(tmp_path):
     mine = load(results=tmp_path, tune=True)
-    with pytest.raises(ConfigError, match=r"fedsam/choice\.json, which is not made yet.*snakemake --cores all tuning"):
-        run_specs.run(mine, "preview", CIFAR10, SPLIT, "fedsam", 1)
-    with pytest.raises(ConfigError, match=r"snakemake --cores all tuning --config scale=paper makes"):
-        run_specs.run(mine, "paper", CIFAR10, SPLIT, "fedsam", 1)
+    for scale in experiment.SCALES:
+        call = f"which is not made yet; make it: snakemake --cores all --config scale={scale} -- "
+        with pytest.raises(ConfigError, match=f"fedsam/choice.json, {call}"):
+            run_specs.run(mine, scale, CIFAR10, SPLIT, "fedsam", 1)
     assert run_specs.run(mine, "preview", "fedsmoo-cifar10", "dir0.6-100", "fedsam", 1), "nothing of this one is tuned"
     needed = selection.searches(mine, "preview", Asked([("fedsam2022_T1", None)], []))
     assert needed, "what to choose is known without choices"
