@@ -22,7 +22,7 @@ LIMITS = {
     "commands": 1487,
     "data": 1062,
     "engine": 2857,
-    "experiment": 2463,
+    "experiment": 2465,
     "figures": 858,
     "models": 450,
     "papers": 521,

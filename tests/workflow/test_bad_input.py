@@ -83,7 +83,7 @@ def test_in_a_target(untouched, target, words):
     ("content", "words"),
     [
         (b"scale: preview\n\ttables: []\n", "not YAML: while scanning a plain scalar"),
-        (b"", "null is nothing; a mapping is wanted"),
+        (b"", "null is nothing (null); a mapping is wanted"),
         (b"scale: *none\n", "line 1: unknown anchor 'none'"),
         (b"scale: " + 9999 * b"[", "line 1: nested deeper than 32 levels"),
         (b"scale: pr\xe9view\n", "not UTF-8: byte 9 is 0xe9"),

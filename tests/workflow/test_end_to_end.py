@@ -53,7 +53,7 @@ def test_a_printed_command_can_be_run_by_hand(trained, tmp_path):
     command = next(line for line in text.splitlines() if "flatfed table" in line)
     assert len(command) < 300
     command = command[command.index("python -m") :]
-    command = re.sub(r" --out \S+ (.*) > \S+ 2>&1", rf" --out-dir {tmp_path} \1", command)
+    command = re.sub(r" --out \S+ (.*) > \S+ 2>&1", rf" --out {tmp_path} \1", command)
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
     done = trained.call("bash", "-c", command, env={"PYTHONPATH": "src", "PATH": path})
     assert done.returncode == 0, done.stderr

@@ -32,6 +32,8 @@ def load(root: str | Path, config: dict[str, Any] | None = None, places: Places 
     selection.check(own, selection.FILE)
     config = own if config is None else config
     selection.check(config)
+    if config.get("seeds_together") and len(config.get("seeds", [])) < 2:  # the file and the command line together
+        raise ConfigError(f"{selection.WHERE}: seeds_together: true needs two `seeds` or more, such as [1, 2]")
     environment = _own_folders(config)
     catalog = catalogs.load(root, config.get("table_folders", []), config.get("data", {}), selection.WHERE)
     for name, protocol in list(catalog.protocols.items()):
