@@ -20,7 +20,7 @@ from flatfed.data import partition
 from flatfed.experiment.model import CellSpec, Sources
 from flatfed.figures import curves
 from flatfed.files import digest_arrays, digest_json
-from flatfed.runs.choice import Choice, Point
+from flatfed.runs.choice import Point, TuningChoice
 from flatfed.tables import cells, runs, search
 
 RUN, OTHER = Path("runs/problem/test/fedavg/seed3"), Path("runs/problem/test/fedsam/seed3")
@@ -99,7 +99,7 @@ def choose() -> None:
     point = Point(values=values, run=str(RUN), description_digest=digest_json(described(RUN)))
     ids = {"scale": "preview", "protocol": "problem", "split": "test", "row": "fedavg", "seed": 3}
     grid = {"learning_rate": [0.2]}
-    search.make(Choice(**ids, validation=0.1, grid=grid, window=1, points=[point]), "choice.json")
+    search.make(TuningChoice(**ids, validation=0.1, grid=grid, window=1, points=[point]), "choice.json")
 
 
 def command(*words: object, dataset: str = "data", dealt: str = "partition.npz") -> None:

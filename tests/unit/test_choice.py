@@ -11,7 +11,7 @@ import made
 from flatfed import forms
 from flatfed.errors import DataError
 from flatfed.files import digest_json
-from flatfed.runs.choice import Choice
+from flatfed.runs.choice import TuningChoice
 from flatfed.tables import search
 
 
@@ -32,8 +32,8 @@ def spec(points: list[dict], window: int = 1) -> dict:
     return {**asked, "grid": grid, "window": window, "points": points}
 
 
-def asked(spec: dict) -> Choice:
-    return forms.read(Choice, spec, "a choice")
+def asked(spec: dict) -> TuningChoice:
+    return forms.read(TuningChoice, spec, "a choice")
 
 
 def chosen(folder: Path, points: list[dict], window: int = 1) -> dict:

@@ -17,7 +17,7 @@ from flatfed.experiment import run_specs
 from flatfed.files import SEAL, digest_json, write_json
 from flatfed.runs import choice, curvature, timing
 from flatfed.runs import record as records
-from flatfed.runs.choice import Choice, Point
+from flatfed.runs.choice import Point, TuningChoice
 
 ROOT = Path(__file__).parents[2]
 LINES = {"round": [1, 2], "test_accuracy": [0.1, 0.2]}
@@ -128,7 +128,7 @@ def test_a_choice_and_a_timing_follow_their_runs(tmp_path, convert):
     of_an_earlier_version(run / "run.json", lambda content: content.update(description=older))
     about = {"scale": "paper", "protocol": "p", "split": "s", "row": "fedlesam", "seed": 1, "validation": 0.1}
     point = Point(values={"rho": 0.1}, run="results/x/rho=0.1", description_digest=digest_json(older))
-    asked = Choice(**about, grid={"rho": [0.1]}, window=1, points=[point])
+    asked = TuningChoice(**about, grid={"rho": [0.1]}, window=1, points=[point])
     write_json(tmp_path / "choice.json", asdict(asked))
     made.timing(tmp_path / "timing.json", older, 1.0)
     convert()

@@ -20,7 +20,7 @@ from flatfed.experiment import compatibility, descriptions, known, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.files import digest_json
 from flatfed.runs import choice as choices
-from flatfed.runs.choice import Choice, Point
+from flatfed.runs.choice import Point, TuningChoice
 from flatfed.runs.places import Places, RunIds
 from flatfed.runs.run import Run
 
@@ -174,7 +174,7 @@ def run(catalog: Catalog, places: Places, found: Search, point: str) -> Run:
     return replace(plain, path=f"{found.folder(places)}/{point}", description=description)
 
 
-def choice_spec(catalog: Catalog, places: Places, found: Search) -> Choice:
+def choice_spec(catalog: Catalog, places: Places, found: Search) -> TuningChoice:
     """Return what ``flatfed choose`` takes: what is searched, and for every point its run and that run's digest."""
     values = catalog.values(found.scale, found.protocol)
     runs = {point: run(catalog, places, found, point) for point in found.points()}
@@ -183,7 +183,7 @@ def choice_spec(catalog: Catalog, places: Places, found: Search) -> Choice:
         for point, one in runs.items()
     ]
     accuracy = values["accuracy"].replace("test", "validation")
-    return Choice(**vars(found), window=values["evaluation"]["window"], accuracy=accuracy, points=points)
+    return TuningChoice(**vars(found), window=values["evaluation"]["window"], accuracy=accuracy, points=points)
 
 
 def choice_path(places: Places, found: Search) -> str:

@@ -29,7 +29,7 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class TuningChoice:
     """A search: of ``row`` in ``protocol`` on ``split``, over the ``grid``; ``chosen``: the values, None before.
 
     ``validation`` is the share of a client's training images that was held out; ``accuracy`` the column of metrics.csv
@@ -49,16 +49,16 @@ class Choice:
     chosen: dict[str, float] | None = None
 
 
-def write(path: str | os.PathLike[str], choice: Choice) -> None:
+def write(path: str | os.PathLike[str], choice: TuningChoice) -> None:
     """Write ``choice`` to ``path``, whole, with a sum of its own."""
     write_sealed(path, forms.plain(choice), OWN)
 
 
-def read(path: str | os.PathLike[str]) -> Choice:
+def read(path: str | os.PathLike[str]) -> TuningChoice:
     """Return the choice in the file ``path``.
 
     :raises FileNotFoundError: there is none.
     :raises DataError: it cannot be read, or is not what was written.
     """
     remedy = f"delete it and make it again: snakemake --cores all {path}"
-    return read_sealed(forms.reader(Choice), path, "a choice", remedy, OWN)
+    return read_sealed(forms.reader(TuningChoice), path, "a choice", remedy, OWN)

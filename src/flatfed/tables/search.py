@@ -11,12 +11,12 @@ from flatfed.errors import DataError
 from flatfed.files import digest_json
 from flatfed.runs import choice as choices
 from flatfed.runs import record as records
-from flatfed.runs.choice import Choice, Point
+from flatfed.runs.choice import Point, TuningChoice
 from flatfed.runs.record import RunRecord
 from flatfed.tables.readings import history_of
 
 
-def make(asked: Choice, out: str | os.PathLike[str]) -> None:
+def make(asked: TuningChoice, out: str | os.PathLike[str]) -> None:
     """Compare the runs of a search and write the choice to ``out``, whole, and to standard output in words.
 
     A run that diverged loses to any that did not; of equal ones, the first in the grid is chosen.
@@ -48,7 +48,7 @@ def _in_words(point: Point) -> str:
     return ", ".join(f"{key} {value:g}" for key, value in point.values.items())
 
 
-def _scored(point: Point, asked: Choice) -> tuple[Point, RunRecord]:
+def _scored(point: Point, asked: TuningChoice) -> tuple[Point, RunRecord]:
     """Return a point with what its run came to, and the run's record."""
     folder = Path(point.run)
     path, about = folder / records.RECORD, records.read_finished(folder)
