@@ -7,6 +7,7 @@ and :func:`plain` writes as such, or as a mapping for :func:`check`.
 from __future__ import annotations
 
 import math
+import sys
 import types
 import typing
 from collections.abc import Callable
@@ -42,7 +43,7 @@ TYPES = {
     str: Form("a text", lambda value: isinstance(value, str)),
     bool: Form("true or false", lambda value: isinstance(value, bool)),
     int: Form("a whole number", lambda value: type(value) is int),
-    float: Form("a finite number", lambda value: type(value) in (int, float) and math.isfinite(value)),
+    float: Form("a finite number", lambda value: type(value) in (int, float) and abs(value) <= sys.float_info.max),
     type(None): Form("null", lambda value: value is None),
     Any: Form("anything", lambda value: True),
 }

@@ -19,8 +19,8 @@ import yaml
 
 from flatfed.errors import ConfigError, unknown
 
-#: Nesting, characters of one text, values of one file after anchors are unfolded: far above what a file of ours has.
-DEEPEST, LONGEST, MOST = 32, 4000, 100_000
+#: Nesting, characters of one text and of a file, values of one file after anchors are unfolded: far above ours.
+DEEPEST, LONGEST, LARGEST_FILE, MOST = 32, 4000, 1_000_000, 100_000
 TOO_DEEP = f"nested deeper than {DEEPEST} levels"
 
 #: The largest number whose neighbours are told apart wherever JSON is read.
@@ -39,14 +39,14 @@ WORDS = {
 BEGINNINGS = tuple("+-.0123456789tTfF")
 NULL = ("", "~", "null", "Null", "NULL")
 
-#: Tags of plain words, and of all else that has none in the file.
-PLAIN, UNTAGGED = "plain", "untagged"
+#: Tags of plain words, and of all else that has none in the file: no texts, which a file could hold.
+PLAIN, UNTAGGED = object(), object()
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     """PyYAML's loader, which reads no more than nodes: their values are taken here."""
 
-    def resolve(self, kind: type[yaml.Node], value: str | None, implicit: Any) -> str:
+    def resolve(self, kind: type[yaml.Node], value: str | None, implicit: Any) -> object:
         """Return the tag of a node that the file gives none."""
         return PLAIN if kind is yaml.ScalarNode and implicit[0] else UNTAGGED
 
@@ -62,6 +62,8 @@ def read(path: Path, name: str) -> Any:
         raise ConfigError(f"{name}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{name}: not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from None
+    if len(text) > LARGEST_FILE:
+        raise ConfigError(f"{name}: has {len(text)} characters; at most {LARGEST_FILE}")
     try:
         node = yaml.compose(text, _Loader)
         value = None if node is None else _value(node, (), itertools.count(1))
@@ -95,9 +97,7 @@ def _value(node: yaml.Node, around: tuple[yaml.Node, ...], count: Iterator[int])
     if node.tag not in (PLAIN, UNTAGGED):
         raise ConfigError(f"{line}: tag {node.tag!r} is not allowed; plain values are wanted")
     if isinstance(node, yaml.ScalarNode):
-        if len(node.value) > LONGEST:
-            raise ConfigError(f"{line}: '{node.value[:20]}...' has {len(node.value)} characters; at most {LONGEST}")
-        return node.value if node.tag == UNTAGGED else None if node.value in NULL else _plain(node.value)
+        return _scalar(node, line)
     if node in around:
         raise ConfigError(f"{line}: an anchor is used inside itself")
     if len(around) == DEEPEST:
@@ -115,7 +115,7 @@ def _value(node: yaml.Node, around: tuple[yaml.Node, ...], count: Iterator[int])
         if name in lines:
             raise ConfigError(f"{line}: key {name!r} is given twice, first in {lines[name]}")
         lines[name] = line
-        if (name, key.tag) != ("<<", PLAIN):
+        if name != "<<" or key.tag is not PLAIN:
             own[name] = value
             continue
         for base in value if isinstance(value, list) else [value]:
@@ -123,6 +123,15 @@ def _value(node: yaml.Node, around: tuple[yaml.Node, ...], count: Iterator[int])
                 raise ConfigError(f"{line}: `<<` takes a mapping or a list of mappings, not {str(base)[:40]!r}")
             inherited = {**base, **inherited}
     return {**inherited, **own}
+
+
+def _scalar(node: yaml.ScalarNode, line: str) -> Any:
+    """Return the value of a word or text, which stands in this ``line``."""
+    if len(node.value) > LONGEST:
+        raise ConfigError(f"{line}: '{node.value[:20]}...' has {len(node.value)} characters; at most {LONGEST}")
+    if node.tag is UNTAGGED or node.style:  # quoted, or a block
+        return node.value
+    return None if node.value in NULL else _plain(node.value)
 
 
 def as_in_a_file(value: Any) -> Any:

@@ -16,17 +16,17 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 722,
+    "": 729,
     "algorithms": 1008,
     "analysis": 908,
     "commands": 1487,
-    "data": 1062,
-    "engine": 2857,
+    "data": 1063,
+    "engine": 2854,
     "experiment": 2465,
     "figures": 858,
     "models": 450,
     "papers": 521,
-    "runs": 892,
+    "runs": 891,
     "tables": 1499,
     "workflow": 262,
 }

@@ -40,9 +40,11 @@ OF_THE_WHOLE = ("dataset", "classes", "seed", "client_test")
 #: Where the user can see a complete specification.
 HELP = "`python -m flatfed {command} --help` shows a whole one, `describe --script RUN` that of a run"
 
+TEXT = Form("a text", lambda value: isinstance(value, str) and value != "")
+
 #: Key -> the form of its values; numbers and names are checked where they are used.
 VALUES: dict[str, Any] = {
-    **dict.fromkeys(("name", "dataset", "path", "order", "obtain"), str),
+    **dict.fromkeys(("name", "dataset", "path", "order", "obtain"), TEXT),
     **dict.fromkeys(("train", "test", "held_out"), whole(0)),
     **dict.fromkeys(("classes", "clients", "classes_per_client", "shards_per_client", "clients_per_domain"), whole(1)),
     **dict.fromkeys(("client_test", "size", "resize", "draw"), whole(1)),

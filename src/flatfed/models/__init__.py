@@ -139,7 +139,7 @@ def check_shape(
     smallest = max([known.smallest, *(known.smallest_with.get(chosen, 0) for chosen in options.items())])
     side = options[known.tile] if known.tile else 1
     wanted = f"of at least {smallest} x {smallest} pixels" if min(shape[1:]) < smallest else ""
-    if shape[1] % side or shape[2] % side:
+    if not wanted and (shape[1] % side or shape[2] % side):
         wanted = f"whose sides are multiples of {known.tile}, {side} pixels"
     if wanted:
         raise ConfigError(f"{where}: {name} takes images {wanted}, not {shape[1]} x {shape[2]}")

@@ -29,7 +29,7 @@ from flatfed.runs.record import CONVERSION
 from flatfed.runs.uncertainty import Agreement, Difference, Shares
 
 FORMAT = 3
-KNOWN = Form(f"{FORMAT}; {CONVERSION} converts 1 and 2", lambda value: value == FORMAT)
+KNOWN = Form(f"{FORMAT}; {CONVERSION} converts 1 and 2", lambda value: type(value) is int and value == FORMAT)
 
 
 class HessianMetric(NamedTuple):

@@ -36,10 +36,10 @@ class RunRecord:
     """What made a run, and what it took. A field that is None is absent from the file: not known, or not the case.
 
     ``description`` is what was trained (:mod:`flatfed.runs.description`); ``images``: how many training and test images
-    the data set had; digests are SHA-256. ``diverged_at``: the round whose numbers were not finite. ``rows`` and
-    ``evaluated_together``: clients and images at a time at most, as memory allowed; ``row``: length of a trained row,
-    dead taps left out, ``parameters`` of the whole model. Times in seconds over all ``sessions``, memory in bytes.
-    ``device`` to ``host`` and ``together`` (how many seeds trained in one process) are those of the last session.
+    the data set had; digests are SHA-256. ``diverged_at``: the round whose numbers were not finite. ``rows``: clients
+    at a time at most, as memory allowed; ``row``: length of a trained row, dead taps left out, ``parameters`` of the
+    whole model. Times in seconds over all ``sessions``, memory in bytes. ``device`` to ``host`` and ``together`` (how
+    many seeds trained in one process) are those of the last session.
     ``also``: what the other models of the algorithm come to. ``sealed``: "at conversion" (studies/convert_runs.py).
     """
 
@@ -55,7 +55,6 @@ class RunRecord:
     probes: list[dict[str, Any]] | None = None
     executor: str | None = None
     rows: Annotated[int, whole(1)] | None = None
-    evaluated_together: Annotated[int, whole(1)] | None = None
     row: Annotated[int, whole(1)] | None = None
     precision: str | None = None
     parameters: Annotated[int, whole(1)] | None = None

@@ -16,7 +16,7 @@ from flatfed.forms import Form, above, named, whole
 TIMING = "timing.json"
 
 FORMAT = 4
-KNOWN = Form(f"{FORMAT}; others hold other seconds", lambda value: value == FORMAT)
+KNOWN = Form(f"{FORMAT}; others hold other seconds", lambda value: type(value) is int and value == FORMAT)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -209,7 +209,7 @@ def rounding(record: runs.RunRecord) -> list[str | None]:
     torch = (record.libraries or {}).get("torch")
     return [
         record.executor and f"{record.executor} executor",
-        *(record.precision, record.device, chip),
+        *(record.precision, {True: "TF32", False: "no TF32"}.get(record.tf32), record.device, chip),
         torch and f"torch {torch}",
     ]
 

@@ -1,4 +1,4 @@
-"""Losses of many models: the points of a surface, or of the line between two models."""
+"""Losses of many models: the points of a surface."""
 
 from __future__ import annotations
 

@@ -106,7 +106,6 @@ class Checkpoint:
         for name in ATTRIBUTES:
             setattr(simulation, name, about["simulation"][name])
         simulation.clock.seconds = dict(about["simulation"]["seconds"])
-        simulation.evaluate.batch_size = about["simulation"]["images"]
         simulation.cost.counts = dict(about["counts"])
         return about["progress"]
 
@@ -140,7 +139,6 @@ class Checkpoint:
             "simulation": {
                 **{name: getattr(simulation, name) for name in ATTRIBUTES},
                 "seconds": simulation.clock.seconds,
-                "images": simulation.evaluate.batch_size,
             },
             "counts": simulation.cost.counts,
             "progress": progress,

@@ -128,7 +128,6 @@ class Outputs:
             probes=run.probes,
             executor=run.executor.name,
             rows=run.rows,
-            evaluated_together=run.evaluate.batch_size,
             row=run.layout.size,
             precision=run.description["precision"],
             parameters=run.weights.parameters,

@@ -80,7 +80,7 @@ def advance(run: Simulation) -> dict[str, float] | None:
 
     :raises Shortage: there is nothing left to take less of.
     """
-    return retried(run.advance, lambda more: spare(run, more), unless=lambda: run.halfway)
+    return retried(run.advance, lambda more: spare(run, more), unless=lambda: run.halfway or run.pending is not None)
 
 
 def spare(run: Simulation, more: str) -> None:
