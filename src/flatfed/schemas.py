@@ -28,14 +28,13 @@ WORDS = {
     "null": "nothing (null)",
 }
 
-#: Validator keyword -> words before its bound.
+#: Validator keyword -> words for its bound.
 BOUNDS = {
-    "minimum": "at least",
-    "maximum": "at most",
-    "exclusiveMinimum": "greater than",
-    "exclusiveMaximum": "less than",
-    **dict.fromkeys(("minItems", "minProperties", "minLength"), "a length of at least"),
-    **dict.fromkeys(("maxItems", "maxLength"), "a length of at most"),
+    **{"minimum": "at least {}", "maximum": "at most {}"},
+    **{"exclusiveMinimum": "greater than {}", "exclusiveMaximum": "less than {}"},
+    **{"minItems": "a list of at least {}", "maxItems": "a list of at most {}"},
+    **{"minLength": "a text of at least {}", "maxLength": "a text of at most {} characters"},
+    "minProperties": "a mapping of at least {}",
 }
 
 
@@ -131,7 +130,7 @@ def _words(error: ValidationError, where: str) -> str:
             twice = next(item for item in value if value.count(item) > 1)
             return f"{place}: {shown(twice)} is given twice"
         case bound if bound in BOUNDS:
-            return f"{place}: {shown(value)} is not allowed; {BOUNDS[bound]} {wanted} is wanted{allowed}"
+            return f"{place}: {shown(value)} is not allowed; {BOUNDS[bound].format(wanted)} is wanted{allowed}"
         case _:
             return f"{place}: {shown(value)} is not allowed{allowed}"
 

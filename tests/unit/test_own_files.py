@@ -36,7 +36,7 @@ def test_eleven_lines_are_a_table_of_four_algorithms():
         ("test_accuracy", "percent", None)
     }
     assert found.catalog.datasets["photos"] == {
-        **{"label": "photos", "classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6, "declared": 18},
+        **{"label": "photos", "classes": 3, "shape": [3, 32, 32], "train": 12, "test": 6, "declared_images": 18},
         **{"mean": [0.5] * 3, "std": [0.25] * 3, "source": {"source": "imagefolder", "path": "photos", "size": 32}},
     }
     assert found.catalog.splits["skewed"]["label"] == ["Dirichlet 0.3"]

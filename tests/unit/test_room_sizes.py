@@ -16,13 +16,13 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 729,
+    "": 728,
     "algorithms": 1008,
     "analysis": 908,
-    "commands": 1487,
+    "commands": 1488,
     "data": 1063,
     "engine": 2854,
-    "experiment": 2465,
+    "experiment": 2468,
     "figures": 858,
     "models": 450,
     "papers": 521,

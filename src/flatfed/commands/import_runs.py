@@ -85,7 +85,8 @@ def _passed(folders: list[Path], options: argparse.Namespace) -> list[Arrival]:
     """
     experiment = configuration.load(options.config)
     arrivals: dict[Path, Arrival] = {}
-    problems, lacking = [], []
+    problems: list[str] = []
+    lacking: dict[str, None] = {}
     for folder in folders:
         try:
             arrival = checked(experiment, folder)
@@ -95,7 +96,7 @@ def _passed(folders: list[Path], options: argparse.Namespace) -> list[Arrival]:
             if Path(arrival.run.partition).exists():
                 check_made_from(arrival, options.other_code)
             else:
-                lacking.append(arrival.run.partition)
+                lacking[arrival.run.partition] = None
         except FlatFedError as problem:
             problems.append(str(problem))
     if lacking:

@@ -151,10 +151,10 @@ def compare(before: list[Line], after: list[Line], metrics: Path, made: Path) ->
     new = [name for name in (after or [{}])[0] if name not in (*columns, CLOCK)]
     compared = f"compared: {', '.join(columns)}; not compared: {', '.join([CLOCK, *new])}"
     for was, line in zip_longest(before, after, fillvalue={}):
-        if different := [name for name in columns if was.get(name) != line.get(name)]:
+        if (different := [name for name in columns if was.get(name) != line.get(name)]) or not (was and line):
             accuracies = f"accuracy {_last_accuracy(after)} at the end, it was {_last_accuracy(before)}"
             print(f"{made}: differs from {metrics} from round {(was or line)['round']} on; {accuracies}")
-            print(f"in that round differ: {', '.join(different)}; {compared}")
+            print(f"in that round differ: {', '.join(different) or 'all'}; {compared}")
             return 1
     print(f"{made}: all {len(after)} lines are those of {metrics}, digit for digit\n{compared}")
     return 0

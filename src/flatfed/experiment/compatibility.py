@@ -20,8 +20,8 @@ def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
 def check(name: str, split: str, catalog: Catalog, where: str) -> None:
     """Refuse a split that does not fit the dataset of protocol ``name`` at a scale of it; ``where`` asked for it."""
     protocol, declared = catalog.protocols[name], catalog.splits[split]
-    if "images_of" in declared:
-        check(name, declared["images_of"], catalog, where)
+    for key in {"images_of", "steps_of"} & declared.keys():
+        check(name, declared[key], catalog, where)
     place = catalog.places["splits"][split]
     domains = catalog.dataset("paper", name).get("domains", [])
     if declared["scheme"] == "domain":
@@ -36,16 +36,16 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
             has = len(dataset.get("domains", []))
             raise ConfigError(f"{place}: {len(domains)} domains are wanted {of}, which has {has}")
         spec, clients = deal.partition, deal.partition["clients"]
-        parts, per = clients * spec.get("shards_per_client", 1), spec.get("assignment") == "different_classes"
+        parts, distinct = clients * spec.get("shards_per_client", 1), spec.get("assignment") == "different_classes"
         kind = "shards" if "shards_per_client" in spec else "clients"
-        active = clients if deal.sampling["scheme"] == "all" else clients * deal.sampling["fraction"]
+        drawn = clients * deal.sampling["fraction"] if deal.sampling["scheme"] == "bernoulli" else 1
         classes = f"at most {dataset['classes']}, the classes {of}"
         for key, wrong, allowed in (
-            ("participation", active < FEWEST, f"at least {FEWEST} of the {clients} clients a round are wanted {of}"),
+            ("participation", drawn < FEWEST, f"it draws {drawn:g} clients a round; at least {FEWEST} are wanted {of}"),
             ("classes_per_client", spec.get("classes_per_client", 0) > dataset["classes"], classes),
             (
                 "shards_per_client",
-                per and spec["shards_per_client"] > dataset["classes"],
+                distinct and spec["shards_per_client"] > dataset["classes"],
                 f"{classes}, or any number with assignment: permutation",
             ),
             (

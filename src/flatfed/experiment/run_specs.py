@@ -61,9 +61,13 @@ def run(experiment: Experiment, scale: str, protocol: str, split: str, algorithm
 
 
 def resolved(experiment: Experiment, ids: RunIds) -> Run:
-    """Return the run of ``ids`` that a table or figure names, and that were checked with it."""
+    """Return the run of ``ids`` that a table or figure names, and that fit each other as data sets are declared.
+
+    :raises ConfigError: the split does not fit the images that this machine has.
+    """
     if ids not in experiment.runs:
         catalog, places = experiment.catalog, experiment.places
+        compatibility.check(ids.protocol, ids.split, catalog, ids.row)
         chosen = tuning.chosen(catalog, places, ids) if experiment.tune else {}
         experiment.runs[ids] = descriptions.resolve(catalog, places, ids, chosen)
     return experiment.runs[ids]

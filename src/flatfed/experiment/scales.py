@@ -30,6 +30,7 @@ def table(experiment: Experiment, scale: str, name: str, columns: list[str] | No
 
     :raises ConfigError: there is no such table or column, or not at this scale.
     """
+    known.check("scale", scale, SCALES, "results")
     found = known.look_up("table", name, experiment.tables, "config/tables")
     chosen = [known.look_up("column", column, found.columns, f"table {name}") for column in columns or found.columns]
     _refuse(scale, _table_lacking(experiment, scale, name, columns))
@@ -38,6 +39,7 @@ def table(experiment: Experiment, scale: str, name: str, columns: list[str] | No
 
 def figure(experiment: Experiment, scale: str, name: str) -> Figure:
     """Return figure ``name``; ConfigError if there is none, or not at this scale."""
+    known.check("scale", scale, SCALES, "results")
     found = known.look_up("figure", name, experiment.figures, "config/figures")
     _refuse(scale, _figure_lacking(experiment, scale, name))
     return found

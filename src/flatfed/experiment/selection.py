@@ -81,11 +81,11 @@ def figures(config: dict[str, Any], there: Entries[Figure]) -> list[str]:
 def counted(config: dict[str, Any], datasets: Entries[dict[str, Any]]) -> Entries[dict[str, Any]]:
     """Return ``datasets`` with the numbers of images that sources of ``data:`` declare in place of the entries' own.
 
-    ``declared`` is the number of images that the entry itself declares.
+    ``declared_images`` is the number that the entry itself declares.
     """
     own = {name: source.get("images", {}) for name, source in config.get("data", {}).items()}
     return datasets.resolved(
-        lambda name, entry: {**entry, "declared": entry["train"] + entry["test"], **own.get(name, {})}
+        lambda name, entry: {**entry, "declared_images": entry["train"] + entry["test"], **own.get(name, {})}
     )
 
 

@@ -122,7 +122,7 @@ def datasets(experiment: Experiment, scale: str, pairs: list[tuple[str, str]]) -
         name: DatasetSpec(
             manifest=experiment.places.manifest(name),
             images=entry["train"] + entry["test"],
-            of=entry["declared"],
+            of=entry["declared_images"],
             shape=list(entry["shape"]),
         )
         for name, entry in declared.items()

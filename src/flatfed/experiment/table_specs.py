@@ -1,4 +1,4 @@
-"""The sentences that go with a table or figure: what was really trained, and what the paper leaves open."""
+"""The layout of a table, and the notes under tables and figures: what was trained, what the paper leaves open."""
 
 from __future__ import annotations
 
