@@ -30,7 +30,8 @@ def home(rules):
         with tempfile.TemporaryDirectory(dir=place.parent) as part:
             words = [*git, "archive", place.name, "config", "src", "workflow"]
             with subprocess.Popen(words, stdout=subprocess.PIPE) as packed:
-                tarfile.open(fileobj=packed.stdout, mode="r|").extractall(f"{part}/whole", filter="data")
+                safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3.11.4 has it
+                tarfile.open(fileobj=packed.stdout, mode="r|").extractall(f"{part}/whole", **safe)
             try:
                 Path(part, "whole").rename(place)
             except OSError:  # another process was quicker
