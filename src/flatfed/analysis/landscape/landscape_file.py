@@ -29,8 +29,7 @@ from flatfed.errors import DataError
 from flatfed.files import UNREADABLE, digest_arrays, unfinished, write_whole
 from flatfed.runs.analysed import AnalysedModel
 
-#: Files of format 2 have no digest. Their model may be gone, which only a training remakes.
-UNSEALED, FORMAT, KIND = 2, 3, "surface"
+FORMAT, KIND = 3, "surface"
 REMEDY = "delete it; the next call makes it again"
 ARRAYS = ("x", "y", "loss", "accuracy")
 
@@ -93,11 +92,11 @@ def read(path: str | Path) -> Landscape:
     try:
         with np.load(path, allow_pickle=False) as file:
             content = dict(file)
-        if content["format"] not in (UNSEALED, FORMAT):
+        if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']}, but {FORMAT} is known")
         about = forms.read(AboutLandscape, json.loads(str(content["about"])), "about")
         found = Landscape(about, **{name: content[name] for name in ARRAYS})
-        if content.pop("sha256", None) != digest_arrays(**content) and content["format"] == FORMAT:
+        if content.pop("sha256", None) != digest_arrays(**content):
             raise ValueError("changed after it was written: its sha256 is missing or not that of its arrays")
     except FileNotFoundError:
         raise DataError(f"{path}: no such loss surface") from None
