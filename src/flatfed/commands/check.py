@@ -30,8 +30,8 @@ def run(options: argparse.Namespace) -> None:
     print("declared: " + ", ".join(f"{len(getattr(experiment.catalog, kind))} {kind}" for kind in declared))
     runs: set[str] = set()
     for table, columns in scales.there(experiment, scale, experiment.asked).tables:
-        needed = {run.path for run in cell_specs.table_runs(experiment, scale, table, columns)}
         cells = cell_specs.cells(experiment, scale, table, columns)
+        needed = {run.path for cell in cells for run in cell.runs}
         print(f"{table}: {len(cells)} cells from {len(needed)} runs at {scale} scale")
         runs |= needed
     for line in scales.left_out(experiment, scale, experiment.asked):

@@ -20,8 +20,8 @@ def protocol_of(name: str, catalog: Catalog, where: str) -> settings.Protocol:
 def check(name: str, split: str, catalog: Catalog, where: str) -> None:
     """Refuse a split that does not fit the dataset of protocol ``name`` at a scale of it; ``where`` asked for it."""
     protocol, declared = catalog.protocols[name], catalog.splits[split]
-    for key in {"images_of", "steps_of"} & declared.keys():
-        check(name, declared[key], catalog, where)
+    for other in (declared[key] for key in ("images_of", "steps_of") if key in declared):
+        check(name, other, catalog, where)
     place = catalog.places["splits"][split]
     domains = catalog.dataset("paper", name).get("domains", [])
     if declared["scheme"] == "domain":
