@@ -14,7 +14,7 @@ from flatfed.errors import ConfigError
 from flatfed.experiment import checks, data_sources, deals, defaults, known, own, settings
 from flatfed.experiment.checks import LABELLED, PLAIN, check_id
 from flatfed.experiment.known import Entries
-from flatfed.experiment.own import SECTIONS, Document
+from flatfed.experiment.own import SECTIONS
 from flatfed.strict_yaml import read
 
 
@@ -81,9 +81,8 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
     :raises ConfigError: config/datasets.yaml, splits.yaml or algorithms.yaml is no YAML file of entries, or there is
         no such table folder or dataset of ``data``.
     """
-    documents = own.documents(root, table_folders)
     declared = {section: _section(root, section) for section in SECTIONS}
-    tables = _add(documents, declared)
+    tables = _add(root, table_folders, declared)
     for name in registry.names():
         check_id(name, PLAIN, "algorithm_folders: the file of an algorithm")
         # A file alone is enough for a row.
@@ -133,61 +132,65 @@ def _section(root: Path, section: str) -> Entries[Declared]:
     return found
 
 
-def _add(documents: Iterable[Document], declared: Mapping[str, Entries[Declared]]) -> Entries[Declared]:
-    """Add the sections of ``documents`` to those ``declared``, and return the tables by id.
+def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entries[Declared]]) -> Entries[Declared]:
+    """Add what the files of tables declare to what is ``declared``, by section, and return the tables by id.
 
     A file with a mistake, or that declares an id otherwise than another file, is refused as a whole: an id of it has
     its message, unless another file declares the id too.
     """
     tables: Entries[Declared] = Entries()
-    refused: list[tuple[str, str, str]] = []
-    for document in documents:
-        entries = [(section, name, entry) for section, of in document.sections.items() for name, entry in of.items()]
+    folders = {"config/tables": root / "config/tables", **{folder: Path(folder) for folder in table_folders}}
+    unread = ""
+    for path, where in [(path, f"{name}/{path.name}") for name, at in folders.items() for path in own.files(at)]:
+        found: list[tuple[str, str, dict[str, Any]]] = []
         try:
-            if document.mistake:
-                raise ConfigError(document.mistake)
-            if document.table and document.name in tables.declared:
-                first = tables[document.name].file
-                raise ConfigError(f"{document.where}: there is a table {document.name!r} already, {first}")
-            for section, name, entry in entries:
-                check_id(name, LABELLED if section == "algorithms" else PLAIN, f"{document.where}: {section}")
-                if name in declared[section].declared and (other := declared[section][name]).content != entry:
+            check_id(path.stem, PLAIN, where)
+            content = read(path, where)
+            sections = own.sections(content)
+            found = [(section, name, entry) for section, entries in sections.items() for name, entry in entries.items()]
+            own.check(content, where)
+            table = {key: value for key, value in content.items() if key not in sections}
+            if table and path.stem in tables.declared:
+                first = tables[path.stem].file
+                raise ConfigError(f"{where}: there is a table {path.stem!r} already, {first}")
+            for section, name, entry in found:
+                check_id(name, LABELLED if section == "algorithms" else PLAIN, f"{where}: {section}")
+                if section == "datasets":
+                    entry["source"] = data_sources.of_project(entry["source"], path)
+                if (other := declared[section].get(name)) and other.content != entry:
                     already = f"{name!r} is declared already, in {other.where}, with other values"
-                    raise ConfigError(f"{document.where}: {section}: {already}; an id means one thing everywhere")
+                    raise ConfigError(f"{where}: {section}: {already}; an id means one thing everywhere")
         except ConfigError as error:
-            tables.refused.setdefault(document.name, str(error))
-            refused += [(section, name, str(error)) for section, name, _ in entries]
+            for of, name in [(tables, path.stem), *((declared[section], name) for section, name, _ in found)]:
+                of.refused.setdefault(name, str(error))
+            unread += "" if found else f"; a file that may declare it cannot be used: {error}"
             continue
-        for section, name, entry in entries:
-            declared[section].setdefault(name, Declared(entry, document.where, f"{section}.{name}"))
-        if document.table:
-            tables[document.name] = Declared(defaults.table(document.table), document.where)
-    for section, name, mistake in refused:
-        declared[section].refused.setdefault(name, mistake)
-    unread = [document.mistake for document in documents if document.mistake and not document.sections]
-    for of in declared.values():
-        of.unread = "".join(f"; a file that may declare it cannot be used: {mistake}" for mistake in unread)
+        for section, name, entry in found:
+            declared[section].setdefault(name, Declared(entry, where, f"{section}.{name}"))
+        if table:
+            tables[path.stem] = Declared(defaults.table(table), where)
+    for entries in declared.values():
+        entries.unread = unread
     return tables
 
 
 def _dataset(name: str, one: Declared, given: dict[str, Any] | None, where: str) -> tuple[dict[str, Any], ...]:
     """Return the dataset ``name`` and the source that this machine reads: ``given`` in ``where``, else its own."""
-    at = f"{where}: data.{name}"
-    own_source, place = one.content["source"], f"{one.where}.source"
-    data_sources.check_source(own_source, place)
+    source, place = one.content["source"], f"{one.where}.source"
+    data_sources.check_source(source, place)
     if given:
+        at = f"{where}: data.{name}"
         schemas.refuse(schemas.mistakes(given, "source", ("data", name)), where)
         data_sources.check_source(given, at)
-        data_sources.check_cut(given, own_source, at, place)
-    source = data_sources.at_home(given or own_source)
-    dataset = defaults.dataset(name, one.content, given or own_source, one.where)
-    checks.check_dataset(dataset, one.where)
-    if given:
+        data_sources.check_cut(given, source, at, place)
         data_sources.check_there(given, at)
-        data_sources.check_order(source, {**dataset, **source.get("images", {})}, at)
-    else:
+        source, place = given, at
+    dataset = defaults.dataset(name, one.content, source, one.where)
+    checks.check_dataset(dataset, one.where)
+    source = data_sources.at_home(source)
+    if not given:
         data_sources.check_said(source, dataset, one.where)
-    data_sources.check_domains(source, dataset, at if given else place)
+    data_sources.check_domains(source, dataset, place)
     return dataset, {key: value for key, value in source.items() if key != "images"}
 
 

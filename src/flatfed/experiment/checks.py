@@ -21,9 +21,6 @@ PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 LONGEST_ID = 64
 LABELLED = re.compile(rf"{PLAIN.pattern}(~{PLAIN.pattern})?")
 
-#: The styles of ``expand: styles``, which flatfed.data.digits draws.
-STYLES = ("plain", "rotated", "inverted", "blurred", "shrunk", "shifted", "noisy")
-
 
 def check_id(name: str, form: re.Pattern[str], where: str) -> None:
     """Refuse an id that cannot stand in a path and in a shell command."""
@@ -34,14 +31,11 @@ def check_id(name: str, form: re.Pattern[str], where: str) -> None:
 
 
 def check_dataset(dataset: dict[str, Any], where: str) -> None:
-    """Refuse a dataset, declared in ``where``, whose statistics do not fit its channels; its source is one."""
+    """Refuse a dataset, declared in ``where``, whose statistics do not fit its channels."""
     channels = dataset["shape"][0]
     for key in ("mean", "std"):
         if len(dataset[key]) != channels:
             raise ConfigError(f"{where}.{key}: {len(dataset[key])} numbers for {channels} channels; one each is wanted")
-    if dataset["source"].get("expand") == "styles":
-        for domain in dataset.get("domains", []):
-            known.check("style", domain, STYLES, f"{where}.domains")
 
 
 def check_split(name: str, splits: Entries[dict[str, Any]], places: Mapping[str, str], seen: dict[str, str]) -> None:

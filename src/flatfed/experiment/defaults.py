@@ -11,7 +11,7 @@ from typing import Any
 
 from flatfed import algorithms as registry
 from flatfed.data.counting import COUNTS
-from flatfed.errors import ConfigError, DataError
+from flatfed.errors import ConfigError
 from flatfed.experiment import data_sources
 
 #: A protocol of one's own: FedSMOO's set-up (5.1 and official code) but for its augmentation, since cropped or flipped
@@ -37,10 +37,8 @@ SPLIT: dict[str, Any] = {
     **{"sampling": "bernoulli", "sampler": "keyed"},
 }
 
-#: Kind of table -> what its numbers are where neither it nor a group of its columns names a metric.
-NUMBERS = {
-    "results": {"metric": "test_accuracy", "unit": "percent"},
-}
+#: The numbers of a table of results where neither it nor a group of its columns names a metric.
+NUMBERS = {"metric": "test_accuracy", "unit": "percent"}
 
 #: Keys of a metric in a group of columns that has one alone.
 ONE_METRIC = ("metric", "unit", "label", "targets", "relative", "base")
@@ -64,11 +62,11 @@ def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: 
 
     ``source`` is the one that this machine reads. Nothing is read where numbers of images, classes and shape are given.
 
-    :raises ConfigError: it is not there, or cannot be counted.
+    :raises ConfigError: it is not there.
+    :raises DataError: it cannot be counted.
     """
     whole = {"label": name, **entry}
-    absent = [key for key in ("classes", "shape", "train", "test") if key not in entry]
-    if absent:
+    if absent := [key for key in ("classes", "shape", "train", "test") if key not in entry]:
         keys = ", ".join(absent)
         if source["source"] not in COUNTS:
             raise ConfigError(f"{where}: {keys} cannot be read of source {source['source']}; say them here")
@@ -76,10 +74,7 @@ def dataset(name: str, entry: dict[str, Any], source: Mapping[str, Any], where: 
             data_sources.check_there(source, f"{where}.source")
         except ConfigError as error:  # the images may be on another machine
             raise ConfigError(f"{error}; or say {keys} in {where}") from None
-        try:
-            found = COUNTS[source["source"]](data_sources.at_home(source), entry.get("domains"), where)
-        except DataError as error:
-            raise ConfigError(str(error)) from None
+        found = COUNTS[source["source"]](data_sources.at_home(source), entry.get("domains"), where)
         if found["classes"] < 2:
             raise ConfigError(f"{where}: {source['path']!r} holds {found['classes']} class; at least two are wanted")
         whole |= {key: found[key] for key in absent}
@@ -105,7 +100,7 @@ def table(document: dict[str, Any]) -> dict[str, Any]:
     named = any(key in document for key in ("metric", "metrics"))
     everywhere = all(any(key in group for key in ("metric", "metrics")) for group in document["columns"])
     kind = document.get("kind", "results")
-    of = {} if (named or everywhere) else NUMBERS.get(kind, {})
+    of = NUMBERS if kind == "results" and not (named or everywhere) else {}
     return {"kind": kind, "reference": "none", **of, **document}
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from flatfed import errors
-from flatfed.errors import ConfigError
+from flatfed.errors import ConfigError, FlatFedError
 
 Found = TypeVar("Found")
 Resolved = TypeVar("Resolved")
@@ -41,15 +41,15 @@ class Entries(dict[str, Found]):
 
     @contextmanager
     def refusing(self, name: str) -> Iterator[None]:
-        """Refuse the entry ``name`` where the block raises a ConfigError."""
+        """Refuse the entry ``name`` where the block raises an error that the user can solve."""
         try:
             yield
-        except ConfigError as error:
+        except FlatFedError as error:
             self.pop(name, None)
             self.refused[name] = str(error)
 
     def resolved(self, resolve: Callable[[str, Found], Resolved]) -> Entries[Resolved]:
-        """Return ``resolve(id, entry)`` of every entry; those for which it raises a ConfigError are refused."""
+        """Return ``resolve(id, entry)`` of every entry; those for which it raises an error are refused."""
         entries: Entries[Resolved] = Entries(None, self.refused, self.unread)
         for name, entry in self.items():
             with entries.refusing(name):
