@@ -46,8 +46,7 @@ def _with_declared_domains(spec: dict[str, Any], found: Images) -> Images:
     for name in names:
         if name not in declared:
             raise DataError(unknown("domain", name, declared, f"{where}: its source"))
-    missing = [name for name in declared if name not in names]
-    if missing:
+    if missing := [name for name in declared if name not in names]:
         raise DataError(f"{where}: its source has no domain {missing[0]!r}; it has: {', '.join(names)}")
     place = np.array([declared.index(name) for name in names])
     train, test = (replace(part, domains=place[part.domains]) for part in (found.train, found.test))

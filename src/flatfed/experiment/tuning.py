@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flatfed.errors import ConfigError, DataError
+from flatfed.errors import ConfigError
 from flatfed.experiment import compatibility, descriptions, known, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.files import digest_json
@@ -56,17 +56,10 @@ class Search:
 def check(protocol: settings.Protocol, catalog: Catalog) -> None:
     """Refuse a ``tune:`` that cannot be carried out; that its keys and values fit its rows is checked elsewhere.
 
-    :raises ConfigError: there is no such split, the dataset or a row does not fit it, its clients have too few images,
-        or a value is given twice.
+    :raises ConfigError: there is no such split, the dataset or a row does not fit it, or its clients have too few
+        images.
     """
     tune = protocol.scales["paper"].get("tune", {})
-    for row, grid in tune.get("grids", {}).items():
-        where = f"{protocol.file}: {protocol.under}tune.grids.{row}"
-        for key, tried in grid.items():
-            names = [f"{value:g}" for value in tried]
-            for name in names:
-                if names.count(name) > 1:
-                    raise ConfigError(f"{where}.{key}: {name} is given twice")
     if "split" not in tune or tune["split"] in catalog.splits.refused:
         return
     where = f"{protocol.file}: {protocol.under}tune.split"
@@ -144,12 +137,10 @@ def search_at(catalog: Catalog, places: Places, scale: str, protocol: str, split
 
     :raises ConfigError: nothing is tuned there.
     """
-    for name, there, kind in (
-        (protocol, catalog.protocols, "protocol"),
-        (split, catalog.splits, "split"),
-        (row, catalog.algorithms, "algorithm"),
-    ):
-        known.check(kind, name, there, f"{places.results}/{scale}/tuning")
+    where = f"{places.results}/{scale}/tuning"
+    known.check("protocol", protocol, catalog.protocols, where)
+    known.check("split", split, catalog.splits, where)
+    known.check("algorithm", row, catalog.algorithms, where)
     found = search(catalog, scale, protocol, split, row)
     if found is None or (found.protocol, found.split, found.row) != (protocol, split, row):
         elsewhere = "nothing of it" if found is None else f"that in {found.folder(places)}"
@@ -176,12 +167,10 @@ def run(catalog: Catalog, places: Places, found: Search, point: str) -> Run:
 
 def choice_spec(catalog: Catalog, places: Places, found: Search) -> TuningChoice:
     """Return what ``flatfed choose`` takes: what is searched, and for every point its run and that run's digest."""
-    values = catalog.values(found.scale, found.protocol)
-    runs = {point: run(catalog, places, found, point) for point in found.points()}
-    points = [
-        Point(values=found.points()[point], run=one.path, description_digest=digest_json(one.description))
-        for point, one in runs.items()
-    ]
+    values, points = catalog.values(found.scale, found.protocol), []
+    for name, point in found.points().items():
+        tried = run(catalog, places, found, name)
+        points.append(Point(values=point, run=tried.path, description_digest=digest_json(tried.description)))
     accuracy = values["accuracy"].replace("test", "validation")
     return TuningChoice(**vars(found), window=values["evaluation"]["window"], accuracy=accuracy, points=points)
 
@@ -206,6 +195,7 @@ def _recorded(catalog: Catalog, places: Places, *ids: str) -> dict[str, float]:
     """Return the values chosen by the search of ``ids``: scale, protocol, split and row.
 
     :raises ConfigError: nothing is recorded yet, or a choice for another grid, seed, share or set-up.
+    :raises DataError: the record is damaged.
     """
     found = search_at(catalog, places, *ids)
     path = choice_path(places, found)
@@ -217,8 +207,6 @@ def _recorded(catalog: Catalog, places: Places, *ids: str) -> dict[str, float]:
             f"tune: true wants the choice in {path}, which is not made yet; make it: {again} (the rule `tuning` makes "
             "those of all tables and figures of config.yaml)"
         ) from None
-    except DataError as error:
-        raise ConfigError(str(error)) from error
     wanted = choice_spec(catalog, places, found)
     for key in ("grid", "seed", "validation", "window", "accuracy"):
         had, now = getattr(recorded, key), getattr(wanted, key)
@@ -227,7 +215,4 @@ def _recorded(catalog: Catalog, places: Places, *ids: str) -> dict[str, float]:
             raise ConfigError(f"{path}: {said}; make it again: {again}")
     if [point.description_digest for point in recorded.points] != [each.description_digest for each in wanted.points]:
         raise ConfigError(f"{path}: was chosen in another set-up than {found.protocol} now has; make it again: {again}")
-    if recorded.chosen not in found.points().values():
-        wrong = f"chosen is {json.dumps(recorded.chosen)}, no point of the grid"
-        raise ConfigError(f"{path}: {wrong}; make it again: {again}")
     return recorded.chosen

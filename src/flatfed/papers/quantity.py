@@ -56,7 +56,7 @@ class Metric:
 
     ``higher``: whether larger is better (True), worse (False), or neither (None). ``printed_as``: its name in
     config/reference. ``relative``: how it is always compared with a base row (:data:`RELATIVES`), None where it need
-    not be. ``several``: a seed has several runs, and the number is their mean. ``words``: its name in a caption.
+    not be. ``words``: its name in a caption.
     ``defined``: what a reader must know of how it is counted, printed under every table that shows it. ``declares``:
     whether it also reads what an algorithm declares of itself.
     """
@@ -70,7 +70,6 @@ class Metric:
     printed_as: str
     needs_target: bool = False
     relative: str | None = None
-    several: bool = False
     defined: str = ""
     declares: bool = False
 

@@ -9,13 +9,8 @@ assumes nothing of how the differences are distributed, and with few seeds it sa
 from __future__ import annotations
 
 import itertools
-import math
-import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from flatfed.runs.uncertainty import half_width
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,32 +18,11 @@ if TYPE_CHECKING:
 #: A difference is told from chance where its p is at most this.
 LEVEL = 0.05
 
-#: Differences within this, a fraction of the test images, count as none: half a percentage point.
-REGION = 0.005
-
 #: Up to so many seeds all patterns of signs are counted; of more, 2^MOST that are drawn.
 MOST = 16
 
 #: The seed of these draws: the same answer every time.
 SEED = 7
-
-
-@dataclass(frozen=True)
-class Interval:
-    """The mean of paired differences and its 95 % interval; without one (a single seed) the bounds are infinite."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def interval(differences: Sequence[float]) -> Interval:
-    """Return the Student interval (95 %) of the mean of ``differences``, a seed each."""
-    mean, seeds = statistics.fmean(differences), len(differences)
-    if seeds < 2:
-        return Interval(mean, -math.inf, math.inf)
-    half = half_width([(statistics.stdev(differences) / math.sqrt(seeds), seeds - 1)])
-    return Interval(mean, mean - half, mean + half)
 
 
 def least_seeds() -> int:
