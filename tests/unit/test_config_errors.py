@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flatfed import algorithms, experiment
+from flatfed import algorithms, experiment, schemas
 from flatfed.data import digits
 from flatfed.errors import ConfigError
-from flatfed.experiment import cell_specs, checks, figure_specs, run_specs
+from flatfed.experiment import cell_specs, figure_specs, own, run_specs
 
 ROOT = Path(__file__).parents[2]
 CIFAR10 = "protocols/fedsmoo-cifar10.yaml"
@@ -240,7 +240,7 @@ CONFIGURATIONS = {
     ),
     "braces in a path": (
         {"data": {"cifar10": {"source": "npz", "path": "{seed}.npz"}}},
-        ["data.cifar10.path", "'{seed}.npz' is not allowed", "braces"],
+        ["data.cifar10.path", '"{seed}.npz" is not allowed', "braces"],
     ),
     "order": (
         {"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": "no/such.npz"}}},
@@ -248,7 +248,7 @@ CONFIGURATIONS = {
     ),
     "braces in an order": (
         {"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": "{seed}.npz"}}},
-        ["data.cifar10.order", "'{seed}.npz' is not allowed", "braces"],
+        ["data.cifar10.order", '"{seed}.npz" is not allowed', "braces"],
     ),
     "an order of folders": (
         {"data": {"cifar10": {"source": "imagefolder", "path": "x", "size": 32, "order": "order.npz"}}},
@@ -336,7 +336,10 @@ def test_a_run_that_does_not_exist_is_named(question: tuple, fragments: list[str
 
 
 def test_the_styles_that_the_catalog_knows_are_those_that_are_drawn() -> None:
-    assert set(checks.STYLES) == set(digits.STYLES)
+    entry = {"source": {"source": "sklearn", "test": 1, "expand": "styles"}, "domains": ["plain", "blured"]}
+    with pytest.raises(ConfigError, match=r"d\.domains\[1\]: unknown value 'blured'; did you mean 'blurred'") as caught:
+        schemas.refuse(error for error in own.mistakes("datasets", {"d": entry}) if error.validator == "enum")
+    assert str(caught.value).partition("known: ")[2].split(", ") == sorted(digits.STYLES)
 
 
 @pytest.mark.parametrize(

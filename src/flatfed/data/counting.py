@@ -66,7 +66,8 @@ def part_folders(source: dict[str, Any], domains: list[str] | None, where: str) 
     present = subfolders(root) if root.is_dir() else parts
     for folder in parts:
         if folder not in present:
-            lacking = absent("domain folder", folder, present, f"{where}.{'domains' if listed else 'path'}: {root}")
+            place = f"{where}.{'domains' if listed else 'path'}: {str(root)!r}"
+            lacking = absent("domain folder", folder, present, place)
             raise DataError(f"{lacking}; expected the layout {layout(source)}")
     return parts
 

@@ -188,7 +188,9 @@ def _dataset(name: str, one: Declared, given: dict[str, Any] | None, where: str)
     dataset = defaults.dataset(name, one.content, source, one.where)
     checks.check_dataset(dataset, one.where)
     source = data_sources.at_home(source)
-    if not given:
+    if given:
+        data_sources.check_order(source, {**dataset, **source.get("images", {})}, place)
+    else:
         data_sources.check_said(source, dataset, one.where)
     data_sources.check_domains(source, dataset, place)
     return dataset, {key: value for key, value in source.items() if key != "images"}

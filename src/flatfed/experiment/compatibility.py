@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from flatfed import algorithms as registry
 from flatfed.errors import ConfigError
 from flatfed.experiment import known, settings
@@ -52,6 +54,7 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
             graphs.check(deal.topology, clients, f"{place}.topology")
 
 
+@functools.lru_cache(4096)
 def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, where: str) -> None:
     """Refuse an algorithm that cannot be trained on a split in a protocol, at any scale it has.
 
@@ -79,13 +82,15 @@ def check_pair(protocol: str, split: str, algorithm: str, catalog: Catalog, wher
             graphs.check_steps(topology, deal.partition["clients"], kind.gossip_steps, f"{at}: gossip_steps")
 
 
-def own_split(split: str, algorithm: str, pattern: str, catalog: Catalog, where: str) -> str:
-    """Return the split that ``algorithm`` is trained on where others are on ``split``.
+def own_split(protocol: str, split: str, algorithm: str, pattern: str, catalog: Catalog, where: str) -> str:
+    """Return the split that ``algorithm`` is trained on in ``protocol`` where others are on ``split``.
 
     Decentralised ones have a topology, and so a split of their own: ``pattern``, in which * stands for the others'.
+
+    :raises ConfigError: there is no such split, or the algorithm cannot be trained on it.
     """
-    if not registry.load(algorithm.partition("~")[0]).decentralised:
-        return split
-    own = pattern.replace("*", split)
-    known.check("split", own, catalog.splits, f"{where}: decentralised")
-    return own
+    if registry.load(algorithm.partition("~")[0]).decentralised:
+        split = pattern.replace("*", split)
+        known.check("split", split, catalog.splits, f"{where}: decentralised")
+    check_pair(protocol, split, algorithm, catalog, where)
+    return split

@@ -73,6 +73,17 @@ def check_there(source: dict[str, Any], where: str) -> None:
         raise ConfigError(f"{where}.path: {source['path']!r} {found}; wanted: {layout}")
 
 
+def check_order(source: dict[str, Any], counts: dict[str, Any], where: str) -> None:
+    """Refuse an ``order`` of a ``source``, declared in ``where``, that is none, or not of ``counts`` images."""
+    if "order" in source:
+        from flatfed.data import order
+
+        for part, places in order.read(source["order"], f"{where}.order").ranks.items():
+            if len(places) != counts[part]:
+                orders = f"{source['order']} orders {len(places)} {part} images, not {counts[part]}"
+                raise ConfigError(f"{where}.order: {orders}")
+
+
 def at_home(source: dict[str, Any]) -> dict[str, Any]:
     """Return ``source`` with the user's home in the place of a ``~`` that its paths begin with."""
     return {**source, **{key: str(Path(source[key]).expanduser()) for key in PATHS if key in source}}

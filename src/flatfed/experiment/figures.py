@@ -108,8 +108,7 @@ def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> P
         compatibility.check(protocol.id, split, catalog, where)
         for row in rows if trained else ():
             known.check_algorithm(row, catalog.algorithms, f"{where}: rows")
-            own = compatibility.own_split(split, row, entry.get("decentralised", "*"), catalog, where)
-            compatibility.check_pair(protocol.id, own, row, catalog, where)
+            own = compatibility.own_split(protocol.id, split, row, entry.get("decentralised", "*"), catalog, where)
             trained_on[row] = (*trained_on.get(row, ()), own)
     return PanelEntry(protocol.id, tuple(splits), trained_on, entry.get("label"), entry.get("preview", True))
 

@@ -180,16 +180,12 @@ def _trained_on(
     :raises ConfigError: a row cannot be trained on a split that it stands under.
     """
     trained_on = {}
-    checked = set()
-    for column in columns:
-        for row in rows if column.splits else ():
-            pattern = column.settings.get("decentralised", "*")
-            splits = [compatibility.own_split(split, row.algorithm, pattern, catalog, where) for split in column.splits]
-            for pair in ((column.protocol, split, row.algorithm) for split in splits):
-                if pair not in checked:
-                    compatibility.check_pair(*pair, catalog, where)
-                checked.add(pair)
-            trained_on[column.id, row.id] = tuple(splits)
+    for column, row in itertools.product((column for column in columns if column.splits), rows):
+        pattern = column.settings.get("decentralised", "*")
+        trained_on[column.id, row.id] = tuple(
+            compatibility.own_split(column.protocol, split, row.algorithm, pattern, catalog, where)
+            for split in column.splits
+        )
     return trained_on
 
 

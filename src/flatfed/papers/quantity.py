@@ -82,11 +82,11 @@ class Metric:
 #: All metrics by name, filled where they are defined.
 METRICS: dict[str, Metric] = {}
 
-#: How a row is compared with its base row, seed by seed: name -> (function of its number and the base's, in words).
-RELATIVES: dict[str, tuple[Callable[[float, float], float], str]] = {
-    "ratio": (lambda ours, base: ours / base, "divided by the base row's"),
-    "speedup": (lambda ours, base: base / ours, "as the base row's divided by it"),
-    "difference": (lambda ours, base: ours - base, "minus the base row's"),
+#: How a row is compared with its base row, seed by seed: name -> function of its number and the base's.
+RELATIVES: dict[str, Callable[[float, float], float]] = {
+    "ratio": lambda ours, base: ours / base,
+    "speedup": lambda ours, base: base / ours,
+    "difference": lambda ours, base: ours - base,
 }
 
 
