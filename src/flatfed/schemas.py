@@ -67,6 +67,11 @@ def validate_property(value: Any, schema: str, key: str, where: str) -> None:
     refuse(_validator(schema, key).iter_errors(value), f"{where}.{key}")
 
 
+def defaults(schema: str) -> dict[str, Any]:
+    """Return the values that ``schema`` has for properties that are left out."""
+    return {key: of["default"] for key, of in _validator(schema).schema["properties"].items() if "default" in of}
+
+
 def mistakes(value: Any, schema: str, under: Sequence[str] = ()) -> list[ValidationError]:
     """Return where ``value``, which stands ``under`` these keys of its file, is not as ``schema`` has it."""
     found = list(_validator(schema).iter_errors(value))

@@ -37,7 +37,7 @@ class Catalog:
     """All that is declared, by id, validated; protocols include their labelled variants, by scale.
 
     ``sources``: dataset -> the source that this machine reads.
-    ``places``: section ("datasets", "splits", "algorithms") -> id -> file and key of the entry, for messages.
+    ``split_places``: split -> file and key of its entry, for messages.
     """
 
     datasets: Entries[dict[str, Any]]
@@ -47,7 +47,7 @@ class Catalog:
     tables: Entries[Declared]
     figures: Entries[Declared]
     sources: dict[str, dict[str, Any]]
-    places: dict[str, dict[str, str]]
+    split_places: dict[str, str]
 
     def values(self, scale: str, protocol: str) -> dict[str, Any]:
         """Return all settings of ``protocol`` at ``scale``."""
@@ -88,8 +88,6 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
         # A file alone is enough for a row.
         if name not in declared["algorithms"].declared:
             declared["algorithms"][name] = Declared({}, "config/algorithms.yaml", name)
-    contents = {section: found.resolved(lambda _, one: one.content) for section, found in declared.items()}
-    places = {section: {name: one.where for name, one in found.items()} for section, found in declared.items()}
     datasets, protocols, splits, algorithms = (Entries(None, of.refused, of.unread) for of in declared.values())
     for name in data:
         known.check("dataset", name, declared["datasets"].declared, f"{where}: data")
@@ -97,14 +95,15 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
     for name, one in declared["datasets"].items():
         with datasets.refusing(name):
             datasets[name], sources[name] = _dataset(name, one, data.get(name), where)
-    for name, entry in contents["splits"].items():
+    for name, one in declared["splits"].items():
         with splits.refusing(name):
-            checks.check_split(name, contents["splits"], places["splits"], seen)
-            splits[name] = defaults.split(entry)
-    for name, entry in contents["algorithms"].items():
+            checks.check_split(name, declared["splits"], seen)
+            splits[name] = defaults.split(one.content)
+    for name, one in declared["algorithms"].items():
         with algorithms.refusing(name):
-            checks.check_algorithm(name, entry, places["algorithms"][name])
-            algorithms[name] = defaults.algorithm(name, entry, contents["algorithms"])
+            checks.check_algorithm(name, one.content, one.where)
+            plain = declared["algorithms"][name.partition("~")[0]].content
+            algorithms[name] = defaults.algorithm(name, one.content, plain)
     for name, one in declared["protocols"].items():
         with protocols.refusing(name):
             protocols.update({protocol.id: protocol for protocol in _protocols(name, one)})
@@ -112,6 +111,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
         with protocols.refusing(name):
             known.check("protocol", name.partition("~")[0], protocols, protocol.file)
             checks.check_protocol(protocol, datasets, algorithms, splits)
+    places = {name: one.where for name, one in declared["splits"].items()}
     return Catalog(datasets, splits, algorithms, protocols, tables, _files(root, "figures", "figure"), sources, places)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flatfed import algorithms as registry
 from flatfed import models
@@ -15,6 +14,9 @@ from flatfed.experiment.known import Entries
 from flatfed.models import pretrained
 from flatfed.papers.quantity import ACCURACIES
 from flatfed.runs import graphs
+
+if TYPE_CHECKING:
+    from flatfed.experiment.catalog import Declared
 
 #: An id becomes part of paths and of shell commands.
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -38,12 +40,12 @@ def check_dataset(dataset: dict[str, Any], where: str) -> None:
             raise ConfigError(f"{where}.{key}: {len(dataset[key])} numbers for {channels} channels; one each is wanted")
 
 
-def check_split(name: str, splits: Entries[dict[str, Any]], places: Mapping[str, str], seen: dict[str, str]) -> None:
+def check_split(name: str, splits: Entries[Declared], seen: dict[str, str]) -> None:
     """Refuse a split that names no other one, whose graph cannot be, or that was ``seen`` under another id."""
-    split, where = splits[name], places[name]
+    split, where = splits[name].content, splits[name].where
+    # How many images a domain split deals is known when the data are there, and not before.
+    federated = {id_: one for id_, one in splits.items() if one.content["scheme"] not in ("central", "domain")}
     for key in ("steps_of", "images_of"):
-        # How many images a domain split deals is known when the data are there, and not before.
-        federated = {id_: other for id_, other in splits.items() if other["scheme"] not in ("central", "domain")}
         if key in split:
             known.check("split", split[key], Entries(federated, splits.refused, splits.unread), f"{where}.{key}")
     if "topology" in split and "clients" in split:  # of a domain split they depend on the dataset
@@ -51,10 +53,8 @@ def check_split(name: str, splits: Entries[dict[str, Any]], places: Mapping[str,
     content = {**defaults.SPLIT, **split, "label": None}
     same = seen.setdefault(json.dumps(content, sort_keys=True), name)
     if same != name:
-        raise ConfigError(
-            f"{where}: is split {same!r} under another id ({places[same]}); a split has one id, so that its runs are "
-            f"made once"
-        )
+        other = f"split {same!r} under another id ({splits[same].where})"
+        raise ConfigError(f"{where}: is {other}; a split has one id, so that its runs are made once")
 
 
 def check_algorithm(name: str, entry: dict[str, Any], where: str) -> None:
@@ -80,10 +80,8 @@ def check_protocol(
         _check_patterns(values, algorithms, splits, where)
         _check_client_test(values, datasets[dataset], where)
         if (needed := ACCURACIES[values["accuracy"]]) not in (evaluated := values["evaluation"]["sets"]):
-            raise ConfigError(
-                f"{where}accuracy: {values['accuracy']} needs {needed!r} among evaluation.sets, which are "
-                f"{', '.join(evaluated)}"
-            )
+            wanted = f"{needed!r} among evaluation.sets, which are {', '.join(evaluated)}"
+            raise ConfigError(f"{where}accuracy: {values['accuracy']} needs {wanted}")
 
 
 def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) -> None:
@@ -99,13 +97,10 @@ def _check_model(values: dict[str, Any], dataset: dict[str, Any], where: str) ->
 def _check_algorithms(values: dict[str, Any], algorithms: Entries[dict[str, Any]], where: str) -> None:
     """Refuse values of algorithms, set or tried, that these do not take."""
     given = [("algorithms", name, overrides) for name, overrides in values["algorithms"].items()]
-    for key, grids in (
-        ("searched", values.get("searched", {})),
-        ("tune.grids", values.get("tune", {}).get("grids", {})),
-    ):
+    tried = {"searched": values.get("searched", {}), "tune.grids": values.get("tune", {}).get("grids", {})}
+    for key, grids in tried.items():
         for name, grid in grids.items():
-            given += [(key, name, {})]
-            given += [(key, name, {parameter: value}) for parameter, tried in grid.items() for value in tried]
+            given += [(key, name, {parameter: value}) for parameter, values in grid.items() for value in values]
     for key, name, overrides in given:
         if name not in algorithms.declared:
             known.check_algorithm(name, algorithms, f"{where}{key}")

@@ -24,7 +24,7 @@ def check(name: str, split: str, catalog: Catalog, where: str) -> None:
     protocol, declared = catalog.protocols[name], catalog.splits[split]
     for other in (declared[key] for key in ("images_of", "steps_of") if key in declared):
         check(name, other, catalog, where)
-    place = catalog.places["splits"][split]
+    place = catalog.split_places[split]
     domains = catalog.dataset("paper", name).get("domains", [])
     if declared["scheme"] == "domain":
         data = catalog.values("paper", name)["dataset"]

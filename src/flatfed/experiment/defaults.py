@@ -10,26 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from flatfed import algorithms as registry
+from flatfed import schemas
 from flatfed.data.counting import COUNTS
 from flatfed.errors import ConfigError
 from flatfed.experiment import data_sources
 
 #: A protocol of one's own: FedSMOO's set-up (5.1 and official code) but for its augmentation, since cropped or flipped
 #: images are not of the same class in every data set.
-PROTOCOL: dict[str, Any] = {
-    "batch_size": 50,
-    "local_epochs": 5,
-    "learning_rate": 0.1,
-    "learning_rate_decay": 0.998,
-    "weight_decay": 0.001,
-    "clip_norm": 10.0,
-    "augmentation": "none",
-    "precision": "float32",
-    "executor": {"cpu": "sequential", "cuda": "stacked"},
-    "evaluation": {"every": 1, "sets": ["test"], "batch_size": 1000, "window": 1},
-    "checkpoint_every": 10,
-    "seeds": [1, 2],
-}
+PROTOCOL = schemas.defaults("protocol")
 
 #: A split: keys that its scheme does not have mean nothing there.
 SPLIT: dict[str, Any] = {
@@ -87,10 +75,9 @@ def split(entry: dict[str, Any]) -> dict[str, Any]:
     return {"label": [LABELS[entry["scheme"]].format(**entry)], **SPLIT, **entry}
 
 
-def algorithm(name: str, entry: dict[str, Any], entries: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the ``entry`` of a row with a label where it has none: its algorithm's, and what a variant sets."""
-    base = name.partition("~")[0]
-    label = entries[base].get("label", registry.load(base).__name__)
+def algorithm(name: str, entry: dict[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ``entry`` of a row with a label where it has none: that of its ``plain`` row, and what it sets."""
+    label = plain.get("label", registry.load(name.partition("~")[0]).__name__)
     own = ", ".join(f"{key.replace('_', ' ')} = {value}" for key, value in entry.get("set", {}).items())
     return {"label": ", ".join(filter(None, (label, own))), **entry}
 
