@@ -10,6 +10,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, relevance
 from jsonschema.validators import extend
+from referencing import Registry, Resource
 
 from flatfed.errors import ConfigError, shown, unknown
 from flatfed.strict_yaml import read
@@ -51,7 +52,12 @@ def _validator(name: str, key: str | None = None) -> Any:
     """Return the validator of a schema, or of its property ``key``."""
     if key:
         return _Validator(_validator(name).schema["properties"][key])
-    return _Validator(read(FOLDER / f"{name}.schema.yaml", f"workflow/schemas/{name}.schema.yaml"))
+    return _Validator(_read(f"{name}.schema.yaml").contents, registry=Registry(retrieve=_read))
+
+
+def _read(file: str) -> Resource[Any]:
+    """Return the schema in a ``file`` of the folder, as others refer to it."""
+    return Resource.from_contents(read(FOLDER / file, f"workflow/schemas/{file}"))
 
 
 def validate(value: Any, schema: str, where: str) -> None:

@@ -12,7 +12,7 @@ import yaml
 from flatfed import algorithms, experiment, schemas
 from flatfed.data import digits
 from flatfed.errors import ConfigError
-from flatfed.experiment import cell_specs, figure_specs, own, run_specs
+from flatfed.experiment import cell_specs, figure_specs, run_specs
 
 ROOT = Path(__file__).parents[2]
 CIFAR10 = "protocols/fedsmoo-cifar10.yaml"
@@ -338,7 +338,7 @@ def test_a_run_that_does_not_exist_is_named(question: tuple, fragments: list[str
 def test_the_styles_that_the_catalog_knows_are_those_that_are_drawn() -> None:
     entry = {"source": {"source": "sklearn", "test": 1, "expand": "styles"}, "domains": ["plain", "blured"]}
     with pytest.raises(ConfigError, match=r"d\.domains\[1\]: unknown value 'blured'; did you mean 'blurred'") as caught:
-        schemas.refuse(error for error in own.mistakes("datasets", {"d": entry}) if error.validator == "enum")
+        schemas.refuse(error for error in schemas.mistakes({"d": entry}, "datasets") if error.validator == "enum")
     assert str(caught.value).partition("known: ")[2].split(", ") == sorted(digits.STYLES)
 
 

@@ -148,7 +148,7 @@ def described(experiment: Experiment, theirs: dict[str, Any]) -> Run:
         return run_specs.run(experiment, *ids, theirs["seed"])
     parts = experiment.catalog, experiment.places
     search = tuning.search_at(*parts, *ids)
-    runs = [tuning.run(*parts, search, point) for point in search.points()]
+    runs = [tuning.run(*parts, search, point) for point in search.combinations()]
     return min(runs, key=lambda run: len(list(identity.differences(theirs, run.description))))
 
 

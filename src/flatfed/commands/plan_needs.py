@@ -34,7 +34,7 @@ def needs_of(experiment: Experiment, scale: str, asked: Asked, tuned: bool) -> d
         part = Asked(tables, [name] if name in asked.figures else [])
         if tuned:
             searches, parts = selection.searches(experiment, scale, part), (experiment.catalog, experiment.places)
-            runs = [tuning.run(*parts, search, point) for search in searches for point in search.points()]
+            runs = [tuning.run(*parts, search, point) for search in searches for point in search.combinations()]
             needs[name] = Need(runs={run.path: run for run in runs})
             continue
         cells = [cell for table, shown in tables for cell in cell_specs.cells(experiment, scale, table, shown)]

@@ -12,7 +12,7 @@ from flatfed import algorithms as registry
 from flatfed import schemas
 from flatfed.errors import ConfigError
 from flatfed.experiment import checks, data_sources, deals, defaults, known, own, settings
-from flatfed.experiment.checks import LABELLED, PLAIN, check_id
+from flatfed.experiment.checks import check_id
 from flatfed.experiment.known import Entries
 from flatfed.experiment.own import SECTIONS
 from flatfed.strict_yaml import read
@@ -84,7 +84,7 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
     declared = {section: _section(root, section) for section in SECTIONS}
     tables = _add(root, table_folders, declared)
     for name in registry.names():
-        check_id(name, PLAIN, "algorithm_folders: the file of an algorithm")
+        check_id(name, "algorithm_folders: the file of an algorithm")
         # A file alone is enough for a row.
         if name not in declared["algorithms"].declared:
             declared["algorithms"][name] = Declared({}, "config/algorithms.yaml", name)
@@ -106,7 +106,9 @@ def load(root: Path, table_folders: Iterable[str], data: Mapping[str, dict[str, 
             algorithms[name] = defaults.algorithm(name, one.content, plain)
     for name, one in declared["protocols"].items():
         with protocols.refusing(name):
-            protocols.update({protocol.id: protocol for protocol in _protocols(name, one)})
+            under = f"{one.key}." if one.key else ""
+            found = settings.variants(name, one.content, one.file, under)
+            protocols.update({protocol.id: protocol for protocol in found})
     for name, protocol in list(protocols.items()):
         with protocols.refusing(name):
             known.check("protocol", name.partition("~")[0], protocols, protocol.file)
@@ -126,8 +128,7 @@ def _section(root: Path, section: str) -> Entries[Declared]:
     found: Entries[Declared] = Entries()
     for name, entry in entries.items():
         with found.refusing(name):
-            check_id(name, LABELLED if section == "algorithms" else PLAIN, where)
-            schemas.refuse(own.mistakes(section, {name: entry}), where)
+            schemas.validate({name: entry}, section, where)
             found[name] = Declared(entry, where, name)
     return found
 
@@ -144,7 +145,7 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
     for path, where in [(path, f"{name}/{path.name}") for name, at in folders.items() for path in own.files(at)]:
         found: list[tuple[str, str, dict[str, Any]]] = []
         try:
-            check_id(path.stem, PLAIN, where)
+            check_id(path.stem, where)
             content = read(path, where)
             sections = own.sections(content)
             found = [(section, name, entry) for section, entries in sections.items() for name, entry in entries.items()]
@@ -154,7 +155,6 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
                 first = tables[path.stem].file
                 raise ConfigError(f"{where}: there is a table {path.stem!r} already, {first}")
             for section, name, entry in found:
-                check_id(name, LABELLED if section == "algorithms" else PLAIN, f"{where}: {section}")
                 if section == "datasets":
                     entry["source"] = data_sources.of_project(entry["source"], path)
                 if (other := declared[section].get(name)) and other.content != entry:
@@ -196,21 +196,13 @@ def _dataset(name: str, one: Declared, given: dict[str, Any] | None, where: str)
     return dataset, {key: value for key, value in source.items() if key != "images"}
 
 
-def _protocols(name: str, one: Declared) -> list[settings.Protocol]:
-    """Return the protocol ``name`` with its labelled variants."""
-    under = f"{one.key}." if one.key else ""
-    for label in one.content.get("variants", {}):
-        check_id(label, PLAIN, f"{one.file}: {under}variants")
-    return settings.variants(name, one.content, one.file, under)
-
-
 def _files(root: Path, folder: str, schema: str) -> Entries[Declared]:
     """Return the files of config/<folder> by id: the name without .yaml."""
     found: Entries[Declared] = Entries()
     for path in own.files(root / "config" / folder):
         where = f"config/{folder}/{path.name}"
         with found.refusing(path.stem):
-            check_id(path.stem, PLAIN, where)
+            check_id(path.stem, where)
             content = read(path, where)
             schemas.validate(content, schema, where)
             found[path.stem] = Declared(defaults.figure(content) if folder == "figures" else content, where)

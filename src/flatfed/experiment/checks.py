@@ -19,16 +19,14 @@ if TYPE_CHECKING:
     from flatfed.experiment.catalog import Declared
 
 #: An id becomes part of paths and of shell commands.
-PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 LONGEST_ID = 64
-LABELLED = re.compile(rf"{PLAIN.pattern}(~{PLAIN.pattern})?")
+ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_ID - 1}}}")
 
 
-def check_id(name: str, form: re.Pattern[str], where: str) -> None:
+def check_id(name: str, where: str) -> None:
     """Refuse an id that cannot stand in a path and in a shell command."""
-    if form.fullmatch(name) is None or len(name) > LONGEST_ID:
-        label = ", and at most one ~ before a label" if form is LABELLED else ""
-        allowed = f"an id has at most {LONGEST_ID} letters, digits and . _ - only, begins with a letter or digit{label}"
+    if ID.fullmatch(name) is None:
+        allowed = f"an id has at most {LONGEST_ID} letters, digits and . _ - only, begins with a letter or digit"
         raise ConfigError(f"{where}: id {name[: 2 * LONGEST_ID]!r} is not allowed; {allowed}")
 
 

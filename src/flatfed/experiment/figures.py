@@ -68,8 +68,6 @@ def _panel(panel: dict[str, Any], kind_id: str, catalog: Catalog, where: str) ->
     """Return a panel of a figure; ``panel`` has all that the figure says for it, too."""
     kind = KINDS[kind_id]
     known.check("parameter", panel.get("parameter", "rho"), PARAMETERS, f"{where}: parameter")
-    if "title" not in panel and "split" not in panel:
-        raise ConfigError(f"{where}: key 'title' is missing; only a panel of one `split` takes its name")
     shared = {key: panel[key] for key in OF_PANEL if key in panel}
     parts = panel.get("series") or panel.get("points") or panel.get("partitions") or [{}]
     return Panel(

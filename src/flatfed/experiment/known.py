@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -87,12 +87,6 @@ def look_up(kind: str, name: str, known: Mapping[str, Found], where: str) -> Fou
     """Return what is ``known`` by a ``name``; ConfigError as :func:`check`."""
     check(kind, name, known, where)
     return known[name]
-
-
-def check_keys(keys: Iterable[str], known: Collection[str], where: str) -> None:
-    """Refuse the first of ``keys`` that is not ``known``, as :func:`check` does."""
-    for key in keys:
-        check("key", key, known, where)
 
 
 def check_algorithm(name: str, known: Collection[str], where: str) -> None:

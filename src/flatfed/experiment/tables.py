@@ -13,7 +13,7 @@ from flatfed.experiment.catalog import Catalog, Declared
 from flatfed.experiment.model import Column, Row, Table
 from flatfed.papers.metrics import METRICS, SETS, unit_of
 from flatfed.papers.metrics.facts import FACTS
-from flatfed.papers.reference import KEYS, Reference
+from flatfed.papers.reference import Reference
 from flatfed.papers.units import UNITS, units_of
 
 
@@ -38,7 +38,6 @@ def table(name: str, declared: Declared, catalog: Catalog, references: dict[str,
     columns: dict[str, Column] = {}
     for place, group in enumerate(document["columns"]):
         at = f"{where}: columns[{place}]"
-        known.check_keys(group.get("reference", {}), KEYS, f"{at}: reference")
         for column in _BUILDERS[kind](document, group, catalog, at):
             if column.id in columns:
                 raise ConfigError(f"{at}: column {column.id!r} is there twice")
@@ -53,7 +52,6 @@ def _row(entry: Any, kind: str, catalog: Catalog, where: str) -> Row:
     if isinstance(entry, str):
         entry = {"row": entry}
     id_ = entry["row"]
-    known.check_keys(entry.get("reference", {}), KEYS, f"{where}: reference")
     if kind == "results":
         known.check_algorithm(id_, catalog.algorithms, where)
         label = entry.get("label", catalog.algorithms[id_]["label"])

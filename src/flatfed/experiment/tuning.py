@@ -9,10 +9,9 @@ config.yaml, runs take the choices recorded; without it, what the protocol says.
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from flatfed.errors import ConfigError
@@ -20,37 +19,12 @@ from flatfed.experiment import compatibility, descriptions, known, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.files import digest_json
 from flatfed.runs import choice as choices
-from flatfed.runs.choice import Point, TuningChoice
+from flatfed.runs.choice import Point, Search, TuningChoice
 from flatfed.runs.places import Places, RunIds
 from flatfed.runs.run import Run
 
 #: Values of a key that are tried at preview scale: the first ones of its grid.
 PREVIEW_VALUES = 3
-
-
-@dataclass(frozen=True)
-class Search:
-    """One choice to make: of ``row`` in ``protocol`` on ``split``, over the ``grid`` of keys and values.
-
-    ``seed`` is that of the tuning runs, ``validation`` the share of a client's training images that is held out.
-    """
-
-    scale: str
-    protocol: str
-    split: str
-    row: str
-    seed: int
-    validation: float
-    grid: dict[str, list[float]]
-
-    def points(self) -> dict[str, dict[str, float]]:
-        """Return the points of the grid by id, as in ``learning_rate=0.1,alpha=0.01``; the last key varies fastest."""
-        points = (dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values()))
-        return {",".join(f"{key}={value:g}" for key, value in point.items()): point for point in points}
-
-    def folder(self, places: Places) -> str:
-        """Return the folder of the search's runs and of its choice."""
-        return places.search(self.scale, self.protocol, self.split, self.row)
 
 
 def check(protocol: settings.Protocol, catalog: Catalog) -> None:
@@ -101,7 +75,8 @@ def search(catalog: Catalog, scale: str, protocol: str, split: str, row: str) ->
     _check_share(plain, place, scale, catalog)
     most = PREVIEW_VALUES if scale == "preview" else None
     grid = {key: tried[:most] for key, tried in tune["grids"][owner].items()}
-    return Search(scale, plain.id, place, owner, tune["seed"], tune["validation"], grid)
+    of = {"scale": scale, "protocol": plain.id, "split": place, "row": owner}
+    return Search(**of, seed=tune["seed"], validation=tune["validation"], grid=grid)
 
 
 def keys(values: dict[str, Any]) -> set[str]:
@@ -153,7 +128,7 @@ def run(catalog: Catalog, places: Places, found: Search, point: str) -> Run:
 
     :raises ConfigError: the grid has no such point.
     """
-    points = found.points()
+    points = found.combinations()
     known.check("point", point, points, found.folder(places))
     ids = RunIds(found.scale, found.protocol, found.split, found.row, found.seed)
     plain = descriptions.resolve(catalog, places, ids, points[point])
@@ -168,7 +143,7 @@ def run(catalog: Catalog, places: Places, found: Search, point: str) -> Run:
 def choice_spec(catalog: Catalog, places: Places, found: Search) -> TuningChoice:
     """Return what ``flatfed choose`` takes: what is searched, and for every point its run and that run's digest."""
     values, points = catalog.values(found.scale, found.protocol), []
-    for name, point in found.points().items():
+    for name, point in found.combinations().items():
         tried = run(catalog, places, found, name)
         points.append(Point(values=point, run=tried.path, description_digest=digest_json(tried.description)))
     accuracy = values["accuracy"].replace("test", "validation")

@@ -6,6 +6,7 @@ in a single test (:mod:`flatfed.papers.significance`).
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -158,9 +159,8 @@ def _lead(a: float | None, b: float | None, higher: bool, whole: bool) -> float:
     """Return how far a is ahead of b; where numbers are not ``whole``, only whether: None is behind every number."""
     if whole:
         return a - b if higher else b - a
-    if a is None or b is None:
-        return float((a is not None) - (b is not None))
-    return float((a > b) - (a < b)) * (1 if higher else -1)
+    x, y = ((value if higher else -value) if value is not None else -math.inf for value in (a, b))
+    return float((x > y) - (x < y))
 
 
 def _answer(better: str, worse: str, printed: int, leads: Leads, p: float | None) -> Answer:
