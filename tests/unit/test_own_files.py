@@ -181,7 +181,10 @@ def test_a_papers_protocol_leaves_nothing_to_defaults():
         (put("splits", "skewed", "alpha", value=0), ["splits.skewed.alpha", "greater than 0"]),
         (put("splits", "skewed", "balanced", value=True), ["splits.skewed.balanced", "scheme iid"]),
         (put("splits", "skewed", "clients", value=13), ["splits.skewed.clients", "13", "at most 12"]),
-        (put("splits", "a;x", value={"scheme": "iid", "clients": 2, "participation": 1}), ['splits: "a;x" is not allowed; an id has']),
+        (
+            put("splits", "a;x", value={"scheme": "iid", "clients": 2, "participation": 1}),
+            ['splits: "a;x" is not allowed; an id has at most 64'],
+        ),
         (put("algorithms", value={"fedsan~x": {"set": {"rho": 1}}}), ["algorithms.fedsan~x", "did you mean 'fedsam'"]),
         (put("algorithms", value={"fedsam~x": {"set": {"rh": 1}}}), ["algorithms.fedsam~x.set", "did you mean 'rho'"]),
         (put("datasets", "photos", "mean", value=[0.5]), ["datasets.photos.mean", "1 numbers for 3 channels"]),

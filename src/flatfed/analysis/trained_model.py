@@ -64,6 +64,12 @@ class Trained:
         return self.record.description
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """Whose model it is, as the files of analyses have it."""
+        about = {key: self.description[key] for key in ("algorithm", "scale")}
+        return {**about, "digests": self.digests, "diverged_at": self.record.diverged_at}
+
+    @property
     def name(self) -> str:
         """``<protocol>/<split>/<algorithm>/seed<k>``."""
         return self.record.name

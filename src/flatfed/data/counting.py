@@ -97,22 +97,23 @@ def class_images(folder: Path, where: str) -> list[Path]:
     return [folder / name for name in names]
 
 
-def imagefolder(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, Any]:
-    """Return ``classes``, ``shape`` (of colour images), ``train`` and ``test`` of a folder of images.
+def folder_images(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, list[list[Path]]]:
+    """Return the images of a folder: part, or domain -> those of each class, in the order of their names.
 
     :raises DataError: the layout is not there, the parts have other classes, or a class has no image.
     """
-    root, by_domain = Path(source["path"]), source.get("domains")
-    parts = part_folders(source, domains, where)
+    root, parts = Path(source["path"]), part_folders(source, domains, where)
     classes = class_folders(root, parts, where, layout(source))
-    counts = [sum(len(class_images(root / part / name, where)) for name in classes) for part in parts]
-    test = sum(map(held_out, counts)) if by_domain else counts[1]
-    return {
-        "classes": len(classes),
-        "shape": [3, source["size"], source["size"]],
-        "train": sum(counts) - test if by_domain else counts[0],
-        "test": test,
-    }
+    return {part: [class_images(root / part / name, where) for name in classes] for part in parts}
+
+
+def imagefolder(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, Any]:
+    """Return ``classes``, ``shape`` (of colour images), ``train`` and ``test``; DataError as :func:`folder_images`."""
+    found = folder_images(source, domains, where)
+    counts = {part: sum(map(len, of_part)) for part, of_part in found.items()}
+    total, classes = sum(counts.values()), len(next(iter(found.values())))
+    test = sum(map(held_out, counts.values())) if source.get("domains") else counts["test"]
+    return {"classes": classes, "shape": [3, source["size"], source["size"]], "train": total - test, "test": test}
 
 
 def npz(source: dict[str, Any], domains: list[str] | None, where: str) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def of_hessians(catalog: Catalog, scale: str, protocols: Iterable[str], printed:
 
     It says that papers name none of them where numbers of theirs are ``printed`` beside ours.
     """
-    images = {analyses.settings(catalog, "hessian", scale, protocol)["images"]: None for protocol in protocols}
+    images = dict.fromkeys(analyses.settings(catalog, "hessian", scale, protocol)["images"] for protocol in protocols)
     what = "Hessian: of the mean cross-entropy at the final model, in eval mode, without weight decay and augmentation"
     where = "training images drawn by the run's seed, or on all if fewer" + "; the papers name none of these" * printed
     return [f"{what}, on {each:,} {where}." for each in images]
