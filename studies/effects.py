@@ -54,7 +54,7 @@ def effects(values, pairs):
     """
     found = {row: (values[row] - values[base]).unstack("column", sort=False) for row, base in pairs.items()}
     found = {row: differences for row, differences in found.items() if differences.notna().all(axis=None)}
-    p = {row: float(sign_flip(differences.mean(axis=1))) for row, differences in found.items()}
+    p = {row: sign_flip(differences.mean(axis=1)) for row, differences in found.items()}
     corrected = holm([*p.values(), *[1.0] * (len(pairs) - len(p))])
     return found, p, dict(zip(p, corrected, strict=False))
 

@@ -34,8 +34,8 @@ def least_seeds() -> int:
     return next(n for n in itertools.count(1) if 2.0 ** (1 - n) <= LEVEL)
 
 
-def sign_flip(differences: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Return the two-sided p of differences (..., seeds), shape (...): the share of patterns of signs as extreme.
+def sign_flip(differences: Sequence[float]) -> float:
+    """Return the two-sided p of ``differences``, one a seed: the share of patterns of signs as extreme as theirs.
 
     Of more than ``MOST`` seeds 2^``MOST`` patterns stand for all.
     Sums of differences that agree to a billionth of their absolute sum count as equal. ValueError: one is no number.
@@ -45,14 +45,8 @@ def sign_flip(differences: Sequence[float] | np.ndarray) -> np.ndarray:
     values = np.asarray(differences, dtype=np.float64)
     if not np.isfinite(values).all():
         raise ValueError(f"differences that are no finite numbers: {differences}")
-    signs = _signs(values.shape[-1])
-    rows = values.reshape(-1, values.shape[-1])
-    shares = np.empty(len(rows))
-    for first in range(0, len(rows), 64):  # so that a block of sums stays under 64 x 2^MOST numbers
-        block = rows[first : first + 64]
-        slack = 1e-9 * np.abs(block).sum(axis=1, keepdims=True)
-        shares[first : first + 64] = (np.abs(block @ signs) >= np.abs(block.sum(axis=1, keepdims=True)) - slack).mean(1)
-    return shares.reshape(values.shape[:-1])
+    slack = 1e-9 * np.abs(values).sum()
+    return float((np.abs(values @ _signs(len(values))) >= abs(values.sum()) - slack).mean())
 
 
 def _signs(seeds: int) -> np.ndarray:

@@ -96,7 +96,7 @@ def _p_of_lead(ahead: Cell, behind: Cell) -> float:
     """Return the p of the lead of one cell over another, 1 where their seeds do not pair."""
     if ahead.seeds != behind.seeds:
         return 1.0
-    return float(sign_flip([a - b for a, b in zip(ahead.values, behind.values, strict=True)]))
+    return sign_flip([a - b for a, b in zip(ahead.values, behind.values, strict=True)])
 
 
 def too_few_seeds(columns: Sequence[ByRow]) -> int | None:
@@ -146,7 +146,7 @@ class Leads:
     def p(self) -> float | None:
         """The p of each seed's mean lead, None where seeds cannot tell."""
         means = [statistics.fmean(of_seed) for of_seed in zip(*self.columns, strict=True)]
-        return float(sign_flip(means)) if means and self.seeds else None
+        return sign_flip(means) if means and self.seeds else None
 
 
 def _comparable(a: Cell, b: Cell) -> bool:
