@@ -11,11 +11,13 @@ from typing import Any
 from flatfed import algorithms as registry
 from flatfed import schemas
 from flatfed.errors import ConfigError
-from flatfed.experiment import checks, data_sources, deals, defaults, known, own, settings
+from flatfed.experiment import checks, data_sources, deals, defaults, known, settings
 from flatfed.experiment.checks import check_id
 from flatfed.experiment.known import Entries
-from flatfed.experiment.own import SECTIONS
 from flatfed.strict_yaml import read
+
+#: Keys of a file of tables that are no part of a table; their entries are those of the catalog's files of these names.
+SECTIONS = ("datasets", "protocols", "splits", "algorithms")
 
 
 @dataclass(frozen=True)
@@ -142,14 +144,14 @@ def _add(root: Path, table_folders: Iterable[str], declared: Mapping[str, Entrie
     tables: Entries[Declared] = Entries()
     folders = {"config/tables": root / "config/tables", **{folder: Path(folder) for folder in table_folders}}
     unread = ""
-    for path, where in [(path, f"{name}/{path.name}") for name, at in folders.items() for path in own.files(at)]:
+    for path, where in [(path, f"{name}/{path.name}") for name, at in folders.items() for path in _yaml_files(at)]:
         found: list[tuple[str, str, dict[str, Any]]] = []
         try:
             check_id(path.stem, where)
             content = read(path, where)
-            sections = own.sections(content)
+            sections = _sections(content)
             found = [(section, name, entry) for section, entries in sections.items() for name, entry in entries.items()]
-            own.check(content, where)
+            _check_file(content, where)
             table = {key: value for key, value in content.items() if key not in sections}
             if table and path.stem in tables.declared:
                 first = tables[path.stem].file
@@ -199,7 +201,7 @@ def _dataset(name: str, one: Declared, given: dict[str, Any] | None, where: str)
 def _files(root: Path, folder: str, schema: str) -> Entries[Declared]:
     """Return the files of config/<folder> by id: the name without .yaml."""
     found: Entries[Declared] = Entries()
-    for path in own.files(root / "config" / folder):
+    for path in _yaml_files(root / "config" / folder):
         where = f"config/{folder}/{path.name}"
         with found.refusing(path.stem):
             check_id(path.stem, where)
@@ -207,3 +209,22 @@ def _files(root: Path, folder: str, schema: str) -> Entries[Declared]:
             schemas.validate(content, schema, where)
             found[path.stem] = Declared(defaults.figure(content) if folder == "figures" else content, where)
     return found
+
+
+def _yaml_files(folder: Path) -> list[Path]:
+    """Return the YAML files of a folder, without an editor's lock or swap files."""
+    return sorted(folder.glob("[!.]*.yaml"))
+
+
+def _sections(content: Any) -> dict[str, dict[str, Any]]:
+    """Return the sections of a file's ``content`` by name."""
+    there = content if isinstance(content, dict) else {}
+    return {name: there[name] for name in SECTIONS if isinstance(there.get(name), dict)}
+
+
+def _check_file(content: Any, where: str) -> None:
+    """Refuse the ``content`` of a file called ``where`` by its schema: all that it lacks in one mistake."""
+    errors, own = schemas.mistakes(content, "table"), _sections(content)
+    if own and own.keys() == content.keys():  # declarations alone
+        errors = [error for error in errors if error.absolute_path or error.validator != "required"]
+    schemas.refuse(errors, where)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import string
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -112,10 +114,15 @@ def _entry(entry: dict[str, Any], kind: Kind, catalog: Catalog, where: str) -> P
 
 
 def _check_label(label: str, where: str) -> None:
-    """Refuse a label whose braces do not hold a parameter, with or without a format of numbers such as ``:g``."""
+    """Refuse a label whose braces do not hold a parameter, with a format such as ``:g`` or ``:.2f`` or without."""
     try:
-        label.format(**dict.fromkeys(PARAMETERS, 0.5))
-    except KeyError as error:
-        raise ConfigError(known.unknown("parameter", error.args[0], PARAMETERS, where)) from None
-    except (ValueError, IndexError, AttributeError) as error:
+        parts = list(string.Formatter().parse(label))
+    except ValueError as error:
         raise ConfigError(f"{where}: {label!r}: {error}; a parameter in braces is wanted, as in {{rho:g}}") from None
+    for _, name, form, conversion in parts:
+        if name is not None:
+            known.check("parameter", name, PARAMETERS, where)
+        if conversion or (form and not re.fullmatch(r"(\.[0-9])?[efg%]", form)):
+            raise ConfigError(
+                f"{where}: {label!r}: format {form or conversion!r} is not allowed; one such as :g is wanted"
+            )

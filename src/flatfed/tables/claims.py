@@ -17,6 +17,9 @@ from flatfed.papers.significance import LEVEL, holm, least_seeds, sign_flip
 from flatfed.tables import compare
 from flatfed.tables.cell import Cell
 
+#: Marks of the first rows of a column.
+MARKS = ("best", "second")
+
 #: The cells of a column by row.
 ByRow = Mapping[str, Cell]
 
@@ -77,18 +80,16 @@ def marks(columns: Sequence[ByRow]) -> list[dict[str, str]]:
     :func:`flatfed.tables.compare.timed`.
     """
     orders = [_order(column) for column in columns]
-    ps: dict[tuple[int, str], float] = {}
+    ps: dict[tuple[int, int], float] = {}
     for number, (column, order) in enumerate(zip(columns, orders, strict=True)):
-        for place, mark in enumerate(("best", "second")):
-            behind = [column[row] for row in order[place + 1 :]]
-            if behind:
-                ps[number, mark] = max(_p_of_lead(column[order[place]], other) for other in behind)
-    told = {key for key, p in zip(ps, holm(list(ps.values())), strict=True) if p <= LEVEL}
+        for place in range(len(MARKS)):
+            if behind := [column[row] for row in order[place + 1 :]]:
+                ps[number, place] = max(_p_of_lead(column[order[place]], other) for other in behind)
+    told = sorted(key for key, p in zip(ps, holm(list(ps.values())), strict=True) if p <= LEVEL)
     found: list[dict[str, str]] = [{} for _ in columns]
-    for number, order in enumerate(orders):
-        for place, mark in enumerate(("best", "second")):
-            if (number, mark) in told and len(found[number]) == place:
-                found[number][order[place]] = mark
+    for number, place in told:
+        if len(found[number]) == place:
+            found[number][orders[number][place]] = MARKS[place]
     return found
 
 
