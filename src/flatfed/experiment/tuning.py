@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from flatfed.errors import ConfigError
+from flatfed.errors import ConfigError, DataError
 from flatfed.experiment import compatibility, descriptions, known, settings
 from flatfed.experiment.catalog import Catalog
 from flatfed.files import digest_json
@@ -170,7 +170,6 @@ def _recorded(catalog: Catalog, places: Places, *ids: str) -> dict[str, float]:
     """Return the values chosen by the search of ``ids``: scale, protocol, split and row.
 
     :raises ConfigError: nothing is recorded yet, or a choice for another grid, seed, share or set-up.
-    :raises DataError: the record is damaged.
     """
     found = search_at(catalog, places, *ids)
     path = choice_path(places, found)
@@ -182,6 +181,8 @@ def _recorded(catalog: Catalog, places: Places, *ids: str) -> dict[str, float]:
             f"tune: true wants the choice in {path}, which is not made yet; make it: {again} (the rule `tuning` makes "
             "those of all tables and figures of config.yaml)"
         ) from None
+    except DataError as error:
+        raise ConfigError(str(error)) from error
     wanted = choice_spec(catalog, places, found)
     for key in ("grid", "seed", "validation", "window", "accuracy"):
         had, now = getattr(recorded, key), getattr(wanted, key)
