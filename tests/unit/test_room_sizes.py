@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 728,
+    "": 733,
     "algorithms": 1008,
-    "analysis": 908,
+    "analysis": 894,
     "commands": 1488,
-    "data": 1063,
+    "data": 1043,
     "engine": 2854,
-    "experiment": 2468,
-    "figures": 858,
+    "experiment": 2225,
+    "figures": 854,
     "models": 450,
-    "papers": 521,
-    "runs": 891,
-    "tables": 1499,
+    "papers": 473,
+    "runs": 900,
+    "tables": 1475,
     "workflow": 262,
 }
 
