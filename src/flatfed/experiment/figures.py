@@ -61,6 +61,8 @@ def figure(name: str, declared: Declared, catalog: Catalog) -> Figure:
     panels = [{**shared, **own} for own in document.get("panels") or [{"split": each} for each in document["splits"]]]
     for metric in [entry["metric"] for entry in (document, *panels) if "metric" in entry]:
         known.check("metric", metric, kind.quantities, f"{where}: metric (kind {kind_id})")
+    for place, row in enumerate(document.get("rows", [])):
+        known.check_algorithm(row, catalog.algorithms, f"{where}: rows[{place}]")
     at = f"{where}: panels[{{}}]" if "panels" in document else where
     found = [_panel(panel, kind_id, catalog, at.format(place)) for place, panel in enumerate(panels)]
     return Figure(name, where, kind_id, tuple(found), document)
