@@ -22,7 +22,6 @@ from test_figures import VISION, seen
 import made
 from flatfed import experiment, figures
 from flatfed.analysis.landscape.landscape_file import Landscape, write
-from flatfed.errors import ConfigError
 from flatfed.experiment import cell_specs, figure_specs, run_specs, scales
 from flatfed.experiment import figures as declared
 from flatfed.experiment.panels import DrawnPanel, FigureSpec, Mark
