@@ -22,7 +22,7 @@ LIMITS = {
     "commands": 1488,
     "data": 1043,
     "engine": 2854,
-    "experiment": 2227,
+    "experiment": 2230,
     "figures": 854,
     "models": 450,
     "papers": 473,
