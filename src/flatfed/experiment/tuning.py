@@ -191,4 +191,7 @@ def _recorded(catalog: Catalog, places: Places, *ids: str) -> dict[str, float]:
             raise ConfigError(f"{path}: {said}; make it again: {again}")
     if [point.description_digest for point in recorded.points] != [each.description_digest for each in wanted.points]:
         raise ConfigError(f"{path}: was chosen in another set-up than {found.protocol} now has; make it again: {again}")
+    if recorded.chosen not in found.combinations().values():
+        wrong = f"chosen is {json.dumps(recorded.chosen)}, no point of the grid"
+        raise ConfigError(f"{path}: {wrong}; make it again: {again}")
     return recorded.chosen
