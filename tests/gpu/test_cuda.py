@@ -140,8 +140,8 @@ def test_state_on_the_host_changes_no_byte(tmp_path, monkeypatch, name):
     moved = on_gpu(tmp_path, spec, "stacked")
     moved.advance()
     moved.state.move_out("memory")
-    if moved.last_received is not None:
-        moved.last_received.move_out()
+    if moved.state.received is not None:
+        moved.state.received.move_out()
     monkeypatch.setattr("flatfed.engine.memory.home.choose", lambda size, device: "memory")
     apart = on_gpu(tmp_path, spec, "stacked")
     assert apart.state.home == moved.state.home == "memory"

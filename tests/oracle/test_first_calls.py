@@ -1,4 +1,4 @@
-"""What a hook returns that it should not, and writes where nobody reads, is refused in the first round by name."""
+"""A hook that returns a wrong value, or writes what nothing reads, is refused before the first round by name."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ import torch
 from harness import description, needs, simulation, sizes, write_problem
 
 from flatfed import algorithms
-from flatfed.engine.checks import hooks
+from flatfed.engine.checks import rehearsal
 from flatfed.engine.memory import shortage
-from flatfed.engine.speed.recording import Recorded
 from flatfed.errors import FlatFedError
 
 SRC = Path(__file__).parents[2] / "src"
@@ -49,19 +48,19 @@ SLIPS = {
     "start returns": ("FedAvg", "def start(self, w, ctx):\n        return w", "start", f"returned {ROWS}{NOTHING}"),
     "correct forgets to return": (
         "FedAvg",
-        "def correct(self, g, ctx):\n        g.mul_(2)",
+        "def correct(self, g, w, ctx):\n        g.mul_(2)",
         "correct",
         f"returned None; wanted: {ROWS}",
     ),
     "correct has one row for all": (
         "FedAvg",
-        "def correct(self, g, ctx):\n        return g.mean(dim=0, keepdim=True)",
+        "def correct(self, g, w, ctx):\n        return g.mean(dim=0, keepdim=True)",
         "correct",
         f"returned {MODEL}; wanted: {ROWS}",
     ),
     "correct has another type": (
         "FedAvg",
-        "def correct(self, g, ctx):\n        return g.float()",
+        "def correct(self, g, w, ctx):\n        return g.float()",
         "correct",
         r"returned a tensor of shape \(\d, \d+\), float32 on cpu; wanted: a tensor of shape \(\d, \d+\), float64",
     ),
@@ -115,13 +114,13 @@ SLIPS = {
     ),
     "scratch is not declared": (
         "FedAvg",
-        'def correct(self, g, ctx):\n        ctx.scratch["last"] = g.clone()\n        return g',
+        'def correct(self, g, w, ctx):\n        ctx.scratch["last"] = g.clone()\n        return g',
         "correct",
         r"made scratch\['last'\]; wanted: 'last' declared in scratch of the class",
     ),
     "state is read that was not declared": (
         "FedAvg",
-        'def correct(self, g, ctx):\n        return g + ctx.server["velocity"]',
+        'def correct(self, g, w, ctx):\n        return g + ctx.server["velocity"]',
         "correct",
         "failed in line 8: KeyError: 'velocity'",
     ),
@@ -191,11 +190,11 @@ def written(outside, slip: str) -> tuple[Path, str]:
 
 
 @pytest.mark.parametrize("slip", SLIPS)
-def test_a_slip_is_refused_in_the_first_round_with_file_and_hook(tmp_path, outside, slip):
+def test_a_slip_is_refused_before_the_first_round_with_file_and_hook(tmp_path, outside, slip):
     _, message = written(outside, slip)
     changes = PEERS if SLIPS[slip][0] == "DFedAvg" else {}
     with pytest.raises(FlatFedError, match=f"^{message}") as caught:
-        simulation(tmp_path, description("fedbad", **changes)).advance()
+        simulation(tmp_path, description("fedbad", **changes))
     assert "\n" not in str(caught.value)
 
 
@@ -203,7 +202,7 @@ def test_a_slip_is_refused_in_the_first_round_with_file_and_hook(tmp_path, outsi
 def test_it_is_refused_by_every_executor(tmp_path, outside, executor):
     _, message = written(outside, "correct forgets to return")
     with pytest.raises(FlatFedError, match=f"^{message}"):
-        simulation(tmp_path, description("fedbad"), executor).advance()
+        simulation(tmp_path, description("fedbad"), executor)
 
 
 def test_a_job_ends_with_one_line_and_leaves_nothing_behind(tmp_path, outside):
@@ -215,41 +214,27 @@ def test_a_job_ends_with_one_line_and_leaves_nothing_behind(tmp_path, outside):
     command = [sys.executable, "-m", "flatfed", *words, "--device", "cpu"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
-    assert f"\nflatfed train: {path}: FedBad.aggregate returned a tensor" in done.stderr
+    assert f"flatfed train: {path}: FedBad.aggregate returned a tensor" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list((tmp_path / "out").glob("[!.]*"))
 
 
 @pytest.mark.parametrize("name", algorithms.names())
-def test_after_the_first_round_the_hooks_are_the_algorithms_own(tmp_path, name):
+def test_a_rehearsal_changes_nothing(tmp_path, name):
     write_problem(tmp_path, sizes(name))
-    run = simulation(tmp_path, description(name, **needs(name)), "stacked")
-    assert isinstance(run.algorithm.correct, hooks.FirstCall)
-    run.advance()
-    left = {hook for hook, value in vars(run.algorithm).items() if isinstance(value, hooks.FirstCall)}
-    assert left == ({"aggregate"} if run.algorithm.decentralised else {"begin", "mix"})
+    run = simulation(tmp_path, description(name, **needs(name)))
+    other = simulation(tmp_path, description(name, **needs(name)))
+    rehearsal.rehearse(run.algorithm, run.layout, run.weights.initial, (1, 8, 8), run.private)
+    run.advance(), other.advance()
+    assert torch.equal(run.server["w"], other.server["w"])
 
 
-def test_nothing_is_looked_at_while_a_step_is_recorded(tmp_path):
-    """A recorder runs a step before it records it, as CUDA graphs ask for: the first calls are over by then."""
-    run, seen = simulation(tmp_path, description("fedsmoo"), "graph"), []
-
-    def record(work):
-        work()
-        seen.append({hook for hook in ("perturbation", "correct", "update") if hook in vars(run.algorithm)})
-        return work
-
-    run.local = Recorded(run.local, record)
-    run.advance()
-    assert seen and not any(seen)
-
-
-def test_memory_that_runs_out_in_a_hook_stays_what_it_is(tmp_path, outside):
-    """The engine goes on with fewer clients at a time, as it does where its own memory runs out."""
+def test_memory_that_runs_out_in_the_rehearsal_is_no_slip(tmp_path, outside):
+    """Nor in the first round: the engine goes on with fewer clients at a time."""
     outside.write(
         "fedbig",
         "class FedBig(FedAvg):\n    calls = 0\n\n    def start(self, w, ctx):\n        self.calls += 1\n"
-        "        if self.calls == 1:\n            raise MemoryError\n",
+        "        if self.calls <= 2:\n            raise MemoryError\n",
     )
     run = simulation(tmp_path, description("fedbig"))
     shortage.advance(run)
@@ -258,20 +243,10 @@ def test_memory_that_runs_out_in_a_hook_stays_what_it_is(tmp_path, outside):
     assert run.rows is not None and (run.server["w"] - plain.server["w"]).abs().max() < 1e-12
 
 
-def test_an_error_of_the_engine_in_a_hook_stays_what_it_is(tmp_path, outside):
-    outside.write(
-        "fedengine",
-        "class FedEngine(FedAvg):\n    def perturbation(self, w, gradient, ctx):\n        return gradient(w[:, :-1])\n",
-    )
-    with pytest.raises(Exception) as caught:
-        simulation(tmp_path, description("fedengine")).advance()
-    assert not isinstance(caught.value, FlatFedError)
-
-
 def test_a_hook_that_an_algorithm_sets_for_itself_is_looked_at_and_kept(tmp_path, outside):
     text = (
         "class FedSet(FedAvg):\n    def __init__(self, **values):\n        super().__init__(**values)\n"
-        "        self.correct = self._doubled\n\n    def _doubled(self, g, ctx):\n        return {}\n"
+        "        self.correct = self._doubled\n\n    def _doubled(self, g, w, ctx):\n        return {}\n"
     )
     outside.write("fedset", text.format("g.mul_(2)"))
     run = simulation(tmp_path, description("fedset", clip_norm=None))

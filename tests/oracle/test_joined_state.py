@@ -22,7 +22,7 @@ class Anchored(FedAvg):
         super().start(w, ctx)
         ctx.scratch["pull"].copy_({PULL} * (w - ctx.client["anchor"]))
 
-    def correct(self, g, ctx):
+    def correct(self, g, w, ctx):
         return super().correct(g, ctx).add_(ctx.scratch["pull"])
 
     def finish(self, w, ctx):
@@ -37,7 +37,7 @@ class Heavy(Algorithm):
     server_state = ("velocity",)
     scratch = ("last",)
 
-    def correct(self, g, ctx):
+    def correct(self, g, w, ctx):
         g = super().correct(g, ctx).add_(ctx.scratch["last"], alpha={KEPT})
         ctx.scratch["last"].copy_(g)
         return g

@@ -99,7 +99,7 @@ def test_weights_are_cast_once_a_step(tmp_path, executor):
 def test_recorded_steps_in_bfloat16(tmp_path):
     spec = description("fedsam", precision="bfloat16", rounds=2)
     plain, taped = simulation(tmp_path, spec, "graph"), simulation(tmp_path, spec, "graph")
-    taped.local = Recorded(taped.local, Tape())
+    taped.local_update = Recorded(taped.local_update.plain, Tape())
     for run in (plain, taped):
         run.advance()
         run.advance()

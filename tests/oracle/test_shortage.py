@@ -65,7 +65,7 @@ def test_fewer_rows_end_with_the_same_model(tmp_path, monkeypatch, capsys, name)
             return
         found = [shortage.advance(run)]
         assert run.rows == 2 and max(lacking.taken) == 2
-        Lacking(patch, most=2, once=run.local.algorithm.gradients_per_step * 9 + 1)
+        Lacking(patch, most=2, once=run.local_update.algorithm.gradients_per_step * 9 + 1)
         found += [shortage.advance(run) for _ in range(3)]
     assert run.rows == 1 and run.executor.name == "stacked"
     for line, other in zip(found, expected, strict=True):
@@ -263,7 +263,7 @@ def test_a_recording_is_made_anew_for_fewer_rows(tmp_path, monkeypatch):
     run = simulation(tmp_path, spec, "graph")
     Lacking(monkeypatch, most=3)
     shortage.advance(run)
-    assert run.rows == run.local.capacity == 3
+    assert run.rows == run.local_update.capacity == 3
 
 
 def test_remedies_name_the_cpu_where_a_gpu_is_full():

@@ -82,7 +82,7 @@ class DisPFL(Algorithm):
             columns.copy_(mask * (near @ columns) / (near @ shared).clamp_(min=1))
             shared.copy_(mask)
 
-    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+    def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         """Remember the gradient, for regrowing."""
         ctx.scratch["gradient"].copy_(g)
         return g

@@ -52,7 +52,7 @@ class DPSGD(Algorithm):
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
         """Keep the local step x_i^K - x_i until the models are mixed."""
         if not self.mix_first:
-            ctx.client["step"].copy_(w - ctx.w)
+            ctx.client["step"].copy_(w - ctx.received)
         return {}
 
     def mix(self, models: Tensor, mixing: Mixing, ctx: Context) -> None:

@@ -40,7 +40,7 @@ class FedCM(DividesBySteps, FedAvg):
     whole_rows = True
     claims = Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point")
 
-    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+    def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         """G = alpha g + (1 - alpha) Delta."""
         return g.mul_(self.alpha).add_(ctx.server["direction"], alpha=1 - self.alpha)
 

@@ -53,18 +53,18 @@ class FedDyn(Algorithm):
     def start(self, w: Tensor, ctx: Context) -> None:
         """The linear half lambda (h_i - w^t) is constant over the round."""
         super().start(w, ctx)
-        dual = ctx.client["h"] if self.regulariser == NOT_SQUARED else ctx.client["h"] - ctx.w
+        dual = ctx.client["h"] if self.regulariser == NOT_SQUARED else ctx.client["h"] - ctx.received
         ctx.scratch["dual"].copy_(self.penalty * dual)
 
-    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+    def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         """G = g + lambda (h_i - w^t)."""
         if self.regulariser == NOT_SQUARED:
-            g.add_(unit(ctx.local - ctx.w), alpha=self.penalty / 2)
+            g.add_(unit(w - ctx.received), alpha=self.penalty / 2)
         return g.add_(ctx.scratch["dual"])
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
         """h_i <- h_i + (w_i - w^t)."""
-        ctx.client["h"].add_(w - ctx.w)
+        ctx.client["h"].add_(w - ctx.received)
         return {}
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:

@@ -32,6 +32,6 @@ class FedProx(FedAvg):
         """mu w, the quadratic half of the proximal term."""
         return self.mu
 
-    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+    def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         """G = g - mu w^t."""
-        return g.sub_(ctx.w, alpha=self.mu)
+        return g.sub_(ctx.received, alpha=self.mu)

@@ -56,12 +56,14 @@ class FedSMOO(FedDyn):
     claims = Claims((Reduction({"rho": 0.0}, "feddyn"),), ends_at="optimum", per_rho=4.0)
 
     def perturbation(self, w: Tensor, gradient: Gradient, ctx: Context) -> Tensor:
-        """e of length rho along g - mu_i - s, and the dual step of mu_i."""
-        e = along(gradient(w).sub_(ctx.client["mu"]).sub_(ctx.server["s"]), self.rho)
+        """Return e of length rho along g - mu_i - s."""
+        return along(gradient(w).sub_(ctx.client["mu"]).sub_(ctx.server["s"]), self.rho)
+
+    def update_dual(self, e: Tensor, ctx: Context) -> None:
+        """mu_i <- mu_i + e - s."""
         ctx.client["mu"].add_(e).sub_(ctx.server["s"])
         if self.s == "paper":
             ctx.scratch["e"].copy_(e)
-        return e
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
         """Upload mu_i (official code) or mu_i - e_{i,K} (paper)."""

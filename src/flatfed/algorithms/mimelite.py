@@ -35,13 +35,13 @@ class MimeLite(FedAvg):
     whole_rows = True
     claims = Claims((Reduction({"alpha": 1.0}, "fedavg"),), ends_at="fixed point")
 
-    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+    def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         """G = alpha g + (1 - alpha) s."""
         return g.mul_(self.alpha).add_(ctx.server["momentum"], alpha=1 - self.alpha)
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
         """Upload the gradient of all the client's data at the received model."""
-        return {"gradient": ctx.full_gradient(ctx.w.expand(len(w), -1))}
+        return {"gradient": ctx.scratch["full_gradient"]}
 
     def aggregate(self, server: dict[str, Tensor], uploads: dict[str, Tensor], ctx: Context) -> None:
         """Average the models; s moves towards the mean full gradient."""

@@ -38,8 +38,8 @@ class MoFedSAM(SharpnessAware, FedCM):
         per_rho=4.0,
     )
 
-    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+    def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         """G = alpha g(w + e) + (1 - alpha) Delta, or with the fresh gradient whole."""
         if self.fresh == WHOLE:
             return g.add_(ctx.server["direction"], alpha=1 - self.alpha)
-        return super().correct(g, ctx)
+        return super().correct(g, w, ctx)

@@ -44,13 +44,13 @@ class Scaffold(DividesBySteps, FedAvg):
         super().start(w, ctx)
         ctx.scratch["correction"].copy_(ctx.server["c"] - ctx.client["c"])
 
-    def correct(self, g: Tensor, ctx: Context) -> Tensor:
+    def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         """G = g + c - c_i."""
         return g.add_(ctx.scratch["correction"])
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
         """c_i <- c_i + delta with delta = -c + (w^t - w_i) / (K eta); delta is uploaded."""
-        delta = (ctx.w - w) / (self.step_count(ctx) * ctx.lr) - ctx.server["c"]
+        delta = (ctx.received - w) / (self.step_count(ctx) * ctx.lr) - ctx.server["c"]
         ctx.client["c"].add_(delta)
         return {"delta": delta}
 

@@ -93,10 +93,10 @@ def train(
     checkpoint = Checkpoint(Path(out), identity, description, precision.units(description, place))
 
     def assembled(executor: str) -> Simulation:
-        more = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model}
+        more = {"pretrained_file": weights, "pause": interruption.check, "full_model": full_model, "meeting": meeting}
         return assembly.simulation(description, data, dealt, place, executor, **more)
 
-    return Job(description, place, outputs, checkpoint, assembled, meeting).run(machine(place, threads), stop_after)
+    return Job(description, place, outputs, checkpoint, assembled).run(machine(place, threads), stop_after)
 
 
 class Job:
@@ -109,10 +109,9 @@ class Job:
         outputs: Outputs,
         checkpoint: Checkpoint,
         assembled: Callable[[str], Simulation],
-        meeting: Meeting | None,
     ):
         self.description, self.place, self.outputs, self.checkpoint = description, place, outputs, checkpoint
-        self.assembled, self.meeting = assembled, meeting
+        self.assembled = assembled
         self.label = run_name(description)
         self.simulation, resumed = self._first_state()
         self.start = f"from round {self.simulation.round} of its checkpoint" if resumed else "from the start"
@@ -121,8 +120,6 @@ class Job:
         """Train to the end, or until as many rounds are done; return whether the run is finished."""
         run, rounds, sessions = self.simulation, self.description["rounds"], self.outputs.sessions
         sessions.append({"from_round": run.round, "began": now("microseconds"), **session})
-        if self.meeting is not None:
-            self.meeting.join(run, sessions[-1])
         goal = min(rounds, stop_after or rounds)
         print(f"{self.label}: {goal} rounds on {self._where()}", file=sys.stderr)
         with interruption.heeded():
@@ -202,8 +199,8 @@ class Job:
         return size
 
     def _stop(self, reason: Exception) -> None:
-        """Write what was done, and say so, unless the state is of no one moment."""
-        if self.simulation.halfway:
+        """Write a checkpoint and say so, unless the state is inconsistent."""
+        if not self.simulation.state.consistent:
             return
         began = time.monotonic()
         size = self._write_state()

@@ -1,9 +1,10 @@
-"""Local training of one block of rows: the step that every algorithm shares."""
+"""The local update of a block of clients: the step that all algorithms share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,14 +15,11 @@ from flatfed.engine.context import Context
 from flatfed.engine.executors import Batch, Executor
 from flatfed.engine.feed import Feed
 
-CLIP_EPSILON = 1e-6  # torch.nn.utils.clip_grad_norm_, which the official code calls
-
-#: What is given every step's perturbation, None where there is none, before the models move.
-Look = Callable[[Tensor | None], None]
+CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_, which the official code calls
 
 
 class StepGradient:
-    """The step's gradient as algorithms see it; remembers the losses (rows,) of the first call."""
+    """The gradient of a step's batch; ``losses`` (rows,) are those of its first call."""
 
     def __init__(self, executor: Executor, batch: Batch):
         self.executor = executor
@@ -36,11 +34,14 @@ class StepGradient:
 
 
 @dataclass
-class LocalTraining:
-    """What one block of local training needs besides its rows: constants of the run.
+class LocalUpdate:
+    """Runs the local steps of the rows that train together.
 
-    ``pause`` is called between two steps, and may raise: the models are then left as they are.
+    ``pause`` is called before every step and may raise. ``together``: number of runs that train together, None if this
+    run trains alone. The folder ``speed`` has wrappers with the same methods.
     """
+
+    together: ClassVar[int | None] = None
 
     algorithm: Algorithm
     executor: Executor
@@ -49,10 +50,10 @@ class LocalTraining:
     clip_norm: float | None
     pause: Callable[[], None]
 
-    def train(self, w: Tensor, plan: RoundPlan, ctx: Context, look: Look | None = None) -> Tensor:
-        """Run every row's local steps, moving ``w`` (rows, parameters) in place; return each row's sum of first losses.
+    def run(self, w: Tensor, plan: RoundPlan, ctx: Context) -> Tensor:
+        """Run the local steps of all rows of ``w`` (rows, parameters), in place; return the sums of their losses.
 
-        The sums (rows,) are over steps, and left on the device: nothing here waits for it.
+        The sums (rows,) are over the first loss of every step. They stay on the device, so that nothing waits for it.
         """
         dealt, keys = self.feed.dealt(plan, w.device), self.feed.keys(plan, w.device)
         total = torch.zeros(len(w), dtype=self.feed.data.dtype, device=w.device)
@@ -62,21 +63,20 @@ class LocalTraining:
             width = dealt[0].shape[2] if self.executor.whole else int(plan.width[step])
             part = [values[:rows, step, :width] for values in dealt]
             batch = self.feed.batch(part, None if keys is None else keys[:rows, step])
-            total[:rows] += self.step(w[:rows], batch, ctx.narrow(rows), look)
+            total[:rows] += self.step(w[:rows], batch, ctx.narrow(rows))
         return total
 
-    def release(self) -> None:
-        """Give back the memory that is kept from round to round: here none."""
-
-    def step(self, w: Tensor, batch: Batch, ctx: Context, look: Look | None = None) -> Tensor:
-        """One local step of all rows, in the official order; return the first losses (rows,)."""
-        ctx.local, gradient = w, StepGradient(self.executor, batch)
+    def step(self, w: Tensor, batch: Batch, ctx: Context) -> Tensor:
+        """Run one local step of all rows, in the official order; return the first losses (rows,)."""
+        gradient = StepGradient(self.executor, batch)
         e = self.algorithm.perturbation(w, gradient, ctx)
-        if look is not None:
-            look(e)
-        g = gradient(w if e is None else w + e)
-        d = self.algorithm.correct(g, ctx)
-        shared = d[:, : self.executor.layout.size]  # what lies behind is private: neither clipped nor decayed
+        if e is None:
+            g = gradient(w)
+        else:
+            self.algorithm.update_dual(e, ctx)
+            g = gradient(w + e)
+        d = self.algorithm.correct(g, w, ctx)
+        shared = d[:, : self.executor.layout.size]  # private coordinates follow: neither clipped nor decayed
         if self.clip_norm is not None:
             norm = shared.norm(dim=1, keepdim=True)
             shared.mul_((self.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0))
@@ -85,3 +85,11 @@ class LocalTraining:
             shared.add_(w[:, : shared.shape[1]], alpha=shrink)
         self.algorithm.update(w, d, ctx)
         return gradient.losses
+
+    @property
+    def plain(self) -> LocalUpdate:
+        """The local update without wrappers."""
+        return self
+
+    def release(self) -> None:
+        """Free the memory that is kept from round to round: here none."""
