@@ -23,7 +23,7 @@ class Anchored(FedAvg):
         ctx.scratch["pull"].copy_({PULL} * (w - ctx.client["anchor"]))
 
     def correct(self, g, w, ctx):
-        return super().correct(g, ctx).add_(ctx.scratch["pull"])
+        return super().correct(g, w, ctx).add_(ctx.scratch["pull"])
 
     def finish(self, w, ctx):
         ctx.client["anchor"].copy_(w)
@@ -38,7 +38,7 @@ class Heavy(Algorithm):
     scratch = ("last",)
 
     def correct(self, g, w, ctx):
-        g = super().correct(g, ctx).add_(ctx.scratch["last"], alpha={KEPT})
+        g = super().correct(g, w, ctx).add_(ctx.scratch["last"], alpha={KEPT})
         ctx.scratch["last"].copy_(g)
         return g
 
