@@ -255,7 +255,7 @@ def test_client_state_does_not_go_to_a_disk_that_has_no_room(tmp_path, monkeypat
     """A write there would end the process without a word."""
     monkeypatch.setattr("flatfed.engine.memory.home.choose", lambda size, device: "device")
     run = simulation(tmp_path, description("fedsmoo", precision="float32", **EVERYBODY))
-    monkeypatch.setattr("flatfed.engine.memory.available.available", lambda: 0)
+    monkeypatch.setattr("flatfed.engine.memory.home.available", lambda: 0)
     monkeypatch.setattr("flatfed.engine.memory.home.shutil.disk_usage", lambda folder: SimpleNamespace(free=0))
     Lacking(monkeypatch, most=6, once=2)
     with pytest.raises(Shortage, match=r"client state: .* TMPDIR set to a folder on a larger disk"):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from flatfed.engine.context import Context
 from flatfed.engine.precision import full_precision
-from flatfed.engine.simulation import ClientUpdates, Simulation
+from flatfed.engine.simulation import ClientUpdates, Simulation, Vectors
 from flatfed.engine.topology import Topology
 from flatfed.engine.transfer import sent
 
@@ -29,7 +29,7 @@ class PeerSimulation(Simulation):
         """Every node keeps its model."""
         return {**super().state_sizes(), "model": self.layout.size}
 
-    def context(self, clients: np.ndarray, rows: dict[str, Tensor]) -> Context:
+    def context(self, clients: np.ndarray, rows: Vectors) -> Context:
         """Every node receives its own model."""
         ctx = super().context(clients, rows)
         ctx.received = rows["model"]
@@ -43,14 +43,7 @@ class PeerSimulation(Simulation):
             self.mixed = True
         return super().run_clients(clients)
 
-    def receive(
-        self,
-        updates: ClientUpdates,
-        first: int,
-        clients: np.ndarray,
-        uploads: dict[str, Tensor],
-        rows: dict[str, Tensor],
-    ) -> None:
+    def receive(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
         """Every node keeps its trained model, and is evaluated with it."""
         rows["model"].copy_(uploads["w"])
         if self.evaluates() and "nodes" in self.evaluate.sets:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from torch import Tensor
 
 from flatfed.engine.precision import full_precision
-from flatfed.engine.simulation import ClientUpdates, Simulation
+from flatfed.engine.simulation import ClientUpdates, Simulation, Vectors
 
 
 class ServerSimulation(Simulation):
     """A run with a server."""
 
-    def receive(
-        self,
-        updates: ClientUpdates,
-        first: int,
-        clients: np.ndarray,
-        uploads: dict[str, Tensor],
-        rows: dict[str, Tensor],
-    ) -> None:
+    def receive(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
         """Keep the uploads until aggregation."""
-        updates.add(first, uploads)
+        updates.add(uploads)
 
     def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
         """Move the server's vectors."""

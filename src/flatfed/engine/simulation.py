@@ -7,7 +7,7 @@ how their updates are aggregated. The folders ``speed``, ``memory``, ``checks`` 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from flatfed.algorithms import Algorithm
 from flatfed.data.partition import Partition
 from flatfed.data.streams import stream
 from flatfed.engine import batches, lines
-from flatfed.engine.client_state import ClientState, Received
+from flatfed.engine.client_state import ClientState
 from flatfed.engine.clock import Clock
 from flatfed.engine.context import Context
 from flatfed.engine.counts import Cost
@@ -27,36 +27,43 @@ from flatfed.engine.evaluate import Evaluation
 from flatfed.engine.full_gradient import full_gradient
 from flatfed.engine.local_update import LocalUpdate
 from flatfed.engine.probe import Probe
+from flatfed.engine.received import Received
 from flatfed.engine.sampling import active_clients
 from flatfed.engine.topology import Topology
 from flatfed.engine.transfer import sent
 from flatfed.engine.weights import Weights
+
+Vectors = dict[str, Tensor]  # name -> (rows, parameters)
 
 
 @dataclass
 class ClientUpdates:
     """Results of a round's local training.
 
-    ``clients``: their number. ``losses`` (0-d): sum of the first loss of every local step; ``steps``: number of these.
+    ``clients``: their number; ``received``: number of those whose results are in. ``losses`` (0-d): sum of the first
+    loss of every local step; ``steps``: number of these.
     ``uploads``: name -> (clients, parameters). ``models``: the trained models, each (parameters,), for the consistency.
     ``accuracies``: columns of each node's own model, if the protocol evaluates nodes.
     """
 
     clients: int
     losses: Tensor
+    received: int = 0
     steps: int = 0
-    uploads: dict[str, Tensor] = field(default_factory=dict)
+    uploads: Vectors = field(default_factory=dict)
     models: list[Tensor] = field(default_factory=list)
     accuracies: list[dict[str, float]] = field(default_factory=list)
 
-    def add(self, first: int, uploads: dict[str, Tensor]) -> None:
-        """Add ``uploads``, name -> (n, parameters), of the clients from number ``first`` on."""
+    def add(self, uploads: Vectors) -> None:
+        """Add ``uploads``, name -> (n, parameters), of the next n clients."""
+        first, self.received = self.received, self.received + len(uploads["w"])
         for name, values in uploads.items():
             if len(values) == self.clients:
                 self.uploads[name] = values
-            else:  # one matrix for all: to concatenate a list would take twice the memory
-                whole = self.uploads.setdefault(name, values.new_empty(self.clients, values.shape[1]))
-                whole[first : first + len(values)] = values
+                continue
+            if name not in self.uploads:  # one matrix for all: to concatenate a list would take twice the memory
+                self.uploads[name] = values.new_empty(self.clients, values.shape[1])
+            self.uploads[name][first : self.received] = values
 
 
 class Simulation(ABC):
@@ -100,7 +107,7 @@ class Simulation(ABC):
         self.private = algorithm.private_size(tuple(description["dataset"]["shape"]))
 
         zero = torch.zeros(1, self.layout.size, dtype=self.dtype, device=self.device)
-        self.server: dict[str, Tensor] = {"w": weights.initial[None].clone()}
+        self.server: Vectors = {"w": weights.initial[None].clone()}
         self.server.update({name: zero.clone() for name in algorithm.server_state})
         sizes = self.state_sizes()
         home_of_state = home(sum(sizes.values()) * self.clients * self.dtype.itemsize)
@@ -155,8 +162,8 @@ class Simulation(ABC):
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
         """Run the local updates of ``clients``, in blocks; return their results."""
         updates = ClientUpdates(len(clients), torch.zeros((), dtype=self.dtype, device=self.device))
-        first = 0
-        for block in self.blocks(clients):
+        size = self.block(len(clients))
+        for block in np.split(clients, range(size, len(clients), size)):
             with self.state.rows(block) as rows:
                 plan = self.plan(block)
                 w, ctx = self.begin_clients(block, rows)
@@ -165,11 +172,10 @@ class Simulation(ABC):
                 uploads = self.algorithm.finish(w, ctx)
                 if self.private:
                     rows["private"].copy_(w[:, self.layout.size :])
-                self.receive(updates, first, block, {"w": w[:, : self.layout.size], **uploads}, rows)
-            first += len(block)
+                self.receive(updates, block, {"w": w[:, : self.layout.size], **uploads}, rows)
         return updates
 
-    def begin_clients(self, clients: np.ndarray, rows: dict[str, Tensor]) -> tuple[Tensor, Context]:
+    def begin_clients(self, clients: np.ndarray, rows: Vectors) -> tuple[Tensor, Context]:
         """Return the models (n, parameters) that ``clients`` begin with, and their context on the state ``rows``."""
         ctx = self.context(clients, rows)
         received = ctx.received.expand(len(clients), -1)
@@ -185,21 +191,14 @@ class Simulation(ABC):
         return w, ctx
 
     @abstractmethod
-    def receive(
-        self,
-        updates: ClientUpdates,
-        first: int,
-        clients: np.ndarray,
-        uploads: dict[str, Tensor],
-        rows: dict[str, Tensor],
-    ) -> None:
-        """Add the ``uploads`` of a block of ``clients``, the first one number ``first``, and store what they keep."""
+    def receive(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
+        """Add the ``uploads`` of a block of ``clients`` to ``updates``, or write them to the clients' own ``rows``."""
 
     @abstractmethod
     def aggregate(self, clients: np.ndarray, updates: ClientUpdates) -> None:
         """Compute the new models from the ``updates`` of ``clients``."""
 
-    def context(self, clients: np.ndarray, rows: dict[str, Tensor]) -> Context:
+    def context(self, clients: np.ndarray, rows: Vectors) -> Context:
         """Return the context of ``clients`` with state ``rows``, name -> (n, size), in the coming round."""
 
         def column(values: list[float]) -> Tensor:
@@ -243,11 +242,6 @@ class Simulation(ABC):
     def block(self, n: int) -> int:
         """Return how many of a round's ``n`` clients train at a time."""
         return min(self.executor.block or n, self.rows or n, n)
-
-    def blocks(self, clients: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield ``clients`` in blocks that train at a time."""
-        size = self.block(len(clients))
-        yield from np.split(clients, range(size, len(clients), size))
 
     def progress(self) -> dict[str, Any]:
         """Return the part of the state that is no vector, as JSON, without the counts of the cost."""
