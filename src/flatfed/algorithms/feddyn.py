@@ -10,6 +10,8 @@ here as a second model, evaluated after the last round (``also`` in run.json).
 FL-SAM@2c16149 has (lambda/2) ||w - w^t|| in the loss, not squared: a pull (lambda/2) (w - w^t) / ||w - w^t|| of one
 length, 0 at the start, inside the clip: ``regulariser``. So do its FedSpeed, FedSMOO and FedLESAM-D, whose w has a
 rounding error at the start, of which torch makes a pull of that length; it is left out.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. 68 % on path3-100: round 213 (paper 173).
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ lines 13 and 17: parameter ``s``, by default what the authors' own code runs, as
 tensor the first coordinates of mu_i and s at the start of a client's round (erratum B14): ``unpacking:
 FL-Simulator@653ebb5``. mu_i persists over rounds. The signs are those of paper and code; a concave augmented Lagrangian
 would flip s. rho = 0 is FedDyn exactly.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. 68 % on path3-100: round 216 (paper 144).
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ grad F_i is the gradient on all of client i's images: one pass over its data mor
 the weight of the fresh gradient (0.1, section 5.1). FedSAM prints no pseudo-code: weight decay stays outside momentum
 and mix, as for every row, and the full gradient is neither augmented nor clipped; both ends are the same stationary
 point as decay inside both.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@
 eta is the learning rate of the round and K the true number of local steps (``steps: paper``), so that c_i estimates the
 client's mean direction. FedLESAM's Alg. 2 prints the correction with the wrong sign and adds c_i^+ itself to c; neither
 is followed.
+
+Evidence: golden values, rounds by hand, a second implementation, identities. No run at a paper's setting is finished.
 """
 
 from __future__ import annotations

@@ -66,27 +66,20 @@ class Executor(ABC):
         """Return the same for a local step: what a row gets does not depend on how many there are beside it."""
         return self(w, batch)
 
-    def loss(
-        self,
-        tensors: dict[str, Tensor],
-        private: Tensor,
-        images: Tensor,
-        labels: Tensor,
-        weights: Tensor,
-        masks: list[Tensor],
-    ) -> Tensor:
-        """Return the weighted cross-entropy of the model of ``tensors``, by name, on one row's batch.
+    def loss(self, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
+        """Return the weighted cross-entropy of the model of ``tensors``, by name, on the ``batch`` of one row.
 
-        ``tensors`` are in the format of the layers, all else in that of the rows, and so is what is returned.
-        ``private``: what a row has beyond the model, which is its client's own and goes to the algorithm's transform.
+        ``tensors`` are in the format of the layers; ``batch`` and the loss in that of the rows. ``private``: the
+        client's own coordinates, for the algorithm's transform.
         """
+        images, masks, weights = batch.images, batch.masks, batch.weights
         if self.transform is not None:
             images = self.transform(images, private)
         if self.layers is not None:
             images, masks = images.to(self.layers), [mask.to(self.layers) for mask in masks]
         output = functional_call(self.model, tensors, (images, masks) if masks else (images,)).to(weights.dtype)
         # Not cross_entropy: under vmap torch decomposes it, and its checks load a second's worth of symbolic algebra.
-        right = log_softmax(output, dim=1).gather(1, labels[:, None])[:, 0]
+        right = log_softmax(output, dim=1).gather(1, batch.labels[:, None])[:, 0]
         return -(right * weights).sum()
 
 
@@ -115,7 +108,7 @@ class Sequential(Executor):
             leaves.append(rest)
             into.append(gradients[i, self.layout.tensors :])
         private = rest[self.layout.extra :]
-        loss = self.loss(tensors, private, images, batch.labels[i], batch.weights[i], masks)
+        loss = self.loss(tensors, private, Batch(images, batch.labels[i], batch.weights[i], masks))
         found = torch.autograd.grad(loss, leaves, materialize_grads=True)
         for target, gradient in zip(into, found, strict=True):
             target.copy_(gradient)
@@ -144,7 +137,7 @@ class Stacked(Executor):
     def _alone(self, row: Tensor, *batch: Any) -> Tensor:
         """Return the loss of one ``row`` (parameters,) on its batch."""
         shared = row if self.layers is None else row.to(self.layers)
-        return self.loss(self.layout.views(shared), row[self.layout.size :], *batch)
+        return self.loss(self.layout.views(shared), row[self.layout.size :], Batch(*batch))
 
     def step(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         if len(w) > 1 or w.device.type != "cpu":
