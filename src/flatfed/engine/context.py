@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from torch import Tensor
 
 from flatfed.engine.layout import Layout
 
 
-class Gradient(Protocol):
-    """Gradient of the current step's batch: rows (rows, parameters) -> mean cross-entropy gradients, same shape.
-
-    The returned matrix belongs to the caller until the next call. All calls of a step use the same batch, augmentation
-    and dropout masks.
-    """
-
-    def __call__(self, w: Tensor) -> Tensor: ...
+#: Gradient of the current step's batch: rows (rows, parameters) -> mean cross-entropy gradients, same shape. All calls of
+#: a step use the same batch, augmentation and dropout masks. The result belongs to the caller until the next call.
+Gradient = Callable[[Tensor], Tensor]
 
 
 @dataclass
