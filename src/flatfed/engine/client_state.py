@@ -51,7 +51,7 @@ class ClientState:
         self._clients, before = clients, {name: value.clone() for name, value in server.items()}
         try:
             yield
-            self._write()
+            self.irreversible()
             if self.received is not None:
                 self.received.record(clients, round_, before["w"])
             self.settle()
@@ -82,10 +82,10 @@ class ClientState:
             self._write()
 
     def irreversible(self) -> None:
-        """Store all rows: what follows changes the vectors of all clients in place, until :meth:`settle`."""
+        """Store all rows; until :meth:`settle` an exception leaves the state inconsistent."""
+        self.consistent = False
         self._write()
         self._before.clear()
-        self.consistent = False
 
     def settle(self) -> None:
         """Make the changes of the round permanent."""

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from flatfed.engine.layout import Layout
 
-
-#: Gradient of the current step's batch: rows (rows, parameters) -> mean cross-entropy gradients, same shape. All calls of
-#: a step use the same batch, augmentation and dropout masks. The result belongs to the caller until the next call.
+#: Gradient of a step's batch: rows (rows, parameters) -> mean cross-entropy gradients, same shape. All calls of a step
+#: use the same batch, augmentation and dropout masks. The result belongs to the caller until the next call.
 Gradient = Callable[[Tensor], Tensor]
 
 
