@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,7 @@ class PeerSimulation(Simulation):
 
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
         """Every node receives its own model."""
-        ctx = super().context(clients, rows)
-        ctx.received = rows["model"]
-        return ctx
+        return replace(super().context(clients, rows), received=rows["model"])
 
     def run_clients(self, clients: np.ndarray) -> ClientUpdates:
         """Mix before local training if the algorithm does; an exception in training goes back to the mixed models."""

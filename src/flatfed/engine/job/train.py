@@ -143,8 +143,7 @@ class Job:
         simulation = self._begin()
         if self.checkpoint.executor is not None:
             try:
-                progress = self.checkpoint.restore(simulation)
-                self.outputs.lines, self.outputs.sessions = progress["lines"], progress["sessions"]
+                self.outputs.resume(**self.checkpoint.restore(simulation))
                 return simulation, True
             except Damaged as reason:
                 self.checkpoint.set_aside(reason)
