@@ -92,7 +92,7 @@ DUAL_SIGN = (
     'else -ctx.client["h"] - ctx.received',
     "the dual has the wrong sign (FedLESAM's Alg. 4)",
 )
-DUAL_NONE = ("algorithms/feddyn.py", 'return g.add_(ctx.scratch["dual"])', "return g", "the dual is dropped")
+DUAL_NONE = ("algorithms/feddyn.py", 'return g.add_(ctx.scratch["pull"])', "return g", "the dual is dropped")
 DUAL_N = (
     "algorithms/feddyn.py",
     'len(uploads["w"]) / ctx.clients',

@@ -115,11 +115,11 @@ def test_a_shipped_algorithm_composed_once_more_is_the_same(tmp_path, outside):
 def test_the_order_is_that_of_the_bases_and_every_name_is_there_once():
     feddyn = algorithms.load("feddyn")
     again = type("Again", (feddyn,), {"client_state": ("h", "mu"), "scratch": ("v",)})
-    assert again.client_state == ("h", "mu") and again.server_state == ("h",) and again.scratch == ("dual", "v")
+    assert again.client_state == ("h", "mu") and again.server_state == ("h",) and again.scratch == ("pull", "v")
     left, right = (type(name, (feddyn,), {"scratch": (name,)}) for name in ("left", "right"))
-    assert type("Diamond", (left, right), {}).scratch == ("dual", "right", "left")
+    assert type("Diamond", (left, right), {}).scratch == ("pull", "right", "left")
     plain = type("Plain", (), {"scratch": ("own",)})
-    assert type("Mixed", (plain, feddyn), {}).scratch == ("dual", "own")
+    assert type("Mixed", (plain, feddyn), {}).scratch == ("pull", "own")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """What an algorithm is: a handful of hooks on rows, every one with FedAvg's behaviour as its default.
 
 Every model that trains together is a row of one matrix ``w`` of shape (rows, parameters); a row is one client.
-Norms, clips and inner products are per row. One local step, in the order of the official code:
+Norms, clips and inner products are per row. A client's round is ``start``, local steps, ``finish``; the server's is
+``aggregate``. One local step, in the order of the official code:
 
     e = perturbation(w, gradient, ctx)             None, or where to take the gradient instead: w + e
     update_dual(e, ctx)                            dual variables of the perturbation, if there is one
@@ -56,9 +57,10 @@ class Algorithm:
 
     ``client_state``: names of vectors every client keeps between rounds, zero at first: ``ctx.client[name]``.
     ``server_state``: names of vectors the server keeps beside the model, zero at first: ``ctx.server[name]``.
-    ``scratch``: names of row matrices that live for one round, zero at its start: ``ctx.scratch[name]``. These three
-    are joined along the inheritance: a class declares its own vectors, and has those of its bases before them. Two
-    bases that declare one name independently are refused, unless the class repeats it: then they share the vector.
+    ``scratch``: names of row matrices that live from ``start`` to ``finish``, zero at first: ``ctx.scratch[name]``.
+    These three are joined along the inheritance: a class declares its own vectors, and has those of its bases before
+    them. Two bases that declare one name independently are refused, unless the class repeats it: then they share the
+    vector.
 
     ``remembers``: ``ctx.scratch["previous"]`` is the model that the client received last, 0 before its first round.
     ``communication``: (download, upload) in model sizes, of one active client in one round; decentralised, both ends of
@@ -139,7 +141,10 @@ class Algorithm:
         """Update dual variables of the perturbation ``e`` (rows, parameters) in place, before the gradient at w + e."""
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
-        """Return the gradient (rows, parameters) with the linear corrections; may change ``g``, not ``w``, in place."""
+        """Return the gradient (rows, parameters) with the linear corrections, which the engine then changes in place.
+
+        May change ``g`` in place and return it; not ``w``.
+        """
         return g
 
     def update(self, w: Tensor, d: Tensor, ctx: Context) -> None:

@@ -1,7 +1,7 @@
 """Slips in an algorithm's file that would be silent: a hook that nobody calls leaves FedAvg's own in its place.
 
-They are found when the file is loaded, from names and parameters alone. What hooks return is looked at where they are
-called first (:mod:`flatfed.engine.checks.hooks`).
+They are found when the file is loaded, from names and parameters alone. A rehearsal before the first round checks what
+hooks return and change (:mod:`flatfed.engine.checks.rehearsal`).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class FedDyn(Algorithm):
     )
     client_state = ("h",)
     server_state = ("h",)
-    scratch = ("dual",)
+    scratch = ("pull",)
     whole_rows = True
     claims = Claims(ends_at="optimum")
 
@@ -55,14 +55,14 @@ class FedDyn(Algorithm):
     def start(self, w: Tensor, ctx: Context) -> None:
         """The linear half lambda (h_i - w^t) is constant over the round."""
         super().start(w, ctx)
-        dual = ctx.client["h"] if self.regulariser == NOT_SQUARED else ctx.client["h"] - ctx.received
-        ctx.scratch["dual"].copy_(self.penalty * dual)
+        pull = ctx.client["h"] if self.regulariser == NOT_SQUARED else ctx.client["h"] - ctx.received
+        ctx.scratch["pull"].copy_(self.penalty * pull)
 
     def correct(self, g: Tensor, w: Tensor, ctx: Context) -> Tensor:
         """G = g + lambda (h_i - w^t)."""
         if self.regulariser == NOT_SQUARED:
             g.add_(unit(w - ctx.received), alpha=self.penalty / 2)
-        return g.add_(ctx.scratch["dual"])
+        return g.add_(ctx.scratch["pull"])
 
     def finish(self, w: Tensor, ctx: Context) -> dict[str, Tensor]:
         """h_i <- h_i + (w_i - w^t)."""

@@ -71,7 +71,7 @@ class FedSMOO(FedDyn):
         """Upload mu_i (official code) or mu_i - e_{i,K} (paper)."""
         super().finish(w, ctx)
         last = ctx.scratch["e"] if self.s == "paper" else 0
-        sent = ctx.client["mu"] - last
+        sent = ctx.client["mu"] - last  # a copy in any case: mu_i may be a view of the store
         if self.unpacking == UNREPAIRED:  # as it will be read in the client's next round
             ctx.client["mu"].copy_(heads(ctx.client["mu"], ctx.layout))
         return {"mu": sent}

@@ -47,7 +47,10 @@ class ClientState:
 
     @contextmanager
     def transaction(self, clients: np.ndarray, server: dict[str, Tensor], round_: int) -> Iterator[None]:
-        """Run ``round_`` of ``clients``: an exception restores their vectors and those of ``server`` if consistent."""
+        """Run ``round_`` of ``clients``; an exception restores their vectors and those of ``server``.
+
+        After :meth:`irreversible`, and while the round is stored at its end, it restores nothing.
+        """
         self._clients, before = clients, {name: value.clone() for name, value in server.items()}
         try:
             yield
@@ -69,8 +72,8 @@ class ClientState:
     def rows(self, clients: np.ndarray) -> Iterator[dict[str, Tensor]]:
         """Yield the vectors of ``clients``, name -> (n, size) on the device, to be changed in place; store them after.
 
-        If all clients of the round train at once, their rows are copies that are stored at its end. Else the store
-        changes during the round, and a copy of the old rows serves to restore it.
+        If all clients of the round, two or more, train at once, their rows are copies that are stored at its end. Else
+        the store changes during the round, and a copy of the old rows serves to restore it.
         """
         at_once = 1 < len(clients) == len(self._clients)
         if not at_once:
@@ -128,7 +131,7 @@ class ClientState:
         """Return the bytes of one client's rows."""
         return sum(values.shape[1] * values.dtype.itemsize for values in self.store.values())
 
-    def restore(self, name: str, clients: np.ndarray, rows: Iterable[Tensor]) -> None:
+    def load(self, name: str, clients: np.ndarray, rows: Iterable[Tensor]) -> None:
         """Set vector ``name`` of ``clients`` to ``rows``, one (size,) for each, from a checkpoint."""
         self.touched[clients] = True
         for client, row in zip(clients, rows, strict=True):
@@ -142,7 +145,7 @@ class ClientState:
                 if self.device.type == "cuda":
                     torch.cuda.current_stream(self.device).synchronize()
             elif len(clients) == 1:
-                continue
+                continue  # a view of the store
             for name, values in self.store.items():
                 values[_index(clients, values)] = rows[name]
         self._unwritten.clear()

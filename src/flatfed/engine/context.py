@@ -18,7 +18,8 @@ Gradient = Callable[[Tensor], Tensor]
 class Context:
     """State and constants of the rows that train together.
 
-    ``received`` (1, parameters): the model w^t that the clients received; (rows, parameters) without a server.
+    ``received`` (1, parameters): the model w^t that the clients received; (rows, parameters) without a server. In
+    ``aggregate`` it is ``server["w"]`` itself, which changes there, and ``client`` and ``scratch`` are empty.
     ``server``: name -> (1, parameters). ``client`` and ``scratch``: name -> (rows, parameters), changed in place.
     ``lr``: 0-d tensor. If rows of several seeds train together, ``received``, ``server`` and ``lr`` have one row each.
     ``steps`` (rows, 1): local steps K_i. ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K.
@@ -55,7 +56,6 @@ class Context:
                 lr=self.lr if self.lr.ndim == 0 else self.lr[:rows],
                 steps=self.steps[:rows],
                 nominal_steps=self.nominal_steps[:rows],
-                uniform=None,
                 _narrowed={},
             )
         return self._narrowed[rows]

@@ -1,7 +1,6 @@
 """Executors: how the gradients of the rows that train together are computed.
 
-All give the same numbers in float64 to 1e-12. In float32 they round differently and trajectories part, so the
-executor is part of a run: it is written to run.json and the checkpoint, and kept on resume.
+All give the same numbers in float64 to 1e-12. In float32 they round differently, so the executor is part of a run.
 """
 
 from __future__ import annotations
@@ -127,8 +126,7 @@ class Stacked(Executor):
         self._mapped = vmap(self._alone)
 
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        # Rows do not meet, so the gradient of the sum of their losses is every row's own. (torch.func.grad would do as
-        # well, but loads the compiler first: a second of every job.)
+        # The gradient of the sum of the rows' losses is every row's own. (torch.func.grad loads the compiler: a second.)
         leaf = w.detach().requires_grad_()
         losses = self._mapped(leaf, batch.images, batch.labels, batch.weights, batch.masks)
         (gradients,) = torch.autograd.grad(losses.sum(), leaf)

@@ -23,7 +23,7 @@ def columns(unseen: str) -> list[str]:
 
 
 def before_evaluation(run: Simulation, updates: ClientUpdates) -> dict[str, float]:
-    """Return the columns of ``run``'s coming round that its ``updates`` determine.
+    """Return the columns of ``run``'s round that its ``updates`` determine.
 
     ``consistency`` is (1/n) sum_i ||w_i - w^{t+1}||^2 over the local models.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -55,6 +55,7 @@ class LocalUpdate:
 
         The sums (rows,) are over the first loss of every step. They stay on the device, so that nothing waits for it.
         """
+        ctx = replace(ctx, uniform=None, _narrowed={})  # a recorded step could not draw
         dealt, keys = self.feed.dealt(plan, w.device), self.feed.keys(plan, w.device)
         total = torch.zeros(len(w), dtype=self.feed.data.dtype, device=w.device)
         for step in range(plan.length):

@@ -42,7 +42,7 @@ class PeerSimulation(Simulation):
             self.mixed = True
         return super().run_clients(clients)
 
-    def receive(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
+    def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
         """Every node keeps its trained model, and is evaluated with it."""
         rows["model"].copy_(uploads["w"])
         if self.evaluates() and "nodes" in self.evaluate.sets:

@@ -12,8 +12,9 @@ from torch import Tensor
 class Received:
     """The model that every client received last: a round number per client and one shared snapshot per round.
 
-    Snapshots without clients are dropped. ``rounds`` (clients,): the last round of each client, -1 before its first.
-    ``snapshots``: round -> (1, size), on the device only if ``home`` is.
+    :meth:`ClientState.transaction` records the model at the end of a round. Snapshots without clients are dropped.
+    ``rounds`` (clients,): the last round of each client, -1 before its first. ``snapshots``: round -> (1, size), on the
+    device only if ``home`` is.
     """
 
     def __init__(self, clients: int, device: torch.device, home: str):
@@ -34,7 +35,7 @@ class Received:
         for old in set(self.snapshots) - set(self.rounds.tolist()):
             del self.snapshots[old]
 
-    def restore(self, rounds: list[int], snapshot: Callable[[int], Tensor]) -> None:
+    def load(self, rounds: list[int], snapshot: Callable[[int], Tensor]) -> None:
         """Set the last ``rounds`` of all clients, and the ``snapshot`` of each, from a checkpoint."""
         self.rounds[:] = rounds
         self.snapshots = {round_: snapshot(round_).to(self.place) for round_ in sorted(set(rounds) - {-1})}

@@ -11,7 +11,7 @@ from flatfed.engine.simulation import ClientUpdates, Simulation, Vectors
 class ServerSimulation(Simulation):
     """A run with a server."""
 
-    def receive(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
+    def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
         """Keep the uploads until aggregation."""
         updates.add(uploads)
 

@@ -1,7 +1,7 @@
 """A federated run in memory: :meth:`Simulation.advance` is one communication round.
 
-:mod:`flatfed.engine.server` and, without a server, :mod:`flatfed.engine.peers` say which models clients begin with and
-how their updates are aggregated. The folders ``speed``, ``memory``, ``checks`` and ``job`` wrap all this.
+:mod:`flatfed.engine.server` and, without a server, :mod:`flatfed.engine.peers` aggregate the clients' updates. The
+folders ``speed``, ``memory``, ``checks`` and ``job`` wrap all this.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Vectors = dict[str, Tensor]  # name -> (rows, parameters)
 class ClientUpdates:
     """Results of a round's local training.
 
-    ``clients``: their number; ``received``: number of those whose results are in. ``losses`` (0-d): sum of the first
+    ``clients``: their number; ``count``: number of those whose results are in. ``losses`` (0-d): sum of the first
     loss of every local step; ``steps``: number of these.
     ``uploads``: name -> (clients, parameters). ``models``: the trained models, each (parameters,), for the consistency.
     ``accuracies``: columns of each node's own model, if the protocol evaluates nodes.
@@ -48,7 +48,7 @@ class ClientUpdates:
 
     clients: int
     losses: Tensor
-    received: int = 0
+    count: int = 0
     steps: int = 0
     uploads: Vectors = field(default_factory=dict)
     models: list[Tensor] = field(default_factory=list)
@@ -56,22 +56,23 @@ class ClientUpdates:
 
     def add(self, uploads: Vectors) -> None:
         """Add ``uploads``, name -> (n, parameters), of the next n clients."""
-        first, self.received = self.received, self.received + len(uploads["w"])
+        first, self.count = self.count, self.count + len(uploads["w"])
         for name, values in uploads.items():
             if len(values) == self.clients:
                 self.uploads[name] = values
                 continue
             if name not in self.uploads:  # one matrix for all: to concatenate a list would take twice the memory
                 self.uploads[name] = values.new_empty(self.clients, values.shape[1])
-            self.uploads[name][first : self.received] = values
+            self.uploads[name][first : self.count] = values
 
 
 class Simulation(ABC):
     """State of a run: the server's vectors, the clients' vectors, the round; everything else is constant.
 
-    ``server``: name -> (1, parameters). ``state``: the clients' vectors. ``round``: number of finished rounds.
-    ``mixed``: the coming round's mixing is done (algorithms that mix first). ``pending``: the line of a finished round
-    that is not evaluated yet. ``rows``: limit of the clients that train at a time, None for the executor's own.
+    ``server``: name -> (1, parameters). ``state``: the clients' vectors. ``round``: number of finished rounds, so the
+    number, from 0, of the round under way. ``mixed``: the mixing of this round is done (algorithms that mix first).
+    ``pending``: the line of a finished round that is not evaluated yet. ``rows``: limit of the clients that train at a
+    time, None for the executor's own.
 
     ``description``: a run description. ``local_update``: runs the local steps, perhaps through wrappers. ``counted``:
     number of images by part. ``home``: returns where a number of bytes of client state go (:class:`ClientState`).
@@ -128,8 +129,8 @@ class Simulation(ABC):
     def advance(self) -> dict[str, float] | None:
         """Run one round; return its line of metrics.csv, None if the protocol does not evaluate it.
 
-        An exception in steps 1 to 3 undoes them, unless models were mixed (:class:`ClientState`); after one in step 4
-        the next call evaluates.
+        An exception in steps 1 to 3 undoes them (for exceptions to this see :meth:`ClientState.transaction`); after one
+        in step 4 the next call evaluates.
         """
         if self.pending is None:
             # 1. Sample clients.
@@ -141,6 +142,7 @@ class Simulation(ABC):
                 updates = self.run_clients(clients)
                 # 3. Aggregate.
                 self.aggregate(clients, updates)
+                # In the transaction: without this line the round would count as not evaluated.
                 line = lines.before_evaluation(self, updates) if self.evaluates() else None
             self.cost.round(self.sizes[clients].tolist(), updates.steps)
             self.round += 1
@@ -155,7 +157,7 @@ class Simulation(ABC):
         return line
 
     def sample(self) -> np.ndarray:
-        """Return the clients of the coming round, those with most local steps first."""
+        """Return the clients of the round, those with most local steps first."""
         chosen = active_clients(self.description["sampling"], self.clients, self.seed, self.round)
         return batches.by_length(chosen, self.sizes, self.schedule)
 
@@ -172,7 +174,7 @@ class Simulation(ABC):
                 uploads = self.algorithm.finish(w, ctx)
                 if self.private:
                     rows["private"].copy_(w[:, self.layout.size :])
-                self.receive(updates, block, {"w": w[:, : self.layout.size], **uploads}, rows)
+                self.collect(updates, block, {"w": w[:, : self.layout.size], **uploads}, rows)
         return updates
 
     def begin_clients(self, clients: np.ndarray, rows: Vectors) -> tuple[Tensor, Context]:
@@ -191,7 +193,7 @@ class Simulation(ABC):
         return w, ctx
 
     @abstractmethod
-    def receive(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
+    def collect(self, updates: ClientUpdates, clients: np.ndarray, uploads: Vectors, rows: Vectors) -> None:
         """Add the ``uploads`` of a block of ``clients`` to ``updates``, or write them to the clients' own ``rows``."""
 
     @abstractmethod
@@ -199,7 +201,7 @@ class Simulation(ABC):
         """Compute the new models from the ``updates`` of ``clients``."""
 
     def context(self, clients: np.ndarray, rows: Vectors) -> Context:
-        """Return the context of ``clients`` with state ``rows``, name -> (n, size), in the coming round."""
+        """Return the context of ``clients`` with state ``rows``, name -> (n, size), in this round."""
 
         def column(values: list[float]) -> Tensor:
             return sent(torch.tensor(values, dtype=self.dtype), self.device)[:, None]
@@ -226,16 +228,16 @@ class Simulation(ABC):
         )
 
     def learning_rate(self) -> float:
-        """Return the learning rate of the coming round, eta_0 gamma^t."""
+        """Return the learning rate of the round, eta_0 gamma^t."""
         return self.description["learning_rate"] * self.description["learning_rate_decay"] ** self.round
 
     def evaluates(self) -> bool:
-        """Return whether the protocol evaluates the coming round: the last one, and every n-th."""
+        """Return whether the protocol evaluates the round: the last one, and every n-th."""
         number = self.round + 1
         return number == self.description["rounds"] or number % self.description["evaluation"]["every"] == 0
 
     def plan(self, clients: np.ndarray) -> batches.RoundPlan:
-        """Return the images that ``clients``, sorted by length, use in the coming round."""
+        """Return the images that ``clients``, sorted by length, use in the round."""
         keyed = {"seed": self.seed, "round_": self.round, "masks": len(self.model.dropout)}
         return batches.plan(clients, self.members, self.schedule, augmented=self.data.scheme != "none", **keyed)
 

@@ -144,9 +144,13 @@ def _check_value(algorithm: Algorithm, name: str, returned: Any, arguments: tupl
     if name in ("correct", "transform") or (name == "perturbation" and returned is not None):
         fits = isinstance(returned, Tensor) and _form(returned) == _form(arguments[0])
         text = _described(arguments[0]) + (" or None" if name == "perturbation" else "")
+        vectors = [vector for kind in KINDS if name == "correct" for vector in getattr(arguments[-1], kind).values()]
+        if any(returned is vector for vector in vectors):
+            fits, text = False, "a tensor of its own, because the engine clips it in place"
     elif name == "finish":
         fits = _named(returned) and all(v.ndim == 2 and len(v) == CLIENTS for v in returned.values())
-        text = f"a dict of names and tensors of shape ({CLIENTS}, any), {{}} if nothing is sent with the model"
+        fits = fits and "w" not in returned
+        text = f"a dict of names and tensors of shape ({CLIENTS}, any), without 'w', {{}} if only the model is sent"
     elif name == "evaluated":
         w = arguments[0]["w"]
         fits = _named(returned) and len(returned) > 0 and all(_form(v) == _form(w) for v in returned.values())

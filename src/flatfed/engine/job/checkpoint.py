@@ -95,9 +95,9 @@ class Checkpoint:
                 value.copy_(get(f"server/{name}"))
             clients = np.array(about["clients"], dtype=np.int64)
             for name in state.store:
-                state.restore(name, clients, (get(f"client/{name}/{client}") for client in clients))
+                state.load(name, clients, (get(f"client/{name}/{client}") for client in clients))
             if state.received is not None:
-                state.received.restore(about["received"], lambda round_: get(f"received/{round_}"))
+                state.received.load(about["received"], lambda round_: get(f"received/{round_}"))
         simulation.resume(about["simulation"], about["counts"])
         return about["progress"]
 

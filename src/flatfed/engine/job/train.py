@@ -58,8 +58,8 @@ def train(
     whether the run is finished.
 
     Goes on from the checkpoint in ``out`` if it is of this very run; otherwise sets it aside and starts anew. A run
-    whose loss or weights stop being finite ends at that round: ``diverged_at`` in run.json, no later line in
-    metrics.csv.
+    whose loss or weights are not finite in an evaluated round ends there: ``diverged_at`` in run.json, no line of that
+    round in metrics.csv.
 
     SIGTERM or SIGINT stops it within a local step: what was done is written to the checkpoint, then Stopped is raised.
 
