@@ -4,12 +4,10 @@
     w <- w - eta [g(w + e) + lambda (h_i - w^t) + lambda w]
     server: w as FedDyn;   s = rho mbar / ||mbar||,   s^0 = 0
 
-mbar = mean_S mu_i in the official code (the authors call the dropped term small), mean_S (mu_i - e_{i,K}) in Alg. 1,
-lines 13 and 17: parameter ``s``, by default what the authors' own code runs, as repaired in FL-Simulator's commit
-502bec6; FL-SAM's has Algorithm 1's. The former appeared eight months after the paper, and until the repair handed every
-tensor the first coordinates of mu_i and s at the start of a client's round (erratum B14): ``unpacking:
-FL-Simulator@653ebb5``. mu_i persists over rounds. The signs are those of paper and code; a concave augmented Lagrangian
-would flip s. rho = 0 is FedDyn exactly.
+Parameter ``s``: mbar = mean_S mu_i in the official code, as repaired in FL-Simulator's commit 502bec6 (the default);
+mean_S (mu_i - e_{i,K}) in Alg. 1, lines 13 and 17, and in FL-SAM. Before the repair that code gave every tensor the
+first coordinates of mu_i and s (erratum B14): ``unpacking: FL-Simulator@653ebb5``. mu_i persists over rounds. The signs
+are those of paper and code; a concave augmented Lagrangian would flip s. rho = 0 is FedDyn exactly.
 
 Evidence: golden values, rounds by hand, a second implementation, identities. 68 % on path3-100: round 216 (paper 144).
 """

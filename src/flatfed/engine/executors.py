@@ -39,9 +39,8 @@ class Batch:
 class Executor(ABC):
     """Computes losses and gradients of flat rows; ``block`` rows train together (None: all of a round).
 
-    ``whole``: a ragged batch is padded to its full size, and not only to the widest beside it. ``recorded``: local
-    steps may be recorded once and replayed (:mod:`flatfed.engine.speed.recording`), on a GPU as CUDA graphs.
-    ``layers``: the format that the model's layers compute in, None for that of the rows.
+    ``whole``: pads a ragged batch to its full size, else to the widest of the rows. ``recorded``: local steps are
+    recorded and replayed, on a GPU as CUDA graphs. ``layers``: dtype of the model's layers, None for that of the rows.
     """
 
     name: ClassVar[str]
@@ -77,7 +76,7 @@ class Executor(ABC):
         if self.layers is not None:
             images, masks = images.to(self.layers), [mask.to(self.layers) for mask in masks]
         output = functional_call(self.model, tensors, (images, masks) if masks else (images,)).to(weights.dtype)
-        # Not cross_entropy: under vmap torch decomposes it, and its checks load a second's worth of symbolic algebra.
+        # Not cross_entropy: under vmap its decomposition loads symbolic algebra, a second.
         right = log_softmax(output, dim=1).gather(1, batch.labels[:, None])[:, 0]
         return -(right * weights).sum()
 
@@ -126,7 +125,7 @@ class Stacked(Executor):
         self._mapped = vmap(self._alone)
 
     def __call__(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        # The gradient of the sum of the rows' losses is every row's own. (torch.func.grad loads the compiler: a second.)
+        # The gradient of the losses' sum is every row's own. (torch.func.grad would load the compiler: a second.)
         leaf = w.detach().requires_grad_()
         losses = self._mapped(leaf, batch.images, batch.labels, batch.weights, batch.masks)
         (gradients,) = torch.autograd.grad(losses.sum(), leaf)
