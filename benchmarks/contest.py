@@ -135,7 +135,8 @@ class Contest:
         )
 
         def work(run: Simulation, meeting: Meeting) -> None:
-            run.local_update = Joined(run.local_update, meeting)
+            alone = getattr(run.local_update, "alone", run.local_update)
+            run.local_update = Joined(alone, meeting)
             run.advance()
 
         seconds = self.turns(

@@ -198,7 +198,7 @@ def test_client_state_is_the_same_wherever_it_lies(tmp_path, monkeypatch, home, 
 
 
 def test_a_file_of_client_state_is_announced_and_refused_where_the_disk_has_no_room(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(homes.sizes, "home", lambda *_: "file")
+    monkeypatch.setattr(homes, "available", lambda: 0)
     job(tmp_path, "fedsmoo", "run")
     assert "69 kB of client state lie in a file in /" in capsys.readouterr().err
     monkeypatch.setattr(homes.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))

@@ -50,7 +50,7 @@ SLIPS = {
     ),
     "an argument too many": (
         "def correct(self, w, g, ctx):\n        return g",
-        ["FedBad.correct(self, w, g, ctx); wanted: correct(self, g, ctx)"],
+        ["FedBad.correct(self, w, g, ctx); wanted: correct(self, g, w, ctx)"],
     ),
     "arguments swapped": (
         "def update(self, d, w, ctx):\n        w.sub_(ctx.lr * d)",
@@ -62,7 +62,7 @@ SLIPS = {
     ),
     "no self": (
         "def correct(g, w, ctx):\n        return g",
-        ["FedBad.correct(self, ctx); wanted: correct(self, g, ctx)"],
+        ["FedBad.correct(self, w, ctx); wanted: correct(self, g, w, ctx)"],
     ),
     "a parameter with a hook's name": (
         'mix = Number(0.5, "share of the neighbours")',
@@ -123,8 +123,8 @@ RIGHT = {
     "read by the class": 'fix = Number(0.5, "x")\n\n    def correct(self, g, w, ctx):\n        return self.fix * g',
     "an underscore": "def _mixed(self, g):\n        return 2 * g",
     "far from every hook": "def median(self, rows):\n        return rows.median(dim=0)",
-    "other names of arguments": "def correct(self, gradients, _):\n        return gradients",
-    "an argument more with a default": "def correct(self, g, ctx, factor=2):\n        return factor * g",
+    "other names of arguments": "def correct(self, gradients, models, _):\n        return gradients",
+    "an argument more with a default": "def correct(self, g, w, ctx, factor=2):\n        return factor * g",
     "all arguments at once": "def correct(self, *everything):\n        return super().correct(*everything)",
     "a static method": "@staticmethod\n    def correct(g, w, ctx):\n        return g",
     "a parameter in place of a property": 'proximal = Number(0.1, "mu")',
