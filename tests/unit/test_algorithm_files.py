@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from flatfed import algorithms
-from flatfed.algorithms._hooks import letters_apart
 from flatfed.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -140,12 +139,6 @@ def test_what_is_right_is_loaded(outside, right):
 
 def test_none_of_ours_is_refused():
     assert len([algorithms.load(name) for name in algorithms.names()]) >= 24
-
-
-def test_letters_apart_is_the_levenshtein_distance():
-    pairs = [("", "mix"), ("mix", "mix"), ("kitten", "sitting"), ("udpate", "update"), ("sunday", "saturday")]
-    assert [letters_apart(*pair) for pair in pairs] == [3, 0, 3, 2, 3]
-    assert [letters_apart(*pair[::-1]) for pair in pairs] == [3, 0, 3, 2, 3]
 
 
 def test_check_says_so_in_one_line(outside):
