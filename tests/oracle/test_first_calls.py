@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from harness import description, needs, simulation, sizes, write_problem
+from harness import description, simulation, write_problem
 
 from flatfed import algorithms
-from flatfed.engine.checks import rehearsal
 from flatfed.engine.memory import shortage
 from flatfed.errors import FlatFedError
 
@@ -69,6 +68,12 @@ SLIPS = {
         "def perturbation(self, w, gradient, ctx):\n        return gradient(w).mean(dim=0)",
         "perturbation",
         rf"returned a tensor of shape \(\d+,\), float64 on cpu; wanted: {ROWS} or None",
+    ),
+    "correct returns a vector of the client": (
+        "FedAvg",
+        'client_state = ("m",)\n\n    def correct(self, g, w, ctx):\n        return ctx.client["m"].add_(g)',
+        "correct",
+        f"returned {ROWS}; wanted: a tensor of its own, because the engine clips it in place",
     ),
     "perturbation is a number": (
         "FedAvg",
@@ -219,14 +224,42 @@ def test_a_job_ends_with_one_line_and_leaves_nothing_behind(tmp_path, outside):
     assert not list((tmp_path / "out").glob("[!.]*"))
 
 
-@pytest.mark.parametrize("name", algorithms.names())
-def test_a_rehearsal_changes_nothing(tmp_path, name):
-    write_problem(tmp_path, sizes(name))
-    run = simulation(tmp_path, description(name, **needs(name)))
-    other = simulation(tmp_path, description(name, **needs(name)))
-    rehearsal.rehearse(run.algorithm, run.layout, run.weights.initial, (1, 8, 8), run.private)
-    run.advance(), other.advance()
-    assert torch.equal(run.server["w"], other.server["w"])
+#: What may look like a slip to a rehearsal: body of a class FedGood.
+RIGHT = {
+    "anneals over the rounds": (
+        "def start(self, w, ctx):\n        self.share = ctx.round / (ctx.rounds - 1)\n        assert self.share < 1"
+    ),
+    "takes the best two uploads of three": (
+        'def aggregate(self, server, uploads, ctx):\n        w = uploads["w"]\n'
+        "        rows = w.norm(dim=1).topk(min(3, len(w))).indices[:2]\n"
+        '        server["w"].copy_(w[rows].mean(dim=0, keepdim=True))'
+    ),
+    "does not move at first": "def update(self, w, d, ctx):\n        w.addcmul_(d, ctx.lr, value=-ctx.round)",
+    "counts its rounds": (
+        "rounds = 0\n\n    def aggregate(self, server, uploads, ctx):\n        assert self.rounds == ctx.round\n"
+        "        self.rounds += 1\n        super().aggregate(server, uploads, ctx)"
+    ),
+    "draws at the start": (
+        'scratch = ("noise",)\n\n    def start(self, w, ctx):\n'
+        '        ctx.scratch["noise"].copy_(ctx.uniform(0, (w.shape[1],)))'
+    ),
+}
+
+
+@pytest.mark.parametrize("body", RIGHT.values(), ids=RIGHT)
+def test_the_rehearsal_refuses_nothing_that_trains(tmp_path, outside, body):
+    outside.write("fedgood", f"class FedGood(FedAvg):\n    {body}\n")
+    run = simulation(tmp_path, description("fedgood"))
+    assert run.advance() and run.advance()
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked", "graph"])
+def test_a_step_that_draws_is_refused_by_every_executor(tmp_path, outside, executor):
+    outside.write(
+        "fedbad", "class FedBad(FedAvg):\n    def correct(self, g, w, ctx):\n        return g * ctx.uniform(0, (1,))\n"
+    )
+    with pytest.raises(FlatFedError, match=r"ctx\.uniform: a local step may not draw; draw in `start`"):
+        simulation(tmp_path, description("fedbad"), executor)
 
 
 def test_memory_that_runs_out_in_the_rehearsal_is_no_slip(tmp_path, outside):

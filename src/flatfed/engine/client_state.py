@@ -91,7 +91,7 @@ class ClientState:
         self._before.clear()
 
     def settle(self) -> None:
-        """Make the changes of the round permanent."""
+        """Make the changes so far permanent: an exception in the rest of the round goes back to here."""
         changed = slice(None) if self.all_change else self._clients
         self.touched[changed] = self.changed[changed] = True
         self.active = len(self.touched[changed])
@@ -102,8 +102,7 @@ class ClientState:
         """Return name -> rows (n, size) of ``clients`` on the device; those of one client may be views of the store."""
         if not self._apart:
             if len(clients) == 1:
-                first = int(clients[0])
-                return {name: values[first : first + 1] for name, values in self.store.items()}
+                return {name: values[clients[0]][None] for name, values in self.store.items()}
             return {name: values[_index(clients, values)] for name, values in self.store.items()}
         rows = {}
         for name, values in self.store.items():

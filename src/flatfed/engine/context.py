@@ -8,10 +8,16 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from flatfed.engine.layout import Layout
+from flatfed.errors import FlatFedError
 
 #: Gradient of a step's batch: rows (rows, parameters) -> mean cross-entropy gradients, same shape. All calls of a step
 #: use the same batch, augmentation and dropout masks. The result belongs to the caller until the next call.
 Gradient = Callable[[Tensor], Tensor]
+
+
+def no_draws(draw: int, shape: tuple[int, ...]) -> Tensor:
+    """Refuse to draw within a local step, which may be recorded."""
+    raise FlatFedError("ctx.uniform: a local step may not draw; draw in `start`, into a vector of ctx.scratch")
 
 
 @dataclass
@@ -25,7 +31,7 @@ class Context:
     ``steps`` (rows, 1): local steps K_i. ``nominal_steps`` (rows, 1): E n_0 / B, the official code's K.
     ``round``, from 0, of ``rounds``. ``clients``: number m of all clients. ``layout``: layout of a row.
     ``uniform(draw, shape)``: random numbers in [0, 1), shape (rows, *shape), keyed by seed, round, client and ``draw``;
-    not available within a step.
+    not within a step.
     """
 
     received: Tensor
@@ -39,7 +45,7 @@ class Context:
     rounds: int
     clients: int
     layout: Layout
-    uniform: Callable[[int, tuple[int, ...]], Tensor] | None = None
+    uniform: Callable[[int, tuple[int, ...]], Tensor]
     _narrowed: dict[int, Context] = field(default_factory=dict, repr=False)
 
     def narrow(self, rows: int) -> Context:

@@ -61,7 +61,7 @@ class Executor(ABC):
         """Return the losses (rows,) and gradients (rows, parameters) at the rows ``w`` of ``batch``."""
 
     def step(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the same for a local step: what a row gets does not depend on how many there are beside it."""
+        """Return the same for a local step, in which the results of a row may not depend on the number of rows."""
         return self(w, batch)
 
     def loss(self, tensors: dict[str, Tensor], private: Tensor, batch: Batch) -> Tensor:
@@ -146,7 +146,7 @@ class Stacked(Executor):
 
 
 class Graph(Stacked):
-    """The stacked step as one CUDA graph: what launching its kernels costs is paid once."""
+    """The stacked step, recorded as one CUDA graph."""
 
     name = "graph"
     recorded = True

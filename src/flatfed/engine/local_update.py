@@ -11,7 +11,7 @@ from torch import Tensor
 
 from flatfed.algorithms import Algorithm
 from flatfed.engine.batches import RoundPlan
-from flatfed.engine.context import Context
+from flatfed.engine.context import Context, no_draws
 from flatfed.engine.executors import Batch, Executor
 from flatfed.engine.feed import Feed
 
@@ -37,8 +37,8 @@ class StepGradient:
 class LocalUpdate:
     """Runs the local steps of the rows that train together.
 
-    ``pause`` is called before every step and may raise. ``together``: number of runs that train together, None if this
-    run trains alone. The folder ``speed`` has wrappers with the same methods.
+    ``pause``: called before every step; may raise. ``together``: number of runs that train together, None if this one
+    trains alone. The folder ``speed`` has wrappers with the same methods.
     """
 
     together: ClassVar[int | None] = None
@@ -55,7 +55,7 @@ class LocalUpdate:
 
         The sums (rows,) are over the first loss of every step. They stay on the device, so that nothing waits for it.
         """
-        ctx = replace(ctx, uniform=None, _narrowed={})  # a recorded step could not draw
+        ctx = replace(ctx, uniform=no_draws, _narrowed={})
         dealt, keys = self.feed.dealt(plan, w.device), self.feed.keys(plan, w.device)
         total = torch.zeros(len(w), dtype=self.feed.data.dtype, device=w.device)
         for step in range(plan.length):

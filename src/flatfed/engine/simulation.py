@@ -101,23 +101,19 @@ class Simulation(ABC):
         self.model, self.layout = weights.model, weights.layout
         self.members = np.split(partition.indices, partition.offsets[1:-1])
         self.clients, self.sizes = len(self.members), np.diff(partition.offsets)
-        evaluation = description["evaluation"]
-        sets, size = evaluation["sets"], evaluation["batch_size"]
+        sets, size = description["evaluation"]["sets"], description["evaluation"]["batch_size"]
         self.evaluate = Evaluation(self.model, self.layout, self.data, partition, sets, size, pause)
         self.schedule = batches.Schedule.of(description)
         self.private = algorithm.private_size(tuple(description["dataset"]["shape"]))
 
-        zero = torch.zeros(1, self.layout.size, dtype=self.dtype, device=self.device)
         self.server: Vectors = {"w": weights.initial[None].clone()}
-        self.server.update({name: zero.clone() for name in algorithm.server_state})
+        self.server |= {name: torch.zeros_like(self.server["w"]) for name in algorithm.server_state}
         sizes = self.state_sizes()
-        home_of_state = home(sum(sizes.values()) * self.clients * self.dtype.itemsize)
-        received = None
-        if algorithm.remembers:
-            home_of_received = home(self.clients * self.layout.size * self.dtype.itemsize)
-            received = Received(self.clients, self.device, home_of_received)
-        kind = self.dtype, self.device, home_of_state, algorithm.decentralised, received
-        self.state = ClientState(sizes, self.clients, *kind)
+        row = sum(sizes.values()) + self.layout.size * algorithm.remembers
+        place = home(row * self.clients * self.dtype.itemsize)
+        received = Received(self.clients, self.device, place) if algorithm.remembers else None
+        kind = self.dtype, self.device, place, algorithm.decentralised
+        self.state = ClientState(sizes, self.clients, *kind, received)
         self.round, self.mixed = 0, False
         self.rows: int | None = None
         self.pending: dict[str, Any] | None = None
@@ -142,11 +138,10 @@ class Simulation(ABC):
                 updates = self.run_clients(clients)
                 # 3. Aggregate.
                 self.aggregate(clients, updates)
-                # In the transaction: without this line the round would count as not evaluated.
                 line = lines.before_evaluation(self, updates) if self.evaluates() else None
-            self.cost.round(self.sizes[clients].tolist(), updates.steps)
-            self.round += 1
-            self.pending = line
+                self.clock.wait()  # an error of the device must come before the round counts
+                self.cost.round(self.sizes[clients].tolist(), updates.steps)
+                self.round, self.pending = self.round + 1, line
         # 4. Evaluate.
         if self.pending is None:
             return None

@@ -1,4 +1,4 @@
-"""A rehearsal of an algorithm's hooks before the first round, on two clients with made-up gradients.
+"""A rehearsal of an algorithm's hooks before the first round, on few clients with made-up gradients.
 
 A hook that returns a value instead of writing it, or writes a vector that nothing reads, would silently train something
 else. The rehearsal finds this from returned values and from the identity of vectors.
@@ -6,6 +6,7 @@ else. The rehearsal finds this from returned values and from the identity of vec
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import replace
 from types import TracebackType
@@ -18,12 +19,13 @@ from torch import Tensor
 from flatfed.algorithms import Algorithm
 from flatfed.algorithms._base import STATE
 from flatfed.algorithms._hooks import file_of, hook_of
-from flatfed.engine.context import Context
+from flatfed.engine.context import Context, no_draws
 from flatfed.engine.layout import Layout
 from flatfed.engine.memory.shortage import is_shortage
-from flatfed.errors import FlatFedError
+from flatfed.errors import ConfigError, FlatFedError
 
-CLIENTS = 2
+CLIENTS = 2  # in the local steps
+AGGREGATED = 1 << 30  # bytes of the models that are aggregated, at most
 KINDS = {kind.removesuffix("_state"): kind for kind in STATE}  # name in a context -> name in an algorithm
 VALUE = "returned {}; wanted: {}"
 
@@ -33,24 +35,31 @@ def private_size(algorithm: Algorithm, shape: tuple[int, int, int]) -> int:
     return _call(algorithm, "private_size", shape)
 
 
-def rehearse(algorithm: Algorithm, layout: Layout, initial: Tensor, shape: tuple[int, int, int], private: int) -> None:
-    """Call every hook of ``algorithm`` as a round does, on copies of the ``initial`` weights (size,).
+def rehearse(
+    algorithm: Algorithm, description: dict[str, Any], layout: Layout, initial: Tensor, private: int, clients: int
+) -> None:
+    """Call every hook of a copy of ``algorithm`` as a round does, on copies of the ``initial`` weights (size,).
 
-    ``shape`` (C, H, W) of the images; ``private`` coordinates of a client. Memory that runs out ends the rehearsal.
+    ``private`` coordinates of a client; ``clients`` in the first round. Memory that runs out ends the rehearsal.
 
     :raises FlatFedError: naming file and hook, which returns a wrong value, leaves unchanged what it should change,
         binds a vector of the context to another tensor, or fails.
+    :raises ConfigError: bfloat16 rounds the weights by more than the perturbation.
     """
+    algorithm = copy.deepcopy(algorithm)
     try:
         if private:
+            shape = description["dataset"]["shape"]
             _call(algorithm, "transform", initial.new_zeros(CLIENTS, *shape), initial.new_zeros(private))
-        _round(algorithm, layout, initial, private)
+        _round(algorithm, description, layout, initial, private, clients)
     except (RuntimeError, MemoryError) as error:
         if not is_shortage(error):
             raise
 
 
-def _round(algorithm: Algorithm, layout: Layout, initial: Tensor, private: int) -> None:
+def _round(
+    algorithm: Algorithm, description: dict[str, Any], layout: Layout, initial: Tensor, private: int, clients: int
+) -> None:
     """Rehearse a round."""
 
     def filled(rows: int, names: tuple[str, ...], value: float = 0.0) -> dict[str, Tensor]:
@@ -77,31 +86,52 @@ def _round(algorithm: Algorithm, layout: Layout, initial: Tensor, private: int) 
         steps=steps,
         nominal_steps=steps,
         round=0,
-        rounds=1,
+        rounds=description["rounds"],
         clients=CLIENTS,
         layout=layout,
         uniform=uniform,
     )
     if algorithm.decentralised:
-        _call(algorithm, "begin", models, ctx)
-        _call(algorithm, "mix", models, mixing, ctx)
+        ctx_of_all = replace(ctx, received=models, scratch={})
+        _call(algorithm, "begin", models, ctx_of_all)
+        _call(algorithm, "mix", models, mixing, ctx_of_all)
     w = torch.cat([models, initial.new_zeros(CLIENTS, private)], dim=1)
     _call(algorithm, "start", w, ctx)
-    step = replace(ctx, uniform=None)
+    step = replace(ctx, uniform=no_draws)
     e = _call(algorithm, "perturbation", w, gradient, step)
     if e is not None:
+        _check_rounding(algorithm, description, layout, initial, e)
         _call(algorithm, "update_dual", e, step)
-    before, d = w.clone(), _call(algorithm, "correct", gradient(w), w, step)
+    d = _call(algorithm, "correct", gradient(w), w, step)
+    before, version = w.clone(), w._version
     _call(algorithm, "update", w, d, step)
-    if torch.equal(before, w):
+    if w._version == version and torch.equal(before, w):
         _refuse(algorithm, "update", "left w as it was; wanted: w changed in place, as by w.sub_(...)")
     uploads = _call(algorithm, "finish", w, ctx)
     if not algorithm.decentralised:
         uploads["w"] = w[:, : len(initial)]
-        _call(algorithm, "aggregate", server, uploads, replace(ctx, client={}, scratch={}))
+        rows = max(CLIENTS, min(clients, AGGREGATED // initial.nbytes))
+        uploads = {name: values[:1].repeat(rows, 1) for name, values in uploads.items()}
+        steps = steps[:1].repeat(rows, 1)
+        ctx_of_server = replace(ctx, client={}, scratch={}, steps=steps, nominal_steps=steps)
+        _call(algorithm, "aggregate", server, uploads, ctx_of_server)
     _call(algorithm, "evaluated", server)
     if not isinstance(algorithm.proximal, int | float):
         _refuse(algorithm, "proximal", VALUE.format(_described(algorithm.proximal), "a number"))
+
+
+def _check_rounding(
+    algorithm: Algorithm, description: dict[str, Any], layout: Layout, initial: Tensor, e: Tensor
+) -> None:
+    """Refuse bfloat16 if it rounds the weights by more than the perturbation ``e``, which would be lost in it."""
+    weights, radius = initial[: layout.tensors], float(e.norm(dim=1).max())
+    rounding = float((weights - weights.to(torch.bfloat16)).norm())
+    if description["precision"] == "bfloat16" and 0 < radius < rounding:
+        raise ConfigError(
+            f"algorithm {type(algorithm).__name__}: its perturbation has the norm {radius:.2g}, but bfloat16 rounds "
+            f"the weights of {description['model']['name']} by {rounding:.2g}; allowed: precision: float32, or a "
+            f"perturbation of norm 0 or from {rounding:.2g} up"
+        )
 
 
 def _call(algorithm: Algorithm, name: str, *arguments: Any) -> Any:

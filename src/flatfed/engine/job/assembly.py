@@ -16,9 +16,11 @@ from flatfed.engine.checks import rehearsal, requirements, trial_batch
 from flatfed.engine.feed import Feed
 from flatfed.engine.local_update import LocalUpdate
 from flatfed.engine.memory import home
+from flatfed.engine.memory.shortage import release
 from flatfed.engine.peers import PeerSimulation
 from flatfed.engine.precision import STATE, layers
 from flatfed.engine.resident import Resident
+from flatfed.engine.sampling import active_clients
 from flatfed.engine.server import ServerSimulation
 from flatfed.engine.simulation import Simulation
 from flatfed.engine.speed import live
@@ -54,8 +56,10 @@ def simulation(
     dtype = STATE[precision]
     weights = live.weights(*drawn(description, pretrained_file), algorithm, shape, device, dtype, full_model)
     private = rehearsal.private_size(algorithm, shape)
-    requirements.check(algorithm, description, len(partition.offsets) - 1, private, weights.initial)
-    rehearsal.rehearse(algorithm, weights.layout, weights.initial, shape, private)
+    clients = len(partition.offsets) - 1
+    requirements.check(algorithm, description, clients, private)
+    first = len(active_clients(description["sampling"], clients, int(description["seed"]), 0))
+    rehearsal.rehearse(algorithm, description, weights.layout, weights.initial, private, first)
 
     data = Resident.of(dataset, description["dataset"], description["augmentation"], device, dtype)
     data = data if meeting is None else meeting.share(data)
@@ -67,6 +71,7 @@ def simulation(
             "recorded step cannot gather; use sequential or stacked"
         )
     trial_batch.check(gradients, shape, private, dtype, device)
+    release()  # the memory of both checks, before client state chooses its home
     decay, clip = float(description["weight_decay"]), description["clip_norm"]
     local_update = LocalUpdate(algorithm, gradients, Feed(data, weights.model), decay, clip, pause)
     if gradients.recorded:

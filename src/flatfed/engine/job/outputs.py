@@ -122,8 +122,7 @@ class Outputs:
     def _record(self, run: Simulation, diverged: int | None) -> RunRecord:
         """Return what made the run, and what it took, as far as it is."""
         seconds, counts = run.clock.seconds, run.cost.counts
-        session = dict(self.sessions[-1], together=run.local_update.together)
-        del session["from_round"], session["began"]
+        session = {key: value for key, value in self.sessions[-1].items() if key not in ("from_round", "began")}
         return RunRecord(
             description=run.description,
             **vars(self.identity),

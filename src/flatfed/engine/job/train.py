@@ -175,6 +175,8 @@ class Job:
         while run.round < goal or run.pending is not None:
             with shortage.explained(self.place, f"round {run.round + 1}"):
                 line = shortage.advance(run)
+            if run.local_update.together is not None:
+                self.outputs.sessions[-1]["together"] = run.local_update.together
             if line is not None and not all(math.isfinite(line[key]) for key in watched):
                 print(f"{self.label}: diverged at round {run.round}: {line}", file=sys.stderr)
                 return run.round

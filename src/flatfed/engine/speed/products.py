@@ -93,8 +93,13 @@ def with_products(model: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
         return model
     model = copy.deepcopy(model)
     for name, kind in kinds.items():
-        if kind is not None:
-            model.set_submodule(name, kind(model.get_submodule(name), sizes[name]))
+        if kind is None:
+            continue
+        layer = model.get_submodule(name)
+        replacement = kind(layer, sizes[name])
+        for other, module in list(model.named_modules(remove_duplicate=False)):
+            if module is layer:
+                model.set_submodule(other, replacement)
     return model
 
 

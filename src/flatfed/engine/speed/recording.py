@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from flatfed.engine.context import no_draws
+
 if TYPE_CHECKING:
     from flatfed.engine.batches import RoundPlan
     from flatfed.engine.context import Context
@@ -140,7 +142,7 @@ class Recorded:
             scratch={name: buffer(values) for name, values in ctx.scratch.items()},
             lr=torch.zeros_like(ctx.lr) if common else buffer(ctx.lr),
             **{name: buffer(getattr(ctx, name)) for name in CONSTANTS},
-            uniform=None,  # not available within a step; it would keep the first round's tensors alive
+            uniform=no_draws,
             _narrowed={},
         )
         self.common, self.capacity = common, capacity

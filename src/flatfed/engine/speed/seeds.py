@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from flatfed.engine import batches
-from flatfed.engine.context import Context
+from flatfed.engine.context import Context, no_draws
 from flatfed.engine.transfer import sent
 
 if TYPE_CHECKING:
@@ -83,6 +83,10 @@ class Meeting:
             raise present.error
         return present.losses
 
+    def release(self) -> None:
+        """Free the memory that is kept for all runs."""
+        self.local_update.release()
+
     def leave(self) -> None:
         """Stop waiting for a run that has ended."""
         self.expected -= 1
@@ -126,8 +130,8 @@ class Joined:
         return self.trainer.run(w, plan, ctx)
 
     def release(self) -> None:
-        """Free the memory that is kept for all runs of the meeting."""
-        (self.meeting.local_update or self.alone).release()
+        """Free the memory that is kept from round to round."""
+        self.trainer.release()
 
 
 def merged(local_update: LocalUpdate | Recorded, present: Sequence[Waiting]) -> list[Tensor]:
@@ -170,6 +174,6 @@ def context(present: Sequence[Waiting], order: Tensor) -> Context:
         lr=rows(lambda ctx: ctx.lr.view(1, 1)),
         steps=rows(lambda ctx: ctx.steps),
         nominal_steps=rows(lambda ctx: ctx.nominal_steps),
-        uniform=None,
+        uniform=no_draws,
         _narrowed={},
     )
