@@ -76,9 +76,9 @@ def unfinished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Path:
 
 
 def check_place(path: str | os.PathLike[str], *, folder: bool = False) -> None:
-    """Refuse to write a file to ``path``, or files into the ``folder``, where something of the other kind stands.
+    """Refuse the path of a file, or of a ``folder``, where something of the other kind stands, or above it a file.
 
-    It is called before anything is computed for the file.
+    Nothing has to be there yet: it is called before anything is computed for the file.
 
     :raises DataError: naming what stands there.
     """
@@ -86,7 +86,7 @@ def check_place(path: str | os.PathLike[str], *, folder: bool = False) -> None:
     standing = _nearest(path)
     if standing.is_dir() != (folder or standing != path):
         kind, wanted = ("folder", "file") if standing.is_dir() else ("file", "folder")
-        raise DataError(f"{standing}: is a {kind}; wanted: a {wanted}, or a name that is free, to write to")
+        raise DataError(f"{standing}: is a {kind}; a {wanted} is wanted, or a name that is free")
 
 
 def check_writable(folders: Iterable[Path]) -> None:

@@ -146,9 +146,3 @@ class Places:
 
 
 DEFAULT = Places()
-
-_IDS = [rf"(?P<{name}>[^/]+)" for name in ("scale", "protocol", "split", "algorithm")]
-_RUN = DEFAULT.run(RunIds(*_IDS, r"(?P<seed>\d+)"))
-#: The path of a run's folder as it is given by hand, and of the folder of a run that tries a ``point`` of a grid.
-RUN_FOLDER = re.compile(f"(?:^|/){_RUN}$")
-POINT_FOLDER = re.compile(f"(?:^|/){DEFAULT.search(*_IDS)}/(?P<point>[^/]*=[^/]*)$")
