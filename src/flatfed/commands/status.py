@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flatfed.commands import arguments, configuration, plan_measured, plan_needs
-from flatfed.commands.plan_measured import Measured, Measurements
+from flatfed.commands.plan_measured import Measurements
 from flatfed.engine.job import progress
 from flatfed.errors import DataError
 from flatfed.experiment import CellSpec, Experiment, Run, cell_specs, scales
@@ -155,10 +155,8 @@ def drawn(experiment: Experiment, table: str, cells: list[CellSpec], states: lis
 
 
 def left(unfinished: list[Run], states: Mapping[str, State], known: Measurements) -> str:
-    """Return how long the ``unfinished`` runs will take, by runs that are finished or under way here."""
-    under_way = [Measured(run.description, pace) for run in unfinished if (pace := states[run.path].pace)]
-    here = Measurements([*(past for past in known.runs if not past.published), *under_way], known.device)
-    paces = [states[run.path].pace or here.seconds(run) for run in unfinished]
+    """Return how long the ``unfinished`` runs will take, by their own pace or that of ``known`` runs."""
+    paces = [states[run.path].pace or known.seconds(run) for run in unfinished]
     rounds = [run.description["rounds"] - states[run.path].rounds for run in unfinished]
     seconds = sum(count * pace for count, pace in zip(rounds, paces, strict=True) if pace)
     hours = f": {progress.duration(seconds)} of one {'GPU' if known.device == 'cuda' else 'core'}" if seconds else ""
