@@ -11,17 +11,10 @@ from flatfed.runs.places import SCALES
 #: The name of an argument, and the keywords of ``add_argument``.
 Argument = tuple[str, dict[str, Any]]
 
-#: Reader of a value -> what help calls the value.
-METAVARS = {
-    **dict.fromkeys((kinds.count, kinds.several, kinds.images, kinds.seed), "N"),
-    **{kinds.share: "R", kinds.file: "FILE", kinds.folder: "DIR", kinds.json_or_file: "JSON"},
-    **{kinds.setting: "FILE|KEY=VALUE"},
-}
-
 
 def argument(name: str, kind: Callable[[str], Any] | tuple[str, ...], meaning: str, /, **more: Any) -> Argument:
     """Return an argument with a value: ``kind`` reads it, or has its choices. Help ends with its ``default``."""
-    of_kind = {"choices": kind} if isinstance(kind, tuple) else {"type": kind, "metavar": METAVARS.get(kind)}
+    of_kind = {"choices": kind} if isinstance(kind, tuple) else {"type": kind}
     default = f" (default: {more['default']})" if more.get("default") is not None else ""
     return name, {**of_kind, "help": f"{meaning}{default}", **more}
 
@@ -51,6 +44,7 @@ CONFIG = argument(
     kinds.setting,
     "the configuration (default: config/config.yaml), or values in place of its own, as Snakemake takes them",
     action="append",
+    metavar="FILE|KEY=VALUE",
 )
 #: The options of jobs that read the configuration.
 JOB = [SCALE, CONFIG, argument("--digest", str, "digest of the content that Snakemake requested", metavar="HEX")]
