@@ -80,7 +80,7 @@ def _path(text: str, *suffixes: str, of_folder: bool = False) -> Path:
     try:
         check_place(text, folder=of_folder)
     except (DataError, OSError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is no such path ({str(error)[:300]})") from None
+        raise argparse.ArgumentTypeError(f"{text[:80]!r}: {str(error)[:300]}") from None
     if suffixes and Path(text).suffix not in suffixes:
         raise argparse.ArgumentTypeError(f"{text!r}: a file that ends in {' or '.join(suffixes)} is wanted")
     return Path(text)
