@@ -105,7 +105,7 @@ onstart:
         os.environ[warm.VARIABLE] = f"{folder}/warm:{os.getpid()}"
     for handler in logger.handlers:
         if handler.name == "DefaultStreamHandler":
-            closing.brief(handler.formatter)
+            handler.addFilter(closing.brief)
 
 
 onsuccess:

@@ -18,7 +18,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from flatfed.commands import arguments, configuration, kinds, run_folders
@@ -38,27 +37,6 @@ ARGUMENTS = [
 ]
 
 
-@dataclass(frozen=True)
-class Arrival:
-    """A finished run that is to be imported: where it lies, its record, and the ``run`` of this configuration it is."""
-
-    folder: Path
-    record: RunRecord
-    run: Run
-
-    @property
-    def place(self) -> Path:
-        """Where it belongs."""
-        return Path(self.run.path)
-
-    @property
-    def is_there(self) -> bool:
-        """Whether the run in its place is the same one and whole."""
-        with contextlib.suppress(OSError, DataError):
-            return run_folders.read(self.place / RECORD) == self.record
-        return False
-
-
 def run(options: argparse.Namespace) -> None:
     """Check every finished run under the folders against the configuration, then copy all of them into results/.
 
@@ -71,36 +49,36 @@ def run(options: argparse.Namespace) -> None:
     folders = [file.parent for file in run_folders.record_files(options.folders, RECORD)]
     if not folders:
         raise DataError(f"{', '.join(map(str, options.folders))}: no {RECORD} in there, so no finished run")
-    arrivals = checked(configuration.load(options.config), folders, options.other_code)
-    taken = [arrival for arrival in arrivals if options.replace or not arrival.place.exists()]
-    same = [arrival for arrival in arrivals if arrival not in taken and arrival.is_there]
-    for arrival in taken:
-        bring(arrival)
-        print(f"{arrival.place}: accepted")
-    forget([f"{arrival.place}/{name}" for arrival in taken for name in FILES])
+    runs = checked(configuration.load(options.config), folders, options.other_code)
+    taken = [place for place in runs if options.replace or not place.exists()]
+    same = [place for place, folder in runs.items() if place not in taken and is_same(place, folder)]
+    for place in taken:
+        bring(runs[place], place)
+        print(f"{place}: accepted")
+    forget([f"{place}/{name}" for place in taken for name in FILES])
     print(f"{len(taken)} runs accepted; {len(same)} were there already")
-    if kept := [f"{run.place} exists already ({run.folder})" for run in arrivals if run not in taken + same]:
+    if kept := [f"{place} exists already ({runs[place]})" for place in runs if place not in taken + same]:
         raise DataError("\n".join([*kept, f"{len(kept)} runs were not taken; --replace puts them in these places"]))
 
 
-def checked(experiment: Experiment, folders: list[Path], other_code: bool) -> list[Arrival]:
-    """Return the finished runs in ``folders``, each held against the configuration.
+def checked(experiment: Experiment, folders: list[Path], other_code: bool) -> dict[Path, Path]:
+    """Return where the finished runs in ``folders`` belong, {place: folder}, each held against the configuration.
 
     :raises DataError: some are none of its runs; the message names them, and all partitions that are not here.
     """
-    arrivals: dict[Path, Arrival] = {}
+    places: dict[Path, Path] = {}
     problems: list[str] = []
     lacking: dict[str, None] = {}
     for folder in folders:
         try:
-            arrival = read(experiment, folder)
-            twin = arrivals.setdefault(arrival.place, arrival)
-            if twin is not arrival:
-                raise DataError(f"{folder}: is {arrival.place}, and so is {twin.folder}; name one of them")
-            if Path(arrival.run.partition).exists():
-                check_made_from(arrival, other_code)
+            run, record = read(experiment, folder)
+            twin = places.setdefault(Path(run.path), folder)
+            if twin is not folder:
+                raise DataError(f"{folder}: is {run.path}, and so is {twin}; name one of them")
+            if Path(run.partition).exists():
+                check_made_from(folder / RECORD, record, run.partition, other_code)
             else:
-                lacking[arrival.run.partition] = None
+                lacking[run.partition] = None
         except FlatFedError as problem:
             problems.append(str(problem))
     if lacking:
@@ -109,10 +87,10 @@ def checked(experiment: Experiment, folders: list[Path], other_code: bool) -> li
         problems.append(f"{len(lacking)} files are needed to check the runs ({others}); make them first: {command}")
     if problems:
         raise DataError("\n".join(problems))
-    return list(arrivals.values())
+    return places
 
 
-def read(experiment: Experiment, folder: Path) -> Arrival:
+def read(experiment: Experiment, folder: Path) -> tuple[Run, RunRecord]:
     """Return the finished run in ``folder``, held against this configuration but for its data and code.
 
     :raises DataError: it is not whole, or something that decides its numbers is not what the configuration asks for.
@@ -126,32 +104,38 @@ def read(experiment: Experiment, folder: Path) -> Arrival:
         raise DataError(f"{file}: not the run that the configuration describes: {'; '.join(different)}")
     if not record.ended:
         raise DataError(f"{folder}: unfinished: {record.rounds_done} of {run.description['rounds']} rounds are done")
-    return Arrival(folder, record, run)
+    return run, record
 
 
-def check_made_from(arrival: Arrival, other_code: bool) -> None:
+def check_made_from(file: Path, record: RunRecord, partition: str, other_code: bool) -> None:
     """Raise DataError where data, partition or, unless ``other_code``, versions of the code are not those here."""
-    file, record, here = arrival.folder / RECORD, arrival.record, versions.of_run(arrival.run.description)
     try:
-        identity.check_data(str(file), record, arrival.run.partition)
+        identity.check_data(str(file), record, partition)
     except DataError as error:
         raise DataError(f"{error}, or make the data again {run_folders.IN_ORDER}") from None
+    here = versions.of_run(record.description)
     if record.versions != here and not other_code:
         was, now = json.dumps(record.versions), json.dumps(here)
         raise DataError(f"{file}: versions is {was}, but here it is {now}; --other-code accepts it")
 
 
-def bring(arrival: Arrival) -> None:
-    """Copy the files of a run into its place, all or none, newer than anything they were made from.
+def is_same(place: Path, folder: Path) -> bool:
+    """Return whether the run in ``place`` is whole and the one in ``folder``."""
+    with contextlib.suppress(OSError, DataError):
+        return run_folders.read(place / RECORD) == run_folders.read(folder / RECORD)
+    return False
+
+
+def bring(folder: Path, place: Path) -> None:
+    """Copy the files of a run into its ``place``, all or none, newer than anything they were made from.
 
     They are copied beside the place first, so that a kill in between does not lose what they replace.
     """
-    place = arrival.place
     staged, replaced = (place.with_name(f".{place.name}.{state}") for state in ("importing", "replaced"))
-    for folder in (staged, replaced):
-        shutil.rmtree(folder, ignore_errors=True)
+    for former in (staged, replaced):
+        shutil.rmtree(former, ignore_errors=True)
     staged.mkdir(parents=True)
-    for file in (arrival.folder / name for name in FILES):
+    for file in (folder / name for name in FILES):
         if file.is_file():
             shutil.copyfile(file, staged / file.name)
     if place.exists():

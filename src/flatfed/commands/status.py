@@ -3,7 +3,8 @@
 Reads results and logs; may be called at any time, beside a running Snakemake, on any host that sees the
 folder. Each table is drawn as a map of its rows and columns:
 failed !, running >, stopped =, waiting ., diverged x, done #.
-Stopped: begun, and no process is at it; the next call of Snakemake goes on with it. Below the tables are
+Stopped: begun, and no process is at it, as far as this host sees its lock; the next call of Snakemake goes on
+with it. Below the tables are
 all jobs that failed, by the last lines of their logs. `flatfed plan` forecasts the hours left.
 `watch python -m flatfed status` looks every two seconds.
 
@@ -16,10 +17,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
-import socket
 import sys
 import textwrap
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -37,10 +36,6 @@ SIGNS = {"failed": "!", "running": ">", "stopped": "=", "waiting": ".", "diverge
 
 #: States of what has been made; a training that diverged has been, up to that round.
 MADE = {"diverged", "done"}
-
-#: A training on another host counts as stopped when it has written nothing for so many seconds and for three rounds.
-#: On this host, and where locks work over the network, its lock tells.
-QUIET = 600.0
 
 #: The last line of the log of a job that failed, and of one that was stopped.
 ERROR = re.compile(r"flatfed( \w+)?: |\w+(\.\w+)*(Error|Exception)\b")
@@ -96,7 +91,7 @@ def state(run: Run, failed: Mapping[str, str]) -> State:
         return State("done") if diverged_at is None else State("diverged", f"{run.path}: in round {diverged_at}")
     at = progress.read(folder)
     begun, words = at is not None, f"{at.run}: {at}" if at else f"{run.path}: begins"
-    if held or (at and _writes_elsewhere(folder, at)):
+    if held:
         return State("running", words)
     with contextlib.suppress(OSError, DataError):
         rounds = record.read(folder / record.RECORD_SO_FAR).rounds_done
@@ -105,14 +100,6 @@ def state(run: Run, failed: Mapping[str, str]) -> State:
         if log in failed:
             return State("failed", failed[log])
     return State("stopped", words) if begun else State("waiting")
-
-
-def _writes_elsewhere(folder: Path, at: progress.Progress) -> bool:
-    """Return whether a training on another host wrote to ``folder`` lately."""
-    with contextlib.suppress(FileNotFoundError):  # it has just ended
-        quiet = time.time() - (folder / progress.STATE).stat().st_mtime
-        return at.host != socket.gethostname() and quiet < max(QUIET, 3 * (at.pace or 0.0))
-    return False
 
 
 def failures(logs: str, scale: str) -> dict[str, str]:

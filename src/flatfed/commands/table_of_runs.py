@@ -181,12 +181,10 @@ def _as_results(chosen: Mapping[RunIds, Path], requested: Mapping[RunIds, Run]) 
 
 def _summary(records: Collection[RunRecord]) -> str:
     """Return the numbers of seeds, the precision and the completed rounds of runs."""
-    rounds: dict[int, list[int]] = {}
-    for record in records:
-        rounds.setdefault(record.description["rounds"], []).append(record.rounds_done)
-    completed = ", ".join(f"{_range(done)} of {total}" for total, done in rounds.items())
-    seeds = Counter(RunIds.of(record.description).row for record in records)
-    return f"n = {_range(seeds.values())}; {record.description['precision']}; {completed} rounds"
+    done, totals = zip(*((record.rounds_done, record.description["rounds"]) for record in records), strict=True)
+    seeds = Counter(RunIds.of(record.description).row for record in records).values()
+    precision = next(iter(records)).description["precision"]
+    return f"n = {_range(seeds)}; {precision}; {_range(done)} of {_range(totals)} rounds"
 
 
 def _range(numbers: Collection[int]) -> str:
