@@ -22,7 +22,7 @@ SILENT = "it left no message: killed, or out of memory?"
 
 
 def brief(record: logging.LogRecord) -> bool:
-    """Return whether Snakemake prints ``record``: of a failed job neither command, which is a page of JSON, nor files."""
+    """Return whether Snakemake prints ``record``, of a failed job without its files and its command, a page of JSON."""
     match vars(record):
         case {"event": "job_error"}:
             record.input = record.output = record.shellcmd = None
