@@ -40,30 +40,14 @@ OUT = required("--out", kinds.file, "file to write")
 OUT_FOLDER = required("--out", kinds.folder, "folder to write")
 SCALE = argument("--scale", SCALES, "the scale (default: the configuration's)")
 CONFIG = argument(
-    kinds.CONFIG,
-    kinds.setting,
-    "the configuration (default: config/config.yaml), or values in place of its own, as Snakemake takes them",
-    action="append",
-    metavar="FILE|KEY=VALUE",
+    kinds.CONFIG, kinds.setting, "the configuration, or values in place of its own", action="append", metavar="FILE|K=V"
 )
 #: The options of jobs that read the configuration.
 JOB = [SCALE, CONFIG, argument("--digest", str, "digest of the content that Snakemake requested", metavar="HEX")]
 #: Tables by their ids, see :func:`flatfed.commands.configuration.asked_tables`.
-TABLES = [
-    argument(
-        "tables",
-        str,
-        "tables, of the columns that config.yaml names if any (default: its tables)",
-        nargs="*",
-        metavar="TABLE",
-    ),
-    SCALE,
-    CONFIG,
-]
+TABLES = [argument("tables", str, "tables (default: those of config.yaml)", nargs="*", metavar="TABLE"), SCALE, CONFIG]
 #: The workflow writes it without a file where a run has no pre-trained weights.
-WEIGHTS = argument(
-    "--weights", kinds.file, "file of the run's pre-trained weights (`flatfed weights` makes it)", nargs="?"
-)
+WEIGHTS = argument("--weights", kinds.file, "the run's pre-trained weights, which `weights` made", nargs="?")
 DEVICE = [
     argument("--device", ("auto", "cpu", "cuda"), "auto: a GPU if there is one", default="auto"),
     argument("--threads", kinds.count, "CPU threads of torch", default=1),

@@ -127,21 +127,18 @@ def is_same(place: Path, folder: Path) -> bool:
 
 
 def bring(folder: Path, place: Path) -> None:
-    """Copy the files of a run into its ``place``, all or none, newer than anything they were made from.
+    """Copy the files of a run into its ``place``, newer than anything they were made from.
 
-    They are copied beside the place first, so that a kill in between does not lose what they replace.
+    They are copied beside the place first: what stands there goes when its successor is whole.
     """
-    staged, replaced = (place.with_name(f".{place.name}.{state}") for state in ("importing", "replaced"))
-    for former in (staged, replaced):
-        shutil.rmtree(former, ignore_errors=True)
+    staged = place.with_name(f".{place.name}.importing")
+    shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir(parents=True)
     for file in (folder / name for name in FILES):
         if file.is_file():
             shutil.copyfile(file, staged / file.name)
-    if place.exists():
-        place.rename(replaced)
+    shutil.rmtree(place, ignore_errors=True)
     staged.rename(place)
-    shutil.rmtree(replaced, ignore_errors=True)
 
 
 def forget(files: list[str]) -> None:

@@ -88,8 +88,6 @@ def measured(experiment: Experiment, scale: str) -> tuple[Measurements, list[str
             left_out.append(f"{problem}; left out" + ("" if published else ". Delete it, and it is made again"))
             continue
         name = record.host.get("gpu" if device == "cuda" else "processor")
-        if published and name in (None, "x86_64"):  # Python's name of any CPU
-            continue
         # A run that diverged computed with numbers that may be slow.
         timed = record.diverged_at is None and record.rounds_done and record.seconds
         if timed and record.device == device and record.description["scale"] == scale:

@@ -14,7 +14,7 @@ from typing import Any
 
 from flatfed import experiment
 from flatfed.commands import configuration, run_folders
-from flatfed.errors import DataError, FlatFedError
+from flatfed.errors import DataError
 from flatfed.experiment import Experiment, cell_specs, known, run_specs, scales, table_specs
 from flatfed.experiment.model import CellSpec
 from flatfed.papers.metrics import METRICS
@@ -97,9 +97,7 @@ def _read(folder: Path, so_far: bool) -> tuple[dict[Path, RunRecord], dict[Path,
     for file in dict.fromkeys(run_folders.record_file(file.parent) for file in files):
         try:
             records[file.parent] = run_folders.read(file)
-            identity.check_folder(file.parent, records[file.parent])
-        except FlatFedError as problem:
-            records.pop(file.parent, None)
+        except DataError as problem:
             refused[file.parent] = str(problem)
     furthest = sorted(records.items(), key=lambda item: (item[1].ended, item[1].rounds_done), reverse=True)
     return dict(furthest), refused

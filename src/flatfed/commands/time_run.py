@@ -32,10 +32,7 @@ from flatfed.tables.readings import history_of
 ROUNDS, WARM_UP = 5, 1
 
 #: Fields that timing.json takes over from the record of the run that was thrown away.
-KEPT = (
-    *("device", "threads", "executor", "precision", "host", "versions", "libraries", "parameters", "row"),
-    *("peak_memory_bytes", "peak_device_memory_bytes"),
-)
+KEPT = ("device", "threads", "executor", "precision", "host", "versions", "libraries", "parameters")
 
 ARGUMENTS = [
     required("--run", kinds.json_or_file, arguments.DESCRIPTION),
@@ -96,7 +93,6 @@ def run(options: argparse.Namespace) -> None:
         training_seconds_per_round=round(training, 6),
         evaluation_seconds_per_round=round(evaluation, 6),
         training_seconds=[round(each, 6) for each in seconds],
-        load_before=round(load, 2),
         warning=busy,
         **{key: getattr(record, key) for key in KEPT},
     )

@@ -53,9 +53,6 @@ def run(options: argparse.Namespace) -> int:
             continue
         results.append(verification.table(filled, printed))
         print("\n".join(lines(results[-1])))
-    compared = [result for result in results if result.printed and scale == "paper"]
-    if len(compared) > 1:
-        print(f"\n{sum(one.stands for one in compared)} of {len(compared)} tables stand: nothing differs or is missing")
     if refused:
         raise DataError("\n".join(refused))
     return int(options.strict and not all(result.stands for result in results if result.printed))
@@ -81,8 +78,7 @@ def lines(result: TableResult) -> Iterator[str]:
         yield f"  {column.column}: {agree} of {agree + differ} agree{correlation}"
         absent = [cell for cell in column.cells if cell.state == "missing"]
         if absent:
-            more = ", and so on" if len({cell.why for cell in absent}) > 1 else ""
-            yield f"    missing  {', '.join(cell.row for cell in absent)}: {absent[0].why}{more}"
+            yield f"    missing  {', '.join(cell.row for cell in absent)}: {absent[0].why}"
         for cell in column.cells:
             if cell.state == "differs":
                 yield f"    differs  {cell.row}: ours {cell.ours}, paper {cell.paper}: {cell.why}"

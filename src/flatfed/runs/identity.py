@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from flatfed.errors import DataError
@@ -63,22 +62,6 @@ def check_description(where: str, record: RunRecord, wanted: dict[str, Any]) -> 
     """
     if different := deciding_differences(record.description, wanted):
         raise DataError(f"{where}: not the run that is asked for: {'; '.join(different)}; {MEND}")
-
-
-def check_folder(folder: Path, record: RunRecord) -> None:
-    """Check that the ``folder`` of a run is the one that its description names: its ids, and ``seed<k>``.
-
-    Published runs may lie in ``runs/<split>/<algorithm>/seed<k>``: only their records name the protocol.
-
-    :raises DataError: it is a run of other ids.
-    """
-    about = record.description
-    ids = [str(about.get(key)) for key in ("protocol", "split", "algorithm")] + [f"seed{about.get('seed')}"]
-    here = ["", "", "", "", *folder.absolute().parts][-len(ids) :]
-    if here[0] == "runs":
-        ids, here = ids[1:], here[1:]
-    if different := [f"{theirs}, here {ours}" for theirs, ours in zip(ids, here, strict=True) if theirs != ours]:
-        raise DataError(f"{folder}/run.json: is of another run: {'; '.join(different)}; {MEND}")
 
 
 def check_partition(where: str, spec: dict[str, Any], description: dict[str, Any]) -> None:

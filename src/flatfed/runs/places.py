@@ -96,13 +96,9 @@ class Places:
         """Return the folder of the runs that try a row's grid, and of the choice among them."""
         return f"{self.results}/{scale}/tuning/{protocol}/{split}/{row}"
 
-    def cells(self, scale: str, table: str) -> str:
-        """Return the folder of a table's cells: ``<column>/<row>.json``."""
-        return f"{self.results}/{scale}/cells/{table}"
-
     def cell(self, scale: str, table: str, column: str, row: str) -> str:
         """Return the file of a cell."""
-        return f"{self.cells(scale, table)}/{column}/{row}.json"
+        return f"{self.results}/{scale}/cells/{table}/{column}/{row}.json"
 
     def table(self, scale: str, table: str) -> list[str]:
         """Return the files of a table."""
