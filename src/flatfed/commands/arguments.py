@@ -36,6 +36,7 @@ def ids(*kinds_of_ids: str) -> list[Argument]:
 
 DESCRIPTION = "the run description, as `describe` prints it: JSON, or a file of it"
 DATASET = required("--dataset", kinds.folder, "folder that `fetch` made")
+PARTITION = required("--partition", kinds.file, "file that `partition` made, the run's own", metavar="NPZ")
 OUT = required("--out", kinds.file, "file to write")
 OUT_FOLDER = required("--out", kinds.folder, "folder to write")
 SCALE = argument("--scale", SCALES, "the scale (default: the configuration's)")
@@ -52,8 +53,3 @@ DEVICE = [
     argument("--device", ("auto", "cpu", "cuda"), "auto: a GPU if there is one", default="auto"),
     argument("--threads", kinds.count, "CPU threads of torch", default=1),
 ]
-
-
-def partition(whose: str = "the run's own") -> Argument:
-    """Return the partition; ``whose`` it is, in words."""
-    return required("--partition", kinds.file, f"file that `partition` made, {whose}", metavar="NPZ")

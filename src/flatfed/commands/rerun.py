@@ -34,9 +34,6 @@ CLOCK = "seconds"
 #: Fields that the command needs and that a record may lack.
 NEEDED = ("executor", "device", "threads", "libraries", "host")
 
-#: A line of metrics.csv: column -> text.
-Line = dict[str, str]
-
 ARGUMENTS = [
     argument("run", kinds.folder, "a finished run, or with --rounds an unfinished one", metavar="RUN_FOLDER"),
     required("--out", kinds.folder, "folder for the run made again"),
@@ -44,7 +41,6 @@ ARGUMENTS = [
     argument("--dataset", kinds.folder, "its data set (default: resources/<name>)"),
     argument("--weights", kinds.file, "pre-trained weights (default: in resources)"),
     argument("--device", ("cpu", "cuda"), "the device (default: the record's)"),
-    argument("--threads", kinds.count, "CPU threads (default: the record's)"),
 ]
 
 
@@ -78,20 +74,20 @@ def run(options: argparse.Namespace) -> int:
         if partitions.load(partition).digest != record.partition_digest:
             raise DataError(f"{partition}: not the partition of {options.run}: other code deals otherwise")
         about = {**about, "executor": {**about["executor"], device: record.executor}}
-        how = {"weights": weights, "stop_after": options.rounds, "threads": options.threads or record.threads}
+        how = {"weights": weights, "stop_after": options.rounds, "threads": record.threads}
         finished = train(about, dataset, partition, options.out, device=device, **how)
     made = options.out / (METRICS if finished else LINES_SO_FAR)
     return compare(before, first_rounds(made, options.rounds), metrics, made)
 
 
-def first_rounds(metrics: Path, rounds: int | None) -> list[Line]:
+def first_rounds(metrics: Path, rounds: int | None) -> list[dict[str, str]]:
     """Return the lines in the file ``metrics`` of the first ``rounds``, all where that is None; without clocks."""
     with open(metrics, newline="", encoding="utf-8") as file:
         lines = [line for line in csv.DictReader(file) if rounds is None or int(line["round"]) <= rounds]
     return [{column: text for column, text in line.items() if column != CLOCK} for line in lines]
 
 
-def comparable(metrics: Path, record: RunRecord, rounds: int | None) -> list[Line]:
+def comparable(metrics: Path, record: RunRecord, rounds: int | None) -> list[dict[str, str]]:
     """Return the lines in ``metrics``, those of the first ``rounds`` where that is given.
 
     :raises DataError: they are of fewer rounds than are to be made, or none of these was evaluated.
@@ -135,7 +131,7 @@ def changes(record: RunRecord, device: str) -> list[str]:
     return [f"{key} is {new}, the run was made with {was}" for key, was, new in identity.differences(then, here)]
 
 
-def compare(before: list[Line], after: list[Line], metrics: Path, made: Path) -> int:
+def compare(before: list[dict[str, str]], after: list[dict[str, str]], metrics: Path, made: Path) -> int:
     """Print how the lines ``before``, of the file ``metrics``, compare with those of ``made``; return the exit status.
 
     It is 0 where they are the same in every column that ``before`` has, else 1.

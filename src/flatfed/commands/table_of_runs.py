@@ -90,8 +90,6 @@ def _read(folder: Path, so_far: bool) -> tuple[dict[Path, RunRecord], dict[Path,
 
     With ``so_far`` unfinished runs are read, too.
     """
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder")
     records, refused = {}, {}
     files = run_folders.record_files([folder], RECORD, *([RECORD_SO_FAR] if so_far else []))
     for file in dict.fromkeys(run_folders.record_file(file.parent) for file in files):

@@ -83,8 +83,6 @@ def lines(result: TableResult) -> Iterator[str]:
             if cell.state == "differs":
                 yield f"    differs  {cell.row}: ours {cell.ours}, paper {cell.paper}: {cell.why}"
     correlation = result.correlation()
-    if correlation is None and not result.claims:
-        return
     mean = "no rank correlation" if correlation is None else f"mean rank correlation {correlation:.2f}"
     yield f"  order: {mean}; {claims.counted(result.claims)}"
     for claim in result.claims:

@@ -65,16 +65,11 @@ def held(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 def is_held(folder: str | os.PathLike[str]) -> bool:
     """Return whether a process trains in the run ``folder``, as far as this host can see. Changes nothing."""
-    try:
-        descriptor = os.open(Path(folder) / NAME, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno in HELD
-    finally:
-        os.close(descriptor)
+    with contextlib.suppress(OSError), open(Path(folder) / NAME, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            return error.errno in HELD
     return False
 
 
