@@ -18,8 +18,8 @@ import yaml
 
 from flatfed.errors import ConfigError
 
-#: Nesting, characters of one text, values of one file after anchors are unfolded: far above ours.
-DEEPEST, LONGEST, MOST = 32, 4000, 100_000
+#: Nesting, characters of one text and of a file, values of one file after anchors are unfolded: far above ours.
+DEEPEST, LONGEST, LARGEST_FILE, MOST = 32, 4000, 1_000_000, 100_000
 
 #: The largest number whose neighbours are told apart wherever JSON is read.
 LARGEST = 2**53
@@ -74,6 +74,8 @@ def read(path: Path, name: str) -> Any:
         raise ConfigError(f"{name}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{name}: not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from None
+    if len(text) > LARGEST_FILE:
+        raise ConfigError(f"{name}: has {len(text)} characters; at most {LARGEST_FILE}")
     try:
         value = yaml.load(text, _Loader)
     except ConfigError as error:

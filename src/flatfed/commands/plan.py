@@ -74,9 +74,7 @@ def run(options: argparse.Namespace) -> None:
     machines = sorted({past.machine for run in total.runs.values() for past in measurements.nearest(run)})
     print(f"{scale} scale, {measurements.device}: by {', '.join(machines) or 'nothing'}")
     if options.json is not None:
-        write_json(
-            options.json, {"scale": scale, "device": measurements.device, "machines": machines, "plan": plan}
-        )
+        write_json(options.json, {"scale": scale, "machines": machines, "plan": plan})
 
 
 def summarise(
