@@ -26,16 +26,29 @@ def test_runs_that_diverged_are_told_and_others_are_not(tmp_path):
     assert closing.diverged(records) == [f"{tmp_path}/a: diverged in round 7; it is recorded, and tables say so"]
 
 
-def test_a_failed_job_is_shown_without_its_command():
-    def record(**about):
-        return logging.makeLogRecord({"msg": "text", "shellcmd": "train --run {}", "log": ["one.log"], **about})
+def test_a_failed_job_shows_its_message_and_logs_without_its_command(capsys):
+    class Plain(logging.Formatter):
+        def format(self, record):
+            return " ".join(str(vars(record).get(key)) for key in ("msg", "rule_msg", "input", "shellcmd", "log"))
 
-    begun, failure = record(event="job_info"), record(event="job_error", input=["a"], output=["b"])
-    assert closing.brief(begun) and begun.shellcmd == "train --run {}"
-    assert closing.brief(failure) and (failure.shellcmd, failure.output, failure.log) == (None, None, ["one.log"])
-    again = "RuleException:\nCalledProcessError in file x, line 3:\nCommand"
-    assert not closing.brief(record(event="error", msg=again))
-    assert closing.brief(record(event="error", msg="WorkflowError: other"))
+    plain = Plain()
+    closing.brief(plain)
+
+    def shown(text, **about):
+        record = logging.makeLogRecord({"msg": text, **about})
+        line = plain.format(record)
+        assert record.msg == text and vars(record).get("shellcmd") == about.get("shellcmd"), (
+            "other handlers see it whole"
+        )
+        return line
+
+    job = {"input": ["a"], "shellcmd": "train --run {}", "log": ["one.log"]}
+    message = "Train fedavg, seed 1"
+    assert "--run" in shown("rule train", event="job_info", jobid=3, rule_msg=message, **job)
+    failure = shown("Error", event="job_error", jobid=3, output=["b"], rule_msg=None, **job)
+    assert failure == f"{message} {message} None None ['one.log']"
+    assert shown("RuleException:\nCalledProcessError in file x, line 3:\nCommand '{}'", event="error") == ""
+    assert shown("WorkflowError: other", event="error").startswith("WorkflowError: other")
 
 
 def test_what_is_said_is_short_and_nothing_is_said_of_nothing(capsys):

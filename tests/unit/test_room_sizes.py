@@ -28,7 +28,7 @@ LIMITS = {
     "papers": 521,
     "runs": 792,
     "tables": 1496,
-    "workflow": 167,
+    "workflow": 173,
 }
 
 #: Tokens that are no code.

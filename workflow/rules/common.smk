@@ -105,7 +105,7 @@ onstart:
         os.environ[warm.VARIABLE] = f"{folder}/warm:{os.getpid()}"
     for handler in logger.handlers:
         if handler.name == "DefaultStreamHandler":
-            handler.addFilter(closing.brief)
+            closing.brief(handler.formatter)
 
 
 onsuccess:

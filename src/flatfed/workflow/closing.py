@@ -21,14 +21,22 @@ MOST = 10  # jobs that are named; of the others, the number
 SILENT = "it left no message: killed, or out of memory?"
 
 
-def brief(record: logging.LogRecord) -> bool:
-    """Return whether Snakemake prints ``record``, of a failed job without its files and its command, a page of JSON."""
-    match vars(record):
-        case {"event": "job_error"}:
-            record.input = record.output = record.shellcmd = None
-        case {"event": "error", "msg": str(words)} if "\nCalledProcessError in file" in words:
-            return False  # the command again
-    return True
+def brief(formatter: logging.Formatter) -> None:
+    """Have Snakemake's ``formatter`` show of a failed job its message and logs, not its command, a page of JSON."""
+    whole, messages = formatter.format, {}
+
+    def text(record: logging.LogRecord) -> str:
+        match vars(record):
+            case {"event": "job_info", "jobid": job, "rule_msg": message}:
+                messages[job] = message
+            case {"event": "job_error", "jobid": job} as about:
+                said = dict.fromkeys(("msg", "rule_msg"), messages.get(job))
+                record = logging.makeLogRecord({**about, **said, "input": None, "output": None, "shellcmd": None})
+            case {"event": "error", "msg": str(words)} if "\nCalledProcessError in file" in words:
+                return ""  # the command again
+        return whole(record)
+
+    formatter.format = text
 
 
 def failed(logs: Iterable[str]) -> list[str]:
