@@ -16,19 +16,19 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 728,
+    "": 668,
     "algorithms": 1008,
     "analysis": 908,
-    "commands": 1488,
+    "commands": 1292,
     "data": 1063,
     "engine": 2854,
-    "experiment": 2468,
+    "experiment": 2470,
     "figures": 858,
     "models": 450,
     "papers": 521,
-    "runs": 891,
-    "tables": 1499,
-    "workflow": 262,
+    "runs": 792,
+    "tables": 1496,
+    "workflow": 173,
 }
 
 #: Tokens that are no code.

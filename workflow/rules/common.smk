@@ -9,13 +9,11 @@ import signal
 import sys
 import tempfile
 import threading
-from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
 from snakemake.cli import get_argument_parser
 from snakemake.logging import logger
-from snakemake.settings.enums import Quietness
 
 from flatfed import data, experiment, files, forms, gpus, strict_yaml
 from flatfed.analysis import hessian, landscape
@@ -38,7 +36,7 @@ from flatfed.experiment.model import digest
 from flatfed.models import pretrained
 from flatfed.runs import source, timing
 from flatfed.runs.places import Places
-from flatfed.workflow import closing, requested, requests, warm
+from flatfed.workflow import closing, requested, warm
 
 PLACES = Places(*(workflow.pathvars.apply(f"<{name}>") for name in ("results", "resources", "logs")))
 
@@ -53,7 +51,6 @@ told(configuration.write_effective)(config, PLACES)
 DEVICE = gpus.resolve(config.get("device", "auto"))
 # What jobs of seconds are rerun for: any change of the package.
 CODE = source.package_digest()
-REQUESTS = told(requests.read)(config.get("plan"))
 
 
 # How the rule declares the model of a training (keep_models in config.yaml).
@@ -81,7 +78,7 @@ def stop_jobs(number, _):
 
 
 # Folders can be written to, the device is there and said. Local training jobs fork from one process that has imported torch:
-# see flatfed.workflow.warm. On a terminal, bars: see flatfed.workflow.progress_bars.
+# see flatfed.workflow.warm.
 onstart:
     job_device()
     if workflow.is_main_process:
@@ -106,12 +103,6 @@ onstart:
         folder = tempfile.mkdtemp(prefix="flatfed-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.environ[warm.VARIABLE] = f"{folder}/warm:{os.getpid()}"
-    quiet = {Quietness.ALL, Quietness.PROGRESS} & set(workflow.output_settings.quiet or ())
-    # With --use-conda, Snakemake may run in an environment of its own, without tqdm.
-    if workflow.is_main_process and sys.stderr.isatty() and not quiet and find_spec("tqdm"):
-        from flatfed.workflow import progress_bars
-
-        progress_bars.attach(logger)
     for handler in logger.handlers:
         if handler.name == "DefaultStreamHandler":
             closing.brief(handler.formatter)
