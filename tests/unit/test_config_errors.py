@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flatfed import algorithms, experiment
+from flatfed import algorithms, experiment, schemas
 from flatfed.data import digits
 from flatfed.errors import ConfigError
-from flatfed.experiment import cell_specs, checks, figure_specs, run_specs
+from flatfed.experiment import cell_specs, figure_specs, run_specs
 
 ROOT = Path(__file__).parents[2]
 CIFAR10 = "protocols/fedsmoo-cifar10.yaml"
@@ -75,7 +75,7 @@ MISTAKES = {
     "targets of no split": (CIFAR10, '"*": {t1: 0.68', '"dri*": {t1: 0.68', [CIFAR10, "targets", "'dri*'"]),
     "variant with a dataset": (CIFAR10, "  cnn:\n", "  cnn:\n    dataset: digits\n", [CIFAR10, "variants.cnn", "'dataset'"]),
     "variant deals otherwise": (CIFAR10, "  cnn:\n", "  cnn:\n    preview: {clients_times: 1}\n", [CIFAR10, "variants.cnn.preview", "'clients_times'"]),
-    "bad label": (CIFAR10, "  cnn:\n", "  c/n:\n", [CIFAR10, "variants", "'c/n'", "letters, digits"]),
+    "bad label": (CIFAR10, "  cnn:\n", "  c/n:\n", [CIFAR10, "variants", '"c/n" is not allowed', "letters, digits"]),
     "participation of 0": ("splits.yaml", "participation: 0.1}", "participation: 0}", ["splits.yaml", "dir0.6-100.participation", "greater than 0"]),
     "participation above 1": ("splits.yaml", "participation: 0.1}", "participation: 10}", ["splits.yaml", "dir0.6-100.participation", "at most 1"]),
     "no clients": ("splits.yaml", "clients: 100", "clients: 0", ["splits.yaml", "dir0.6-100.clients", "at least 1"]),
@@ -86,12 +86,12 @@ MISTAKES = {
     "scheme's key missing": ("splits.yaml", " alpha: 0.6,", "", ["dir0.6-100", "'alpha' is missing"]),
     "another scheme's key": ("splits.yaml", "alpha: 0.6,", "alpha: 0.6, classes_per_client: 2,", ["dir0.6-100.classes_per_client", "scheme pathological"]),
     "unknown scheme": ("splits.yaml", "scheme: dirichlet", "scheme: dirichlett", ["dir0.6-100.scheme", "did you mean 'dirichlet'?"]),
-    "id with a slash": ("splits.yaml", "dir0.6-100:", "dir/0.6:", ["splits.yaml", "'dir/0.6'", "letters, digits"]),
-    "id for the shell": ("splits.yaml", "dir0.6-100:", '"a;rm":', ["splits.yaml", "'a;rm'"]),
-    "id of dots": ("splits.yaml", "dir0.6-100:", '"..":', ["splits.yaml", "'..'"]),
-    "split with a label": ("splits.yaml", "dir0.6-100:", "dir0.6~x:", ["splits.yaml", "'dir0.6~x'"]),
+    "id with a slash": ("splits.yaml", "dir0.6-100:", "dir/0.6:", ["splits.yaml", '"dir/0.6" is not allowed', "letters, digits"]),
+    "id for the shell": ("splits.yaml", "dir0.6-100:", '"a;rm":', ["splits.yaml", '"a;rm" is not allowed']),
+    "id of dots": ("splits.yaml", "dir0.6-100:", '"..":', ["splits.yaml", '".." is not allowed']),
+    "split with a label": ("splits.yaml", "dir0.6-100:", "dir0.6~x:", ["splits.yaml", '"dir0.6~x" is not allowed']),
     "algorithm without a file": ("algorithms.yaml", "", "\nfedsam2: {label: X}\n", ["algorithms.yaml", "did you mean 'fedsam'?"]),
-    "two labels": ("algorithms.yaml", "", "\nfedsam~a~b: {label: X, set: {rho: 1}}\n", ["algorithms.yaml", "'fedsam~a~b'", "at most one ~"]),
+    "two labels": ("algorithms.yaml", "", "\nfedsam~a~b: {label: X, set: {rho: 1}}\n", ["algorithms.yaml", '"fedsam~a~b" is not allowed', "at most one ~"]),
     "variant of nothing": ("algorithms.yaml", "{rho: 0.05}", "{roh: 0.05}", ["fedsmoo~rho0.05", "did you mean 'rho'?"]),
     "variant without change": ("algorithms.yaml", ", set: {rho: 0.05}", "", ["fedsmoo~rho0.05", "'set' is missing"]),
     "base that sets": ("algorithms.yaml", "{label: FedSAM}", "{label: FedSAM, set: {rho: 1}}", ["fedsam.set", "only a variant"]),
@@ -126,9 +126,9 @@ MISTAKES = {
     "precision of a Hessian": (CIFAR10, "    probe: {every: 20", "    analysis: {hessian: {precision: float46}}\n    probe: {every: 20", [CIFAR10, "variants.probe.analysis.hessian.precision", "did you mean 'float64'?"]),
     "nobody takes part": ("splits.yaml", "participation: 0.1}", "participation: 1e-9}", ["dir0.6-100.participation: 1e-09 is not allowed", "draws 1e-07 clients a round; at least 0.1", "'cifar10'"]),
     "domains of a dataset without": ("datasets.yaml", "  source: {source: torchvision, dataset: CIFAR10}", "  source: {source: imagefolder, path: x, size: 32, domains: true}", ["cifar10.source.domains", "means nothing"]),
-    "nodes' metric misspelt": (PEERS, "node_train_accuracy", "node_train_acuracy", [PEERS, "'node_train_acuracy' in place of 'train_accuracy'", "client_train_accuracy, node_train_accuracy"]),
-    "nodes' metric of another name": (PEERS, "decentralised: node_train_accuracy", "decentralised: test_accuracy", [PEERS, "'test_accuracy'", "printed as 'train_accuracy'"]),
-    "nodes' metric that is the others'": (PEERS, "decentralised: node_train_accuracy", "decentralised: train_accuracy", [PEERS, "'train_accuracy' in place of 'train_accuracy'"]),
+    "nodes' metric misspelt": (PEERS, "node_train_accuracy", "node_train_acuracy", [PEERS, "metrics.decentralised (train_accuracy)", "did you mean 'node_train_accuracy'?", "client_train_accuracy, node_train_accuracy"]),
+    "nodes' metric of another name": (PEERS, "decentralised: node_train_accuracy", "decentralised: test_accuracy", [PEERS, "metrics.decentralised (train_accuracy)", "unknown metric 'test_accuracy'"]),
+    "nodes' metric that is the others'": (PEERS, "decentralised: node_train_accuracy", "decentralised: train_accuracy", [PEERS, "metrics.decentralised (train_accuracy)", "unknown metric 'train_accuracy'"]),
     "nodes that are not evaluated": ("protocols/dfedsam-cifar100.yaml", "sets: [test, train, nodes]", "sets: [test, train]", [PEERS, "columns[1]", "'node_train_accuracy' needs 'nodes'", "dfedsam-cifar100", "test, train"]),
     "nodes without test images of their own": (PEERS, "{metric: test_accuracy, unit", "{metric: test_accuracy, decentralised: node_test_accuracy, unit", [PEERS, "'node_test_accuracy' needs client_test_images in dfedsam-cifar10"]),
     "train images that are not evaluated": (T1, "metric: test_accuracy", "metric: train_accuracy", [T1, "'train_accuracy' needs 'train'", "fedsmoo-cifar10", "evaluates test"]),
@@ -240,7 +240,7 @@ CONFIGURATIONS = {
     ),
     "braces in a path": (
         {"data": {"cifar10": {"source": "npz", "path": "{seed}.npz"}}},
-        ["data.cifar10.path", "'{seed}.npz' is not allowed", "braces"],
+        ["data.cifar10.path", '"{seed}.npz" is not allowed', "braces"],
     ),
     "order": (
         {"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": "no/such.npz"}}},
@@ -248,7 +248,7 @@ CONFIGURATIONS = {
     ),
     "braces in an order": (
         {"data": {"cifar10": {"source": "torchvision", "dataset": "CIFAR10", "order": "{seed}.npz"}}},
-        ["data.cifar10.order", "'{seed}.npz' is not allowed", "braces"],
+        ["data.cifar10.order", '"{seed}.npz" is not allowed', "braces"],
     ),
     "an order of folders": (
         {"data": {"cifar10": {"source": "imagefolder", "path": "x", "size": 32, "order": "order.npz"}}},
@@ -336,7 +336,10 @@ def test_a_run_that_does_not_exist_is_named(question: tuple, fragments: list[str
 
 
 def test_the_styles_that_the_catalog_knows_are_those_that_are_drawn() -> None:
-    assert set(checks.STYLES) == set(digits.STYLES)
+    entry = {"source": {"source": "sklearn", "test": 1, "expand": "styles"}, "domains": ["plain", "blured"]}
+    with pytest.raises(ConfigError, match=r"d\.domains\[1\]: unknown value 'blured'; did you mean 'blurred'") as caught:
+        schemas.refuse([one for one in schemas.mistakes({"d": entry}, "datasets") if one.validator == "enum"], "file")
+    assert str(caught.value).partition("known: ")[2].split(", ") == sorted(digits.STYLES)
 
 
 @pytest.mark.parametrize(

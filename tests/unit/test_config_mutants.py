@@ -19,7 +19,7 @@ from snakemake.cli import parse_config
 from flatfed import experiment, strict_yaml
 from flatfed.errors import ConfigError
 from flatfed.experiment import cell_specs, figure_specs, table_specs
-from flatfed.experiment.own import SECTIONS
+from flatfed.experiment.catalog import SECTIONS
 from flatfed.papers.errata import Errata
 
 ROOT = Path(__file__).parents[2]

@@ -181,7 +181,10 @@ def test_a_papers_protocol_leaves_nothing_to_defaults():
         (put("splits", "skewed", "alpha", value=0), ["splits.skewed.alpha", "greater than 0"]),
         (put("splits", "skewed", "balanced", value=True), ["splits.skewed.balanced", "scheme iid"]),
         (put("splits", "skewed", "clients", value=13), ["splits.skewed.clients", "13", "at most 12"]),
-        (put("splits", "a;x", value={"scheme": "iid", "clients": 2, "participation": 1}), ["splits: id 'a;x'"]),
+        (
+            put("splits", "a;x", value={"scheme": "iid", "clients": 2, "participation": 1}),
+            ['splits: "a;x" is not allowed; an id has at most 64'],
+        ),
         (put("algorithms", value={"fedsan~x": {"set": {"rho": 1}}}), ["algorithms.fedsan~x", "did you mean 'fedsam'"]),
         (put("algorithms", value={"fedsam~x": {"set": {"rh": 1}}}), ["algorithms.fedsam~x.set", "did you mean 'rho'"]),
         (put("datasets", "photos", "mean", value=[0.5]), ["datasets.photos.mean", "1 numbers for 3 channels"]),
@@ -254,9 +257,9 @@ def test_what_is_said_of_a_folder_is_held_against_it(here):
     """Before the first job, and naming the file in which it is said."""
     photos = ("datasets", "photos")
     told = refusal(change=put(*photos, "shape", value=[3, 28, 28]))
-    assert told == "own/photos.yaml: datasets.photos.shape: [3, 28, 28] is not what its source makes with `size: 32`"
+    assert told == "own/photos.yaml: datasets.photos.shape: [3, 28, 28], but its source makes [3, 32, 32]"
     told = refusal(change=put(*photos, "classes", value=5))
-    assert told == "own/photos.yaml: datasets.photos.classes: 5, but photos/train has 3 folders"
+    assert told == "own/photos.yaml: datasets.photos.classes: 5, but its source makes 3"
     assert load(change=put(*photos, "classes", value=3)).catalog.datasets["photos"]["train"] == 12
 
 

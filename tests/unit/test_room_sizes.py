@@ -16,18 +16,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 668,
+    "": 673,
     "algorithms": 1008,
-    "analysis": 908,
+    "analysis": 894,
     "commands": 1292,
-    "data": 1063,
-    "engine": 2854,
-    "experiment": 2470,
-    "figures": 858,
+    "data": 1043,
+    "engine": 2902,
+    "experiment": 2229,
+    "figures": 854,
     "models": 450,
-    "papers": 521,
-    "runs": 792,
-    "tables": 1496,
+    "papers": 473,
+    "runs": 801,
+    "tables": 1472,
     "workflow": 173,
 }
 

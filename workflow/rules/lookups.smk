@@ -149,7 +149,7 @@ def choice_digest(wildcards):
 @told
 def choice_inputs(wildcards):
     found = search_of(wildcards)
-    runs = [tuning.run(EXPERIMENT.catalog, PLACES, found, point) for point in found.points()]
+    runs = [tuning.run(EXPERIMENT.catalog, PLACES, found, point) for point in found.combinations()]
     return [file for run in runs for file in run.files]
 
 
