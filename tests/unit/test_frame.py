@@ -48,6 +48,7 @@ def test_the_jobs_environment_has_a_part_of_the_packages_with_the_same_bounds():
     assert jobs == [*(entry for entry in whole if entry in jobs), {"pip": own[:-1]}]
     outside = (
         "snakemake-minimal",
+        "tqdm",
         "pytest",
         "pytest-xdist",
         "ruff",

@@ -9,11 +9,13 @@ import signal
 import sys
 import tempfile
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
 from snakemake.cli import get_argument_parser
 from snakemake.logging import logger
+from snakemake.settings.enums import Quietness
 
 from flatfed import data, experiment, files, forms, gpus, strict_yaml
 from flatfed.analysis import hessian, landscape
@@ -78,7 +80,7 @@ def stop_jobs(number, _):
 
 
 # Folders can be written to, the device is there and said. Local training jobs fork from one process that has imported torch:
-# see flatfed.workflow.warm.
+# see flatfed.workflow.warm. On a terminal, bars: see flatfed.workflow.progress_bars.
 onstart:
     job_device()
     if workflow.is_main_process:
@@ -103,6 +105,12 @@ onstart:
         folder = tempfile.mkdtemp(prefix="flatfed-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.environ[warm.VARIABLE] = f"{folder}/warm:{os.getpid()}"
+    quiet = {Quietness.ALL, Quietness.PROGRESS} & set(workflow.output_settings.quiet or ())
+    # With --use-conda, Snakemake may run in an environment of its own, without tqdm.
+    if workflow.is_main_process and sys.stderr.isatty() and not quiet and find_spec("tqdm"):
+        from flatfed.workflow import progress_bars
+
+        progress_bars.attach(logger)
     for handler in logger.handlers:
         if handler.name == "DefaultStreamHandler":
             closing.brief(handler.formatter)

@@ -1,0 +1,75 @@
+"""Bars at the foot of the terminal on which Snakemake runs: one for each training under way.
+
+Jobs write to logs, so that they can share a terminal. Every training writes its progress to its folder
+(:mod:`flatfed.engine.job.progress`), on whatever host it runs. Snakemake's own log goes above the bars.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+
+from tqdm import tqdm
+from tqdm.contrib import DummyTqdmFile
+
+from flatfed.engine.job import progress
+
+
+def attach(logger: logging.Logger) -> None:
+    """Draw bars for the workflow that reports to ``logger``, if that writes to a terminal.
+
+    They go when the logger's handlers are closed, at the latest when the process ends.
+    """
+    shown = [handler for handler in logger.handlers if getattr(handler, "stream", None) and handler.stream.isatty()]
+    if shown and os.environ.get("TERM", "dumb") != "dumb":
+        logger.addHandler(Bars(shown))
+
+
+class Bars(logging.Handler):
+    """Follows Snakemake's events and draws bars below the lines of ``shown``, the handlers that log to the terminal."""
+
+    def __init__(self, shown: list[logging.StreamHandler]):
+        super().__init__()
+        tqdm.set_lock(threading.RLock())  # tqdm's own lock serves several processes, and starts one
+        for handler in shown:
+            handler.setStream(DummyTqdmFile(handler.stream))
+        self.folders: dict[int, list[Path]] = {}  # job under way -> the folders of its outputs
+        self.bars: dict[Path, tqdm] = {}
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+        self.thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note the jobs that start and end."""
+        match vars(record):
+            case {"event": "job_info", "jobid": job, "output": names}:  # a name may end in " (update)"
+                self.folders[job] = sorted({Path(name.partition(" (")[0]).parent for name in names})
+            case {"event": "job_finished", "job_id": job} | {"event": "job_error", "jobid": job}:
+                self.folders.pop(job, None)
+
+    def close(self) -> None:
+        """Remove the bars."""
+        self.ended.set()
+        self.thread.join()
+        for bar in self.bars.values():
+            bar.close()
+        super().close()
+
+    def draw(self) -> None:
+        """Draw a bar for each training under way; a narrow terminal shows only the end of its label."""
+        states = {path: state for job in [*self.folders.values()] for path in job if (state := progress.read(path))}
+        for folder in self.bars.keys() - states.keys():
+            self.bars.pop(folder).close()
+        for folder, state in states.items():
+            if folder not in self.bars:
+                self.bars[folder] = tqdm(total=state.rounds, dynamic_ncols=True, leave=False)
+            bar, text = self.bars[folder], str(state).removeprefix("round ").replace(" accuracy", "")
+            bar.desc = state.run[-max(12, (bar.ncols or 80) - len(text) - 14) :]
+            bar.n, bar.bar_format = state.round, "{desc} {percentage:3.0f}%|{bar}| " + text
+            bar.refresh()
+
+    def _watch(self) -> None:
+        while not self.ended.wait(0.5):  # seconds
+            self.draw()
