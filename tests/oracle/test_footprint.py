@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 from flatfed import algorithms
 from flatfed.algorithms import _rows, dispfl
-from flatfed.engine.memory import sizes
+from flatfed.engine.memory import home, sizes
 
 CLIENTS = 80
 EXECUTORS = pytest.mark.parametrize("executor", ["sequential", "stacked"])
@@ -96,10 +96,14 @@ def test_counting_sees_every_tensor_once_and_those_that_are_gone_no_more():
     assert len(view) == 5 and (live.peak, live.largest) == (4 * 40, 4 * 30)
 
 
-def test_where_client_state_goes():
-    assert sizes.home(4, 8, 0) == "device"
-    assert sizes.home(4, 7, 8) == sizes.home(4, None, 8) == "memory"
-    assert sizes.home(4, 7, 7) == sizes.home(4, None, 7) == "file"
+def test_where_client_state_goes(monkeypatch):
+    free = {"cuda": 8, "cpu": 8}
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free["cuda"], 0))
+    monkeypatch.setattr(home, "available", lambda: free["cpu"])
+    found = []
+    for free["cuda"], free["cpu"] in ((8, 0), (7, 8), (7, 7)):
+        found += [(home.choose(4, torch.device("cuda")), home.choose(4, torch.device("cpu")))]
+    assert found == [("device", "file"), ("memory", "memory"), ("file", "file")]
 
 
 def test_sizes_are_said_in_words():

@@ -18,7 +18,7 @@ from phases import PHASES, PhaseClock, gradient_flops
 from workloads import ALGORITHMS, WORKLOADS
 
 from flatfed.engine.job import assembly
-from flatfed.engine.local import LocalTraining
+from flatfed.engine.local_update import LocalUpdate
 
 ROOT = Path(__file__).parents[2]
 
@@ -147,8 +147,8 @@ def test_seeds_train_alone_and_together(tmp_path, monkeypatch):
     workload = replace(WORKLOADS["W3-10"].but(clients=2, steps=1), seeds=3)
     monkeypatch.setattr(rounds, "scaling", lambda cuda: [("seeds", workload)])
     trained = []
-    step = LocalTraining.step
-    monkeypatch.setattr(LocalTraining, "step", lambda self, w, *rest: trained.append(len(w)) or step(self, w, *rest))
+    step = LocalUpdate.step
+    monkeypatch.setattr(LocalUpdate, "step", lambda self, w, *rest: trained.append(len(w)) or step(self, w, *rest))
     out = tmp_path / "report.json"
     with pytest.raises(SystemExit) as done:
         rounds.main(["scaling", *SMALL, "--out", str(out)])

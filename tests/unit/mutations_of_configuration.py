@@ -180,17 +180,17 @@ def anchors(place: Place) -> Iterator[Change]:
     """Anchors that hold themselves, unfold without end or do not exist, merges of what is no mapping, and tags."""
     if place.is_key:
         for merged in ("<<: 3", "<<: [a]", "<<: *none"):
-            yield f"{merged}{_between(place)}", (("merg", "anchor 'none'", "`<<` takes"),)
+            yield f"{merged}{_between(place)}", (("merg", "undefined alias"),)
         return
     tenfold = "&b0 [z, z, z, z, z, z, z, z, z, z]"
     for depth in range(1, 9):
         tenfold = f"&b{depth} [{tenfold}, {', '.join([f'*b{depth - 1}'] * 9)}]"
-    yield "&own [*own]", (("an anchor is used inside itself",),)
-    yield "&own {a: *own}", (("an anchor is used inside itself",),)
-    yield "*none", (("anchor 'none'",),)
+    yield "&own [*own]", (("nested deeper",),)
+    yield "&own {a: *own}", (("nested deeper",),)
+    yield "*none", (("undefined alias",),)
     yield tenfold, (("anchors",),)
     yield "!!python/object/apply:os.system [id]", (("tag",),)
-    yield "!!int x", (("tag",),)
+    yield "!!int x", (("not YAML",),)
 
 
 def not_finite(place: Place) -> Iterator[Change]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import numpy
 import pytest
 
 from flatfed import algorithms, experiment
 from flatfed.data import keys
-from flatfed.engine import topology, versions
+from flatfed.engine import versions
 from flatfed.errors import ConfigError
 from flatfed.experiment import figure_specs, run_specs, table_specs
 from flatfed.experiment.table_specs import followed
-from flatfed.runs import graphs, identity
+from flatfed.runs import identity
 
 ROOT = Path(__file__).parents[2]
 PROTOCOL = "fedsmoo-cifar10"
@@ -58,15 +57,6 @@ def test_an_impossible_topology_is_refused(tmp_path, topology, words):
         experiment.load(root).check()
     for word in ("config/splits.yaml", *words):
         assert word in str(caught.value)
-
-
-@pytest.mark.parametrize("graph", graphs.STATIC)
-@pytest.mark.parametrize("clients", [9, 12, 30, 100])
-def test_spectral_gaps_in_closed_form_are_those_of_the_matrices(graph, clients):
-    matrix = topology.Topology({"graph": graph}, clients, 1).mixing(0)
-    second = sorted(abs(numpy.linalg.eigvalsh(matrix)))[-2]
-    assert graphs.spectral_gap({"graph": graph}, clients) == pytest.approx(1 - second, abs=1e-12)
-    assert graphs.spectral_gap({"graph": "clique", "neighbours": 3}, clients) is None
 
 
 def test_a_torus_needs_a_product(tmp_path):

@@ -16,19 +16,19 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src/flatfed"
 
 #: Room -> the most lines of code; "" holds the modules outside of any room.
 LIMITS = {
-    "": 733,
+    "": 673,
     "algorithms": 1008,
     "analysis": 894,
-    "commands": 1488,
+    "commands": 1292,
     "data": 1043,
-    "engine": 2854,
-    "experiment": 2230,
+    "engine": 2902,
+    "experiment": 2229,
     "figures": 854,
     "models": 450,
     "papers": 473,
-    "runs": 900,
-    "tables": 1475,
-    "workflow": 262,
+    "runs": 801,
+    "tables": 1472,
+    "workflow": 173,
 }
 
 #: Tokens that are no code.

@@ -159,14 +159,14 @@ def test_a_partition_with_a_wrong_value(here, capsys, digits, scheme, change, wo
 def test_a_file_for_a_folder_and_a_folder_for_a_file(here, capsys, digits):
     Path("file").write_text("kept")
     Path("folder").mkdir()
-    assert "'file' is a file; a folder is wanted" in refused(capsys, *partition(DEALS["iid"], "file"))
+    assert "file: is a file; a folder is wanted" in refused(capsys, *partition(DEALS["iid"], "file"))
     wanted = (
         "wanted: a dataset's folder, with dataset.json, images.npy and labels.npy, which `flatfed fetch` m"
     )
     assert f"nowhere: is not there; {wanted}" in refused(capsys, *partition(DEALS["iid"], "nowhere"))
     said = refused(capsys, *partition(DEALS["iid"], "folder"))
     assert "folder: cannot be read as a dataset" in said and "dataset.json" in said
-    places = {"folder": "'folder' is a folder; a file", "file/clients.npz": "file", "file/deeper/clients.npz": "file"}
+    places = {"folder": "folder: is a folder; a file", "file/clients.npz": "file", "file/deeper/clients.npz": "file"}
     for out, said in places.items():
         assert said in refused(capsys, *partition(DEALS["iid"], digits, out))
     for out in ("file", "file/below"):

@@ -170,7 +170,10 @@ def _set_up(catalog: Catalog, scale: str, protocol: str, split: str, trained: bo
         "batch": f"batch {values['batch_size']}",
     }
     if graph := deal.topology:
-        gap = graphs.spectral_gap(graph, clients)
-        of = f" of {graph['neighbours']}" if gap is None else f" (spectral gap {gap:.4f})"
+        from flatfed.engine.topology import Topology  # with numpy
+
+        of = f" of {graph.get('neighbours')}"
+        if graph["graph"] in graphs.STATIC:
+            of = f" (spectral gap {Topology(graph, clients, 0).spectral_gap():.4f})"
         parts["graph"] = f"decentralised rows: {graph['graph']}{of}"
     return parts
