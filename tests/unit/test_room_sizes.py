@@ -22,7 +22,7 @@ LIMITS = {
     "commands": 1292,
     "data": 1043,
     "engine": 2902,
-    "experiment": 2229,
+    "experiment": 2232,
     "figures": 854,
     "models": 450,
     "papers": 473,
