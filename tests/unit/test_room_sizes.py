@@ -28,7 +28,7 @@ LIMITS = {
     "papers": 473,
     "runs": 801,
     "tables": 1472,
-    "workflow": 173,
+    "workflow": 222,
 }
 
 #: Tokens that are no code.
