@@ -82,17 +82,6 @@ def place(whole, tmp_path, monkeypatch):
     return folder
 
 
-@pytest.mark.parametrize("command", ["train", "hessian", "surface", "time"])
-@pytest.mark.parametrize("array", ["indices", "offsets", "test", "class_counts", "spec"])
-def test_a_partition_that_claims_too_much_is_refused_before_it_is_read(place, capsys, monkeypatch, command, array):
-    arrays = dict(np.load("dealt.npz"))
-    np.savez_compressed("dealt.npz", **{**arrays, array: np.zeros(1_000_000, dtype=np.int64)})
-    monkeypatch.setattr(partition, "load", None)
-    status, lines = called([command, *CALLS[command].split()], capsys)
-    assert (status, len(lines)) == (2, 1)
-    assert f"dealt.npz: {array} takes 8000128 bytes, more than the " in lines[0]
-
-
 #: Checked where those commands are: tests of fetch and partition.
 ELSEWHERE = {("fetch", "data.json", "{}"), ("partition", "deal.json", "{}")}
 

@@ -171,14 +171,6 @@ def test_every_resnet_takes_any_channels_classes_and_small_images(name):
     models.refuse_layers(model)
 
 
-def test_every_classifier_of_torchvision_is_accepted_or_refused_with_a_reason():
-    import torchvision
-
-    for name in set(torchvision.models.list_models(module=torchvision.models)) - set(models.TORCHVISION):
-        with pytest.raises(ConfigError, match=rf"unknown model '{name}'.* FlatFed refuses torchvision's models"):
-            models.card(name)
-
-
 OTHER_FILES = {
     "a module of PYTHONPATH": ("import helper", "path/helper.py"),
     "a module of a module": ("from package.part import value", "path/package/deep.py"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +16,6 @@ from flatfed.data.schemes import SCHEMES
 from flatfed.data.streams import stream
 from flatfed.errors import DataError
 from flatfed.files import UNREADABLE, check_place, digest_arrays, write_whole
-
-#: Bytes of an entry of a partition's arrays, and most bytes of the header of an array's file.
-ENTRY, HEADER = 8, 1 << 10
 
 
 @dataclass(frozen=True)
@@ -158,24 +154,6 @@ def make(spec: dict[str, Any], dataset: str | os.PathLike[str], out: str | os.Pa
             **optional,
             spec=np.array(json.dumps({**spec, "dataset_digest": data.digest}, sort_keys=True)),
         )
-
-
-def check_size(path: str | os.PathLike[str], images: int, classes: int, dataset: str) -> None:
-    """Refuse a partition that declares more than the ``images`` of ``dataset`` allow, before its arrays take memory.
-
-    :raises DataError: naming the file and the array. :func:`load` reports any other mistake.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            sizes = {array.filename: array.file_size for array in archive.infolist()}
-    except UNREADABLE:
-        return
-    clients = sizes.get("offsets.npy", 0) // ENTRY
-    limits = {"class_counts": clients * classes, "client_test": clients * images, "spec": 1 << 16}
-    for name, limit in {**dict.fromkeys(("indices", "offsets", "test"), images + 1), **limits}.items():
-        if (size := sizes.get(f"{name}.npy", 0)) > ENTRY * limit + HEADER:
-            unfit = f"{name} takes {size} bytes, more than the {images} images of {dataset} allow"
-            raise DataError(f"{path}: {unfit}; delete it to make it again")
 
 
 def load(path: str | os.PathLike[str]) -> Partition:

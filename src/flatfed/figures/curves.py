@@ -23,7 +23,7 @@ from matplotlib.transforms import ScaledTranslation
 from flatfed.errors import DataError
 from flatfed.experiment.panels import DrawnPanel, FigureSpec
 from flatfed.figures.palette import strokes, styles
-from flatfed.figures.style import caption, columns, gridded, legend, quantity, sample, seeds, widths
+from flatfed.figures.style import caption, columns, counted, gridded, legend, quantity, sample, seeds, widths
 from flatfed.papers.figure_kinds import PROBES
 from flatfed.runs.record import METRICS, RunRecord
 from flatfed.tables.readings import history_of
@@ -89,7 +89,7 @@ def draw(spec: FigureSpec) -> Figure:
         said += f", smoothed with a Hanning window of {spec.smooth} evaluated rounds; thin: unsmoothed"
     said += "; band: ± one sample standard deviation over seeds." if max(numbers, default=0) > 1 else "."
     said += " A line that ends early: a run diverged or is unfinished." if early else ""
-    said += f" {absent} runs are missing." if absent else ""
+    said += counted({"runs are missing": absent})
     caption(figure, spec, said + widths(drawn) + (CUT if cut else "") + _cost(probed.values()))
     return figure
 

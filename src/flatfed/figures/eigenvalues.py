@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from flatfed.experiment.panels import FigureSpec, Mark
 from flatfed.figures.bars import FILLED
 from flatfed.figures.palette import style
-from flatfed.figures.style import WHISKER, caption, gridded, legend, seeds
+from flatfed.figures.style import WHISKER, caption, counted, gridded, legend, seeds
 from flatfed.runs import curvature, uncertainty
 from flatfed.runs.curvature import Hessian
 
@@ -111,10 +111,5 @@ def _explanation(bars: list[Placed], diverged: int) -> str:
         said += f" Standard error of the choice of images, of one seed, at most {shares} (left and right)."
     absent = sum(len(bar.files) for _, bar, _ in bars) - diverged - len(complete)
     warned = sum(bool(hessian.warnings) for hessian in finished)
-    for count, words in (
-        (absent, "Hessians are missing."),
-        (diverged, "runs diverged and are left out."),
-        (warned, "carry a warning: see hessian.json."),
-    ):
-        said += f" {count} {words}" if count else ""
-    return said
+    absences = {"Hessians are missing": absent, "runs diverged and are left out": diverged}
+    return said + counted({**absences, "carry a warning: see hessian.json": warned})

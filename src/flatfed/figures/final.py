@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass, field
 
 from flatfed.experiment.panels import Mark
-from flatfed.figures.style import seeds
+from flatfed.figures.style import counted, seeds
 from flatfed.runs.run import Run
 from flatfed.tables.readings import read_run
 
@@ -46,6 +46,5 @@ class FinalNumbers:
     def explanation(self, mark: str) -> str:
         """Say what a ``mark`` is, how many seeds it stands for, and what is not there."""
         whisker = "; whisker: ± one sample standard deviation over seeds" if max(self.seeds, default=0) > 1 else ""
-        said = f"{mark}: final round, {seeds(self.seeds)}{whisker}."
-        said += f" {self.absent} runs are missing." if self.absent else ""
-        return said + (f" {self.diverged} runs diverged and are left out." if self.diverged else "")
+        absences = {"runs are missing": self.absent, "runs diverged and are left out": self.diverged}
+        return f"{mark}: final round, {seeds(self.seeds)}{whisker}.{counted(absences)}"

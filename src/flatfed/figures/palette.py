@@ -72,16 +72,14 @@ def styles(algorithms: Sequence[str]) -> list[tuple[str, object]]:
     """
     bases = [algorithm.partition("~")[0] for algorithm in algorithms]
     looks = []
-    for place, algorithm in enumerate(algorithms):
-        lines = [other for other, base in enumerate(bases) if base == bases[place]]
-        if len(lines) == 1:
-            looks.append(style(algorithm))
-            continue
-        colour, dashes = style(bases[place])
-        turn = lines.index(place)
-        white = 0.62 * (1 - turn / (len(lines) - 1))
-        mixed = to_hex([(1 - white) * part + white for part in to_rgb(colour)])
-        looks.append((mixed, dashes if turn == len(lines) - 1 else VARIANTS[turn % len(VARIANTS)]))
+    for index, (algorithm, base) in enumerate(zip(algorithms, bases, strict=True)):
+        turn, last = bases[:index].count(base), bases.count(base) - 1
+        colour, dashes = style(base if last else algorithm)
+        if last:
+            white = 0.62 * (1 - turn / last)
+            colour = to_hex([(1 - white) * part + white for part in to_rgb(colour)])
+            dashes = dashes if turn == last else VARIANTS[turn % len(VARIANTS)]
+        looks.append((colour, dashes))
     return looks
 
 
@@ -93,20 +91,16 @@ def strokes(looks: Iterable[tuple[str, tuple[str, Any]]]) -> dict[tuple[str, Any
     """
     ordered = list(dict.fromkeys(look for _, look in sorted(looks, key=lambda pair: rank(pair[0]))))
     families = [dashes for _, dashes in ordered]
-    solid = families.count(SOLID)
     drawn = {}
-    for place, (colour, dashes) in enumerate(ordered):
-        turn = families[:place].count(dashes)
-        shape: dict[str, Any] = {"linestyle": SOLID, "linewidth": 1.5, "zorder": 2 + place / 100}
+    for index, (colour, dashes) in enumerate(ordered):
+        turn, number, level, width = families[:index].count(dashes), families.count(dashes), 2, 1.5
+        line = dashes
         if dashes != SOLID:
             start, pattern = dashes
-            shape |= {
-                "linestyle": (start + turn * sum(pattern) / families.count(dashes), pattern),
-                "zorder": 3 + place / 100,
-            }
-        elif solid > 1:
-            shape["linewidth"] = 2.4 - 1.3 * turn / (solid - 1)
-        drawn[colour, dashes] = {"color": colour, **shape}
+            line, level = (start + turn * sum(pattern) / number, pattern), 3
+        elif number > 1:
+            width = 2.4 - 1.3 * turn / (number - 1)
+        drawn[colour, dashes] = {"color": colour, "linestyle": line, "linewidth": width, "zorder": level + index / 100}
     return drawn
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,16 +15,6 @@ from flatfed.errors import DataError
 from flatfed.experiment.panels import FigureSpec, Mark
 from flatfed.figures.style import quantity
 from flatfed.runs.places import RunIds, without_label
-
-#: What must be the same of surfaces that are compared -> how to say a value of it.
-SAME = {
-    "dataset": "losses on another data set (SHA-256 {})",
-    "set": "losses on {} images",
-    "images_sha256": "losses on other images (SHA-256 of their positions {})",
-    "seed": "directions of draw {}",
-    "range": "a range of {}",
-    "grid": "{} points along a direction",
-}
 
 #: What to do about surfaces that are on other images.
 MEND = "models of different splits do on images that all splits have: `set: test` in the figure"
@@ -79,7 +68,7 @@ def sheets(spec: FigureSpec) -> tuple[list[list[Sheet | None]], tuple[float, flo
 
 
 def _refuse_different(spec: FigureSpec, found: list[list[Sheet | None]]) -> None:
-    """Refuse surfaces of a panel, or of panels of one protocol, that do not compare (:data:`SAME`); DataError."""
+    """Refuse surfaces of a panel, or of panels of one protocol, that do not compare (:func:`_protocol`); DataError."""
     firsts: dict[str, tuple[str, Sheet]] = {}
     for panel, made in zip(spec.panels, found, strict=True):
         for sheet in filter(None, made):
@@ -87,22 +76,24 @@ def _refuse_different(spec: FigureSpec, found: list[list[Sheet | None]]) -> None
             protocol = without_label(RunIds.named(model.scale, model.name).protocol)
             for group in (f"panel {panel.title}", protocol):
                 where, first = firsts.setdefault(group, (panel.title, sheet))
-                for key, words in SAME.items():
-                    ours, theirs = _compared(sheet, key), _compared(first, key)
+                for ours, theirs in zip(_protocol(sheet.about), _protocol(first.about), strict=True):
                     if ours != theirs:
                         raise DataError(
-                            f"figure {spec.figure}: {panel.title}: {sheet.file} has {words.format(ours)}, but "
-                            f"{first.file} ({where}) {words.format(theirs)}: they do not compare"
-                            + (f"; {MEND}" if key == "images_sha256" else "")
+                            f"figure {spec.figure}: {panel.title}: {sheet.file} has {ours}, but {first.file} ({where}) "
+                            f"{theirs}: they do not compare" + (f"; {MEND}" if "other images" in ours else "")
                         )
 
 
-def _compared(sheet: Sheet, key: str) -> Any:
-    """Return what a surface has of a key of :data:`SAME`, digests cut short."""
-    if key == "dataset":
-        return sheet.about.models[0].digests.dataset[:12]
-    value = getattr(sheet.about, key)
-    return value[:12] if key == "images_sha256" else value
+def _protocol(about: AboutLandscape) -> list[str]:
+    """Return in words all that comparable surfaces have in common."""
+    return [
+        f"losses on another data set (SHA-256 {about.models[0].digests.dataset[:12]})",
+        f"losses on {about.set} images",
+        f"losses on other images (SHA-256 of their positions {about.images_sha256[:12]})",
+        f"directions of draw {about.seed}",
+        f"a range of {about.range}",
+        f"{about.grid} points along a direction",
+    ]
 
 
 def explanation(found: list[list[Sheet | None]]) -> str:
@@ -115,7 +106,12 @@ def explanation(found: list[list[Sheet | None]]) -> str:
             f"x, y: steps along two random directions (draw {seeds}, the same for all), orthogonal in every filter and "
             "scaled to each model's own filters; biases and normalisation layers stay."
         )
-        said.append(images([sheet.about for sheet in there]))
+        digests: dict[str, set[str]] = {}
+        for about in (sheet.about for sheet in there):
+            words = "of the clients' training images" if about.set == "train" else "test images"
+            digests.setdefault(f"{about.images:,} {words}", set()).add(about.images_sha256)
+        same = len(there) > 1 and [len(which) for which in digests.values()] == [1]
+        said.append(f"On {' or '.join(sorted(digests))}{', the same for all' if same else ''}.")
     wild = sum(int((~np.isfinite(sheet.z)).sum()) for sheet in there)
     if wild:
         said.append(f"{wild} points without a finite value are left out.")
@@ -125,16 +121,6 @@ def explanation(found: list[list[Sheet | None]]) -> str:
     if gone := ", ".join(dict.fromkeys(why for why in reasons if why not in ("", NOT_MADE))):
         said.append(f"Without a surface: {gone}.")
     return " ".join(said)
-
-
-def images(abouts: list[AboutLandscape]) -> str:
-    """Say on which images values were computed."""
-    kinds: dict[str, set[str]] = {}
-    for about in abouts:
-        words = "of the clients' training images" if about.set == "train" else "test images"
-        kinds.setdefault(f"{about.images:,} {words}", set()).add(about.images_sha256)
-    same = len(abouts) > 1 and [len(which) for which in kinds.values()] == [1]
-    return f"On {' or '.join(sorted(kinds))}{', the same for all' if same else ''}." if kinds else ""
 
 
 def _sheet(mark: Mark, metric: str, factor: float) -> Sheet | None:

@@ -87,6 +87,11 @@ def seeds(numbers: Iterable[int], spread: str = "") -> str:
     return mean + (f" (n = {' or '.join(map(str, several))})" if several else "")
 
 
+def counted(numbers: dict[str, int]) -> str:
+    """Return a sentence such as " 2 runs are missing." for every {words: number} above 0."""
+    return "".join(f" {number} {words}." for words, number in numbers.items() if number)
+
+
 def caption(figure: Figure, spec: FigureSpec, explanation: str) -> None:
     """Put the title above ``figure``, and below it the foot.
 
@@ -171,12 +176,7 @@ def legend(figure: Figure, entries: dict[str, Any], drawn: Iterable[Any] = ()) -
     foot = 0.2 * math.ceil(len(entries) / columns) / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, foot, 1, 1 - foot), w_pad=0.07)
     # Anchored through transFigure: the figure's own box moves when the file is cut to what is drawn.
-    place = {
-        "loc": "lower center",
-        "bbox_to_anchor": (0.5, 0),
-        "bbox_transform": figure.transFigure,
-        "borderaxespad": 0,
-    }
+    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 0), "bbox_transform": figure.transFigure}
     # Long enough to show a dash pattern beside a mark.
-    length = 2.8 if any(isinstance(entry, Line2D) for entry in entries.values()) else 2.0
-    figure.legend(entries.values(), entries.keys(), ncols=columns, handlelength=length, frameon=False, **place)
+    place["handlelength"] = 2.8 if any(isinstance(entry, Line2D) for entry in entries.values()) else 2.0
+    figure.legend(entries.values(), entries.keys(), ncols=columns, borderaxespad=0, frameon=False, **place)

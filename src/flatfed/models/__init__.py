@@ -51,15 +51,6 @@ TORCHVISION = (
     *("resnext50_32x4d", "resnext101_32x8d", "resnext101_64x4d"),
 )
 
-#: Why FlatFed refuses torchvision's other classifiers, whose names begin so.
-REFUSED = {
-    "alexnet efficientnet googlenet inception mnasnet mobilenet squeezenet vgg": "the run's seed does not key dropout",
-    "convnext maxvit swin": "the run's seed does not key stochastic depth",
-    "densenet shufflenet": "torchvision lets nothing take the place of their BatchNorm",
-    "regnet": "the usual groups of GroupNorm do not divide their channels",
-    "vit": "they take images of one size; vit_b32 takes others",
-}
-
 _CARDS = {
     "cnn": Card(
         8,
@@ -104,9 +95,7 @@ def card(name: str, where: str = "model") -> Card:
         return _CARDS[name]
     if own_files(name):
         return _own_card(name, tuple(__path__))
-    reasons = (reason for beginnings, reason in REFUSED.items() if name.startswith(tuple(beginnings.split())))
-    refused = "".join(f"; FlatFed refuses torchvision's models of this kind: {reason}" for reason in reasons)
-    raise ConfigError(f"{FILES.unknown(name, names(), where)}{refused}")
+    raise ConfigError(FILES.unknown(name, names(), where))
 
 
 @functools.cache

@@ -35,7 +35,6 @@ def load_data(
     Of a description with a ``validation`` share, the partition has a part of that size held out, and no test images.
     """
     data = datasets.load(dataset)
-    partitions.check_size(partition, len(data.labels), data.classes, str(dataset))
     dealt = partitions.load(partition)
     _check(description, data, dealt, str(dataset), str(partition))
     if data.images.nbytes <= HASHED:
