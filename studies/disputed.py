@@ -147,8 +147,8 @@ def page(sources, cells, labels):
     apart, found = several.apart, rankings(several.drop(columns="apart"))
     return f"""# Do several sources print the same number for a cell?
 
-No: two sources or more print {len(several)} cells, and their numbers are {apart.median():.1f} points apart in the median.
-They are more than 5 points apart in {sum(apart > 5)} cells and more than 10 in {sum(apart > 10)}.
+No: two sources or more print {len(several)} cells. Their numbers are {apart.median():.1f} points apart in the median,
+more than 5 points apart in {sum(apart > 5)} cells, and more than 10 in {sum(apart > 10)}.
 
 A cell has the same data, model, split, clients and algorithm in all sources. The sources differ in the number of
 rounds and in settings. `python studies/disputed.py` writes this page.
