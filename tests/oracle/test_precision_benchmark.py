@@ -139,18 +139,3 @@ def test_pairs_by_hand(monkeypatch, capsys, tmp_path):
 )
 def test_when_it_passes(gap, floor, words):
     assert precision.verdict(gap, floor).startswith(words)
-
-
-IMAGES = ("--protocol", "fedsmoo-cifar10~cnn", "--scale", "paper", "--data", "resources/cifar10", "--floor", "threads")
-
-
-@pytest.mark.parametrize(("named", "record"), [((), "preview"), (IMAGES, "cnn")])
-def test_the_page_has_the_table_of_the_record(monkeypatch, capsys, named, record):
-    page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
-    bench(monkeypatch, *named, "--record", ROOT / f"results/published/precision/{record}.csv")
-    shown = capsys.readouterr().out
-    table = [line for line in shown.splitlines() if line.startswith("|")]
-    assert len(table) == 12
-    assert [line for line in table if line not in page.splitlines()] == []
-    assert "passes" in shown
-    assert " ".join([*named, "--record", f"results/published/precision/{record}.csv"]) in " ".join(page.split())
